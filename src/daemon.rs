@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::poll::Handover;
 use crate::sink;
-use crate::store::{Store, StoreError};
+use crate::store::{Reader, Store, StoreError};
 pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
 use deliveries::Deliveries;
 #[cfg(test)]
@@ -151,7 +151,15 @@ async fn supervise(
                 .await?;
         page.ask(Some(running.watch.clone()));
         notify::ready();
-        tracing::info!(store = %store.path().display(), pollers = poller_plan(&config).len(), sinks = config.sinks.len(), "running");
+        let known = store.read(Reader::workspace).await.ok().flatten();
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            workspace = known.map_or_else(|| config.workspace.base_url.to_string(), |known| known.name),
+            store = %store.path().display(),
+            pollers = poller_plan(&config).len(),
+            sinks = config.sinks.len(),
+            "running"
+        );
         let reread = || accepted(&reread, &config, &clock, &refusal);
         let asked = running.until_asked(&mut deliveries, &mut page, signals, reread).await?;
         let newer = match asked {

@@ -95,6 +95,8 @@ pub struct Dispatcher {
     read_key: ReadKey,
     hold: Option<Hold>,
     flushed_at: Duration,
+    /// When the store last refused a write, until it has taken everything for some time.
+    store_refused_at: Option<Duration>,
     clocks: Clocks,
     background: BackgroundQueue,
     workspace: WorkspaceName,
@@ -158,6 +160,7 @@ impl Dispatcher {
             read_key,
             hold: None,
             flushed_at: now.elapsed,
+            store_refused_at: None,
             clocks: Clocks::default(),
             background: BackgroundQueue::default(),
             workspace,
@@ -338,7 +341,6 @@ impl Dispatcher {
     async fn probe_store(&mut self) -> Result<(), StoreError> {
         let written = self.store.try_write().await;
         if written.is_ok() {
-            tracing::info!("the store can be written again");
             self.release();
         }
         self.pause_if_transient(written)

@@ -45,6 +45,11 @@ impl Spending {
         self.at = now.clone();
     }
 
+    /// Notes how long the workspace asked to wait, from `now` on.
+    pub fn rest(&mut self, wait: Duration, account: String, now: &MachineTime) {
+        self.rest = Some((millis(wait + now.since(&self.at)), account));
+    }
+
     /// How long before `now` each request was sent, or can have been sent at the latest.
     fn ages(&self, now: &MachineTime) -> Vec<i64> {
         let passed = millis(now.since(&self.at));

@@ -12,7 +12,7 @@ use super::exit::{CONFIG, ExitError, TRY_AGAIN};
 use super::output;
 use crate::api::{ApiError, Class, Client, RateHeaders};
 use crate::budget::{Budget, Purpose, Spending};
-use crate::clock::Clock;
+use crate::clock::{Clock, MachineTime};
 use crate::config::Config;
 use crate::control::{
     self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
@@ -51,16 +51,16 @@ impl DirectClient {
         Self { client, budget, clock, store }
     }
 
-    /// Notes a request before it is sent. Without a store, or without leave to write to it, nothing is
-    /// noted.
-    fn note(&self) {
+    /// Changes what the next process has to know. Without a store, or without leave to write to it, nothing
+    /// is noted.
+    fn note(&self, change: impl FnOnce(&mut Spending, &MachineTime)) {
         let (now, machine) = (self.clock.now(), self.clock.machine());
         let Ok(mut operator) = Operator::open(&self.store) else { return };
         let _ = operator.update_spending(|before| {
             let before = before.and_then(|text| serde_json::from_str::<Spending>(&text).ok());
             let spending = match before {
                 Some(mut before) => {
-                    before.add(&machine);
+                    change(&mut before, &machine);
                     before
                 }
                 None => self.budget.spending(self.client.account(), true, now, machine),
@@ -69,17 +69,25 @@ impl DirectClient {
         });
     }
 
+    /// Waits until the budget allows a request.
+    async fn allowed(&mut self) {
+        while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
+            tokio::time::sleep_until(self.clock.instant(at)).await;
+        }
+    }
+
     /// Makes one request as soon as the budget allows it.
     pub(super) async fn request<T>(
         &mut self,
         request: impl AsyncFnOnce(&Client) -> (Result<T, ApiError>, RateHeaders),
     ) -> Result<T, ApiError> {
-        while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
-            tokio::time::sleep_until(self.clock.instant(at)).await;
-        }
-        self.note();
+        say_if_long(self.allowed()).await;
+        self.note(Spending::add);
         let (result, rate) = request(&self.client).await;
         self.budget.observe(&poll::seen(&rate), self.clock.now());
+        if let Some(wait) = self.budget.resting(self.clock.now()) {
+            self.note(|spending, now| spending.rest(wait, self.client.account(), now));
+        }
         result
     }
 
@@ -154,14 +162,18 @@ pub(super) async fn ask_daemon<T: DeserializeOwned>(
     config: &Config,
     request: &ControlRequest,
 ) -> anyhow::Result<Option<ControlReply<T>>> {
-    let reply = through_daemon(config, request);
-    tokio::pin!(reply);
+    say_if_long(through_daemon(config, request)).await
+}
+
+/// Waits for a free request, and says so if that takes some time.
+async fn say_if_long<T>(waits: impl Future<Output = T>) -> T {
+    tokio::pin!(waits);
     tokio::select! {
-        reply = &mut reply => return reply,
+        done = &mut waits => return done,
         () = tokio::time::sleep(SILENCE) => {}
     }
     output::aside("waiting for a free request in the rate budget (usually under a minute)");
-    reply.await
+    waits.await
 }
 
 /// Sends a request to the daemon; `None` if no daemon runs.

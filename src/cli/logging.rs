@@ -1,13 +1,15 @@
-//! Where log lines go: standard error, without time and colour under the service manager.
+//! Where log lines go: standard error. Under the service manager they have no time and no colour, and
+//! begin with their priority, so that `journalctl -p warning` finds them.
 
 mod queue;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::fmt::MakeWriter;
 
 use queue::LineQueue;
 
@@ -32,7 +34,8 @@ pub(super) fn flush() {
 pub(super) fn last_words(text: &str) {
     match LINES.get() {
         Some(lines) => {
-            lines.add(format!("{}\n", super::output::plain(text)).as_bytes());
+            let priority = if under_journal() { priority(Level::ERROR) } else { "" };
+            lines.add(format!("{priority}{}\n", super::output::plain(text)).into_bytes());
             flush();
         }
         None => super::output::aside(text),
@@ -49,12 +52,12 @@ pub(super) fn start(default: &str) {
         ));
         EnvFilter::new(&default)
     });
-    let under_journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    let under_journal = under_journal();
     let colour =
         !under_journal && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(writer())
+        .with_writer(writer(under_journal))
         .with_target(false)
         // Its own message about a line that cannot be written would panic, if nothing can be written.
         .log_internal_errors(false)
@@ -69,14 +72,65 @@ pub(super) fn start(default: &str) {
     };
 }
 
+/// Whether standard error is read by the journal.
+fn under_journal() -> bool {
+    std::env::var_os("JOURNAL_STREAM").is_some()
+}
+
+/// What a line begins with, so that the journal knows how important it is; see `SyslogLevelPrefix=`.
+fn priority(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "<3>",
+        Level::WARN => "<4>",
+        Level::INFO => "<6>",
+        Level::DEBUG | Level::TRACE => "<7>",
+    }
+}
+
 /// The queue of lines; standard error itself if the system allows no thread for it.
-fn writer() -> BoxMakeWriter {
-    match LineQueue::start(std::io::stderr(), tell_lost) {
-        Ok(queue) => {
-            let lines = LINES.get_or_init(|| queue).clone();
-            BoxMakeWriter::new(move || lines.clone())
+fn writer(with_priority: bool) -> LogWriter {
+    let lines = LineQueue::start(std::io::stderr(), tell_lost);
+    let lines = lines.ok().map(|queue| LINES.get_or_init(|| queue).clone());
+    LogWriter { lines, with_priority }
+}
+
+/// Makes the writer of each line.
+struct LogWriter {
+    lines: Option<LineQueue>,
+    with_priority: bool,
+}
+
+impl<'a> MakeWriter<'a> for LogWriter {
+    type Writer = LineWriter;
+
+    fn make_writer(&'a self) -> LineWriter {
+        LineWriter { lines: self.lines.clone(), priority: "" }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> LineWriter {
+        let priority = if self.with_priority { priority(*metadata.level()) } else { "" };
+        LineWriter { priority, ..self.make_writer() }
+    }
+}
+
+/// Writes one line, which comes in one call.
+struct LineWriter {
+    lines: Option<LineQueue>,
+    priority: &'static str,
+}
+
+impl Write for LineWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let whole = [self.priority.as_bytes(), line].concat();
+        match &self.lines {
+            Some(lines) => lines.add(whole),
+            None => io::stderr().write_all(&whole)?,
         }
-        Err(_) => BoxMakeWriter::new(std::io::stderr),
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

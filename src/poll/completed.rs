@@ -15,6 +15,8 @@ use crate::store::{PageOutcome, PollFacts, PollNote, PollOutcome, StoreError};
 
 /// How long a route waits after the store refused its page.
 const STORE_REFUSED: Duration = Duration::from_secs(60);
+/// How long the store has to take every page until the journal says that it can be written again.
+const STORE_WORKS_AFTER: Duration = Duration::from_secs(60);
 
 /// A request that was answered or has failed.
 pub(super) enum Completed {
@@ -166,6 +168,11 @@ impl Dispatcher {
     fn succeed(&mut self, poller: usize, outcome: &PageOutcome, ages: Vec<Duration>) {
         let now = self.clock.now();
         self.clocks.page_read();
+        // A disk that is almost full takes some pages and refuses others.
+        if self.store_refused_at.is_some_and(|at| at + STORE_WORKS_AFTER <= now.elapsed) {
+            self.store_refused_at = None;
+            tracing::info!("the store can be written again: polling resumes");
+        }
         if self.pollers[poller].is_backing_off(now.elapsed) {
             // An outage is over for every route: none waits for the end of its own back-off.
             for other in 0..self.pollers.len() {
@@ -245,10 +252,11 @@ impl Dispatcher {
 
     /// Pauses polling until the store can be written again; returns when that is tried.
     pub(super) fn pause_for_store(&mut self, error: &StoreError) -> Duration {
-        if !self.hold.as_ref().is_some_and(Hold::is_of_store) {
+        let now = self.clock.now().elapsed;
+        if self.store_refused_at.replace(now).is_none() {
             tracing::error!(%error, "polling is paused until the store can be written again");
         }
-        self.hold.insert(Hold::of_store(error, self.clock.now().elapsed)).until
+        self.hold.insert(Hold::of_store(error, now)).until
     }
 
     /// Reads the key, and takes it up if it has changed; true if so.

@@ -243,7 +243,7 @@ impl Dispatcher {
             self.resume_poller(poller);
         }
         self.verify_workspace();
-        if self.hold.is_none() && (hold.is_confirmed() || hold.is_of_store()) {
+        if self.hold.is_none() && hold.is_confirmed() {
             tracing::info!("polling resumes");
         }
     }

@@ -59,14 +59,9 @@ pub async fn refresh(
             other => other?,
         }
     }
-    for FormChange { form_type, business, what } in &changes {
-        let business = business.as_deref();
-        tracing::info!(
-            form_type,
-            business,
-            change = what,
-            "custom fields changed; see `shopmirror custom-fields`"
-        );
+    if !changes.is_empty() {
+        let forms: Vec<String> = changes.iter().map(FormChange::to_string).collect();
+        tracing::info!(forms = forms.join(", "), "custom fields changed");
     }
     failed.map_or(Ok(changes), Err)
 }

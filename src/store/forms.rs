@@ -2,6 +2,8 @@
 //!
 //! A form's row is written only if the meaning of its definitions changed.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,13 @@ pub struct FormChange {
     pub business: Option<String>,
     /// `added`, `changed` or `removed`.
     pub what: String,
+}
+
+impl fmt::Display for FormChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let business = self.business.as_ref().map_or_else(String::new, |b| format!("@{b}"));
+        write!(f, "{}{business} {}", self.form_type, self.what)
+    }
 }
 
 /// One form's definitions.

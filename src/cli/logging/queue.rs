@@ -51,14 +51,14 @@ impl LineQueue {
     }
 
     /// Adds a line, or counts it as lost if too much waits already.
-    pub(super) fn add(&self, line: &[u8]) {
+    pub(super) fn add(&self, line: Vec<u8>) {
         let mut state = self.state();
         if state.bytes + line.len() > MAX_BYTES {
             state.lost += 1;
             return;
         }
         state.bytes += line.len();
-        state.lines.push_back(line.to_vec());
+        state.lines.push_back(line);
         self.0.changed.notify_all();
     }
 
@@ -108,18 +108,6 @@ impl LineQueue {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A line is written in one call.
-impl Write for LineQueue {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.add(line);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -173,7 +161,7 @@ mod tests {
         let line = vec![b'x'; MAX_BYTES / 4];
         // Nothing is taken, and nobody waits. The thread may hold one line beside the queue's four.
         for _ in 0..9 {
-            queue.add(&line);
+            queue.add(line.clone());
         }
         drop(permits);
         let lost = told.recv_timeout(LONG).unwrap();

@@ -81,6 +81,22 @@ async fn a_command_without_a_daemon_keeps_within_the_budget() {
 }
 
 #[tokio::test]
+async fn a_command_waits_as_long_as_the_workspace_asked_an_earlier_one_to_wait() {
+    let (workspace, place) = filled("").await;
+    let refused = FaultKind::Status { code: 429, retry_after: Some("3".to_owned()) };
+    workspace.sandbox.fault(Fault { route: Some("search".to_owned()), kind: refused, count: 1 });
+    let ended = place.run(["search", "x"]).await;
+    assert_eq!(ended.code, Some(75), "{ended:?}");
+    let ended = place.run(["search", "x"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.err.contains("waiting for a free request"), "{ended:?}");
+    let log = workspace.sandbox.requests().log;
+    let sent: Vec<f64> =
+        log.iter().filter(|one| one.route == "search").map(|one| one.elapsed_s).collect();
+    assert!(sent.len() == 2 && sent[1] - sent[0] >= 3.0, "{sent:?}");
+}
+
+#[tokio::test]
 async fn a_member_of_the_readers_group_reads_and_does_not_spend_the_budget() {
     if !may_become_another_user() {
         return;

@@ -35,7 +35,7 @@ fn assert_told_once(place: &Place) {
 async fn a_refused_key_pauses_every_poller_until_the_key_file_holds_another() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    let _daemon = place.started().await;
+    let _daemon = place.daemon_by(&["env", "JOURNAL_STREAM=8:1"]);
     workspace.all_polled().await;
     let old = workspace.sandbox.automation_key();
     workspace.sandbox.disable_key(&old, true);
@@ -58,6 +58,10 @@ async fn a_refused_key_pauses_every_poller_until_the_key_file_holds_another() {
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
     assert_told_once(&place);
     let log = place.log();
+    // As the journal reads it: an error has the priority 3, and what is no problem has 6.
+    let priority = |text: &str| log.lines().find(|line| line.contains(text)).map(|line| &line[..3]);
+    assert_eq!(priority(PAUSED), Some("<3>"), "{log}");
+    assert_eq!(priority("polling resumes"), Some("<6>"), "{log}");
     for key in [old.as_str(), "not-a-key-either", "rotated-key"] {
         assert!(!log.contains(key), "the key is in the log:\n{log}");
     }
