@@ -8,8 +8,9 @@ use super::exit::{DATA, ExitError};
 use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
+use crate::record::Route;
 use crate::status::Stored;
-use crate::store::{Gap, Operator};
+use crate::store::{Certainty, Gap, Operator};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -45,14 +46,14 @@ struct GapsSelection {
 const COLUMNS: [&str; 11] = [
     "gap",
     "route",
-    "business",
-    "certainty",
-    "from",
-    "to",
-    "ids",
-    "missing",
-    "found",
     "state",
+    "certainty",
+    "between ids",
+    "about missing",
+    "found",
+    "page before",
+    "page after",
+    "business",
     "note",
 ];
 
@@ -99,6 +100,7 @@ fn list(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
         return output::json(&gaps);
     }
     let stored = Stored::read(&reader)?;
+    let advice = advice(&gaps);
     let rows: Vec<Vec<String>> = gaps.into_iter().map(row).collect();
     if !rows.is_empty() || stored.emptied().is_empty() {
         output::table(
@@ -107,10 +109,31 @@ fn list(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
             "no gaps: every page shared a record with the previous page, or held the whole list",
         )?;
     }
+    output::text(&advice)?;
     for route in stored.emptied() {
         output::text(&format!("{}\n", output::plain(&route.to_string())))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to do about the gaps that are not settled.
+fn advice(gaps: &[Gap]) -> String {
+    let is_searched = |gap: &&Gap| gap.route == Route::Customers.as_str();
+    let (searched, others): (Vec<_>, Vec<_>) =
+        gaps.iter().filter(|gap| gap.is_unsettled()).partition(is_searched);
+    let mut advice = String::new();
+    if !searched.is_empty() {
+        advice.push_str(
+            "\nThe daemon searches for the missed customers and stores those that it finds.\n",
+        );
+    }
+    if let Some(gap) = others.first() {
+        advice.push_str(&format!(
+            "\nLook in the workspace for records between the two ids: the API no longer shows them.\nThen run `shopmirror gaps accept {}`.\n",
+            gap.id
+        ));
+    }
+    advice
 }
 
 fn row(gap: Gap) -> Vec<String> {
@@ -122,14 +145,18 @@ fn row(gap: Gap) -> Vec<String> {
     vec![
         gap.id.to_string(),
         gap.route,
-        gap.business.map_or_else(|| "-".to_owned(), |b| cell(&b, 20)),
-        gap.certainty.as_str().to_owned(),
-        moment::shown(&gap.from_at),
-        moment::shown(&gap.to_at),
+        gap.state.as_str().replace('_', " "),
+        match gap.certainty {
+            Certainty::Gap => "sure",
+            Certainty::Suspect => "unlikely",
+        }
+        .to_owned(),
         ids,
         missing,
         gap.repaired.to_string(),
-        gap.state.as_str().to_owned(),
+        moment::shown(&gap.from_at),
+        moment::shown(&gap.to_at),
+        gap.business.map_or_else(|| "-".to_owned(), |b| cell(&b, 20)),
         gap.note.map_or_else(|| "-".to_owned(), |note| cell(&note, 60)),
     ]
 }
