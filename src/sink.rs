@@ -13,6 +13,8 @@ mod command;
 #[cfg(feature = "email")]
 mod email;
 mod file;
+#[cfg(test)]
+mod fixtures;
 mod intake;
 mod lookup;
 #[cfg(feature = "mqtt")]
@@ -25,8 +27,6 @@ mod preview;
 mod reason;
 #[cfg(feature = "s3")]
 mod s3;
-#[cfg(test)]
-mod scripted;
 mod webhook;
 
 use std::fmt;
@@ -41,10 +41,10 @@ use crate::config::SinkKind;
 use crate::record::Change;
 pub use build_error::SinkBuildError;
 pub use file::advice as file_advice;
+#[cfg(test)]
+pub(crate) use fixtures::Scripted;
 pub use preview::Preview;
 use reason::Secrets;
-#[cfg(test)]
-pub(crate) use scripted::Scripted;
 
 /// What became of one change handed to a sink; reasons are escaped and short, see [`Secrets::reason`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,8 +22,6 @@ mod open;
 mod operate;
 mod outbox;
 mod people;
-#[cfg(test)]
-mod plans;
 mod pollers;
 mod query;
 mod reader;
@@ -74,3 +72,6 @@ pub use workspace::{
 };
 
 pub use crate::contiguity::Contiguity;
+
+#[cfg(test)]
+mod tests;

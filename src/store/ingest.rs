@@ -605,8 +605,4 @@ fn has_fields_of(page: &Page, place: usize, known: &str) -> bool {
 }
 
 #[cfg(test)]
-mod rules;
-#[cfg(test)]
-mod search_tests;
-#[cfg(test)]
 mod tests;

@@ -1,3 +1,6 @@
+mod rules;
+mod search;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::*;
+use super::super::*;
 use crate::store::{Store, fixtures};
 
 fn page(records: &[(i64, &str)]) -> Page {

@@ -3,10 +3,10 @@
 
 use rusqlite::Connection;
 
-use super::ingest::compare;
-use super::{fixtures, full_text, gaps, log, pollers};
 use crate::record::Route;
+use crate::store::ingest::compare;
 use crate::store::keep::rebuild;
+use crate::store::{fixtures, full_text, gaps, log, pollers};
 
 /// Steps that go through something small or bounded by the statement itself.
 const BOUNDED: [&str; 6] = [
