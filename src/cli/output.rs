@@ -44,7 +44,7 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<ExitCode>
 }
 
 /// Prints rows under a heading, or `empty` if there are none. On a terminal that is too narrow for
-/// the table, each row becomes a block of lines.
+/// the table, the last columns are left out and named.
 pub(super) fn table(
     heading: &[&str],
     rows: &[Vec<String>],
@@ -66,13 +66,12 @@ pub(super) fn table_with(
         text(&format!("{empty}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let lines = aligned(heading, rows, is_number);
-    let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
-    let shown = match terminal_width() {
-        Some(width) if widest > width => blocks(heading, rows),
-        _ => lines.iter().map(|line| format!("{line}\n")).collect(),
-    };
-    text(&shown)?;
+    let width = terminal_width().unwrap_or(usize::MAX);
+    let (lines, left_out) = fitting(heading, rows, width, is_number);
+    text(&format!("{}\n", lines.join("\n")))?;
+    if !left_out.is_empty() {
+        text(&format!("  … also {left_out}: add `| less -S` to see all columns\n"))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -86,7 +85,7 @@ fn terminal_width() -> Option<usize> {
 fn aligned(
     heading: &[&str],
     rows: &[Vec<String>],
-    is_number: impl Fn(usize, &str) -> bool,
+    is_number: &impl Fn(usize, &str) -> bool,
 ) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -101,19 +100,24 @@ fn aligned(
     table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// The rows as blocks of `NAME value` lines, without the values that are absent.
-fn blocks(heading: &[&str], rows: &[Vec<String>]) -> String {
-    let width = heading.iter().map(|name| name.chars().count()).max().unwrap_or_default();
-    let mut shown = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        if index > 0 {
-            shown.push('\n');
+/// Leaves out columns, the last ones first, until the table fits; returns it with their names. The first
+/// column stays.
+fn fitting(
+    heading: &[&str],
+    rows: &[Vec<String>],
+    width: usize,
+    is_number: impl Fn(usize, &str) -> bool,
+) -> (Vec<String>, String) {
+    let mut shown = heading.len();
+    loop {
+        let kept: Vec<Vec<String>> = rows.iter().map(|row| row[..shown].to_vec()).collect();
+        let lines = aligned(&heading[..shown], &kept, &is_number);
+        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+        if widest <= width || shown == 1 {
+            return (lines, heading[shown..].join(", ").to_uppercase());
         }
-        for (name, value) in heading.iter().zip(row).filter(|(_, value)| *value != "-") {
-            shown.push_str(&format!("{:<width$}  {value}\n", name.to_uppercase()));
-        }
+        shown -= 1;
     }
-    shown
 }
 
 /// A number with its noun: `1 change`, `2 changes`.
@@ -126,11 +130,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_narrow_terminal_gets_each_row_as_a_block_without_absent_values() {
-        let rows = [["leads", "-", "12"], ["jobs", "7", "3"]];
+    fn a_narrow_terminal_gets_the_first_columns_and_the_names_of_the_others() {
+        let rows = [["leads", "12", "5m"], ["jobs", "3", "1h"]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
-        let wanted = "ROUTE     leads\nRECORDS   12\n\nROUTE     jobs\nBUSINESS  7\nRECORDS   3\n";
-        assert_eq!(blocks(&["route", "business", "records"], &rows), wanted);
+        let fitted =
+            |width| fitting(&["route", "records", "interval"], &rows, width, |at, _| at == 1);
+        let (lines, left_out) = fitted(16);
+        let shown: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+        assert_eq!(shown, ["ROUTE  RECORDS", "leads       12", "jobs         3"]);
+        assert_eq!(left_out, "INTERVAL");
+        assert_eq!(fitted(80).1, "");
+        assert_eq!(fitted(1).1, "RECORDS, INTERVAL");
     }
 
     #[test]

@@ -10,8 +10,9 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::current_status::current;
-use super::output::{self, cell};
+use super::output;
 use crate::config::Config;
+use crate::duration;
 use crate::status::WorkspaceStatus;
 #[cfg(test)]
 pub(super) use attempt::{SinkPreview, SinkTestResult};
@@ -68,14 +69,18 @@ pub(super) fn table(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
             vec![
                 sink.name.clone(),
                 sink.type_name.clone(),
-                sink.state.to_string(),
-                sink.delivered.to_string(),
+                match sink.next_attempt_s {
+                    Some(left) => {
+                        format!("{}, next try in {}", sink.state, duration::seconds(left))
+                    }
+                    None => sink.state.to_string(),
+                },
                 sink.behind.to_string(),
                 sink.retrying.to_string(),
                 sink.dead.to_string(),
+                sink.delivered.to_string(),
                 sink.filtered.to_string(),
                 sink.skipped.to_string(),
-                sink.last_error.as_deref().map_or_else(|| "-".to_owned(), |error| cell(error, 60)),
             ]
         })
         .collect();
@@ -84,17 +89,21 @@ pub(super) fn table(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
             "sink",
             "type",
             "state",
-            "delivered",
             "behind",
             "retrying",
             "dead",
-            "filtered",
-            "skipped",
-            "last fault",
+            "delivered",
+            "not wanted",
+            "before start",
         ],
         &rows,
         "no sink has been opened yet: add [sinks.NAME] to the configuration",
     )?;
+    for sink in sinks {
+        if let Some(error) = &sink.last_error {
+            output::text(&format!("{}: {}\n", sink.name, output::plain(error)))?;
+        }
+    }
     for sink in sinks.iter().filter(|sink| sink.notices.refused > 0) {
         let (name, refused) = (&sink.name, sink.notices.refused);
         output::text(&format!(

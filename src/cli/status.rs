@@ -14,7 +14,7 @@ use super::{backup, moment, read_shared_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::duration;
-use crate::poll::PollerStatus;
+use crate::poll::{PollerState, PollerStatus};
 use crate::record::Route;
 use crate::status::{Health, LastRun, WorkspaceStatus};
 use crate::store::missing_link;
@@ -149,19 +149,8 @@ fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
 }
 
 /// What is shown of each poller.
-const HEADS: [&str; 11] = [
-    "route",
-    "business",
-    "state",
-    "records",
-    "last read",
-    "interval",
-    "at latest",
-    "next",
-    "per hour",
-    "gaps",
-    "risk",
-];
+const HEADS: [&str; 9] =
+    ["route", "state", "gaps", "last read", "next", "interval", "at latest", "records", "per hour"];
 
 fn print(store: &Path, status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
     output::text(&heading(store, status))?;
@@ -247,16 +236,17 @@ fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> [String; HEADS
     let first = status.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
     let records = status.records.get(&poller.route).filter(|_| first);
     [
-        poller.route.clone(),
-        poller.business.as_deref().map_or_else(|| "-".to_owned(), |b| cell(b, 20)),
-        poller.state.as_str().to_owned(),
-        records.map_or_else(|| "-".to_owned(), ToString::to_string),
+        cell(&poller.name(), 40),
+        match poller.state {
+            PollerState::Ok if poller.at_risk => "AT RISK".to_owned(),
+            state => state.as_str().to_owned(),
+        },
+        poller.gaps.to_string(),
         poller.last_read(|age| format!("{} ago", duration::seconds(age))),
+        seconds(poller.next_poll_s),
         seconds(poller.interval_s),
         seconds(poller.guarantee_s),
-        seconds(poller.next_poll_s),
+        records.map_or_else(|| "-".to_owned(), ToString::to_string),
         poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
-        poller.gaps.to_string(),
-        if poller.at_risk { "AT RISK" } else { "-" }.to_owned(),
     ]
 }
