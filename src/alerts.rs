@@ -20,6 +20,22 @@ const SETTLED: Duration = Duration::from_secs(60);
 /// How long a sink is paused before that is said, and said again.
 const PAUSED: [Duration; 2] = [Duration::from_secs(3600), Duration::from_secs(24 * 3600)];
 
+/// Whose alerts these are.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// The workspace; `None` before its name was read.
+    pub workspace: Option<String>,
+    /// The machine.
+    pub host: String,
+}
+
+impl Origin {
+    fn title(&self, matter: &str) -> String {
+        let of = self.workspace.as_ref().map_or_else(String::new, |name| format!("{name}, "));
+        format!("{of}shopmirror on {}: {matter}", self.host)
+    }
+}
+
 /// The content of an alert: `record` of an event of the kind `alert`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -28,7 +44,7 @@ pub struct Alert<'a> {
     state: AlertState,
     /// What it is about: `key`, `health`, `gap/ROUTE` or `sink/NAME`.
     about: &'a str,
-    /// The matter in a few words.
+    /// The workspace, the machine, and the matter in a few words.
     title: String,
     /// What is wrong and what to do.
     text: String,
@@ -125,6 +141,7 @@ impl AlertWatch {
         &mut self,
         known: &BTreeMap<String, AlertRow>,
         symptoms: &[Symptom],
+        origin: &Origin,
         now: Moment,
     ) -> Vec<AlertStep> {
         let mut steps = Vec::new();
@@ -134,7 +151,8 @@ impl AlertWatch {
             let since = row.map_or_else(|| stamp(now.wall), |row| row.since.clone());
             let told = row.map_or(0, |row| row.told);
             let mark = symptom.mark(lasted(&since, now.wall));
-            let notice = (mark > told).then(|| symptom.begun(&since, now.wall).notice(mark));
+            let notice =
+                (mark > told).then(|| symptom.begun(&since, origin, now.wall).notice(mark));
             if notice.is_some() || row.is_none() {
                 let about = symptom.about.clone();
                 steps.push(AlertStep::Keep { about, since, told: mark.max(told), notice });
@@ -148,7 +166,8 @@ impl AlertWatch {
             }
             self.absent_since.remove(about);
             let row = &known[about];
-            let notice = (row.told > 0).then(|| over(about, row, now.wall).notice(row.told + 1));
+            let notice =
+                (row.told > 0).then(|| over(about, row, origin, now.wall).notice(row.told + 1));
             steps.push(AlertStep::End { about: about.clone(), notice });
         }
         self.absent_since.retain(|about, _| known.contains_key(about));
@@ -166,11 +185,11 @@ impl Symptom {
         reached.map(|(_, mark)| *mark).max().unwrap_or(0)
     }
 
-    fn begun<'a>(&'a self, since: &'a str, now: Timestamp) -> Alert<'a> {
+    fn begun<'a>(&'a self, since: &'a str, origin: &Origin, now: Timestamp) -> Alert<'a> {
         Alert {
             state: AlertState::Begun,
             about: &self.about,
-            title: format!("shopmirror: {}", title(&self.about)),
+            title: origin.title(&title(&self.about)),
             text: self.text.clone(),
             reasons: &self.reasons,
             since,
@@ -179,13 +198,18 @@ impl Symptom {
     }
 }
 
-fn over<'a>(about: &'a str, row: &'a AlertRow, now: Timestamp) -> Alert<'a> {
-    let title = title(about);
+fn over<'a>(about: &'a str, row: &'a AlertRow, origin: &Origin, now: Timestamp) -> Alert<'a> {
+    let text = match about.split_once('/') {
+        Some(("gap", route)) => format!("every gap of {route} is filled or accepted"),
+        Some(("sink", name)) => format!("sink {name} takes changes again"),
+        _ if about == "key" => "the workspace accepts the key again".to_owned(),
+        _ => "health is ok again".to_owned(),
+    };
     Alert {
         state: AlertState::Over,
         about,
-        text: format!("this is over: {title}"),
-        title: format!("shopmirror: over: {title}"),
+        title: origin.title(&text),
+        text,
         reasons: &[],
         since: &row.since,
         at: stamp(now),
@@ -208,7 +232,8 @@ impl Alert<'_> {
 #[must_use]
 pub fn sample(title: &str, text: &str, now: Timestamp) -> NewNotice {
     let symptom = Symptom::new("key".to_owned(), [], text.to_owned());
-    Alert { title: title.to_owned(), ..symptom.begun(&stamp(now), now) }.notice(1)
+    Alert { title: title.to_owned(), ..symptom.begun(&stamp(now), &Origin::default(), now) }
+        .notice(1)
 }
 
 /// The matter in a few words.

@@ -80,7 +80,8 @@ impl Shop {
             }
             let known = self.store.read(|reader| reader.alerts("ops")).await.unwrap();
             let found = symptoms(status, gaps, "ops");
-            let steps = self.watch.judge(&known, &found, Moment { elapsed, wall });
+            let origin = Origin { workspace: Some("North".to_owned()), host: "shop1".to_owned() };
+            let steps = self.watch.judge(&known, &found, &origin, Moment { elapsed, wall });
             self.store.save_alerts("ops".to_owned(), steps).await.unwrap();
         }
     }
@@ -94,7 +95,12 @@ impl Shop {
             let second = at.duration_since(START.parse().unwrap()).as_secs();
             let state = body["state"].as_str().unwrap().to_owned();
             assert_eq!(body["about"], notice.record_id.unwrap().as_str());
-            assert!(body["title"].is_string() && !body["text"].as_str().unwrap().is_empty());
+            let (title, about) = (body["title"].as_str().unwrap(), body["about"].as_str().unwrap());
+            let matter = title.strip_prefix("North, shopmirror on shop1: ");
+            let matter = matter.unwrap_or_else(|| panic!("{title}"));
+            assert!(!body["text"].as_str().unwrap().is_empty());
+            let is_well = ["again", "accepted"].iter().any(|end| matter.ends_with(end));
+            assert_eq!(is_well, state == "over", "{about}: {title}");
             (u64::try_from(second).unwrap(), body["about"].as_str().unwrap().to_owned(), state)
         };
         notices.into_iter().map(said).collect()

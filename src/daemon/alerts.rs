@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::TaskEnd;
 use super::health::Watch;
-use crate::alerts::{AlertWatch, symptoms};
+use crate::alerts::{AlertWatch, Origin, symptoms};
 use crate::store::{Gap, StoreError};
 
 /// The time between two looks, and before the first one: what was paused before a restart is then
@@ -59,10 +59,13 @@ async fn look(
         let name = sink.clone();
         let read = daemon.store.read(move |reader| {
             let gaps: Vec<Gap> = reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect();
-            Ok((gaps, reader.alerts(&name)?))
+            let workspace = reader.workspace()?.map(|known| known.name);
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            Ok((gaps, reader.alerts(&name)?, Origin { workspace, host }))
         });
-        let (gaps, known) = read.await?;
-        let steps = watch.judge(&known, &symptoms(&status, &gaps, sink), daemon.clock.now());
+        let (gaps, known, origin) = read.await?;
+        let found = symptoms(&status, &gaps, sink);
+        let steps = watch.judge(&known, &found, &origin, daemon.clock.now());
         if steps.is_empty() {
             continue;
         }

@@ -10,7 +10,7 @@ use rusqlite::{ErrorCode, ffi};
 pub enum OpenError {
     /// Another process holds the store.
     #[error(
-        "{path} is in use by process {holder}: stop that process, or give this one its own [store] path"
+        "{path} is in use by process {holder}: stop it first (`systemctl stop shopmirror` if it is the service); a second shop needs a [store] path of its own"
     )]
     Held {
         /// The store's file.
