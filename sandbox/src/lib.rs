@@ -51,7 +51,7 @@
 //! | `GET /truth?route=R` | | returns every record ever made with its content, version count and history; all routes without `route` |
 //! | `GET /requests` | | returns the requests received, and the most in any 60 s by key name |
 //! | `POST /records` | `{route, business?, record?}` | adds a record; invents what `record` lacks, `id` included |
-//! | `PATCH /records` | `{route, id, fields}` | edits fields of a record |
+//! | `PATCH /records` | `{route, id, fields}` | edits fields of a record; a job's `status` or `status_stage` also makes a status change |
 //! | `POST /burst` | `{route, count, business?}` | adds many records at once |
 //! | `POST /faults` | `{kind, route?, count?, …}` | scripts a fault, see [`FaultKind`] |
 //! | `DELETE /faults` | | removes the pending faults |

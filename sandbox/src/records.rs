@@ -223,6 +223,12 @@ impl Records {
         self.sent(&self.lists[route.index()].entries[row.0].id)
     }
 
+    /// The business of a record and its fields.
+    pub(super) fn get(&self, route: Route, row: Row) -> (i64, &Fields) {
+        let entry = &self.lists[route.index()].entries[row.0];
+        (entry.business, &entry.fields)
+    }
+
     pub(super) fn len(&self, route: Route) -> usize {
         self.lists[route.index()].entries.len()
     }

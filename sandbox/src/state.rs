@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::fault::Script;
+use super::fields::Fields;
 use super::intake::{CheckIn, FIRST_CHECKIN, Intake};
 use super::journal::{Input, Journal};
 use super::keys::{KEY_PREFIX, Keys, Provider};
@@ -222,7 +223,12 @@ impl Inner {
                 if changes.remove("id").is_some_and(|new| new != *id) {
                     return Err(RecordError::Id);
                 }
+                let moves = *route == Route::Jobs
+                    && ["status", "status_stage"].iter().any(|name| changes.contains_key(*name));
                 self.records.edit(*route, row, changes, at);
+                if moves {
+                    self.note_status_change(row, at);
+                }
                 Ok(id.clone())
             }
             Input::Pause { paused } => {
@@ -238,6 +244,26 @@ impl Inner {
                 Ok(Value::Null)
             }
         }
+    }
+
+    /// Adds the status change that the shop's software makes when somebody sets a job's status.
+    fn note_status_change(&mut self, job: Row, at: Timestamp) {
+        let (business, job) = self.records.get(Route::Jobs, job);
+        let copied = [
+            "job_number",
+            "customer_name",
+            "device_brand",
+            "device_model",
+            "status",
+            "status_stage",
+        ];
+        let change = copied
+            .iter()
+            .fold(Fields::default(), |change, name| change.with(name, job.get(name).clone()))
+            .with("changed_by", "Portal")
+            .with("comment", Value::Null)
+            .with("created_at", format!("{at:.6}"));
+        self.records.create(Route::JobStatusChanges, business, change, at);
     }
 }
 

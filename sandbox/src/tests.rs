@@ -304,6 +304,26 @@ async fn edits_bursts_and_additions_show_in_reads_and_in_the_truth() {
 }
 
 #[tokio::test]
+async fn a_job_whose_status_is_set_in_the_portal_gets_a_status_change() {
+    let sandbox = still(Shop::Quiet);
+    let added = json!({"route": "jobs", "record": {"id": 9001, "job_number": "JOB-9001"}});
+    control(&sandbox, Method::POST, "/records", added).await;
+    let done = json!({"comment": "Glass", "status": "Delivered", "status_stage": "completed"});
+    for fields in [json!({"problem": "Glass"}), done.clone()] {
+        let edit = json!({"route": "jobs", "id": 9001, "fields": fields});
+        control(&sandbox, Method::PATCH, "/records", edit).await;
+    }
+    let page = get(&sandbox, &trigger(Route::JobStatusChanges, "?limit=100")).await.json();
+    let page = page.as_array().unwrap();
+    let found: Vec<_> = page.iter().filter(|change| change["job_number"] == "JOB-9001").collect();
+    assert_eq!(found.len(), 1, "the edit that left the status as it was makes no change");
+    assert_eq!(
+        (&found[0]["status"], &found[0]["status_stage"]),
+        (&done["status"], &done["status_stage"])
+    );
+}
+
+#[tokio::test]
 async fn a_rival_on_the_key_lowers_what_remains() {
     let sandbox = still(Shop::Quiet);
     sandbox.set_rival(60);
