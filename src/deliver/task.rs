@@ -141,6 +141,11 @@ impl Deliverer {
             if wait.is_zero() {
                 continue;
             }
+            if !task.outcomes.is_empty() {
+                // What waited for these rows is offered only once they are saved.
+                task.save().await?;
+                continue;
+            }
             let is_paused = task.health.pause(now).is_some();
             let is_hopeless = faults >= MAX_FAULTS_ONCE || task.health.is_asked();
             if !is_paused || is_hopeless {

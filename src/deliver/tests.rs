@@ -164,6 +164,20 @@ async fn a_single_run_passes_what_fails_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_single_run_sends_a_version_that_waited_for_the_one_before_it() {
+    let shop = Shop::new().await;
+    let task = shop.start("erp", refusing(4, "First", fault()), settings()).await;
+    shop.see("1", "First").await;
+    shop.see("1", "Second").await;
+    until("the first is tried", MINUTE, || !task.attempts("First").is_empty()).await;
+    task.stop().await;
+    let sink = Scripted::new(4, |_| Verdict::Done);
+    let (deliverer, _wake) = shop.deliverer("erp", &sink, settings());
+    let status = deliverer.once(&CancellationToken::new()).await.unwrap();
+    assert_eq!((status.delivered, status.behind, shop.owed()), (2, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_delays_what_waits_by_no_more_than_an_hour() {
     // An hour, as when a shop sets its machine by hand; and years, as when a battery was empty.
     for back in ["2025-12-31T23:00:00Z", "2020-01-01T00:00:00Z"] {
