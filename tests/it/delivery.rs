@@ -55,7 +55,7 @@ async fn each_version_arrives_in_order_under_one_event_id_despite_faults() {
     workspace.polled(Route::Jobs).await;
     for round in 0..4 {
         for id in &ids {
-            workspace.edit(Route::Jobs, id, json!({"status": format!("Round {round}")}));
+            workspace.edit(Route::Jobs, id, json!({"problem": format!("Round {round}")}));
         }
         workspace.polled(Route::Jobs).await;
     }
