@@ -203,7 +203,7 @@ def write_config(folder, base_url, key, routes="", poll="", sinks="", workspace=
     secret = folder / "api-key"
     secret.touch(mode=0o640)
     secret.write_text(key)
-    path = folder / "config.toml"
+    path = folder / "shopmirror.toml"
     path.write_text(
         f'[workspace]\nbase_url = "{base_url}"\napi_key_file = "api-key"\n{workspace}\n'
         f"[budget]\nrequests_per_minute = 1000000\n\n[poll]\n{poll}\n\n"

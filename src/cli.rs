@@ -61,13 +61,13 @@ use crate::store::Reader;
 use exit::{SOFTWARE, USAGE, code_of};
 
 /// The places of the configuration if `--config` is not given.
-const PLACES: [&str; 2] = ["config.toml", "/etc/shopmirror/config.toml"];
+const PLACES: [&str; 2] = ["shopmirror.toml", "/etc/shopmirror/shopmirror.toml"];
 
 /// Mirrors a repair shop's workspace into SQLite and forwards every new and changed record.
 #[derive(Debug, Parser)]
 #[command(name = "shopmirror", version, max_term_width = 100)]
 struct Cli {
-    /// The configuration [default: ./config.toml, else /etc/shopmirror/config.toml]
+    /// The configuration [default: ./shopmirror.toml, else /etc/shopmirror/shopmirror.toml]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -250,7 +250,7 @@ fn config_path(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     places().find(|path| path.exists()).or_else(hidden).ok_or_else(|| {
         anyhow::Error::new(exit::ExitError {
             code: exit::CONFIG,
-            text: "there is no config.toml in this folder and no /etc/shopmirror/config.toml: make one with `shopmirror init`, name the file with --config, or try `shopmirror demo`"
+            text: "there is no shopmirror.toml in this folder and no /etc/shopmirror/shopmirror.toml: make one with `shopmirror init`, name the file with --config, or try `shopmirror demo`"
                 .to_owned(),
         })
     })

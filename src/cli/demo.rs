@@ -34,7 +34,7 @@ use ::sandbox::{self, Options, Sandbox, Shop};
 /// The beginning of the configuration that the demo writes. Only such a file is overwritten.
 const MARK: &str = "# Made by `shopmirror demo`";
 /// The files that the demo writes into its folder.
-const FILES: [&str; 5] = ["config.toml", "api-key", "hook-secret", "mirror.db", "audit.ndjson"];
+const FILES: [&str; 5] = ["shopmirror.toml", "api-key", "hook-secret", "mirror.db", "audit.ndjson"];
 /// The past is read in pages of so many records, each ending so many after the one before: they overlap.
 const PAST_PAGE: usize = 90;
 const PAST_STEP: usize = 80;
@@ -199,7 +199,7 @@ fn configure(dir: &Path, workspace: &Workspace, hook: &str) -> anyhow::Result<Co
     );
     write(&dir.join("api-key"), &workspace.key)?;
     write(&dir.join("hook-secret"), &secret)?;
-    let path = dir.join("config.toml");
+    let path = dir.join("shopmirror.toml");
     let text = format!(
         r#"{MARK}: the workspace is a sandbox on this machine.
 [workspace]
@@ -266,11 +266,11 @@ fn introduce(dir: &Path, workspace: &Workspace, page: Option<&str>) -> anyhow::R
          A simulated shop is running at {}; shopmirror polls it at most 60 times a minute\n\n\
          database        {dir}/mirror.db\n\
          change log      {dir}/audit.ndjson (one change per line)\n\
-         configuration   {dir}/config.toml\n\n\
+         configuration   {dir}/shopmirror.toml\n\n\
          Try these commands while it runs:\n\
          \x20 sqlite3 -readonly {dir}/mirror.db 'select id, name, status_stage from leads'\n\
-         \x20 {program} --config {dir}/config.toml status\n\
-         \x20 {program} --config {dir}/config.toml log --follow\n\n",
+         \x20 {program} --config {dir}/shopmirror.toml status\n\
+         \x20 {program} --config {dir}/shopmirror.toml log --follow\n\n",
         workspace.base_url
     ))
 }
@@ -284,7 +284,7 @@ async fn work(
     time: Option<Duration>,
 ) -> anyhow::Result<()> {
     let (signals, inbox) = mpsc::channel(8);
-    let path = dir.join("config.toml");
+    let path = dir.join("shopmirror.toml");
     let store = config.store.path.clone();
     let running = daemon::run(config, Box::new(move || read_config(&path)), Clock::system(), inbox);
     let ending = async {

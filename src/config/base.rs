@@ -70,7 +70,7 @@ fn installed_state_dir(path: &Path) -> Option<PathBuf> {
     (path.parent()? == Path::new(CONFIG_DIR)).then(|| {
         let state = Path::new(STATE_DIR);
         match path.file_stem() {
-            Some(name) if name != "config" => state.join(name),
+            Some(name) if name != "shopmirror" => state.join(name),
             _ => state.to_owned(),
         }
     })
@@ -83,10 +83,10 @@ mod tests {
     #[test]
     fn a_command_typed_by_hand_finds_the_database_of_the_service() {
         let state = |path: &str| installed_state_dir(Path::new(path));
-        assert_eq!(state("/etc/shopmirror/config.toml"), Some("/var/lib/shopmirror".into()));
+        assert_eq!(state("/etc/shopmirror/shopmirror.toml"), Some("/var/lib/shopmirror".into()));
         assert_eq!(state("/etc/shopmirror/north.toml"), Some("/var/lib/shopmirror/north".into()));
-        assert_eq!(state("/etc/shopmirror/old/config.toml"), None);
-        assert_eq!(state("config.toml"), None);
+        assert_eq!(state("/etc/shopmirror/old/shopmirror.toml"), None);
+        assert_eq!(state("shopmirror.toml"), None);
     }
 
     #[test]

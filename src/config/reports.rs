@@ -309,7 +309,7 @@ mod tests {
                  [reports.schedule.r]\nreport = \"mirror\"\nat = \"07:30\"\npath = \"{path}\"\n\
                  [sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n"
             );
-            let read = Config::parse(&text, "config.toml", &base);
+            let read = Config::parse(&text, "shopmirror.toml", &base);
             assert_eq!(read.is_ok(), is_free, "{path}");
         }
     }

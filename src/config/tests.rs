@@ -159,7 +159,7 @@ fn each_default_of_the_reference_is_the_default() {
         format!("{needed}\n{}{common}", defaults(table, &given))
     });
     let read = |text: &str| {
-        let config = Config::parse(text, "config.toml", &base);
+        let config = Config::parse(text, "shopmirror.toml", &base);
         let config = config.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
         format!("{:#?}", Config { for_readers: String::new(), ..config })
     };

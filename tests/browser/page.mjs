@@ -214,7 +214,7 @@ await test("everything works with JavaScript off", { javaScriptEnabled: false },
 
 // The last one: the page is no longer in order afterwards.
 await test("a gap appears on the time line, on a phone as well", { viewport: { width: 360, height: 740 } }, async (page) => {
-  const config = readFileSync(`${process.env.DEMO}/config.toml`, "utf8");
+  const config = readFileSync(`${process.env.DEMO}/shopmirror.toml`, "utf8");
   const [, workspace] = /base_url = "([^"]+)"/.exec(config);
   await open(page, "system");
   await page.locator("#gaps h2").waitFor();

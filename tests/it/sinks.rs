@@ -137,7 +137,7 @@ fn webhook(url: impl Into<String>) -> WebhookSettings {
 fn configured(dir: &Path, lines: &str) -> SinkSettings {
     let start = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.test]\n";
     let base = Base { env_key: Some("key".into()), dir: dir.to_owned(), ..Base::default() };
-    let config = Config::parse(&format!("{start}{lines}\n"), "config.toml", &base);
+    let config = Config::parse(&format!("{start}{lines}\n"), "shopmirror.toml", &base);
     config.unwrap_or_else(|problems| panic!("{problems}")).sinks["test"].clone()
 }
 

@@ -39,7 +39,7 @@ impl Unit {
             return None;
         }
         let units = match config.file_stem()?.to_str()? {
-            "config" => vec!["shopmirror.service".to_owned()],
+            "shopmirror" => vec!["shopmirror.service".to_owned()],
             name => vec!["shopmirror@.service".to_owned(), format!("shopmirror@{name}.service")],
         };
         Self::read(&UNIT_DIRS.map(PathBuf::from), &units)

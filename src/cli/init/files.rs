@@ -131,13 +131,13 @@ impl Files {
 fn usual_place(systemd: bool) -> PathBuf {
     let service = Path::new(SERVICE_DIR);
     let for_service = systemd || rustix::process::geteuid().is_root() && service.is_dir();
-    if for_service { service.join("config.toml") } else { PathBuf::from("config.toml") }
+    if for_service { service.join("shopmirror.toml") } else { PathBuf::from("shopmirror.toml") }
 }
 
-/// `api-key` beside `config.toml`, `NAME-key` beside `NAME.toml`, as the units expect.
+/// `api-key` beside `shopmirror.toml`, `NAME-key` beside `NAME.toml`, as the units expect.
 fn key_name(config: &Path) -> String {
     match config.file_stem().and_then(|stem| stem.to_str()) {
-        Some("config") | None => "api-key".to_owned(),
+        Some("shopmirror") | None => "api-key".to_owned(),
         Some(name) => format!("{name}-key"),
     }
 }
@@ -215,9 +215,9 @@ mod tests {
     #[test]
     fn the_key_has_the_name_that_the_path_unit_watches() {
         for (config, key) in [
-            ("/etc/shopmirror/config.toml", "api-key"),
+            ("/etc/shopmirror/shopmirror.toml", "api-key"),
             ("/etc/shopmirror/north.toml", "north-key"),
-            ("config.toml", "api-key"),
+            ("shopmirror.toml", "api-key"),
         ] {
             assert_eq!(key_name(Path::new(config)), key);
         }

@@ -19,7 +19,7 @@ impl Service {
     pub(super) fn of(config: &Path) -> Result<Self, ExitError> {
         let wrong = |code, text: &str| ExitError { code, text: text.to_owned() };
         let Some(service) = Self::named(config) else {
-            let text = "--systemd needs a configuration in /etc/shopmirror: config.toml, or NAME.toml with letters, digits and _ for shopmirror@NAME.service";
+            let text = "--systemd needs a configuration in /etc/shopmirror: shopmirror.toml, or NAME.toml with letters, digits and _ for shopmirror@NAME.service";
             return Err(wrong(USAGE, text));
         };
         if !rustix::process::geteuid().is_root() {
@@ -42,7 +42,7 @@ impl Service {
         let ours = config.parent()? == Path::new(SERVICE_DIR) && config.extension()? == "toml";
         let stem = config.file_stem()?.to_str()?;
         let plain = stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        let instance = if stem == "config" { String::new() } else { format!("@{stem}") };
+        let instance = if stem == "shopmirror" { String::new() } else { format!("@{stem}") };
         (ours && plain).then(|| Self {
             units: [
                 format!("shopmirror{instance}.service"),
@@ -80,10 +80,10 @@ mod tests {
     fn a_configuration_of_the_service_names_its_units() {
         let units = |path: &str| Service::named(Path::new(path)).map(|service| service.command());
         let single = "systemctl enable --now shopmirror.service shopmirror-key.path";
-        assert_eq!(units("/etc/shopmirror/config.toml").as_deref(), Some(single));
+        assert_eq!(units("/etc/shopmirror/shopmirror.toml").as_deref(), Some(single));
         let named = "systemctl enable --now shopmirror@north.service shopmirror-key@north.path";
         assert_eq!(units("/etc/shopmirror/north.toml").as_deref(), Some(named));
-        for path in ["/etc/shopmirror/a b.toml", "/etc/shopmirror/x.conf", "/srv/config.toml"] {
+        for path in ["/etc/shopmirror/a b.toml", "/etc/shopmirror/x.conf", "/srv/shopmirror.toml"] {
             assert_eq!(units(path), None, "{path}");
         }
     }

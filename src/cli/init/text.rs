@@ -70,7 +70,7 @@ pub(super) fn next(config: &Config, path: &Path, starting: Option<&Service>) -> 
 
 /// The command that shows how the daemon of this configuration is.
 pub(super) fn look(path: &Path) -> String {
-    if path == Path::new("/etc/shopmirror/config.toml") {
+    if path == Path::new("/etc/shopmirror/shopmirror.toml") {
         return "shopmirror status".to_owned();
     }
     format!("shopmirror --config {} status", path.display())

@@ -32,8 +32,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 ];
 
 const FILES: &[(&str, &str)] = &[
-    ("config.toml", "The configuration, if it is in the current folder."),
-    ("/etc/shopmirror/config.toml", "The configuration otherwise."),
+    ("shopmirror.toml", "The configuration, if it is in the current folder."),
+    ("/etc/shopmirror/shopmirror.toml", "The configuration otherwise."),
     ("/etc/shopmirror/api-key", "The key of the workspace, as the service is installed."),
     ("/var/lib/shopmirror/mirror.db", "The database, as the service is installed."),
     ("/var/lib/shopmirror/backups", "The daily copies of the database."),
@@ -47,7 +47,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("init", "shopmirror init --systemd", "Write the configuration and start the service."),
     (
         "run",
-        "shopmirror run --config /etc/shopmirror/config.toml",
+        "shopmirror run --config /etc/shopmirror/shopmirror.toml",
         "Run the daemon in this terminal.",
     ),
     ("once", "shopmirror once", "Poll each route once, as a timer does."),

@@ -22,7 +22,7 @@ impl Running {
             "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\ntime_zone = \"Europe/Berlin\"\n{rest}"
         );
         let base = Base { dir: dir.to_owned(), env_key: Some("key".into()), ..Base::default() };
-        let config = Config::parse(&text, "config.toml", &base).unwrap();
+        let config = Config::parse(&text, "shopmirror.toml", &base).unwrap();
         let store = Store::open(&config.store.path).unwrap();
         let status = watch::Sender::new(Vec::new());
         let (shown, stop) = (status.subscribe(), CancellationToken::new());

@@ -51,7 +51,7 @@ async fn shells_complete_commands_routes_sinks_and_dead_letters() {
     assert!(ended.out.contains(&seq) && ended.out.contains("answered 422"), "{ended:?}");
     assert!(!ended.out.contains('\u{1b}'), "{ended:?}");
     let broken = Place::new("http://127.0.0.1:9/api", "key");
-    broken.write("config.toml", "this is no configuration");
+    broken.write("shopmirror.toml", "this is no configuration");
     assert_eq!(offered(&broken, &["check", "--sink", ""]).await, [""; 0]);
 }
 

@@ -74,8 +74,8 @@ async fn without_a_workspace_a_store_or_a_key_nothing_is_made() {
 #[tokio::test]
 async fn only_a_command_that_asks_the_workspace_itself_needs_a_key() {
     let (_workspace, place) = filled("").await;
-    let text = fs::read_to_string(place.path("config.toml")).unwrap();
-    place.write("config.toml", &text.replace("api_key_file = \"api-key\"\n", ""));
+    let text = fs::read_to_string(place.path("shopmirror.toml")).unwrap();
+    place.write("shopmirror.toml", &text.replace("api_key_file = \"api-key\"\n", ""));
     for args in
         [&["status"][..], &["records", "leads"], &["status", "leads"], &["check", "--offline"]]
     {
@@ -106,7 +106,7 @@ async fn a_user_without_permission_is_told_what_to_do() {
     assert!(ended.err.contains("a member of a group"), "{ended:?}");
 
     // The files may be read, but not written.
-    for name in ["config.toml", "api-key", "mirror.db", "mirror.db-wal", "mirror.db-shm"] {
+    for name in ["shopmirror.toml", "api-key", "mirror.db", "mirror.db-wal", "mirror.db-shm"] {
         mode(name, 0o644);
     }
     for args in [&["gaps", "accept", "--all"][..], &["once"]] {
@@ -163,7 +163,7 @@ async fn the_demo_and_the_sandbox_overwrite_only_their_own_files() {
     let dir = place.path("").display().to_string();
     let ended = place.run(["demo", "--for", "1s", "--dir", &dir]).await;
     assert_eq!(ended.code, Some(64), "{ended:?}");
-    let args = ["sandbox", "--listen", "127.0.0.1:0", "--state", "config.toml"];
+    let args = ["sandbox", "--listen", "127.0.0.1:0", "--state", "shopmirror.toml"];
     let ended = place.run(args).await;
     assert_eq!(ended.code, Some(65), "{ended:?}");
     assert_eq!(place.files(), before);

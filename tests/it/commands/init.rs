@@ -53,14 +53,16 @@ impl Empty {
         command
     }
 
-    /// `init --config config.toml` with further arguments, beside the test's own server.
+    /// `init --config shopmirror.toml` with further arguments, beside the test's own server.
     async fn init(&self, args: &[&str]) -> Output {
         self.init_by(&[], args).await
     }
 
     async fn init_by(&self, wrapper: &[&str], args: &[&str]) -> Output {
-        let all: Vec<&str> =
-            ["--config", "config.toml", "init"].into_iter().chain(args.iter().copied()).collect();
+        let all: Vec<&str> = ["--config", "shopmirror.toml", "init"]
+            .into_iter()
+            .chain(args.iter().copied())
+            .collect();
         ended(self.command(wrapper, &all)).await
     }
 }
@@ -80,13 +82,13 @@ async fn a_configuration_made_by_init_polls_the_workspace_at_once() {
     let address = workspace.base_url();
     let output = empty.init(&["--address", address, "--key-file", &empty.key_file()]).await;
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert_eq!(empty.names(), ["api-key", "config.toml"]);
-    for (name, mode) in [("api-key", 0o600), ("config.toml", 0o640)] {
+    assert_eq!(empty.names(), ["api-key", "shopmirror.toml"]);
+    for (name, mode) in [("api-key", 0o600), ("shopmirror.toml", 0o640)] {
         assert_eq!(fs::metadata(empty.path(name)).unwrap().mode() & 0o7777, mode, "{name}");
     }
     assert!(said(&output).contains("answers: connected"), "{}", said(&output));
     assert!(!said(&output).contains(&workspace.sandbox.automation_key()));
-    let written = fs::read_to_string(empty.path("config.toml")).unwrap();
+    let written = fs::read_to_string(empty.path("shopmirror.toml")).unwrap();
     assert!(written.contains("\ntime_zone = \"Asia/Tokyo\"\n"), "{written}");
     for command in ["check", "once"] {
         let output = ended(empty.command(&[], &[command])).await;
@@ -105,7 +107,7 @@ async fn the_key_may_come_on_standard_input_and_one_that_cannot_be_a_key_is_refu
         let args = ["--address", workspace.base_url(), "--key-file", "-"];
         let output = empty.init_by(&piped, &args).await;
         assert_eq!(output.status.success(), works, "{}", said(&output));
-        let written: &[&str] = if works { &["api-key", "config.toml"] } else { &[] };
+        let written: &[&str] = if works { &["api-key", "shopmirror.toml"] } else { &[] };
         assert_eq!(empty.names(), written, "{}", said(&output));
     }
 }
@@ -135,7 +137,7 @@ async fn whatever_is_wrong_is_said_and_leaves_nothing_behind() {
 #[tokio::test]
 async fn no_file_is_overwritten_and_a_key_that_lies_in_its_place_is_used_there() {
     let workspace = Workspace::start().await;
-    for name in ["config.toml", "api-key"] {
+    for name in ["shopmirror.toml", "api-key"] {
         let empty = Empty::new(&workspace.sandbox.automation_key());
         let args = ["--address", workspace.base_url(), "--key-file", &empty.key_file()];
         fs::write(empty.path(name), "mine").unwrap();
@@ -154,7 +156,7 @@ async fn no_file_is_overwritten_and_a_key_that_lies_in_its_place_is_used_there()
     let output = empty.init(&["--address", workspace.base_url(), "--key-file", "api-key"]).await;
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(fs::metadata(empty.path("api-key")).unwrap().ino(), before);
-    assert_eq!(empty.names(), ["api-key", "config.toml"]);
+    assert_eq!(empty.names(), ["api-key", "shopmirror.toml"]);
 }
 
 #[tokio::test]
@@ -165,7 +167,7 @@ async fn without_a_terminal_or_a_writable_folder_nothing_is_asked() {
         assert_eq!(output.status.code(), Some(64), "{}", said(&output));
         assert!(said(&output).contains("--key-file - on standard input"), "{}", said(&output));
     }
-    let output = ended(empty.command(&[], &["--config", "no/such/config.toml", "init"])).await;
+    let output = ended(empty.command(&[], &["--config", "no/such/shopmirror.toml", "init"])).await;
     assert_eq!(output.status.code(), Some(64), "{}", said(&output));
     if may_become_another_user() {
         fs::set_permissions(empty.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -217,7 +219,8 @@ async fn the_questions_are_asked_again_until_they_are_right_and_the_key_is_not_s
     let workspace = Workspace::start().await;
     let key = workspace.sandbox.automation_key();
     let empty = Empty::new("");
-    let mut terminal = Terminal::start(&empty.command(&[], &["--config", "config.toml", "init"]));
+    let mut terminal =
+        Terminal::start(&empty.command(&[], &["--config", "shopmirror.toml", "init"]));
     terminal.until("Address of the workspace").await;
     terminal.type_line("http://example.com/api");
     terminal.until("must begin with https://").await;
@@ -240,7 +243,7 @@ async fn ctrl_c_and_ctrl_d_leave_nothing_behind_and_the_terminal_as_it_was() {
     for end in ["\u{3}", "\u{4}"] {
         for question in ["Address of the workspace", "Automation key"] {
             let empty = Empty::new("");
-            let init = empty.command(&[], &["--config", "config.toml", "init"]);
+            let init = empty.command(&[], &["--config", "shopmirror.toml", "init"]);
             let mut terminal = Terminal::start(&init);
             terminal.until("Address of the workspace").await;
             if question == "Automation key" {

@@ -95,7 +95,7 @@ async fn the_standard_address_of_a_white_label_workspace_pauses_every_poller() {
     wait_until("the first ping is refused", || place.log().contains(PAUSED)).await;
     assert_advice(&status, "white-label");
     place.write(
-        "config.toml",
+        "shopmirror.toml",
         &format!(
             "[workspace]\nbase_url = \"{}\"\napi_key_file = \"api-key\"\n{BUDGET}{EAGER}",
             workspace.base_url()

@@ -46,7 +46,7 @@ fn read(head: &str, keys: &str, base: &Base) -> Result<Config, Problems> {
         head if head.starts_with("[workspace]") => format!("{head}\n{keys}\n"),
         head => format!("{head}\n{keys}\n{WORKSPACE}"),
     };
-    Config::parse(&text, "config.toml", base)
+    Config::parse(&text, "shopmirror.toml", base)
 }
 
 /// Expects `head` with each row's keys to give exactly the problems of the row, and to show no secret.

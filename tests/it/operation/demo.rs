@@ -30,7 +30,7 @@ async fn the_demo_fills_all_six_tables_and_delivers_and_its_commands_work() {
     let is_told = || demo.lines().iter().any(|line| line.ends_with("log --follow"));
     wait_until("everything is there", || is_complete(&dir) && is_told()).await;
     let listed =
-        place.run(["--config", &at("config.toml"), "records", "leads", "--json"]).await.json();
+        place.run(["--config", &at("shopmirror.toml"), "records", "leads", "--json"]).await.json();
     assert!(listed[0]["status_stage"].is_string(), "{listed}");
     demo.signal(Signal::INT);
     let (code, said) = demo.ended().await;
@@ -38,7 +38,7 @@ async fn the_demo_fills_all_six_tables_and_delivers_and_its_commands_work() {
     assert!(out.starts_with("status page   "), "{out}");
     // The commands that it prints work as they are, wherever the program is.
     let command =
-        format!("{} --config {} status", env!("CARGO_BIN_EXE_shopmirror"), at("config.toml"));
+        format!("{} --config {} status", env!("CARGO_BIN_EXE_shopmirror"), at("shopmirror.toml"));
     for shown in [at("mirror.db"), at("audit.ndjson"), command, "\ngaps       ".to_owned()] {
         assert!(out.contains(&shown), "{shown}: {out}");
     }

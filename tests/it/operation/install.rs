@@ -86,7 +86,7 @@ fn the_archive_installs_updates_and_removes_its_own_files_only() {
     assert!(archive.installed(NEW).is_some());
 
     let kept = [
-        "etc/shopmirror/config.toml",
+        "etc/shopmirror/shopmirror.toml",
         "etc/systemd/system/multi-user.target.wants/shopmirror-report.timer",
         "var/lib/shopmirror/mirror.db",
     ];
@@ -125,7 +125,7 @@ fn directives(name: &str) -> Vec<String> {
 #[test]
 fn the_template_differs_from_the_unit_only_in_its_name() {
     let as_single = |line: &String| {
-        line.replace("/etc/shopmirror/%i.toml", "/etc/shopmirror/config.toml")
+        line.replace("/etc/shopmirror/%i.toml", "/etc/shopmirror/shopmirror.toml")
             .replace("shopmirror %i:", "shopmirror:")
             .replace("shopmirror/%i", "shopmirror")
             .replace("shopmirror-%i", "shopmirror")

@@ -21,7 +21,7 @@ async fn shop(seed: u64, name: &str) -> Workspace {
 /// Has the configuration lead to this workspace, with the sink `audit`.
 fn lead_to(place: &Place, workspace: &Workspace) {
     place.write(
-        "config.toml",
+        "shopmirror.toml",
         &format!(
             "[workspace]\nbase_url = \"{}\"\napi_key_file = \"api-key\"\n{BUDGET}{EAGER}{}",
             workspace.base_url(),

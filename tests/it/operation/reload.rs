@@ -85,7 +85,7 @@ async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
             let status = place.status().await;
             assert_eq!(status["health"], "degraded", "{status}");
             let why = status["reload_refused"].as_str().unwrap();
-            assert!(why.contains("config.toml:") && why.contains("`path`"), "{why}");
+            assert!(why.contains("shopmirror.toml:") && why.contains("`path`"), "{why}");
             assert!(!why.contains('\n') && !why.contains("CANARY"), "{why}");
             assert!(status["reasons"].to_string().contains("`path`"), "{status}");
         }

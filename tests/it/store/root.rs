@@ -42,7 +42,7 @@ async fn of_the_service(workspace: &Workspace) -> Option<Place> {
     );
     fs::create_dir(place.path("state")).unwrap();
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
-    for name in ["state", "config.toml", "api-key"] {
+    for name in ["state", "shopmirror.toml", "api-key"] {
         chown(place.path(name), Some(SERVICE), Some(SERVICE)).unwrap();
     }
     let tried = place.run_by(&AS_SERVICE, &["--version"]).await;

@@ -78,7 +78,7 @@ impl Place {
 
     /// Writes the configuration: where the workspace is, and `rest`.
     pub(crate) fn configure_all(&self, rest: &str) {
-        self.write("config.toml", &format!("{}{rest}", self.head));
+        self.write("shopmirror.toml", &format!("{}{rest}", self.head));
     }
 
     /// The text of a sink that appends to `NAME.ndjson`.
@@ -126,7 +126,7 @@ impl Place {
 
     /// As [`Self::run`], through a program that ends by becoming the arguments after its own.
     pub(crate) async fn run_by(&self, wrapper: &[&str], args: &[&str]) -> Ended {
-        let config = self.path("config.toml");
+        let config = self.path("shopmirror.toml");
         let mut command = self.bare(wrapper[0]);
         command.args(&wrapper[1..]).arg(PROGRAM).arg("--config").arg(config).args(args);
         Self::ended(command).await

@@ -88,7 +88,7 @@ impl VirtualShop {
         let text = format!("[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n{rest}");
         let env_key = Some(self.sandbox.automation_key().into());
         let base = Base { dir: dir.path().to_owned(), env_key, ..Base::default() };
-        Config::parse(&text, "config.toml", &base).unwrap()
+        Config::parse(&text, "shopmirror.toml", &base).unwrap()
     }
 
     /// The polls received between two of the shop's seconds.

@@ -36,7 +36,7 @@ fn assert_complete(all: &[Box<dyn Destination>]) {
     let text =
         "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.x]\ntype = \"nothing\"\n";
     let base = Base { env_key: Some("key".into()), ..Base::default() };
-    let said = Config::parse(text, "config.toml", &base).unwrap_err().to_string();
+    let said = Config::parse(text, "shopmirror.toml", &base).unwrap_err().to_string();
     let types = said.split("use one of ").nth(1).unwrap().lines().next().unwrap();
     for name in types.split(", ") {
         let of_type = format!("type = \"{}\"", name.trim());

@@ -18,7 +18,7 @@ fn sink(of: &dyn Destination) -> Box<dyn Sink> {
         of.keys("2m")
     );
     let base = Base { env_key: Some("key".into()), ..Base::default() };
-    let config = Config::parse(&text, "config.toml", &base).unwrap_or_else(|p| panic!("{p}"));
+    let config = Config::parse(&text, "shopmirror.toml", &base).unwrap_or_else(|p| panic!("{p}"));
     build(&config.sinks["one"].kind)
 }
 
