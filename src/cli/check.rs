@@ -13,10 +13,13 @@ mod writable;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
+use anyhow::Context;
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
+
+use unit::Unit;
 
 use super::exit::{self, ExitError};
 use super::{completions, output, read_config, runtime};
@@ -85,6 +88,14 @@ impl CheckReport {
 /// Runs every test that changes nothing.
 pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     let mut report = CheckReport::default();
+    let unit = if args.offline { None } else { Unit::of_config(path) };
+    if let Some(unit) = &unit {
+        match unit.own_command() {
+            Ok(Some(command)) => return run_as_service(command, unit),
+            Ok(None) => report_user(unit, &mut report),
+            Err(error) => report.wrong(exit::CONFIG, "key", error.to_string()),
+        }
+    }
     let config = match read_config(path) {
         Ok(config) => config,
         Err(error) => {
@@ -103,7 +114,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     report.ok("config", summary(path, &config));
     if args.sink.is_none() {
         report_long_waits(&config, &mut report);
-        reports::check(path, &config, !args.offline, &mut report);
+        reports::check(&config, !args.offline, unit.as_ref(), &mut report);
     }
     samples::check(&config, args.sink.as_deref(), &mut report);
     notices::check(&config, args.sink.as_deref(), &mut report);
@@ -114,16 +125,32 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         runtime()?.block_on(async {
             if args.sink.is_none() {
                 store::check(&config, &mut report);
-                backup::check(path, &config, &mut report);
-                workspace::check(path, &config, &mut report).await;
+                backup::check(&config, unit.as_ref(), &mut report);
+                workspace::check(&config, unit.as_ref(), &mut report).await;
             }
             let wanted = |name: &&&str| args.sink.as_deref().is_none_or(|sink| sink == **name);
             for name in names.iter().filter(wanted) {
-                sink::check(path, &config, name, &mut report).await;
+                sink::check(&config, name, unit.as_ref(), &mut report).await;
             }
         });
     }
     report.print(args.json.json)
+}
+
+/// Runs this command as the user of the service: only that user finds the files that it may not read or
+/// write.
+fn run_as_service(mut command: Command, unit: &Unit) -> anyhow::Result<ExitCode> {
+    let context = || format!("could not become the user of {} with setpriv", unit.name);
+    let status = command.status().with_context(context)?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.unwrap_or(exit::SOFTWARE).into())
+}
+
+fn report_user(unit: &Unit, report: &mut CheckReport) {
+    let (user, is_own) = unit.user();
+    let not_tested =
+        if is_own { "" } else { "; this is another user: run check as root to test as that one" };
+    report.ok("service", format!("{} runs as {user}{not_tested}", unit.name));
 }
 
 /// Says how many pollers may wait longer than their `max_interval`, and which of them the longest. It
@@ -164,8 +191,10 @@ fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
         | SinkKind::Email(_)
         | SinkKind::Intake(_)
         | SinkKind::S3(_) => false,
-        SinkKind::Webhook(_) => true,
-        SinkKind::Mqtt(_) | SinkKind::Nats(_) | SinkKind::Postgres(_) => true,
+        SinkKind::Webhook(webhook) => webhook.url.is_inline() || !webhook.headers.is_empty(),
+        SinkKind::Mqtt(mqtt) => mqtt.url.is_inline(),
+        SinkKind::Nats(nats) => nats.url.is_inline(),
+        SinkKind::Postgres(postgres) => postgres.url.is_inline(),
     };
     let holds_secrets = config.sinks.values().any(|sink| holds_secret(&sink.kind));
     if mode & 0o022 != 0 {
@@ -181,7 +210,7 @@ fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
         report.wrong(
             exit::CONFIG,
             "config",
-            format!("everyone may read {} (mode {mode:04o}), and the addresses of webhooks are secrets: run chmod 0640 on it", path.display()),
+            format!("everyone may read {} (mode {mode:04o}), and the address of a sink is a secret: run chmod 0640 on it, or write the address into a file and name it with url_file", path.display()),
         );
     }
 }

@@ -27,6 +27,12 @@ impl SinkUrl {
         Self { file, ..self }
     }
 
+    /// True if the configuration itself holds the address.
+    #[must_use]
+    pub fn is_inline(&self) -> bool {
+        self.file.is_none()
+    }
+
     /// The address as it is now.
     ///
     /// # Errors

@@ -1,14 +1,12 @@
 //! `check` of the daily backup: its folder can be made, and takes files.
 
-use std::path::Path;
-
 use super::CheckReport;
 use super::unit::Unit;
 use super::writable::unwritable;
 use crate::cli::exit;
 use crate::config::Config;
 
-pub(super) fn check(path: &Path, config: &Config, report: &mut CheckReport) {
+pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
     let folder = &config.backup.path;
     if config.backup.keep == 0 {
         return;
@@ -21,7 +19,7 @@ pub(super) fn check(path: &Path, config: &Config, report: &mut CheckReport) {
             .ancestors()
             .find(|above| above.exists() || config.store.path.parent() == Some(above))
             .unwrap_or(folder);
-        unwritable(&made_in.join("backup.db"), &config.store.path, Unit::of_config(path).as_ref())
+        unwritable(&made_in.join("backup.db"), &config.store.path, unit)
     };
     if let Some(problem) = problem {
         report.wrong(exit::CONFIG, "backup", format!("{problem}; see [backup] path"));

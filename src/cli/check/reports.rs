@@ -1,8 +1,6 @@
 //! `check` of the reports: each file of the folder can be used, and each scheduled report names a report
 //! that exists, with parameters that it has, and a file that can be written.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 
 use super::CheckReport;
@@ -15,9 +13,9 @@ use crate::report::{self, Timetable};
 
 /// Tests each scheduled report; with `are_files_tested` the files and folders too.
 pub(super) fn check(
-    path: &Path,
     config: &Config,
     are_files_tested: bool,
+    unit: Option<&Unit>,
     report: &mut CheckReport,
 ) {
     if are_files_tested {
@@ -25,13 +23,12 @@ pub(super) fn check(
             report.wrong(exit::CONFIG, "reports", error.to_string());
         }
     }
-    let unit = Unit::of_config(path);
     let now = Timestamp::now();
     for (name, settings) in &config.reports.schedule {
         let what = format!("report {name}");
         let problem = problem(config, settings).or_else(|| {
             let ReportTarget::File(file) = &settings.to else { return None };
-            are_files_tested.then(|| unwritable(file, &config.store.path, unit.as_ref())).flatten()
+            are_files_tested.then(|| unwritable(file, &config.store.path, unit)).flatten()
         });
         match problem {
             Some(problem) => report.wrong(exit::CONFIG, what, problem),

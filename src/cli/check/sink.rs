@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::CheckReport;
 use super::unit::Unit;
+use super::writable::unwritable;
 use crate::cli::exit;
 use crate::config::{Config, SinkKind};
+use crate::file_owner::folder_of;
 use crate::sink::{self, Sink, SinkBuildError};
 use crate::store::Reader;
 
@@ -16,12 +18,17 @@ const KERNEL_PATHS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// The longest first line of a script that the kernel reads.
 const INTERPRETER_LINE_MAX: u64 = 255;
 
-pub(super) async fn check(path: &Path, config: &Config, name: &str, report: &mut CheckReport) {
+pub(super) async fn check(
+    config: &Config,
+    name: &str,
+    unit: Option<&Unit>,
+    report: &mut CheckReport,
+) {
     let Some(settings) = config.sinks.get(name) else { return };
     let what = format!("sink {name}");
     let outcome = match &settings.kind {
-        SinkKind::File(file) => before_file(&file.path, &config.store.path),
-        SinkKind::Command(command) => before_command(path, Path::new(&command.argv[0])),
+        SinkKind::File(file) => before_file(&file.path, &config.store.path, unit),
+        SinkKind::Command(command) => before_command(unit, Path::new(&command.argv[0])),
         _ => None,
     };
     let outcome = match (outcome, sink::build_one(name, &settings.kind)) {
@@ -75,11 +82,14 @@ fn may_be_of(store: &Path, seq: i64, event_id: &str) -> bool {
 }
 
 /// What is known about the file of a sink before it is opened.
-fn before_file(file: &Path, store: &Path) -> Option<SinkResult> {
-    let folder = file.parent()?;
+fn before_file(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<SinkResult> {
+    let folder = folder_of(file);
     if KERNEL_PATHS.iter().any(|kernel| file.starts_with(kernel)) {
         let text = format!("no file can be kept in {}: choose another path", folder.display());
         return Some(Err((exit::CONFIG, text)));
+    }
+    if let Some(problem) = unwritable(file, store, unit) {
+        return Some(Err((exit::CONFIG, problem)));
     }
     // The unit, or the first start, creates this folder for the database.
     (!folder.exists() && store.parent() == Some(folder)).then(|| {
@@ -88,8 +98,8 @@ fn before_file(file: &Path, store: &Path) -> Option<SinkResult> {
 }
 
 /// A program, or the interpreter of a script, that the unit of the service may not execute.
-fn before_command(config: &Path, program: &Path) -> Option<SinkResult> {
-    let unit = Unit::of_config(config)?;
+fn before_command(unit: Option<&Unit>, program: &Path) -> Option<SinkResult> {
+    let unit = unit?;
     let refused = [Some(program.to_owned()), interpreter(program)]
         .into_iter()
         .flatten()
@@ -117,8 +127,9 @@ mod tests {
     #[test]
     fn a_file_in_a_folder_that_the_first_start_creates_is_no_problem() {
         let store = Path::new("/no/such/folder/mirror.db");
-        let beside = before_file(Path::new("/no/such/folder/audit.ndjson"), store);
+        let beside = before_file(Path::new("/no/such/folder/audit.ndjson"), store, None);
         assert!(matches!(beside, Some(Ok(_))), "{beside:?}");
-        assert_eq!(before_file(Path::new("/no/other/audit.ndjson"), store), None);
+        let other = before_file(Path::new("/no/other/audit.ndjson"), store, None);
+        assert!(matches!(other, Some(Err(_))), "{other:?}");
     }
 }

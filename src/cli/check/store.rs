@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::CheckReport;
+use super::writable::full_disk;
 use crate::cli::{exit, output};
 use crate::config::Config;
 use crate::record::Route;
@@ -25,6 +26,9 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
             std::path::absolute(closed).unwrap_or_else(|_| closed.to_path_buf()).display()
         );
         return report.wrong(exit::CONFIG, "store", text);
+    }
+    if let Some(problem) = full_disk(folder) {
+        return report.wrong(exit::CONFIG, "store", problem);
     }
     if existing != path {
         let text = format!("{} will be created by the first start", path.display());

@@ -1,23 +1,27 @@
-//! What the systemd unit of a configuration gives the daemon: its key, the programs it may run and the
-//! folders it may write to.
+//! The systemd unit that runs a configuration, as systemd has loaded it: its user, its key, the programs
+//! that it may execute and the folders that it may write to.
 //!
-//! `check` is run by hand, without the credentials and the limits of the unit. It reads the unit and
-//! its drop-ins instead, as text; nothing is asked of systemd.
+//! `check` is run by hand, without the user, the credentials and the limits of the unit.
 
-use std::fs;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// Where systemd looks for units and drop-ins.
-const UNIT_DIRS: [&str; 4] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-];
+use secrecy::ExposeSecret;
 
-/// The directives of a unit and of its drop-ins.
+use crate::config::{KeyError, KeySource};
+
+const PROPERTIES: &str = "LoadState,ExecStart,User,Group,SupplementaryGroups,Environment,EnvironmentFiles,\
+    NoExecPaths,ExecPaths,ProtectSystem,ProtectHome,ReadOnlyPaths,InaccessiblePaths,ReadWritePaths,\
+    StateDirectory,CacheDirectory,LogsDirectory";
+
+/// A unit that systemd has loaded.
 pub(in crate::cli) struct Unit {
-    directives: Vec<(String, String)>,
+    /// As `shopmirror@north.service`.
+    pub(in crate::cli) name: String,
+    properties: BTreeMap<String, String>,
+    /// The directives of its files that name a credential, which `systemctl show` does not print.
+    credentials: Vec<(String, String)>,
 }
 
 /// Where the unit takes the API key from.
@@ -35,101 +39,159 @@ impl Unit {
     /// The unit that runs the daemon with the configuration at `config`; `None` if no unit does.
     pub(in crate::cli) fn of_config(config: &Path) -> Option<Self> {
         let config = std::path::absolute(config).ok()?;
-        if config.parent()? != Path::new("/etc/shopmirror") {
-            return None;
-        }
-        let units = match config.file_stem()?.to_str()? {
-            "shopmirror" => vec!["shopmirror.service".to_owned()],
-            name => vec!["shopmirror@.service".to_owned(), format!("shopmirror@{name}.service")],
+        let name = match config.file_stem()?.to_str()? {
+            "shopmirror" => "shopmirror.service".to_owned(),
+            name => format!("shopmirror@{name}.service"),
         };
-        Self::read(&UNIT_DIRS.map(PathBuf::from), &units)
+        let shown = systemctl(&["show", "--property", PROPERTIES, &name])?;
+        let properties = directives(&shown).collect();
+        let files = systemctl(&["cat", &name]).unwrap_or_default();
+        let credentials = directives(&files).filter(|(name, _)| name.contains("Credential"));
+        let unit = Self { name, properties, credentials: credentials.collect() };
+        let starts_it = unit
+            .words("ExecStart")
+            .any(|word| Path::new(word.trim_start_matches("--config=")) == config);
+        (unit.value("LoadState") == "loaded" && starts_it).then_some(unit)
     }
 
-    fn read(dirs: &[PathBuf], units: &[String]) -> Option<Self> {
-        let mut files = Vec::new();
-        for (unit, dir) in units.iter().flat_map(|unit| dirs.iter().map(move |dir| (unit, dir))) {
-            files.push(dir.join(unit));
-            let drop_ins = fs::read_dir(dir.join(format!("{unit}.d"))).into_iter().flatten();
-            files.extend(
-                drop_ins
-                    .filter_map(|entry| Some(entry.ok()?.path()))
-                    .filter(|path| path.extension().is_some_and(|extension| extension == "conf")),
-            );
+    fn value(&self, property: &str) -> &str {
+        self.properties.get(property).map_or("", String::as_str)
+    }
+
+    fn words(&self, property: &str) -> impl Iterator<Item = &str> {
+        self.value(property).split_whitespace()
+    }
+
+    /// The user of the service, and whether this process is one of that user.
+    pub(super) fn user(&self) -> (&str, bool) {
+        let user = match self.value("User") {
+            "" => "root",
+            user => user,
+        };
+        let own = rustix::process::geteuid().as_raw().to_string();
+        (user, printed("id", &["-u", user]).is_some_and(|id| id.trim() == own))
+    }
+
+    /// This command as the user of the service, with the key that the unit gives it; `None` unless this
+    /// process is root and the service is not.
+    pub(super) fn own_command(&self) -> Result<Option<Command>, KeyError> {
+        let (user, is_own) = self.user();
+        if is_own || !rustix::process::geteuid().is_root() {
+            return Ok(None);
         }
-        let texts: Vec<String> =
-            files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
-        let directives = texts.iter().flat_map(|text| text.lines()).filter_map(|line| {
-            let (name, value) = line.trim().split_once('=')?;
-            (!name.starts_with('#')).then(|| (name.to_owned(), value.trim().to_owned()))
-        });
-        (!texts.is_empty()).then(|| Self { directives: directives.collect() })
-    }
-
-    fn values(&self, names: &[&str]) -> impl Iterator<Item = &str> {
-        self.directives
-            .iter()
-            .filter(move |(name, _)| names.contains(&name.as_str()))
-            .map(|(_, value)| value.as_str())
+        let groups = printed("id", &["-G", user]).unwrap_or_default();
+        let groups: Vec<&str> =
+            groups.split_whitespace().chain(self.words("SupplementaryGroups")).collect();
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={user}")).arg(format!("--groups={}", groups.join(",")));
+        match self.value("Group") {
+            "" => command.arg(format!("--regid={}", groups.first().unwrap_or(&user))),
+            group => command.arg(format!("--regid={group}")),
+        };
+        command.arg(std::env::current_exe().unwrap_or_else(|_| "shopmirror".into()));
+        command.args(std::env::args_os().skip(1));
+        if let Some(UnitKey::File(path)) = self.key() {
+            command.env("SHOPMIRROR_API_KEY", KeySource::File(path).read()?.expose_secret());
+        }
+        Ok(Some(command))
     }
 
     /// Where the unit takes the key from; `None` if it gives none.
     pub(super) fn key(&self) -> Option<UnitKey> {
-        let is_key = |value: &&str| value.starts_with("api-key:");
-        if let Some(value) = self.values(&["LoadCredential"]).find(is_key) {
-            return Some(UnitKey::File(PathBuf::from(value.strip_prefix("api-key:")?)));
+        let named = |directive: &str| {
+            // An empty value takes back the ones before it.
+            let values = self.credentials.iter().rev().filter(|(name, _)| name == directive);
+            let mut values = values.map(|(_, value)| value).take_while(|value| !value.is_empty());
+            values.find_map(|value| value.strip_prefix("api-key:"))
+        };
+        if let Some(file) = named("LoadCredential") {
+            return Some(UnitKey::File(PathBuf::from(file)));
         }
         let sealed = ["LoadCredentialEncrypted", "SetCredential", "SetCredentialEncrypted"];
-        if self.values(&sealed).any(|value| is_key(&value)) {
+        if sealed.into_iter().any(|directive| named(directive).is_some()) {
             return Some(UnitKey::Sealed);
         }
-        let names_key = |value: &str| value.contains("SHOPMIRROR_API_KEY=");
-        self.values(&["Environment"]).any(names_key).then_some(UnitKey::Variable)
+        let is_set = self.value("Environment").contains("SHOPMIRROR_API_KEY=")
+            || !self.value("EnvironmentFiles").is_empty();
+        is_set.then_some(UnitKey::Variable)
     }
 
     /// True if the unit's service may execute this program.
     pub(super) fn may_execute(&self, program: &Path) -> bool {
-        let covers = |list: &str| {
-            list.split_whitespace()
-                .any(|path| program.starts_with(path.trim_start_matches(['-', '+'])))
-        };
-        self.values(&["NoExecPaths"]).next().is_none() || self.values(&["ExecPaths"]).any(covers)
+        depth(program, self.words("ExecPaths")) >= depth(program, self.words("NoExecPaths"))
     }
 
     /// True if the unit's service may write to this folder, as far as the unit limits it.
     pub(super) fn may_write(&self, folder: &Path) -> bool {
-        let covers = |list: &str| {
-            list.split_whitespace()
-                .any(|path| folder.starts_with(path.trim_start_matches(['-', '+'])))
+        let system: &[&str] = match self.value("ProtectSystem") {
+            "strict" => &["/"],
+            "full" => &["/usr", "/boot", "/efi", "/etc"],
+            "yes" | "true" => &["/usr", "/boot", "/efi"],
+            _ => &[],
         };
-        let is_limited = self.values(&["ProtectSystem"]).last() == Some("strict");
-        !is_limited
-            || folder.starts_with("/var/lib/shopmirror")
-            || self.values(&["ReadWritePaths"]).any(covers)
+        let home: &[&str] = match self.value("ProtectHome") {
+            "" | "no" | "false" => &[],
+            _ => &["/home", "/root", "/run/user"],
+        };
+        let closed = system.iter().chain(home).copied();
+        let closed =
+            closed.chain(self.words("ReadOnlyPaths")).chain(self.words("InaccessiblePaths"));
+        let below = |property, root: &'static str| {
+            self.words(property).map(move |name| format!("{root}/{name}"))
+        };
+        let own = below("StateDirectory", "/var/lib")
+            .chain(below("CacheDirectory", "/var/cache"))
+            .chain(below("LogsDirectory", "/var/log"));
+        let own: Vec<String> = own.collect();
+        let open = self.words("ReadWritePaths").chain(own.iter().map(String::as_str));
+        depth(folder, open) >= depth(folder, closed)
     }
+}
+
+/// How long the longest of these paths is that holds `inner`; 0 if no path does.
+fn depth<'a>(inner: &Path, paths: impl Iterator<Item = &'a str>) -> usize {
+    let paths = paths.map(|path| Path::new(path.trim_start_matches(['-', '+'])));
+    let holding = paths.filter(|path| inner.starts_with(path));
+    holding.map(|path| path.components().count()).max().unwrap_or(0)
+}
+
+/// The lines `NAME=VALUE` of a text.
+fn directives(text: &str) -> impl Iterator<Item = (String, String)> {
+    text.lines().filter_map(|line| {
+        let (name, value) = line.trim().split_once('=')?;
+        (!name.starts_with(['#', ';'])).then(|| (name.to_owned(), value.trim().to_owned()))
+    })
+}
+
+/// What systemd answers; `None` where it does not run.
+fn systemctl(arguments: &[&str]) -> Option<String> {
+    printed("systemctl", arguments)
+}
+
+fn printed(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn unit(drop_in: &str) -> Unit {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("shopmirror.service.d");
-        fs::create_dir(&folder).unwrap();
-        let shipped = include_str!("../../../systemd/shopmirror.service");
-        fs::write(dir.path().join("shopmirror.service"), shipped).unwrap();
-        fs::write(folder.join("mine.conf"), drop_in).unwrap();
-        fs::write(folder.join("mine.conf.bak"), "LoadCredential=api-key:/old").unwrap();
-        let units = ["shopmirror.service".to_owned()];
-        Unit::read(&[dir.path().to_owned()], &units).unwrap()
+    /// The shipped unit with further lines, as `systemctl` would show it.
+    fn unit(more: &str) -> Unit {
+        let text = format!("{}\n{more}", include_str!("../../../systemd/shopmirror.service"));
+        let lines = || directives(&text);
+        let credentials = lines().filter(|(name, _)| name.contains("Credential")).collect();
+        Unit { name: "shopmirror.service".to_owned(), properties: lines().collect(), credentials }
     }
 
     #[test]
-    fn the_key_of_a_unit_is_found_in_its_drop_ins() {
+    fn the_key_of_a_unit_is_found_in_its_files() {
         assert_eq!(unit("").key(), None);
         let shipped = include_str!("../../../systemd/drop-ins/credential.conf");
         assert_eq!(unit(shipped).key(), Some(UnitKey::File("/etc/shopmirror/api-key".into())));
-        let sealed = "[Service]\nLoadCredentialEncrypted=api-key:/etc/shopmirror/api-key.cred\n";
+        assert_eq!(unit(&format!("{shipped}\nLoadCredential=")).key(), None);
+        let sealed = "LoadCredentialEncrypted=api-key:/etc/shopmirror/api-key.cred";
         assert_eq!(unit(sealed).key(), Some(UnitKey::Sealed));
         assert_eq!(unit("Environment=SHOPMIRROR_API_KEY=x").key(), Some(UnitKey::Variable));
     }
@@ -139,7 +201,8 @@ mod tests {
         let print = Path::new("/usr/local/bin/print-label");
         assert!(!unit("").may_execute(print));
         assert!(unit("").may_execute(Path::new("/usr/bin/shopmirror")));
-        assert!(unit("[Service]\nExecPaths=/usr/local/bin/print-label\n").may_execute(print));
+        assert!(unit("ExecPaths=/usr/local/bin/print-label").may_execute(print));
+        assert!(unit("NoExecPaths=").may_execute(print));
     }
 
     #[test]
@@ -150,5 +213,8 @@ mod tests {
         let shipped = include_str!("../../../systemd/drop-ins/file-sink.conf");
         assert!(unit(shipped).may_write(exports));
         assert!(!unit(shipped).may_write(Path::new("/srv/shop-exports-old")));
+        let weaker = unit("ProtectSystem=full");
+        assert!(weaker.may_write(exports) && !weaker.may_write(Path::new("/etc/shopmirror")));
+        assert!(!weaker.may_write(Path::new("/home/anna/exports")));
     }
 }

@@ -1,7 +1,6 @@
 //! `check` of the key and of the workspace: the key can be read, the address responds, the workspace
 //! knows the key and every configured business.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -18,8 +17,8 @@ use crate::record::PollerId;
 use crate::small_file::FileError;
 use crate::store::Reader;
 
-pub(super) async fn check(path: &Path, config: &Config, report: &mut CheckReport) {
-    let Some(key) = check_key(path, config, report) else { return };
+pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
+    let Some(key) = check_key(config, unit, report) else { return };
     let transport = match HttpTransport::new(&config.workspace) {
         Ok(transport) => Arc::new(transport),
         Err(error) => return report.wrong(exit::CONFIG, "workspace", error.to_string()),
@@ -95,7 +94,11 @@ pub(in crate::cli) async fn greet(client: &Client, clock: &Clock) -> Greeting {
 }
 
 /// The key that the daemon will use; `None` if it cannot be read here, which is reported.
-fn check_key(path: &Path, config: &Config, report: &mut CheckReport) -> Option<SecretString> {
+fn check_key(
+    config: &Config,
+    unit: Option<&Unit>,
+    report: &mut CheckReport,
+) -> Option<SecretString> {
     let error = match config.workspace.key.read() {
         Ok(key) => {
             match config.workspace.key.warning() {
@@ -106,7 +109,7 @@ fn check_key(path: &Path, config: &Config, report: &mut CheckReport) -> Option<S
         }
         Err(error) => error,
     };
-    let unit_key = Unit::of_config(path).and_then(|unit| unit.key());
+    let unit_key = unit.and_then(Unit::key);
     let (KeyError::Absent, Some(unit_key)) = (&error, unit_key) else {
         report.wrong(exit::CONFIG, "key", error.to_string());
         return None;

@@ -8,6 +8,19 @@ use super::unit::Unit;
 use crate::file_owner::folder_of;
 use crate::sink;
 
+/// With less room than this, the next pages or changes may fill the disk.
+const LEAST_FREE: u64 = 16 * 1024 * 1024;
+
+/// That the disk of a folder is full, or nearly so.
+pub(super) fn full_disk(folder: &Path) -> Option<String> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    (free < LEAST_FREE).then(|| {
+        let free = free / (1024 * 1024);
+        format!("the disk of {} is full, {free} MiB are left: free some space", folder.display())
+    })
+}
+
 /// Why a file cannot be written, and what to do about it. Nothing is created or changed.
 pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<String> {
     if file.is_dir() {
@@ -24,6 +37,9 @@ pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Opti
     // The unit, or the first start, creates this folder for the database.
     if !folder.exists() && store.parent() == Some(folder) {
         return None;
+    }
+    if let Some(problem) = full_disk(folder) {
+        return Some(problem);
     }
     // With the dot, a file in the place of the folder is told from a folder that is closed.
     let error: std::io::Error =

@@ -1,5 +1,8 @@
 //! `check`: it finds what is wrong, says how to mend it, and writes nothing.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+
 use sandbox::{Options, Provider, Shop};
 use serde_json::{Value, json};
 
@@ -128,4 +131,86 @@ async fn a_wrong_clock_is_reported_by_check_and_by_health() {
     let status = place.status_when("the clock is told", is_told).await;
     assert_eq!(status["health"], "degraded", "{status}");
     daemon.stop().await;
+}
+
+/// A machine whose systemd has loaded this unit for the configuration of the place; `None` unless this
+/// user can act for another one.
+async fn machine(place: &Place, unit: &str) -> Option<String> {
+    let run = format!(
+        "argv[]=/usr/bin/shopmirror run --config {} ;",
+        place.path("shopmirror.toml").display()
+    );
+    let shown =
+        format!("LoadState=loaded\nExecStart={{ path=/usr/bin/shopmirror ; {run} }}\n{unit}");
+    let bin = place.path("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let systemctl = bin.join("systemctl");
+    fs::write(&systemctl, format!("#!/bin/sh\n[ $1 = show ] && cat <<'END'\n{shown}\nEND\n"))
+        .unwrap();
+    for executable in [&place.path(""), &bin, &systemctl] {
+        fs::set_permissions(executable, Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("PATH={}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display());
+    let nobody = ["setpriv", "--reuid=65534", "--clear-groups"];
+    let can_act = place.run_by(&nobody, &["--version"]).await.code == Some(0);
+    if !can_act {
+        eprintln!("SKIPPED: this user cannot act for another one");
+    }
+    can_act.then_some(path)
+}
+
+#[tokio::test]
+async fn root_checks_as_the_user_of_the_service_and_within_the_limits_of_its_unit() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let unit = |more: &str| format!("User=nobody\nGroup=nogroup\nProtectSystem=strict\n{more}");
+    let state = format!("ReadWritePaths={}", place.path("state").display());
+    let Some(path) = machine(&place, &unit(&state)).await else { return };
+    fs::create_dir(place.path("state")).unwrap();
+    fs::create_dir(place.path("srv")).unwrap();
+    let hook = Receiver::start().await;
+    place.write("hook-url", &hook.url("/"));
+    let text = "[store]\npath = \"state/mirror.db\"\n[sinks.exports]\ntype = \"file\"\n\
+        path = \"srv/exports.ndjson\"\n[sinks.hook]\ntype = \"webhook\"\nurl_file = \"hook-url\"\n";
+    place.configure(text);
+    for name in ["state", "srv", "api-key", "hook-url"] {
+        chown(place.path(name), Some(65_534), Some(65_534)).unwrap();
+    }
+    fs::set_permissions(place.path("shopmirror.toml"), Permissions::from_mode(0o644)).unwrap();
+    let check = async || place.run_by(&["env", &path], &["check"]).await;
+
+    let strict = check().await;
+    assert_eq!(strict.code, Some(78), "{strict:?}");
+    assert!(strict.out.contains("shopmirror.service runs as nobody\n"), "{strict:?}");
+    assert!(strict.out.contains("WRONG sink exports the service may not write to"), "{strict:?}");
+    assert_eq!(strict.out.matches("WRONG").count(), 1, "an address file is no secret: {strict:?}");
+
+    let both = format!("{state} {}", place.path("srv").display());
+    machine(&place, &unit(&both)).await;
+    let open = check().await;
+    assert_eq!(open.code, Some(0), "{open:?}");
+
+    chown(place.path("hook-url"), Some(0), Some(0)).unwrap();
+    fs::set_permissions(place.path("hook-url"), Permissions::from_mode(0o600)).unwrap();
+    let closed = check().await;
+    assert_eq!(closed.code, Some(78), "{closed:?}");
+    assert!(closed.out.contains("hook-url"), "{closed:?}");
+    assert!(closed.out.contains("the user of the service must be able to read it"), "{closed:?}");
+}
+
+#[tokio::test]
+async fn a_disk_without_room_is_reported() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    fs::create_dir(place.path("disk")).unwrap();
+    place.configure("[store]\npath = \"disk/mirror.db\"\n");
+    let disk = place.path("disk");
+    let mount = "mount -t tmpfs -o size=1m tmpfs \"$0\" && exec \"$@\"";
+    let small = ["unshare", "-m", "-r", "sh", "-c", mount, disk.to_str().unwrap()];
+    let checked = place.run_by(&small, &["check"]).await;
+    if checked.out.is_empty() {
+        return eprintln!("SKIPPED: no disk can be mounted here: {checked:?}");
+    }
+    assert_eq!(checked.code, Some(78), "{checked:?}");
+    assert!(checked.out.contains("WRONG store      the disk of"), "{checked:?}");
 }
