@@ -65,7 +65,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The number or the e-mail address of a record.
-fn contact(body: &str) -> String {
+pub(super) fn contact(body: &str) -> String {
     let record: serde_json::Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
     let text = |name: &str| record.get(name).and_then(Value::as_str).unwrap_or_default();
     let number = format!("{} {}", text("mobile_country_code"), text("mobile_number"));

@@ -1,26 +1,39 @@
 //! `forget`: removes the data of records from the mirror and the log.
 
+mod person;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::exit::{DATA, ExitError, TRY_AGAIN};
+use person::PersonRecord;
+
 use super::output::{self, cell};
+use super::route_name::RouteName;
 use super::runtime;
 use super::search_index;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::file_owner::folder_of;
-use crate::record::Route;
+use crate::record::{Kind, Route};
 use crate::store::{Forgotten, Operator, Purged, Rewritten};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The route of the records
-    route: Route,
+    #[arg(required_unless_present = "person", requires = "ids", value_parser = RouteName)]
+    route: Option<Route>,
     /// The id of each record; if one of them is unknown, nothing is changed
-    #[arg(required = true, value_name = "ID")]
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
+    /// The records of all routes that hold these words, such as a name or a phone number, and what belongs to
+    /// the repairs and customers among them; only lists them without --yes
+    #[arg(long, value_name = "WORDS", conflicts_with = "route")]
+    person: Option<String>,
+    /// Forget the records that --person finds
+    #[arg(long, requires = "person")]
+    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,12 +55,22 @@ pub(super) struct ForgetResult {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let Args { route, ids, json } = args;
+    let records: Vec<(Route, String)> = match (&args.person, args.route) {
+        (Some(words), _) => {
+            let found = person::records(&super::reader(config)?, words)?;
+            if !args.yes || found.is_empty() {
+                return preview(config, words, found, args.json);
+            }
+            found.into_iter().map(|record| (record.route, record.id)).collect()
+        }
+        (None, Some(route)) => args.ids.iter().map(|id| (route, id.clone())).collect(),
+        (None, None) => Vec::new(),
+    };
     let path = &config.store.path;
     let at = stamp(jiff::Timestamp::now());
     let mut operator = Operator::open(path)?;
-    let forgotten = operator.forget_records(*route, ids, &at)?;
-    refuse_unknown(*route, ids, &forgotten)?;
+    let forgotten = operator.forget_records(&records, &at)?;
+    refuse_unknown(&records, &forgotten)?;
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
     let purged = operator.purge();
@@ -56,7 +79,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     // What a reader of the log holds up, the daemon removes by itself.
     let is_complete = rewritten && purged.index_deleted.is_ok() && purged.log_emptied.is_ok();
     let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
-    if *json {
+    if args.json {
         let versions = forgotten.iter().map(versions_of).sum();
         let index_deleted = purged.index_deleted.is_ok();
         let purged = matches!(purged.log_emptied, Ok(true));
@@ -64,7 +87,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(code);
     }
     let mut text = String::new();
-    for (id, forgotten) in ids.iter().zip(&forgotten) {
+    for ((route, id), forgotten) in records.iter().zip(&forgotten) {
         let shown = cell(id, 40);
         text.push_str(&match versions_of(forgotten) {
             0 => format!("{shown} in {route} was forgotten before\n"),
@@ -74,12 +97,48 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     }
     text.push_str(&left(&purged, path));
     if forgotten.iter().any(|forgotten| versions_of(forgotten) > 0) {
-        text.push_str(
-            "backups made before, and copies that sinks made, still hold what was removed: remove it there\n",
-        );
+        text.push_str(&copies(config, &records));
     }
     output::text(&text)?;
     Ok(code)
+}
+
+/// Lists what `--person` finds. Nothing is changed.
+fn preview(
+    config: &Config,
+    words: &str,
+    found: Vec<PersonRecord>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    if json {
+        return output::json(&found);
+    }
+    let rows: Vec<Vec<String>> = found.iter().map(PersonRecord::row).collect();
+    output::table(&["route", "id", "contact", "record"], &rows, "nothing found")?;
+    if !found.is_empty() {
+        let count = output::count(found.len().try_into()?, "record", "records");
+        let records: Vec<_> = found.into_iter().map(|record| (record.route, record.id)).collect();
+        output::text(&format!(
+            "nothing was changed; to forget this, {count}, run `shopmirror forget --person '{}' --yes`. \
+             If one of them is of another person, name ids: `shopmirror forget ROUTE ID`\n{}",
+            cell(words, 60),
+            copies(config, &records)
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where else copies may be: in backups, and in what sinks were given of these routes.
+fn copies(config: &Config, records: &[(Route, String)]) -> String {
+    let has_route = |route: &Route| records.iter().any(|(of, _)| of == route);
+    let mut text = "copies may be left in backups made before".to_owned();
+    let sinks = config.sinks.iter().filter(|(_, sink)| sink.filter.routes.iter().any(has_route));
+    for (name, sink) in sinks {
+        let is_told = sink.filter.changes.contains(&Kind::Forgotten);
+        let told = if is_told { ", which is sent the change `forgotten`" } else { "" };
+        text.push_str(&format!(", in sink {name} ({}{told})", sink.kind.type_name()));
+    }
+    text + ": remove them there\n"
 }
 
 fn versions_of(forgotten: &Forgotten) -> usize {
@@ -89,16 +148,15 @@ fn versions_of(forgotten: &Forgotten) -> usize {
     }
 }
 
-fn refuse_unknown(route: Route, ids: &[String], forgotten: &[Forgotten]) -> anyhow::Result<()> {
-    let both = ids.iter().zip(forgotten);
+fn refuse_unknown(records: &[(Route, String)], forgotten: &[Forgotten]) -> anyhow::Result<()> {
+    let both = records.iter().zip(forgotten);
     let unknown: Vec<String> = both
         .filter(|(_, forgotten)| **forgotten == Forgotten::Unknown)
-        .map(|(id, _)| format!("{:?}", cell(id, 40)))
+        .map(|((_, id), _)| format!("{:?}", cell(id, 40)))
         .collect();
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let (are, nothing) = match (unknown.len(), ids.len()) {
+    // All are of one route: what `--person` finds is known, unless it was forgotten meanwhile.
+    let Some((route, _)) = records.first().filter(|_| !unknown.is_empty()) else { return Ok(()) };
+    let (are, nothing) = match (unknown.len(), records.len()) {
         (1, 1) => ("is", ""),
         (1, _) => ("is", ", so nothing was changed"),
         _ => ("are", ", so nothing was changed"),

@@ -69,14 +69,13 @@ impl Operator {
     /// Nothing is changed.
     pub fn forget_records(
         &mut self,
-        route: Route,
-        ids: &[String],
+        records: &[(Route, String)],
         at: &str,
     ) -> Result<Vec<Forgotten>, StoreError> {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
         let tx = write_tx(&mut self.connection)?;
-        let forgotten = ids.iter().map(|id| remove(&tx, route, id, at));
+        let forgotten = records.iter().map(|(route, id)| remove(&tx, *route, id, at));
         let forgotten = forgotten.collect::<Result<Vec<_>, _>>()?;
         if forgotten.contains(&Forgotten::Unknown) {
             return Ok(forgotten);
@@ -117,7 +116,7 @@ impl Operator {
         id: &str,
         at: &str,
     ) -> Result<Forgotten, StoreError> {
-        let forgotten = self.forget_records(route, &[id.to_owned()], at)?[0];
+        let forgotten = self.forget_records(&[(route, id.to_owned())], at)?[0];
         if forgotten != Forgotten::Unknown {
             let purged = self.purge();
             assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
@@ -301,8 +300,8 @@ mod tests {
         drop(store);
         let mut operator = Operator::open(&path).unwrap();
         let mut forget = |ids: &[&str]| {
-            let ids: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
-            operator.forget_records(Route::Leads, &ids, "2026").unwrap()
+            let records: Vec<_> = ids.iter().map(|&id| (Route::Leads, id.to_owned())).collect();
+            operator.forget_records(&records, "2026").unwrap()
         };
         let now = Forgotten::Now { versions: 1 };
         assert_eq!(forget(&["1", "9", "2"]), [now, Forgotten::Unknown, now]);

@@ -136,3 +136,59 @@ async fn a_record_forgotten_beside_the_daemon_is_told_to_the_sinks_that_ask_and_
     let stored = place.number(&format!("SELECT count(*) FROM leads WHERE id = '{id}'"));
     assert_eq!(stored, 0);
 }
+
+#[tokio::test]
+async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(&format!(
+        "{}{}",
+        Place::file_sink("audit", ""),
+        Place::file_sink("told", "routes = [\"leads\"]\nchanges = [\"forgotten\"]")
+    ));
+    let phone = json!({"name": "Xylo Phonist", "mobile_country_code": "+49", "mobile_number": "1705550199"});
+    let customer = workspace.add(Route::Customers, phone.clone());
+    let lead = workspace.add(Route::Leads, phone);
+    let job = workspace
+        .add(Route::Jobs, json!({"customer_name": "Xylo Phonist", "job_number": "JOB-XYLO"}));
+    let payment = workspace.add(Route::Payments, json!({"job_number": "JOB-XYLO"}));
+    let other = workspace.add(Route::Leads, json!({"name": "Xylo Other"}));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+
+    let preview = place.run(["forget", "--person", "xylo phonist", "--json"]).await;
+    assert_eq!(preview.code, Some(0), "{preview:?}");
+    let mut listed: Vec<String> = preview
+        .json()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| {
+            format!("{} {}", record["route"].as_str().unwrap(), record["id"].as_str().unwrap())
+        })
+        .collect();
+    listed.sort();
+    let mut wanted = [
+        format!("customers {customer}"),
+        format!("leads {lead}"),
+        format!("jobs {job}"),
+        format!("payments {payment}"),
+    ];
+    wanted.sort();
+    assert_eq!(listed, wanted);
+    let preview = place.run(["forget", "--person", "xylo phonist"]).await;
+    assert!(preview.out.contains("nothing was changed"), "{preview:?}");
+    assert!(
+        preview.out.contains("in sink audit (file), in sink told (file, which is sent the change"),
+        "{preview:?}"
+    );
+    assert_eq!(place.number("SELECT count(*) FROM _forgotten"), 0);
+
+    let done = place.run(["forget", "--person", "xylo phonist", "--yes"]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(place.number("SELECT count(*) FROM _forgotten"), 4);
+    let left = place.run(["find", "xylo", "--json"]).await.json();
+    assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(left[0]["id"], json!(other));
+    let none = place.run(["forget", "--person", "xylo phonist", "--yes"]).await;
+    assert_eq!((none.code, none.out.trim()), (Some(0), "nothing found"), "{none:?}");
+}

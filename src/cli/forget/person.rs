@@ -1,0 +1,71 @@
+//! The records of one person, in all routes: those that hold the words, and what belongs to the repairs
+//! and customers among them.
+
+use serde::Serialize;
+
+use crate::cli::exit::{DATA, ExitError, TRY_AGAIN};
+use crate::cli::find::contact;
+use crate::cli::log::title;
+use crate::cli::output::cell;
+use crate::record::Route;
+use crate::store::Reader;
+
+/// More records than this are of more than one person.
+const MOST: usize = 1000;
+
+/// A record that may be of the person.
+#[derive(Debug, Serialize)]
+pub(super) struct PersonRecord {
+    /// Its route.
+    pub(super) route: Route,
+    /// Its id.
+    pub(super) id: String,
+    #[serde(skip)]
+    body: String,
+}
+
+impl PersonRecord {
+    pub(super) fn row(&self) -> Vec<String> {
+        vec![self.route.to_string(), cell(&self.id, 24), contact(&self.body), title(&self.body)]
+    }
+}
+
+/// What the mirror holds of a person; the same record once.
+pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<PersonRecord>> {
+    let refused = |code, text: &str| ExitError { code, text: text.to_owned() };
+    let found = reader.find(words, None, MOST)?;
+    if !found.searched.is_whole() {
+        let text = "the search index is not complete yet, so records may be missing: try again in a minute; without a daemon, run `shopmirror verify --rebuild`";
+        return Err(refused(TRY_AGAIN, text).into());
+    }
+    let mut records: Vec<PersonRecord> = Vec::new();
+    for change in found.changes {
+        let Some(id) = change.record_id else { continue };
+        records.push(PersonRecord { route: change.route, id, body: change.body });
+    }
+    // A customer leads to repairs, which lead to payments and status changes, so the list grows meanwhile.
+    let mut next = 0;
+    while let Some(PersonRecord { route: from, id, .. }) = records.get(next) {
+        let (from, id) = (*from, id.clone());
+        next += 1;
+        for route in Route::ALL {
+            let related = match from {
+                Route::Customers if route != Route::Customers => {
+                    reader.records_of_customer(route, &id, MOST)?
+                }
+                Route::Jobs if route != Route::Jobs => reader.records_of_job(route, &id, MOST)?,
+                _ => continue,
+            };
+            for record in related {
+                if !records.iter().any(|known| known.route == route && known.id == record.id) {
+                    records.push(PersonRecord { route, id: record.id, body: record.body });
+                }
+            }
+        }
+        if records.len() >= MOST {
+            let text = format!("{MOST} records or more hold these words: add a word or a number");
+            return Err(refused(DATA, &text).into());
+        }
+    }
+    Ok(records)
+}
