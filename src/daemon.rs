@@ -156,6 +156,7 @@ async fn supervise(
             version = env!("CARGO_PKG_VERSION"),
             workspace = known.map_or_else(|| config.workspace.base_url.to_string(), |known| known.name),
             store = %store.path().display(),
+            routes = config.routes.len(),
             pollers = poller_plan(&config).len(),
             sinks = config.sinks.len(),
             "running"

@@ -28,7 +28,7 @@ use tokio::sync::watch;
 use crate::clock::{Clock, stamp};
 use crate::config;
 use crate::sink::Sink;
-use crate::store::{Begin, SinkRow, SinkState, Store, StoreError};
+use crate::store::{Begin, SinkRow, Store, StoreError};
 pub use backlog::{SinkView, behind, unread};
 pub use filter::wants;
 pub use replay::{ReplayRule, replay_filter, replay_rule};
@@ -83,21 +83,20 @@ impl Deliverer {
     }
 }
 
-/// Lets go of the sinks that are no longer configured, and says what each leaves undelivered.
+/// Lets go of the sinks that are no longer configured, and says once what each leaves undelivered. The
+/// status goes on saying it.
 ///
 /// # Errors
 /// [`StoreError`] if the store fails.
 pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreError> {
-    store.retire_sinks(configured).await?;
-    // At each start, also for one that was removed long ago: the log grows until it is forgotten.
+    let gone = store.retire_sinks(configured).await?;
     let read = store.read(|reader| {
-        let removed = reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed);
-        let counted = removed.map(|row| Ok((reader.undelivered(&row)?, row.name)));
+        let counted = gone.into_iter().map(|row| Ok((reader.undelivered(&row)?, row.name)));
         counted.collect::<Result<Vec<_>, StoreError>>()
     });
     for (undelivered, sink) in read.await? {
         if undelivered > 0 {
-            tracing::warn!(%sink, undelivered, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there; the log keeps them until `shopmirror sinks forget {sink}`");
+            tracing::warn!(%sink, undelivered, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there; the log keeps them until `shopmirror sinks {sink} forget`");
         }
     }
     Ok(())

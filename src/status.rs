@@ -133,7 +133,7 @@ impl WorkspaceStatus {
         let stored = Stored::read(reader)?;
         let last_run = LastRun::read(reader, now)?;
         let mut health = HealthReport::default();
-        health.judge_absence(why, last_run.as_ref(), once_every);
+        health.judge_absence(why, last_run.as_ref(), once_every, reader.path());
         if let Some(other) = reader.other_workspace()? {
             health.add(Health::Failing, other.to_string());
         }

@@ -1,5 +1,6 @@
 //! Judges health: each finding has a level and a text that says what to do; the worst level counts.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -192,12 +193,16 @@ impl HealthReport {
         why: &ControlError,
         last_run: Option<&LastRun>,
         once_every: Option<Duration>,
+        store: &Path,
     ) {
         match (why, once_every) {
             (ControlError::NotRunning, Some(every)) => self.judge_once(last_run, every),
             (ControlError::NotRunning, None) => self.add(
                 Health::Failing,
-                "no daemon is running on this store: start it with `shopmirror run` or `systemctl start shopmirror`; if a timer runs `shopmirror once` instead, set `every` under [once]".to_owned(),
+                format!(
+                    "no daemon is running on this store: start it with `{}`; if a timer runs `shopmirror once` instead, set `every` under [once]",
+                    start_command(store)
+                ),
             ),
             // A run of `once` holds the store while it works.
             (ControlError::NotListening(_), Some(every)) => self.judge_once(last_run, every),
@@ -337,6 +342,16 @@ pub fn is_stale(poller: &PollerStatus) -> bool {
     match (poller.last_success_age_s, poller.interval_s) {
         (Some(age), Some(interval)) => age > STALE_SECONDS && age > STALE_INTERVALS * interval,
         _ => false,
+    }
+}
+
+/// The command that starts the daemon of a store. A store in the state folder of a unit is that unit's.
+fn start_command(store: &Path) -> String {
+    let folder = store.parent().and_then(|folder| folder.strip_prefix("/var/lib/shopmirror").ok());
+    match folder.map(Path::to_string_lossy) {
+        None => "shopmirror run".to_owned(),
+        Some(name) if name.is_empty() => "systemctl start shopmirror".to_owned(),
+        Some(name) => format!("systemctl start shopmirror@{name}"),
     }
 }
 

@@ -38,6 +38,12 @@ pub struct RecordFilter {
 }
 
 impl Reader {
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens the store at `path` for reading. Blocks.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ fn run(age_s: f64, failed: &[&str]) -> LastRun {
 
 fn judged(last_run: Option<&LastRun>, once_every: Option<Duration>) -> (Health, Vec<String>) {
     let mut health = HealthReport::default();
-    health.judge_absence(&ControlError::NotRunning, last_run, once_every);
+    health.judge_absence(&ControlError::NotRunning, last_run, once_every, Path::new("./mirror.db"));
     health.into_parts()
 }
 
@@ -114,4 +114,18 @@ fn routes_that_fail_alike_are_reported_together() {
     assert_eq!(some, (Health::Degraded, vec!["jobs, leads: dns on jobs".to_owned()]));
     let other = poller("customers", 2, Some("http_404"));
     assert_eq!(judged(&[jobs, other, payments]).1.len(), 2);
+}
+
+#[test]
+fn a_stopped_service_is_started_by_the_name_of_its_unit() {
+    for (store, command) in [
+        ("./mirror.db", "`shopmirror run`"),
+        ("/var/lib/shopmirror/mirror.db", "`systemctl start shopmirror`"),
+        ("/var/lib/shopmirror/north/mirror.db", "`systemctl start shopmirror@north`"),
+    ] {
+        let mut health = HealthReport::default();
+        health.judge_absence(&ControlError::NotRunning, None, None, Path::new(store));
+        let (_, reasons) = health.into_parts();
+        assert!(reasons[0].contains(command), "{reasons:?}");
+    }
 }

@@ -113,12 +113,12 @@ impl Store {
         self.write(move |writer| open(&mut writer.connection, &name, type_name, &begin, &at)).await
     }
 
-    /// Marks every sink not named as removed; returns their rows. The log keeps what they need until
-    /// they are forgotten.
+    /// Marks every sink not named as removed; returns the rows of those that were not yet. The log keeps what
+    /// they need until they are forgotten.
     ///
     /// # Errors
     /// Nothing is stored.
-    pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<(), StoreError> {
+    pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<Vec<SinkRow>, StoreError> {
         self.write(move |writer| Ok(retire(&mut writer.connection, &configured)?)).await
     }
 
@@ -242,21 +242,22 @@ fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(),
     Ok(acknowledged::set(tx, &before.name, account)?)
 }
 
-/// Marks every sink that is not in `configured` as removed; returns their rows.
+/// Marks every sink that is not in `configured` as removed; returns the rows of those that were not yet.
 pub(in crate::store) fn retire(
     connection: &mut Connection,
     configured: &[String],
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Vec<SinkRow>> {
     let mut gone = list(connection)?;
     gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
     if gone.is_empty() {
-        return Ok(());
+        return Ok(gone);
     }
     let tx = write_tx(connection)?;
     for row in &gone {
         tx.execute("UPDATE _sinks SET state = 'removed' WHERE name = ?1", [&row.name])?;
     }
-    tx.commit()
+    tx.commit()?;
+    Ok(gone)
 }
 
 /// Moves the position over the rows that are queued, of which `absent` were no longer in the log; false if
