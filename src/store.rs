@@ -25,6 +25,7 @@ mod people;
 mod pollers;
 mod query;
 mod reader;
+mod schema;
 mod sightings;
 mod spending;
 mod time_zone;

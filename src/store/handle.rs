@@ -11,6 +11,7 @@ use super::error::{OpenError, StoreError};
 use super::log;
 use super::open::{self, Checked};
 use super::reader::Reader;
+use super::schema;
 use super::writer::Writer;
 use crate::store::keep::checkpoint;
 
@@ -44,7 +45,7 @@ impl Store {
     /// [`OpenError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let failed = OpenError::sqlite(path);
-        let opened = open::open(path)?;
+        let opened = schema::open(path)?;
         let is_unchecked = AtomicBool::new(!opened.was_closed);
         let writer = Writer::new(opened, path).map_err(&failed)?;
         let reader = Reader::open(path)?;

@@ -1,4 +1,4 @@
-//! Opens the file: the lock, the checks, the pragmas and the migrations.
+//! Opens the file: the lock, the checks and the options of every connection.
 //!
 //! The file is the only copy of the history: nothing here deletes or recreates it.
 
@@ -14,13 +14,11 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::{OpenError, StoreError};
-use super::mirror;
 use crate::file_lock::lock_soon;
 use crate::file_owner;
-use crate::store::mirror::views;
 
 /// `shmr`, in the file's header.
-const APPLICATION_ID: i64 = 0x7368_6d72;
+pub(super) const APPLICATION_ID: i64 = 0x7368_6d72;
 /// The application id is the last four bytes of this part of an SQLite file.
 const HEADER_LENGTH: usize = 72;
 /// The first SQLite without the bug that corrupts a write-ahead log on reset.
@@ -42,8 +40,8 @@ const OPTIONS: [(DbConfig, bool); 3] = [
 /// requests and of the watchdog.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
 
-/// Numbered schema steps; `user_version` is the number of steps that a file has.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_init.sql")];
+/// The schema of this program, as `user_version` of a file says it.
+pub(super) const SCHEMA: i64 = 1;
 
 /// What the lock file says after a clean end. An empty file says nothing: on a full disk, a start empties it and
 /// cannot name itself.
@@ -132,9 +130,7 @@ pub(super) struct OpenedStore {
     pub(super) was_closed: bool,
 }
 
-/// Opens or creates the store at `path` and updates its schema. Reads only the file's first pages and
-/// the write-ahead log, so that the time does not depend on the size of the store. Writes nothing to a
-/// store of this version: a sync can take a second on a busy disk, so the upkeep empties the log.
+/// Opens the store at `path` for writing, or a new file. Reads only its first pages and the write-ahead log.
 pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
@@ -152,43 +148,11 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
     drop(file);
 
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection =
-        Connection::open_with_flags(path, flags).map_err(OpenError::sqlite(path))?;
-    prepare(&mut connection, path)?;
-    Ok(OpenedStore { connection, lock, inode, was_closed })
-}
-
-fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    let connection = Connection::open_with_flags(path, flags).map_err(OpenError::sqlite(path))?;
     connection.busy_timeout(LOCK_WAIT).map_err(OpenError::sqlite(path))?;
-    let version = identify(connection, path)?;
-    set_up(connection, version).map_err(OpenError::sqlite(path))
-}
-
-fn set_up(connection: &mut Connection, version: i64) -> rusqlite::Result<()> {
-    configure(connection)?;
-    // Keeps -wal and -shm in place after a stop, which read-only users of other tools need.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    connection.execute_batch(
-        "PRAGMA journal_mode = WAL;
-         PRAGMA synchronous = FULL;
-         PRAGMA foreign_keys = ON;
-         PRAGMA trusted_schema = OFF;
-         PRAGMA cell_size_check = ON;
-         PRAGMA wal_autocheckpoint = 0;
-         PRAGMA secure_delete = FAST;
-         PRAGMA journal_size_limit = 16777216;",
-    )?;
-    connection.set_prepared_statement_cache_capacity(64);
-    migrate(connection, version)?;
-    // Here and not before the first write, which would keep every poll waiting.
-    // Another version of the program may make other views of the same columns.
-    if !views::are_current(connection)? {
-        let tx = write_tx(connection)?;
-        views::refresh(&tx)?;
-        tx.commit()?;
-    }
-    // Not before: the rows of a large index are then sorted in a file and not all in memory.
-    connection.execute_batch("PRAGMA temp_store = MEMORY;")
+    identify(&connection, path)?;
+    configure(&connection).map_err(OpenError::sqlite(path))?;
+    Ok(OpenedStore { connection, lock, inode, was_closed })
 }
 
 /// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what it changes.
@@ -227,9 +191,9 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
         let reason = format!("its application id is {application:#x}");
         return Err(OpenError::Foreign { path: path.to_owned(), reason });
     }
-    let known = newest_schema();
-    if version > known {
-        return Err(OpenError::Newer { path: path.to_owned(), found: version, known });
+    if version > SCHEMA {
+        let path = path.to_owned();
+        return Err(OpenError::Newer { path, found: version, known: SCHEMA });
     }
     Ok(version)
 }
@@ -282,39 +246,6 @@ pub(super) fn check(
     }
 }
 
-fn newest_schema() -> i64 {
-    i64::try_from(MIGRATIONS.len()).expect("a handful of migrations")
-}
-
-fn migrate(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
-    let known = newest_schema();
-    if from == known {
-        return Ok(());
-    }
-    let tx = write_tx(connection)?;
-    for (number, step) in (1_i64..).zip(MIGRATIONS) {
-        if number > from {
-            tx.execute_batch(step)?;
-        }
-    }
-    if from == 0 {
-        mirror::create_tables(&tx)?;
-        tx.execute(
-            "INSERT INTO _meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
-            [],
-        )?;
-    }
-    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    tx.pragma_update(None, "user_version", known)?;
-    tx.commit()
-}
-
-/// Brings a copy of a store that no other process has open to the schema of this program.
-pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
-    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    migrate(connection, version)
-}
-
 /// Refuses a file that is absent or that this user may not access in this way.
 ///
 /// It does not open the file, because closing it would drop the locks that this process has on it.
@@ -330,9 +261,8 @@ pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Resul
 /// up to date yet, because statements name columns that it lacks.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     let (connection, found) = open_reader_of_any_schema(path)?;
-    let known = newest_schema();
-    if found < known {
-        return Err(OpenError::Older { path: path.to_owned(), found, known });
+    if found < SCHEMA {
+        return Err(OpenError::Older { path: path.to_owned(), found, known: SCHEMA });
     }
     Ok(connection)
 }

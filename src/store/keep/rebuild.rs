@@ -10,8 +10,8 @@ use crate::record::{Fields, Kind, Route};
 use crate::store::error::{OpenError, StoreError};
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{self, Mirror, RowFacts, job_states, lookup, views};
-use crate::store::open::{self, write_tx};
-use crate::store::{full_text, sightings};
+use crate::store::open::write_tx;
+use crate::store::{full_text, schema, sightings};
 
 /// Makes the mirror of the store at `path` again from the log, and removes the search index, which the caller
 /// makes again. Returns how many records there are. Blocks.
@@ -29,7 +29,7 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize,
     if !path.exists() {
         return Err(OpenError::Missing(path.to_owned()));
     }
-    let mut opened = open::open(path)?;
+    let mut opened = schema::open(path)?;
     full_text::remove(path).map_err(failed)?;
     let records = rebuild_all(&mut opened.connection, progress).map_err(failed)?;
     checkpoint::cut_wal(&opened.connection).map_err(failed)?;

@@ -18,7 +18,7 @@ use crate::store::keep::backup::{self, CopyControl, CopyFacts};
 use crate::store::keep::backup_error::BackupError;
 use crate::store::keep::{backup_folder, checkpoint, forget};
 use crate::store::reader::{Reader, STEPS};
-use crate::store::{full_text, identity, open};
+use crate::store::{full_text, identity, open, schema};
 
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,7 @@ fn adapt(
     let mut connection = Connection::open_with_flags(copy.path(), flags).map_err(&refused)?;
     // Nothing of it stays beside a copy that is thrown away.
     connection.pragma_update(None, "journal_mode", "MEMORY").map_err(&refused)?;
-    open::bring_up_to_date(&mut connection).map_err(&refused)?;
+    schema::bring_up_to_date(&mut connection).map_err(&refused)?;
     if !accept_damage && let Some(reason) = disagreement(copy.path(), control)? {
         return Err(BackupError::Disagrees { path: file.to_owned(), reason });
     }

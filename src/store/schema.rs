@@ -1,0 +1,111 @@
+//! The schema of the store: made in a new file, and brought up to date by numbered SQL files.
+//!
+//! A step and the new number are one transaction, so that a step that fails leaves the file as it was.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::error::OpenError;
+use super::mirror::{self, views};
+use super::open::{self, APPLICATION_ID, OpenedStore, SCHEMA, write_tx};
+
+/// Numbered steps; `user_version` is the number of steps that a file has.
+const STEPS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_init.sql")];
+
+/// Opens or creates the store at `path` and brings its schema up to date. The time does not depend on the size of
+/// the store. Writes nothing to a store of this version: a sync can take a second on a busy disk, so the upkeep
+/// empties the log.
+pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
+    let mut opened = open::open(path)?;
+    set_up(&mut opened.connection).map_err(OpenError::sqlite(path))?;
+    Ok(opened)
+}
+
+fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
+    // Keeps -wal and -shm in place after a stop, which read-only users of other tools need.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA trusted_schema = OFF;
+         PRAGMA cell_size_check = ON;
+         PRAGMA wal_autocheckpoint = 0;
+         PRAGMA secure_delete = FAST;
+         PRAGMA journal_size_limit = 16777216;",
+    )?;
+    connection.set_prepared_statement_cache_capacity(64);
+    bring_up_to_date(connection)?;
+    // Here and not before the first write, which would keep every poll waiting.
+    // Another version of the program may make other views of the same columns.
+    if !views::are_current(connection)? {
+        let tx = write_tx(connection)?;
+        views::refresh(&tx)?;
+        tx.commit()?;
+    }
+    // Not before: the rows of a large index are then sorted in a file and not all in memory.
+    connection.execute_batch("PRAGMA temp_store = MEMORY;")
+}
+
+/// Brings a store that no other process has open to the schema of this program.
+pub(super) fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
+    migrate(connection, &STEPS)
+}
+
+fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
+    let newest = i64::try_from(steps.len()).expect("a handful of steps");
+    let from: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if from == newest {
+        return Ok(());
+    }
+    let tx = write_tx(connection)?;
+    for (number, step) in (1_i64..).zip(steps) {
+        if number > from {
+            tx.execute_batch(step)?;
+        }
+    }
+    if from == 0 {
+        mirror::create_tables(&tx)?;
+        tx.execute(
+            "INSERT INTO _meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
+            [],
+        )?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", newest)?;
+    tx.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Reader;
+    use crate::store::fixtures::{self, Poll};
+
+    #[tokio::test]
+    async fn a_later_step_keeps_what_is_stored_and_a_step_that_fails_changes_nothing() {
+        let (dir, store) = fixtures::open();
+        Poll::USUAL.shows(&store, &fixtures::records(1..=3)).await;
+        store.close().await.unwrap();
+        let path = dir.path().join("mirror.db");
+        let mut tool = Connection::open(&path).unwrap();
+        let version = |tool: &Connection| -> i64 {
+            tool.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+        };
+        let damaged = "ALTER TABLE gaps ADD COLUMN cause TEXT; ALTER TABLE none ADD COLUMN a;";
+        migrate(&mut tool, &[STEPS[0], damaged]).unwrap_err();
+        assert_eq!(version(&tool), 1);
+        tool.prepare("SELECT cause FROM gaps").unwrap_err();
+
+        migrate(&mut tool, &[STEPS[0], "ALTER TABLE gaps ADD COLUMN cause TEXT;"]).unwrap();
+        assert_eq!(version(&tool), 2);
+        tool.prepare("SELECT cause FROM gaps").unwrap();
+        let leads: i64 =
+            tool.query_row("SELECT count(*) FROM leads", [], |row| row.get(0)).unwrap();
+        assert_eq!(leads, 3);
+        let newer = Reader::open(&path).unwrap_err();
+        assert!(matches!(newer, OpenError::Newer { found: 2, known: 1, .. }), "{newer}");
+    }
+}
