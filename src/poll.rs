@@ -31,7 +31,7 @@ use crate::record::PollerId;
 use crate::schedule::{Next, PollerSettings, Schedule};
 use crate::store::{Store, StoreError};
 use background::BackgroundQueue;
-pub use background::{BackgroundClient, BackgroundError, BackgroundRequest};
+pub use background::{BackgroundClient, BackgroundError, Grant, GrantReply};
 pub use clocks::{Clocks, clock_advice, clock_ahead_s};
 use completed::Completed;
 pub use completed::seen;
@@ -66,8 +66,8 @@ pub enum DispatcherRequest {
     Status(oneshot::Sender<PollingStatus>),
     /// Read the key again and end every pause that a refusal caused; SIGHUP does this.
     Resume,
-    /// Send a request that is not a poll; see [`BackgroundClient`].
-    Background(BackgroundRequest),
+    /// Grant a request that is not a poll; see [`BackgroundClient`].
+    Background(GrantReply),
 }
 
 /// What a dispatcher leaves to the one that follows it after a reload.
@@ -263,8 +263,8 @@ impl Dispatcher {
                 }
                 self.resume();
             }
-            DispatcherRequest::Background(request) => {
-                self.background.push(request, self.clock.now().elapsed);
+            DispatcherRequest::Background(reply) => {
+                self.background.push(reply, self.clock.now().elapsed);
             }
         }
     }

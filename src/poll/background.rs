@@ -1,13 +1,14 @@
 //! Background requests: requests that are not polls, such as searches and lists of custom fields.
 //!
-//! They use what polls leave of the budget and a twentieth of it, one at a time. Callers wait for their turn in
-//! [`BackgroundClient`], so the dispatcher holds at most one request that waits and one under way.
-//! A caller that goes away costs no request. Nothing is retried here.
+//! They use what polls leave of the budget and a twentieth of it, one at a time. A caller asks for a [`Grant`]
+//! and sends its request with it. Callers wait for their turn in [`BackgroundClient`], so the dispatcher
+//! holds at most one that waits and one under way. A caller that goes away before costs no request. Nothing is
+//! retried here.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::{Completed, Dispatcher, DispatcherRequest};
@@ -33,89 +34,34 @@ pub enum BackgroundError {
 const KEY_CHANGED: &str =
     "the key changed while the request was sent, and its response was not used: try again";
 
-type Reply<T> = oneshot::Sender<Result<T, BackgroundError>>;
+/// Where the grant for one request goes.
+pub type GrantReply = oneshot::Sender<Result<Grant, BackgroundError>>;
 
-/// One request that waits for the budget, with the channel for its result.
-pub enum BackgroundRequest {
-    /// Search customers; at most 25 are returned (contract, "Limits").
-    Search {
-        /// 1 to 100 characters.
-        term: String,
-        /// The business to search; `None` is the workspace's default.
-        business: Option<String>,
-        /// Where the page goes.
-        reply: Reply<Page>,
-    },
-    /// List the forms that have custom fields.
-    FormTypes {
-        /// The business to read; `None` is the workspace's default.
-        business: Option<String>,
-        /// Where the names go.
-        reply: Reply<Vec<String>>,
-    },
-    /// List the custom fields of one form.
-    CustomFields {
-        /// The form.
-        form_type: String,
-        /// The business to read; `None` is the workspace's default.
-        business: Option<String>,
-        /// Where the definitions go, each its exact JSON text.
-        reply: Reply<Vec<String>>,
-    },
-}
-
-impl BackgroundRequest {
-    /// True if the caller has gone away.
-    fn is_abandoned(&self) -> bool {
-        match self {
-            Self::Search { reply, .. } => reply.is_closed(),
-            Self::FormTypes { reply, .. } | Self::CustomFields { reply, .. } => reply.is_closed(),
-        }
-    }
-
-    /// Replies with an error and sends nothing.
-    fn fail(self, error: BackgroundError) {
-        // Sending fails if the caller has gone away, which changes nothing here and below.
-        match self {
-            Self::Search { reply, .. } => drop(reply.send(Err(error))),
-            Self::FormTypes { reply, .. } | Self::CustomFields { reply, .. } => {
-                drop(reply.send(Err(error)));
-            }
-        }
-    }
-
-    /// Sends one request, replies, and returns what the response said about the rate limit. A response to
-    /// another key than the one with this number is an error: its workspace may be another one.
-    async fn send(self, client: &Client, key: u64) -> RateHeaders {
-        match self {
-            Self::Search { term, business, reply } => {
-                deliver(reply, key, client.search_customers(&term, business.as_deref()).await)
-            }
-            Self::FormTypes { business, reply } => {
-                deliver(reply, key, client.form_types(business.as_deref()).await)
-            }
-            Self::CustomFields { form_type, business, reply } => {
-                deliver(reply, key, client.custom_fields(&form_type, business.as_deref()).await)
-            }
-        }
-    }
-}
-
-fn deliver<T>(
-    reply: Reply<T>,
+/// One request of the budget, to be sent now.
+pub struct Grant {
+    client: Client,
+    /// The number of the key that it was granted for: the workspace of another one may be another.
     key: u64,
-    (result, rate): (Result<T, ApiError>, RateHeaders),
-) -> RateHeaders {
-    let result = if rate.key == key {
-        result
-    } else {
-        Err(ApiError::OtherWorkspace(KEY_CHANGED.to_owned()))
-    };
-    drop(reply.send(result.map_err(BackgroundError::from)));
-    rate
+    /// Told what the response says about the rate limit.
+    ended: oneshot::Sender<RateHeaders>,
 }
 
-/// Sends background requests through the dispatcher. Make one per dispatcher; its clones take
+impl Grant {
+    /// Reports the response to the dispatcher; a response to another key is an error.
+    fn end<T>(
+        self,
+        (result, rate): (Result<T, ApiError>, RateHeaders),
+    ) -> Result<T, BackgroundError> {
+        // Sending fails if the dispatcher has stopped, which changes nothing here.
+        let _ = self.ended.send(rate);
+        match rate.key == self.key {
+            true => Ok(result?),
+            false => Err(ApiError::OtherWorkspace(KEY_CHANGED.to_owned()).into()),
+        }
+    }
+}
+
+/// Sends background requests when the dispatcher grants them. Make one per dispatcher; its clones take
 /// turns.
 #[derive(Debug, Clone)]
 pub struct BackgroundClient {
@@ -139,8 +85,9 @@ impl BackgroundClient {
         term: &str,
         business: Option<&str>,
     ) -> Result<Page, BackgroundError> {
-        let (term, business) = (term.to_owned(), business.map(str::to_owned));
-        self.send(|reply| BackgroundRequest::Search { term, business, reply }).await
+        let (grant, _turn) = self.grant().await?;
+        let called = grant.client.search_customers(term, business).await;
+        grant.end(called)
     }
 
     /// Lists the forms that have custom fields.
@@ -148,8 +95,9 @@ impl BackgroundClient {
     /// # Errors
     /// [`BackgroundError`]
     pub async fn form_types(&self, business: Option<&str>) -> Result<Vec<String>, BackgroundError> {
-        let business = business.map(str::to_owned);
-        self.send(|reply| BackgroundRequest::FormTypes { business, reply }).await
+        let (grant, _turn) = self.grant().await?;
+        let called = grant.client.form_types(business).await;
+        grant.end(called)
     }
 
     /// Lists the definitions of one form's custom fields, each its exact JSON text.
@@ -161,19 +109,18 @@ impl BackgroundClient {
         form_type: &str,
         business: Option<&str>,
     ) -> Result<Vec<String>, BackgroundError> {
-        let (form_type, business) = (form_type.to_owned(), business.map(str::to_owned));
-        self.send(|reply| BackgroundRequest::CustomFields { form_type, business, reply }).await
+        let (grant, _turn) = self.grant().await?;
+        let called = grant.client.custom_fields(form_type, business).await;
+        grant.end(called)
     }
 
-    async fn send<T>(
-        &self,
-        request: impl FnOnce(Reply<T>) -> BackgroundRequest,
-    ) -> Result<T, BackgroundError> {
-        let _turn = self.turn.lock().await;
-        let (reply, result) = oneshot::channel();
-        let request = DispatcherRequest::Background(request(reply));
+    /// Waits for leave to send one request; the next caller waits until the turn is dropped.
+    async fn grant(&self) -> Result<(Grant, OwnedMutexGuard<()>), BackgroundError> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let (reply, grant) = oneshot::channel();
+        let request = DispatcherRequest::Background(reply);
         self.requests.send(request).await.map_err(|_| BackgroundError::Stopped)?;
-        result.await.map_err(|_| BackgroundError::Stopped)?
+        Ok((grant.await.map_err(|_| BackgroundError::Stopped)??, turn))
     }
 }
 
@@ -183,21 +130,22 @@ const MAX_WAIT: Duration = Duration::from_secs(300);
 /// The dispatcher's side: at most one request that waits and one under way.
 #[derive(Default)]
 pub(super) struct BackgroundQueue {
-    waiting: Option<BackgroundRequest>,
+    waiting: Option<GrantReply>,
     waits_since: Duration,
     under_way: bool,
 }
 
 impl BackgroundQueue {
-    pub(super) fn push(&mut self, request: BackgroundRequest, now: Duration) {
-        self.waiting = Some(request);
+    pub(super) fn push(&mut self, reply: GrantReply, now: Duration) {
+        self.waiting = Some(reply);
         self.waits_since = now;
     }
 
     /// Fails the request that waits, because polling is paused.
     pub(super) fn fail_waiting(&mut self, why: &'static str) {
-        if let Some(request) = self.waiting.take() {
-            request.fail(BackgroundError::Paused(why));
+        if let Some(reply) = self.waiting.take() {
+            // Sending fails if the caller has gone away, which changes nothing here.
+            let _ = reply.send(Err(BackgroundError::Paused(why)));
         }
     }
 
@@ -207,16 +155,16 @@ impl BackgroundQueue {
 
     /// True if a request waits that may be sent now.
     fn is_ready(&mut self) -> bool {
-        if self.waiting.as_ref().is_some_and(BackgroundRequest::is_abandoned) {
+        if self.waiting.as_ref().is_some_and(GrantReply::is_closed) {
             self.waiting = None;
         }
         self.waiting.is_some() && !self.under_way
     }
 
-    fn start(&mut self) -> Option<BackgroundRequest> {
-        let request = self.waiting.take()?;
+    fn start(&mut self) -> Option<GrantReply> {
+        let reply = self.waiting.take()?;
         self.under_way = true;
-        Some(request)
+        Some(reply)
     }
 }
 
@@ -241,10 +189,12 @@ impl Dispatcher {
             return Some(at);
         }
         self.schedule.spent(now);
-        let request = self.background.start()?;
-        let (client, key) = (self.client.clone(), self.client.key_number());
-        under_way
-            .spawn(async move { Completed::Background { rate: request.send(&client, key).await } });
+        let reply = self.background.start()?;
+        let (ended, response) = oneshot::channel();
+        let grant = Grant { client: self.client.clone(), key: self.client.key_number(), ended };
+        // A caller that has gone away sends nothing, and `ended` goes with the grant.
+        let _ = reply.send(Ok(grant));
+        under_way.spawn(async move { Completed::Background { rate: response.await.ok() } });
         None
     }
 }

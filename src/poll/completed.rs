@@ -24,8 +24,8 @@ pub(super) enum Completed {
     Poll { poller: usize, asked_after: i64, result: Result<Bytes, ApiError>, rate: RateHeaders },
     /// A ping, which tells whether the key is accepted and the name of the workspace.
     Ping { result: Result<Ping, ApiError>, rate: RateHeaders },
-    /// A background request, whose caller has its result already.
-    Background { rate: RateHeaders },
+    /// A background request, whose caller has its result already; nothing is known if it has gone away.
+    Background { rate: Option<RateHeaders> },
 }
 
 /// What the budget learns from a response.
@@ -50,7 +50,9 @@ impl Dispatcher {
             }
             Completed::Background { rate } => {
                 self.background.completed();
-                self.observe_rate(&rate).await;
+                if let Some(rate) = rate {
+                    self.observe_rate(&rate).await;
+                }
                 Ok(())
             }
             Completed::Poll { poller, asked_after, result, rate } => {

@@ -186,7 +186,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::poll::{BackgroundRequest, DispatcherRequest};
+    use crate::poll::DispatcherRequest;
 
     #[test]
     fn definitions_are_fresh_for_a_day_and_never_from_the_future() {
@@ -209,20 +209,15 @@ mod tests {
         let stop = CancellationToken::new();
         let running = tokio::spawn(fields.run(stop.clone()));
         let week = tokio::time::Instant::now() + Duration::from_secs(7 * 24 * 3600);
-        let mut asked = Vec::new();
+        let mut asked = 0;
         while let Ok(request) = tokio::time::timeout_at(week, received.recv()).await {
-            let Some(DispatcherRequest::Background(BackgroundRequest::FormTypes {
-                business,
-                reply,
-            })) = request
-            else {
+            let Some(DispatcherRequest::Background(reply)) = request else {
                 panic!("only lists are requested");
             };
-            asked.push(business);
-            reply.send(Err(ApiError::Unsendable("refused").into())).unwrap();
+            asked += 1;
+            assert!(reply.send(Err(ApiError::Unsendable("refused").into())).is_ok());
         }
-        assert!((20..=30).contains(&asked.len()), "{} requests in a week", asked.len());
-        assert_eq!(asked[..2], [Some("1".to_owned()), Some("2".to_owned())], "each business");
+        assert!((20..=30).contains(&asked), "{asked} requests in a week");
         stop.cancel();
         running.await.unwrap().unwrap();
     }
