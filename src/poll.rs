@@ -145,7 +145,7 @@ impl Dispatcher {
         let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
         for (id, at) in retry_at {
             if let Some(index) = place(&id) {
-                pollers[index].keep_waiting_until(at);
+                pollers[index].retry_at = Some(at);
                 schedule.wait_until(index, at);
             }
         }
@@ -240,9 +240,9 @@ impl Dispatcher {
         let retry_at = self
             .pollers
             .iter()
-            .filter_map(|poller| Some((poller.id().clone(), poller.retry_at(now)?)))
+            .filter_map(|poller| Some((poller.id.clone(), poller.waits_until(now)?)))
             .collect();
-        let pollers = self.pollers.iter().map(|poller| poller.id().clone()).collect();
+        let pollers = self.pollers.iter().map(|poller| poller.id.clone()).collect();
         Handover {
             budget: self.budget,
             account: self.client.account(),
@@ -259,7 +259,7 @@ impl Dispatcher {
             }
             DispatcherRequest::Resume => {
                 for poller in &mut self.pollers {
-                    poller.forget_key();
+                    poller.key_is_good = false;
                 }
                 self.resume();
             }
@@ -304,11 +304,11 @@ impl Dispatcher {
                 return Some(at);
             }
             let guarantee_s = self.schedule.guarantee(poller);
-            tracing::debug!(poller = %self.pollers[poller].id(), guarantee_s, "poll");
+            tracing::debug!(poller = %self.pollers[poller].id, guarantee_s, "poll");
             self.to_poll.as_mut().map(VecDeque::pop_front);
             self.schedule.started(poller, now);
             self.pollers[poller].started(now.elapsed);
-            let (client, id) = (self.client.clone(), self.pollers[poller].id().clone());
+            let (client, id) = (self.client.clone(), self.pollers[poller].id.clone());
             let asked_after = self.store.seq();
             under_way.spawn(async move {
                 let (result, rate) = client.poll_body(&id).await;
@@ -363,7 +363,7 @@ impl Dispatcher {
             .pollers
             .iter()
             .enumerate()
-            .map(|(index, poller)| (poller.id().clone(), self.schedule.learned(index)))
+            .map(|(index, poller)| (poller.id.clone(), self.schedule.learned(index)))
             .collect();
         let saved = self.store.remember_learned(learned).await;
         match saved.and(self.note_spending(true).await) {

@@ -9,7 +9,7 @@ use super::hold::{Held, Hold, PauseReason};
 use super::poller::{ages, outcome_of, word};
 use crate::api::{self, ApiError, Class, Ping, RateHeaders};
 use crate::budget::{KeyReading, LONG_REST};
-use crate::clock::{Moment, stamp};
+use crate::clock::stamp;
 use crate::schedule::PollResult;
 use crate::store::{PageOutcome, PollFacts, PollNote, PollOutcome, StoreError};
 
@@ -90,9 +90,7 @@ impl Dispatcher {
             to_poll.push_back(poller);
         }
         self.schedule.observe(poller, &PollResult::Failed { not_before: now.elapsed }, now);
-        let note = failed_note(word(error), now, rate);
-        let noted = self.store.note_failed_poll(self.pollers[poller].id().clone(), note).await;
-        self.pause_if_transient(noted)
+        self.note_failed(poller, error, rate).await
     }
 
     async fn observe_rate(&mut self, rate: &RateHeaders) {
@@ -140,7 +138,7 @@ impl Dispatcher {
             remaining: rate.remaining,
             served_business: rate.business.map(|id| id.to_string()),
         };
-        let id = self.pollers[poller].id();
+        let id = &self.pollers[poller].id;
         if let Some(outcome) = self.store.note_unchanged(id, &body, &facts) {
             self.succeed(poller, &outcome, Vec::new());
             return Ok(());
@@ -195,7 +193,6 @@ impl Dispatcher {
         rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let id = self.pollers[poller].id().clone();
         let error = ApiError::NotStored(match error {
             StoreError::OtherShop => error.to_string(),
             _ => {
@@ -210,9 +207,7 @@ impl Dispatcher {
         self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
         let outcome = PollResult::Failed { not_before: now.elapsed + STORE_REFUSED };
         self.schedule.observe(poller, &outcome, now);
-        let note = failed_note(word(&error), now, rate);
-        let noted = self.store.note_failed_poll(id, note).await;
-        self.pause_if_transient(noted)
+        self.note_failed(poller, &error, rate).await
     }
 
     async fn fail_poll(
@@ -246,9 +241,28 @@ impl Dispatcher {
                 }
             }
         }
-        let note = failed_note(word(&error), now, rate);
-        let id = self.pollers[poller].id().clone();
-        let noted = self.store.note_failed_poll(id, note).await;
+        self.note_failed(poller, &error, rate).await
+    }
+
+    /// Notes in the store that a poll failed.
+    async fn note_failed(
+        &mut self,
+        poller: usize,
+        error: &ApiError,
+        rate: &RateHeaders,
+    ) -> Result<(), StoreError> {
+        let note = PollNote {
+            outcome: PollOutcome::Failed,
+            detail: Some(word(error)),
+            at: stamp(self.clock.now().wall),
+            records: 0,
+            created: 0,
+            updated: 0,
+            overlap: 0,
+            latency: rate.latency,
+            remaining: rate.remaining,
+        };
+        let noted = self.store.note_failed_poll(self.pollers[poller].id.clone(), note).await;
         self.pause_if_transient(noted)
     }
 
@@ -294,30 +308,16 @@ impl Dispatcher {
 
     /// True once a page was read.
     pub(super) fn has_read(&self) -> bool {
-        self.pollers.iter().any(|poller| poller.last_success().is_some())
+        self.pollers.iter().any(|poller| poller.last_success.is_some())
     }
 
     /// Makes a poller due as its schedule says, but not before a time that the server asked for.
     pub(super) fn resume_poller(&mut self, poller: usize) {
         let now = self.clock.now().elapsed;
-        self.schedule.wait_until(poller, self.pollers[poller].retry_at(now).unwrap_or(now));
+        self.schedule.wait_until(poller, self.pollers[poller].waits_until(now).unwrap_or(now));
     }
 }
 
 pub(super) fn log_pause(reason: PauseReason, error: &ApiError) {
     tracing::error!(state = reason.as_str(), %error, "polling is paused until this is fixed");
-}
-
-fn failed_note(detail: String, now: Moment, rate: &RateHeaders) -> PollNote {
-    PollNote {
-        outcome: PollOutcome::Failed,
-        detail: Some(detail),
-        at: stamp(now.wall),
-        records: 0,
-        created: 0,
-        updated: 0,
-        overlap: 0,
-        latency: rate.latency,
-        remaining: rate.remaining,
-    }
 }

@@ -30,8 +30,8 @@ impl Dispatcher {
         }
         let of_all = self.hold.as_ref().and_then(|hold| hold.ends_run());
         let failed = self.pollers.iter().filter_map(|poller| {
-            let error = of_all.as_ref().or(poller.last_error())?;
-            Some((poller.id().clone(), error.clone()))
+            let error = of_all.as_ref().or(poller.last_error.as_ref())?;
+            Some((poller.id.clone(), error.clone()))
         });
         Ok(failed.collect())
     }

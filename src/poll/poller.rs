@@ -50,21 +50,21 @@ pub(super) struct Failure {
 
 /// How one poller is doing.
 pub(super) struct PollerHealth {
-    id: PollerId,
+    pub(super) id: PollerId,
     /// When the last request was sent.
     started_at: Option<Duration>,
     /// The last intervals between two requests in seconds, newest last; at most [`MEASURED`].
     intervals: VecDeque<f64>,
-    failures: u32,
+    pub(super) failures: u32,
     /// Refusals in a row that concern this route only. The route is broken if there are any.
     refusals: usize,
     /// True after the workspace accepted the key although this poller was refused.
-    key_is_good: bool,
-    refused_pages: u64,
-    last_error: Option<ApiError>,
-    last_success: Option<Moment>,
+    pub(super) key_is_good: bool,
+    pub(super) refused_pages: u64,
+    pub(super) last_error: Option<ApiError>,
+    pub(super) last_success: Option<Moment>,
     /// Until when the server's `Retry-After` forbids a poll of this route.
-    retry_at: Option<Duration>,
+    pub(super) retry_at: Option<Duration>,
     /// True if the route shows no records although it showed some before.
     is_emptied: bool,
     /// True after a page showed one record twice with two texts; that is logged once.
@@ -90,10 +90,6 @@ impl PollerHealth {
             showed_conflict: false,
             learned_at: None,
         }
-    }
-
-    pub(super) fn id(&self) -> &PollerId {
-        &self.id
     }
 
     pub(super) fn started(&mut self, now: Duration) {
@@ -126,51 +122,20 @@ impl PollerHealth {
         due
     }
 
-    pub(super) fn failures(&self) -> u32 {
-        self.failures
-    }
-
     /// True if the workspace refuses this route although it accepts the key.
     pub(super) fn is_broken(&self) -> bool {
         self.refusals > 0
     }
 
-    pub(super) fn refused_pages(&self) -> u64 {
-        self.refused_pages
-    }
-
-    pub(super) fn last_error(&self) -> Option<&ApiError> {
-        self.last_error.as_ref()
-    }
-
-    pub(super) fn last_success(&self) -> Option<Moment> {
-        self.last_success
-    }
-
     /// The end of a wait that the server asked for, if it is still to come.
-    pub(super) fn retry_at(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn waits_until(&self, now: Duration) -> Option<Duration> {
         self.retry_at.filter(|at| *at > now)
     }
 
     /// True if it waits only because the last poll failed for a reason that may pass.
     pub(super) fn is_backing_off(&self, now: Duration) -> bool {
         let is_busy = self.last_error.as_ref().is_some_and(|error| error.class() == Class::Busy);
-        self.failures > 0 && is_busy && self.retry_at(now).is_none()
-    }
-
-    /// Takes over a wait that the server asked for before a reload.
-    pub(super) fn keep_waiting_until(&mut self, at: Duration) {
-        self.retry_at = Some(at);
-    }
-
-    /// Notes that the workspace accepts the key that this poller was refused with.
-    pub(super) fn set_key_is_good(&mut self) {
-        self.key_is_good = true;
-    }
-
-    /// Forgets what is known of the key, because it may be another one now.
-    pub(super) fn forget_key(&mut self) {
-        self.key_is_good = false;
+        self.failures > 0 && is_busy && self.waits_until(now).is_none()
     }
 
     /// Clears the failures, so that the next one counts as the first.

@@ -55,9 +55,9 @@ impl PollerState {
             Self::Paused(reason)
         } else if poller.is_broken() {
             Self::RouteBroken
-        } else if poller.failures() > 0 {
+        } else if poller.failures > 0 {
             Self::Backoff
-        } else if poller.last_success().is_none() {
+        } else if poller.last_success.is_none() {
             Self::Starting
         } else {
             Self::Ok
@@ -189,10 +189,10 @@ impl Dispatcher {
         }
         let age = |at: Duration| now.elapsed.saturating_sub(at).as_secs_f64();
         PollerStatus {
-            route: poller.id().route.as_str().to_owned(),
-            business: poller.id().business.clone(),
+            route: poller.id.route.as_str().to_owned(),
+            business: poller.id.business.clone(),
             state: PollerState::of(poller, pause.map(|(reason, _)| reason)),
-            last_success_age_s: poller.last_success().map(|at| age(at.elapsed)),
+            last_success_age_s: poller.last_success.map(|at| age(at.elapsed)),
             last_success_unknown: false,
             interval_s: poller.mean_interval_s().or(Some(plan.interval_s)),
             next_poll_s: plan.next_poll_s,
@@ -201,10 +201,10 @@ impl Dispatcher {
             at_risk: plan.at_risk,
             reason: Some(plan.reason),
             gaps: 0,
-            failures: poller.failures(),
-            refused_pages: poller.refused_pages(),
-            last_error: poller.last_error().map(word),
-            last_error_text: poller.last_error().map(ToString::to_string),
+            failures: poller.failures,
+            refused_pages: poller.refused_pages,
+            last_error: poller.last_error.as_ref().map(word),
+            last_error_text: poller.last_error.as_ref().map(ToString::to_string),
         }
     }
 }

@@ -228,7 +228,7 @@ impl Dispatcher {
     fn end_hold(&mut self) {
         self.workspace.verified = Some(self.client.key_number());
         if let Some(Hold { held: Held::Key { poller: Some(poller), .. }, .. }) = &self.hold {
-            self.pollers[*poller].set_key_is_good();
+            self.pollers[*poller].key_is_good = true;
         }
         self.release();
     }
