@@ -145,7 +145,7 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         mirror::delete(tx, route, id)?;
         touched.refresh(tx)?;
     }
-    quotes::remove(tx, route, id)?;
+    quotes::remove(tx)?;
     let versions = log::erase(tx, route, id, &tombstone)?;
     queue::skip_record(tx, route.as_str(), id, at)?;
     let change = NewChange {
