@@ -245,36 +245,32 @@ fn mirror(
 
 /// Each stored change is delivered, still to come, in the queue, dead, or was not asked for.
 fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFinding> {
-    let number = |sql: &str| {
-        connection
-            .prepare_cached(sql)?
-            .query_row((&row.name, row.position), |row| row.get::<_, i64>(0))
-    };
     let stored: i64 = connection
         .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| row.get(0))
         .optional()?
         .unwrap_or(0);
-    let ready = number(
-        "SELECT count(*) FROM _queue WHERE sink = ?1 AND lane = 2 AND state = 'ready' AND ?2 IS NOT NULL",
-    )?;
-    let pending = ready
-        + number(
-            "SELECT count(*) FROM changes WHERE seq > ?2 \
-         AND seq NOT IN (SELECT seq FROM _queue WHERE sink = ?1 AND lane = 2)",
-        )?;
-    let retrying = number(
-        "SELECT count(*) FROM _queue WHERE sink = ?1 AND lane = 2 AND state IN ('retrying', 'waiting') AND ?2 IS NOT NULL",
-    )?;
-    let dead = number(
-        "SELECT count(*) FROM _queue WHERE sink = ?1 AND lane = 2 AND state = 'dead' AND ?2 IS NOT NULL",
-    )?;
-    let lost = number(
-        "SELECT count(*) FROM _queue d WHERE d.sink = ?1 AND d.lane > 0 AND ?2 IS NOT NULL AND NOT EXISTS \
-         (SELECT 1 FROM changes c WHERE c.seq = d.seq AND c.route = d.route AND c.record_id = d.record_id)",
-    )?;
+    let (ready, retrying, dead): (i64, i64, i64) = connection
+        .prepare_cached(
+            "SELECT count(*) FILTER (WHERE state = 'ready'), \
+             count(*) FILTER (WHERE state IN ('retrying', 'waiting')), \
+             count(*) FILTER (WHERE state = 'dead') FROM _queue WHERE sink = ?1 AND lane = 2",
+        )?
+        .query_row([&row.name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let (later, not_queued): (i64, i64) = connection
+        .prepare_cached(
+            "SELECT count(*), count(*) FILTER (WHERE seq NOT IN \
+             (SELECT seq FROM _queue WHERE sink = ?1 AND lane = 2)) FROM changes WHERE seq > ?2",
+        )?
+        .query_row((&row.name, row.position), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let pending = ready + not_queued;
+    let lost: i64 = connection
+        .prepare_cached(
+            "SELECT count(*) FROM _queue d WHERE d.sink = ?1 AND d.lane > 0 AND NOT EXISTS \
+             (SELECT 1 FROM changes c WHERE c.seq = d.seq AND c.route = d.route AND c.record_id = d.record_id)",
+        )?
+        .query_row([&row.name], |row| row.get(0))?;
     let (delivered, position, filtered) = (row.delivered, row.position, row.filtered);
-    let absent =
-        stored - position - number("SELECT count(*) FROM changes WHERE seq > ?2 AND ?1 <> ''")?;
+    let absent = stored - position - later;
     // The log does not wait for a sink that is removed.
     let lost_while_removed = if row.state == SinkState::Removed { absent.max(0) } else { 0 };
     let skipped = row.skipped + lost_while_removed;
