@@ -3,12 +3,14 @@
 //! The square-root law between the shortest and the longest interval, hour by hour. No real
 //! schedule reaches it, since rates must be learned and polls fall on whole requests.
 
+use shopmirror::clock::KEY_MINUTE;
+
 use super::SimulationSettings;
 use super::traffic::Traffic;
 
 const HOUR_S: f64 = 3600.0;
 /// The span over which the budget spreads a minute's requests, in seconds.
-pub(super) const SPAN_S: f64 = 60.5;
+pub(super) const SPAN_S: f64 = KEY_MINUTE.as_secs_f64();
 
 /// The least mean delay in seconds; `None` when the rates are not known or nothing arrives.
 pub(super) fn mean_delay(traffic: &Traffic, settings: &SimulationSettings) -> Option<f64> {
