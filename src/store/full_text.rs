@@ -105,7 +105,7 @@ impl Reader {
             }
         }
         let searched = IndexProgress { indexed, last_seq: self.last_seq()? };
-        Ok(Found { changes: log::by_seq(&self.connection, &found)?, searched })
+        Ok(Found { changes: self.changes(&found)?, searched })
     }
 }
 

@@ -1,18 +1,106 @@
-//! The life of a gap: recorded with its bounds as `open`, then `partly_repaired` and `repaired` as
-//! its records are found, or `accepted` by the operator.
+//! The gaps: intervals in which a poller may have missed records. Each is recorded with its bounds as `open`, then
+//! `partly_repaired` and `repaired` as its records are found, or `accepted` by the operator.
 //!
 //! A gap is repaired only when as many records were found in it as it can hold at most.
 
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
+use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::handle::Store;
-use super::ledger::{self, Certainty, Gap, GapState};
 use super::log::{self, NewChange};
-use super::pollers::PollerRow;
+use super::operate::Operator;
+use super::pollers::{self, PollerRow};
+use super::reader::Reader;
 use crate::contiguity::{Contiguity, Proof};
 use crate::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
+
+/// How sure it is that a gap hides records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// Records may have been missed.
+    Gap,
+    /// There is reason to think that nothing was missed.
+    Suspect,
+}
+
+impl Certainty {
+    /// The word in tables and listings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gap => "gap",
+            Self::Suspect => "suspect",
+        }
+    }
+}
+
+/// What became of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum GapState {
+    /// No record that lies in it was found.
+    Open,
+    /// Some were found.
+    PartlyRepaired,
+    /// As many were found as it can hold.
+    Repaired,
+    /// The operator accepted it.
+    Accepted,
+}
+
+impl GapState {
+    /// The word in tables and listings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::PartlyRepaired => "partly_repaired",
+            Self::Repaired => "repaired",
+            Self::Accepted => "accepted",
+        }
+    }
+}
+
+/// An interval in which records of one poller may have been missed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Gap {
+    /// The gap's number.
+    pub id: i64,
+    /// The route.
+    pub route: String,
+    /// The business; `None` is the workspace default.
+    pub business: Option<String>,
+    /// How sure it is that it hides records.
+    pub certainty: Certainty,
+    /// When it was found.
+    pub found_at: String,
+    /// The last time the poller was known to be complete.
+    pub from_at: String,
+    /// When the page after the gap was read.
+    pub to_at: String,
+    /// The highest id known before the gap, while ids are integers.
+    pub after_id: Option<String>,
+    /// The lowest id on the page after the gap, while ids are integers.
+    pub before_id: Option<String>,
+    /// About how many records it holds, while ids are integers.
+    pub estimate: Option<i64>,
+    /// What became of it.
+    pub state: GapState,
+    /// Records that lie in it and were found since.
+    pub repaired: i64,
+    /// What the operator wrote when accepting it.
+    pub note: Option<String>,
+}
+
+/// The columns [`Gap::read`] reads.
+const COLUMNS: &str = "id, route, nullif(business, ''), certainty, found_at, from_at, to_at, \
+     after_id, before_id, estimate, state, repaired, note";
 
 impl Gap {
     /// Whether it is neither repaired nor accepted.
@@ -28,6 +116,32 @@ impl Gap {
             (self.after_id.as_ref()?.parse().ok()?, self.before_id.as_ref()?.parse().ok()?);
         before.checked_sub(after)?.checked_sub(1)
     }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            route: row.get(1)?,
+            business: row.get(2)?,
+            certainty: match row.get_ref(3)?.as_str()? {
+                "suspect" => Certainty::Suspect,
+                _ => Certainty::Gap,
+            },
+            found_at: row.get(4)?,
+            from_at: row.get(5)?,
+            to_at: row.get(6)?,
+            after_id: row.get(7)?,
+            before_id: row.get(8)?,
+            estimate: row.get(9)?,
+            state: match row.get_ref(10)?.as_str()? {
+                "partly_repaired" => GapState::PartlyRepaired,
+                "repaired" => GapState::Repaired,
+                "accepted" => GapState::Accepted,
+                _ => GapState::Open,
+            },
+            repaired: row.get(11)?,
+            note: row.get(12)?,
+        })
+    }
 }
 
 /// A gap whose records may be found by search.
@@ -41,20 +155,33 @@ pub struct Repairable {
     pub searches: i64,
 }
 
-pub(super) fn repairable(
-    connection: &Connection,
-    route: Route,
-    since: &str,
-) -> rusqlite::Result<Vec<Repairable>> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {}, searched_seq, searches FROM gaps WHERE state IN ('open', 'partly_repaired') \
-         AND route = ?1 AND found_at >= ?2 ORDER BY id LIMIT 1000",
-        super::ledger::COLUMNS
-    ))?;
-    let rows = statement.query_map((route.as_str(), since), |row| {
-        Ok(Repairable { gap: Gap::read(row)?, searched_seq: row.get(13)?, searches: row.get(14)? })
-    })?;
-    rows.collect()
+impl Reader {
+    /// The gaps, newest first.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn gaps(&self) -> Result<Vec<Gap>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM gaps ORDER BY id DESC LIMIT 10000");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let rows = statement.query_map([], Gap::read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The gaps of customers found since `stamp` that are neither repaired nor accepted.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn repairable_gaps(&self, stamp: &str) -> Result<Vec<Repairable>, StoreError> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT {COLUMNS}, searched_seq, searches FROM gaps WHERE state IN ('open', 'partly_repaired') \
+             AND route = 'customers' AND found_at >= ?1 ORDER BY id LIMIT 1000"
+        ))?;
+        let rows = statement.query_map([stamp], |row| {
+            let (gap, searched_seq, searches) = (Gap::read(row)?, row.get(13)?, row.get(14)?);
+            Ok(Repairable { gap, searched_seq, searches })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
 }
 
 impl Store {
@@ -63,34 +190,29 @@ impl Store {
     /// # Errors
     /// Nothing is stored; the searches are repeated.
     pub async fn gap_searched(&self, id: i64, seq: i64, searches: i64) -> Result<(), StoreError> {
-        self.write(move |writer| Ok(searched(&writer.connection, id, seq, searches)?)).await
+        self.write(move |writer| {
+            writer
+                .connection
+                .prepare_cached("UPDATE gaps SET searched_seq = ?2, searches = ?3 WHERE id = ?1")?
+                .execute((id, seq, searches))?;
+            Ok(())
+        })
+        .await
     }
 }
 
-/// Remembers how far a gap was searched for.
-pub(super) fn searched(
-    connection: &Connection,
-    id: i64,
-    seq: i64,
-    searches: i64,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("UPDATE gaps SET searched_seq = ?2, searches = ?3 WHERE id = ?1")?
-        .execute((id, seq, searches))?;
-    Ok(())
-}
-
-/// Accepts unsettled gaps, one or all; returns how many.
-pub(super) fn accept(
-    connection: &Connection,
-    id: Option<i64>,
-    note: Option<&str>,
-) -> Result<usize, StoreError> {
-    Ok(connection.execute(
-        "UPDATE gaps SET state = 'accepted', note = coalesce(?2, note) \
-         WHERE state IN ('open', 'partly_repaired') AND (?1 IS NULL OR id = ?1)",
-        (id, note),
-    )?)
+impl Operator {
+    /// Accepts gaps that are not repaired, one or all; returns how many.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn accept_gaps(&self, id: Option<i64>, note: Option<&str>) -> Result<usize, StoreError> {
+        Ok(self.connection.execute(
+            "UPDATE gaps SET state = 'accepted', note = coalesce(?2, note) \
+             WHERE state IN ('open', 'partly_repaired') AND (?1 IS NULL OR id = ?1)",
+            (id, note),
+        )?)
+    }
 }
 
 /// Where a record lies beside the unsettled gaps.
@@ -155,9 +277,8 @@ impl OpenGaps {
 
 pub(super) fn open_gaps_sql() -> String {
     format!(
-        "SELECT {} FROM gaps WHERE state IN ('open', 'partly_repaired') AND route = ?1 AND business = ?2 \
-         ORDER BY id LIMIT 1000",
-        ledger::COLUMNS
+        "SELECT {COLUMNS} FROM gaps WHERE state IN ('open', 'partly_repaired') AND route = ?1 AND business = ?2 \
+         ORDER BY id LIMIT 1000"
     )
 }
 
@@ -211,10 +332,10 @@ pub(super) fn record(
     poller: &PollerId,
     mut gap: Gap,
 ) -> rusqlite::Result<Option<Gap>> {
-    if gap.certainty == Certainty::Suspect && ledger::extend_suspect(connection, poller, &gap)? {
+    if gap.certainty == Certainty::Suspect && extend_suspect(connection, poller, &gap)? {
         return Ok(None);
     }
-    gap.id = ledger::insert(connection, poller, &gap)?;
+    gap.id = insert(connection, poller, &gap)?;
     let body = serde_json::to_string(&gap).expect("a gap holds plain values");
     log::append(
         connection,
@@ -230,6 +351,44 @@ pub(super) fn record(
         },
     )?;
     Ok(Some(gap))
+}
+
+/// Adds a gap; the number in `gap.id` is ignored and the new one returned.
+fn insert(connection: &Connection, poller: &PollerId, gap: &Gap) -> rusqlite::Result<i64> {
+    connection.prepare_cached(
+        "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .insert((
+        poller.route.as_str(),
+        pollers::business_text(poller),
+        gap.certainty.as_str(),
+        &gap.found_at,
+        &gap.from_at,
+        &gap.to_at,
+        &gap.after_id,
+        &gap.before_id,
+        gap.estimate,
+    ))
+}
+
+/// Extends the poller's last gap to `gap.to_at` if it is a suspect without bounds, as `gap` is, and ends
+/// after `gap` begins. A list whose every record changes between two polls, because of a field
+/// that always changes, would otherwise fill the table with one suspect per poll.
+fn extend_suspect(connection: &Connection, poller: &PollerId, gap: &Gap) -> rusqlite::Result<bool> {
+    let extended = connection
+        .prepare_cached(
+            "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
+             AND certainty = 'suspect' AND state = 'open' AND ?4 BETWEEN from_at AND to_at AND after_id IS NULL AND ?5",
+        )?
+        .execute((
+            poller.route.as_str(),
+            pollers::business_text(poller),
+            &gap.to_at,
+            &gap.from_at,
+            gap.after_id.is_none(),
+        ))?;
+    Ok(extended > 0)
 }
 
 #[cfg(test)]

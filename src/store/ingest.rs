@@ -12,15 +12,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
+use super::gaps::{self, Gap};
 use super::handle::Store;
-use super::ledger::Gap;
 use super::open::write_tx;
 use super::pollers::{self, KnownPoller, PollNote, PollOutcome, PollerRow};
 use super::writer::{Batch, Step, Writer};
-use super::{gaps, log, sightings, workspace};
+use super::{log, sightings, workspace};
 use crate::clock::stamp;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof};
 use crate::record::{Fields, Kind, Page, PollerId, RecordId, Route};
@@ -159,7 +160,24 @@ impl Store {
         if writer.pending.is_full() {
             return None;
         }
-        note_unchanged(writer, poller, body, facts)
+        let known = writer.known.get_mut(poller)?;
+        if known.body.as_ref()?.as_bytes() != body {
+            return None;
+        }
+        known.row.last_success_at = facts.asked_at();
+        let records = known.row.head.len();
+        let outcome = PageOutcome {
+            unchanged: true,
+            contiguity: Contiguity::Contiguous,
+            records,
+            created: 0,
+            updated: 0,
+            overlap: records,
+            gap: None,
+            conflicting_duplicate: None,
+        };
+        writer.pending.add(poller, poll_note(&outcome, facts));
+        Some(outcome)
     }
 
     /// Stores what a customer search found; see [`Search`]. Proves nothing about contiguity and
@@ -230,34 +248,6 @@ impl Store {
         })
         .await
     }
-}
-
-/// Notes a page that is the poller's previous one, byte for byte; `None` if it is another, and
-/// [`store_page`] has to look at it.
-pub(super) fn note_unchanged(
-    writer: &mut Writer,
-    poller: &PollerId,
-    body: &[u8],
-    facts: &PollFacts,
-) -> Option<PageOutcome> {
-    let known = writer.known.get_mut(poller)?;
-    if known.body.as_ref()?.as_bytes() != body {
-        return None;
-    }
-    known.row.last_success_at = facts.asked_at();
-    let records = known.row.head.len();
-    let outcome = PageOutcome {
-        unchanged: true,
-        contiguity: Contiguity::Contiguous,
-        records,
-        created: 0,
-        updated: 0,
-        overlap: records,
-        gap: None,
-        conflicting_duplicate: None,
-    };
-    writer.pending.add(poller, poll_note(&outcome, facts));
-    Some(outcome)
 }
 
 /// Stores a page; see [`Store::store_page`].
@@ -378,7 +368,14 @@ impl Arrival<'_> {
             outcome.gap = gaps::record(batch.tx, batch.identities.first(), poller, gap)?;
         }
         let new = self.new_records(&proof, before.as_ref(), mirrored.as_ref());
-        write::write_page(batch, poller, page, &self.at, &diff.records, &new, !is_stale)?;
+        let source = write::Source {
+            route: poller.route,
+            business: poller.business.as_deref(),
+            at: &self.at,
+            via: None,
+            is_newest: !is_stale,
+        };
+        write::write(batch, &source, page, &diff.records, &new)?;
         let row = PollerRow {
             head_seq: if is_stale { row.head_seq } else { log::last_seq(batch.tx)? },
             ..row
@@ -498,10 +495,7 @@ impl Arrival<'_> {
 
 /// The poller that read a new poller's list last, as far as is known; `None` for the first one, and for a
 /// business that is added to others.
-fn last_read(
-    connection: &rusqlite::Connection,
-    poller: &PollerId,
-) -> rusqlite::Result<Option<PollerRow>> {
+fn last_read(connection: &Connection, poller: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
     let rows = pollers::list(connection)?.into_iter();
     let rows = rows.filter(|row| row.route == poller.route.as_str());
     let last = rows.max_by(|a, b| a.last_success_at.cmp(&b.last_success_at));
@@ -585,13 +579,33 @@ pub(super) fn store_found(
             None => pollers::find(batch.tx, &poller)?,
         };
         let new = NewRecords::Found { last_page: row.as_ref(), old: search.kind };
-        write::write_found(batch, search, &diff.records, &new)?;
+        let source = write::Source {
+            route,
+            business: search.business.as_deref(),
+            at: &stamp(search.at),
+            via: Some("search"),
+            is_newest: false,
+        };
+        write::write(batch, &source, page, &diff.records, &new)?;
+        note_term(batch.tx, search)?;
         Ok(Step::Commit(outcome))
     })?;
     if outcome.updated > 0 {
         writer.route_was_written(route);
     }
     Ok(outcome)
+}
+
+/// Notes the term of a backfill and how many records it returned.
+fn note_term(tx: &Connection, search: &Search) -> rusqlite::Result<()> {
+    let Some(term) = &search.backfill_term else { return Ok(()) };
+    let returned = i64::try_from(search.page.records().len()).unwrap_or(i64::MAX);
+    tx.prepare_cached(
+        "INSERT INTO _backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (business, term) DO UPDATE SET returned = excluded.returned, asked_at = excluded.asked_at",
+    )?
+    .execute((search.business.as_deref().unwrap_or(""), term, returned, stamp(search.at)))?;
+    Ok(())
 }
 
 /// Whether a record is shown with the fields it is known by. Absent values are null and their field

@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 use sha2::{Digest, Sha256};
 
+use super::error::StoreError;
+use super::reader::Reader;
 use crate::record::{Change, Kind, Route};
 
 /// A row about to be added.
@@ -111,37 +113,114 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
     })
 }
 
-/// Shows up to `limit` rows after `position` in order, until `show` returns false; returns how many.
-pub(super) fn scan(
-    connection: &Connection,
-    position: i64,
-    limit: usize,
-    mut each: impl FnMut(Change) -> ControlFlow<()>,
-) -> rusqlite::Result<usize> {
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached(&after_sql())?;
-    let mut rows = statement.query((position, most))?;
-    let mut shown = 0;
-    while let Some(row) = rows.next()? {
-        shown += 1;
-        if each(read(row)?).is_break() {
-            break;
-        }
+impl Reader {
+    /// Up to `limit` rows of the log after `position`, in order.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn changes_after(&self, position: i64, limit: usize) -> Result<Vec<Change>, StoreError> {
+        let mut found = Vec::new();
+        self.scan_after(position, limit, |change| {
+            found.push(change);
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
     }
-    Ok(shown)
-}
 
-/// The rows with these numbers, in order; numbers that are gone are left out.
-pub(super) fn by_seq(connection: &Connection, seqs: &[i64]) -> rusqlite::Result<Vec<Change>> {
-    let mut statement = connection.prepare_cached(&by_seq_sql())?;
-    let mut found = Vec::with_capacity(seqs.len());
-    for seq in seqs {
-        let mut rows = statement.query_map([seq], read)?;
-        if let Some(row) = rows.next() {
-            found.push(row?);
+    /// Calls `each` with up to `limit` rows of the log after `position` in order, until it breaks;
+    /// returns how many rows it got.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn scan_after(
+        &self,
+        position: i64,
+        limit: usize,
+        mut each: impl FnMut(Change) -> ControlFlow<()>,
+    ) -> Result<usize, StoreError> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = self.connection.prepare_cached(&after_sql())?;
+        let mut rows = statement.query((position, most))?;
+        let mut shown = 0;
+        while let Some(row) = rows.next()? {
+            shown += 1;
+            if each(read(row)?).is_break() {
+                break;
+            }
         }
+        Ok(shown)
     }
-    Ok(found)
+
+    /// The rows of the log with these numbers, in this order; pruned rows are left out.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn changes(&self, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
+        let mut statement = self.connection.prepare_cached(&by_seq_sql())?;
+        let mut found = Vec::with_capacity(seqs.len());
+        for seq in seqs {
+            found.extend(statement.query_row([seq], read).optional()?);
+        }
+        Ok(found)
+    }
+
+    /// Gives `each` the versions of a record in the rows after `after` up to `upto`, the newest first,
+    /// until it breaks; at most 1,000.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn newer_versions(
+        &self,
+        (route, id): (Route, &str),
+        after: i64,
+        upto: i64,
+        mut each: impl FnMut(Change) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let mut statement = self.connection.prepare_cached(&newer_sql())?;
+        let mut rows = statement.query((route.as_str(), id, after, upto))?;
+        while let Some(row) = rows.next()?
+            && each(read(row)?).is_continue()
+        {}
+        Ok(())
+    }
+
+    /// Whether a row of the log is a version of a record that was forgotten, so that only its id is left.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn is_erased(&self, seq: i64) -> Result<bool, StoreError> {
+        Ok(is_erased(&self.connection, seq)?)
+    }
+
+    /// The number of the last row of the log, 0 for none.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn last_seq(&self) -> Result<i64, StoreError> {
+        Ok(last_seq(&self.connection)?)
+    }
+
+    /// How many rows of the log after `after`, up to and including `upto`, have these routes and kinds.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn count_changes(
+        &self,
+        after: i64,
+        upto: i64,
+        routes: &[Route],
+        kinds: &[Kind],
+        businesses: &[String],
+    ) -> Result<i64, StoreError> {
+        if after >= upto {
+            return Ok(0);
+        }
+        let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
+        let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
+        let businesses: String = businesses.iter().map(|name| format!(" {name} ")).collect();
+        let mut statement = self.connection.prepare_cached(COUNT)?;
+        Ok(statement.query_row((after, upto, routes, kinds, businesses), |row| row.get(0))?)
+    }
 }
 
 /// Gives `each` the versions of one record that lie after a row of the log, the newest first, until

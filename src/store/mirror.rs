@@ -8,7 +8,6 @@ pub(super) mod browse;
 pub(super) mod history;
 pub(super) mod job_links;
 pub(super) mod job_states;
-pub(super) mod lookup;
 pub(super) mod related;
 pub(super) mod views;
 
@@ -172,7 +171,6 @@ impl Mirror {
             }
         }
         self.save_columns(connection, known)?;
-        lookup::create_indexes(self, connection)?;
         self.render();
         Ok(true)
     }

@@ -11,7 +11,6 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
 
 use super::error::{OpenError, StoreError};
-use super::gaps;
 use super::open;
 use crate::store::outbox::sinks;
 
@@ -73,13 +72,5 @@ impl Operator {
     /// Nothing is changed.
     pub fn forget_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
         Ok(sinks::forget(&mut self.connection, sink)?)
-    }
-
-    /// Accepts gaps that are not repaired, one or all; returns how many.
-    ///
-    /// # Errors
-    /// Nothing is changed.
-    pub fn accept_gaps(&self, id: Option<i64>, note: Option<&str>) -> Result<usize, StoreError> {
-        gaps::accept(&self.connection, id, note)
     }
 }

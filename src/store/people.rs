@@ -1,10 +1,39 @@
 //! Whom the mirror and the log name: what a search for missed or older customers needs to know.
 
 use super::error::StoreError;
-use super::mirror::lookup::{self, PersonField};
+use super::log;
+use super::mirror::views::indexes::compared;
 use super::reader::Reader;
-use super::{gaps, log};
 use crate::record::Route;
+
+/// What a customer can be found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PersonField {
+    /// The field `email`.
+    Email,
+    /// The field `mobile_number`.
+    Mobile,
+    /// The field `name`.
+    Name,
+}
+
+impl PersonField {
+    const ALL: [Self; 3] = [Self::Name, Self::Email, Self::Mobile];
+
+    fn column(self) -> &'static str {
+        match self {
+            Self::Email => "email",
+            Self::Mobile => "mobile_number",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// Letters beyond ASCII count as different in upper and lower case.
+fn has_customer_sql(field: PersonField) -> String {
+    let value = compared(field.column());
+    format!("SELECT 1 FROM customers WHERE {value} = lower(trim(?1)) LIMIT 1")
+}
 
 impl Reader {
     /// Whether any business has a customer with this text in a field, whatever the case of its ASCII
@@ -13,7 +42,10 @@ impl Reader {
     /// # Errors
     /// When the file cannot be read.
     pub fn has_customer(&self, field: PersonField, text: &str) -> Result<bool, StoreError> {
-        Ok(lookup::has_customer(&self.connection, field, text)?)
+        if !self.columns(Route::Customers)?.iter().any(|column| column == field.column()) {
+            return Ok(false);
+        }
+        Ok(self.connection.prepare_cached(&has_customer_sql(field))?.exists([text])?)
     }
 
     /// The names, e-mail addresses and numbers of all customers, one a line. Reads the whole table.
@@ -23,7 +55,7 @@ impl Reader {
     pub fn customer_texts(&self) -> Result<String, StoreError> {
         let columns = self.columns(Route::Customers)?;
         let mut texts = String::new();
-        for name in ["name", "email", "mobile_number"] {
+        for name in PersonField::ALL.map(PersonField::column) {
             if !columns.iter().any(|column| column == name) {
                 continue;
             }
@@ -50,14 +82,6 @@ impl Reader {
         let rows =
             statement.query_map([business.unwrap_or("")], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// The gaps of customers found since `stamp` that are neither repaired nor accepted.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn repairable_gaps(&self, stamp: &str) -> Result<Vec<gaps::Repairable>, StoreError> {
-        Ok(gaps::repairable(&self.connection, Route::Customers, stamp)?)
     }
 
     /// Gives `each` the body of every `created` and `updated` record of a business, except customers, in

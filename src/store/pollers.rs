@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
+use super::error::StoreError;
 use super::meta;
 use super::open::write_tx;
+use super::reader::Reader;
 use crate::contiguity::Contiguity;
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
@@ -272,33 +274,46 @@ impl LastPoll {
 /// Rows of `polls` in which the last poll of every poller is looked for.
 const RECENT_POLLS: i64 = 10_000;
 
-/// The last poll of every poller, from the newest rows of the table.
-pub(super) fn last_polls(connection: &Connection) -> rusqlite::Result<Vec<LastPoll>> {
-    let mut statement = connection.prepare_cached(
+impl Reader {
+    /// The stored state of each poller.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn pollers(&self) -> Result<Vec<PollerRow>, StoreError> {
+        Ok(list(&self.connection)?)
+    }
+
+    /// The last poll of every poller, from the newest rows of the table.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn last_polls(&self) -> Result<Vec<LastPoll>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
         "SELECT route, nullif(business, ''), outcome, detail, to_at, created, updated FROM _polls \
          ORDER BY id DESC LIMIT ?1",
     )?;
-    let mut rows = statement.query([RECENT_POLLS])?;
-    let mut polls: Vec<LastPoll> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (route, business): (String, Option<String>) = (row.get(0)?, row.get(1)?);
-        let (outcome, at): (String, String) = (row.get(2)?, row.get(4)?);
-        let success = (outcome != PollOutcome::Failed.as_str()).then(|| at.clone());
-        match polls.iter_mut().find(|poll| poll.route == route && poll.business == business) {
-            Some(poll) => poll.last_success_at = poll.last_success_at.take().or(success),
-            None => polls.push(LastPoll {
-                route,
-                business,
-                outcome,
-                detail: row.get(3)?,
-                at,
-                created: row.get(5)?,
-                updated: row.get(6)?,
-                last_success_at: success,
-            }),
+        let mut rows = statement.query([RECENT_POLLS])?;
+        let mut polls: Vec<LastPoll> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (route, business): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+            let (outcome, at): (String, String) = (row.get(2)?, row.get(4)?);
+            let success = (outcome != PollOutcome::Failed.as_str()).then(|| at.clone());
+            match polls.iter_mut().find(|poll| poll.route == route && poll.business == business) {
+                Some(poll) => poll.last_success_at = poll.last_success_at.take().or(success),
+                None => polls.push(LastPoll {
+                    route,
+                    business,
+                    outcome,
+                    detail: row.get(3)?,
+                    at,
+                    created: row.get(5)?,
+                    updated: row.get(6)?,
+                    last_success_at: success,
+                }),
+            }
         }
+        Ok(polls)
     }
-    Ok(polls)
 }
 
 /// How one poll went, for the table `polls`.

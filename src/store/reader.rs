@@ -1,8 +1,8 @@
-//! Reads the store, for the daemon's deliveries and for the commands.
+//! A connection that only reads the store, for the daemon's deliveries and for the commands; and the rows of the
+//! mirror. What else is read of the store stands beside the tables that it is read from.
 //!
 //! The connection is read-only; a command opens its own beside a running daemon.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,8 @@ use rusqlite::types::ValueRef;
 use serde_json::{Map, Value};
 
 use super::error::{OpenError, StoreError};
-use super::ledger::{self, Gap};
-use super::pollers::{self, LastPoll, PollerRow};
-use super::{log, mirror, open};
-use crate::record::{Change, Kind, Route};
+use super::{mirror, open};
+use crate::record::Route;
 
 /// Steps of SQLite, some milliseconds at most, after which a read looks at the time.
 pub(super) const STEPS: i32 = 10_000;
@@ -66,123 +64,6 @@ impl Reader {
     /// Sets the limit of this connection again after a query had its own.
     pub(super) fn keep_deadline(&mut self) -> Result<(), StoreError> {
         Ok(stop_at(&mut self.connection, self.deadline)?)
-    }
-
-    /// Up to `limit` rows of the log after `position`, in order.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn changes_after(&self, position: i64, limit: usize) -> Result<Vec<Change>, StoreError> {
-        let mut found = Vec::new();
-        self.scan_after(position, limit, |change| {
-            found.push(change);
-            ControlFlow::Continue(())
-        })?;
-        Ok(found)
-    }
-
-    /// Calls `each` with up to `limit` rows of the log after `position` in order, until it breaks;
-    /// returns how many rows it got.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn scan_after(
-        &self,
-        position: i64,
-        limit: usize,
-        each: impl FnMut(Change) -> ControlFlow<()>,
-    ) -> Result<usize, StoreError> {
-        Ok(log::scan(&self.connection, position, limit, each)?)
-    }
-
-    /// The rows of the log with these numbers; pruned rows are left out.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn changes(&self, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
-        Ok(log::by_seq(&self.connection, seqs)?)
-    }
-
-    /// Gives `each` the versions of a record in the rows after `after` up to `upto`, the newest first,
-    /// until it breaks; at most 1,000.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn newer_versions(
-        &self,
-        (route, id): (Route, &str),
-        after: i64,
-        upto: i64,
-        mut each: impl FnMut(Change) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        let mut statement = self.connection.prepare_cached(&log::newer_sql())?;
-        let mut rows = statement.query((route.as_str(), id, after, upto))?;
-        while let Some(row) = rows.next()?
-            && each(log::read(row)?).is_continue()
-        {}
-        Ok(())
-    }
-
-    /// Whether a row of the log is a version of a record that was forgotten, so that only its id is left.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn is_erased(&self, seq: i64) -> Result<bool, StoreError> {
-        Ok(log::is_erased(&self.connection, seq)?)
-    }
-
-    /// The number of the last row of the log, 0 for none.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn last_seq(&self) -> Result<i64, StoreError> {
-        Ok(log::last_seq(&self.connection)?)
-    }
-
-    /// The stored state of each poller.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn pollers(&self) -> Result<Vec<PollerRow>, StoreError> {
-        Ok(pollers::list(&self.connection)?)
-    }
-
-    /// The last poll of every poller.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn last_polls(&self) -> Result<Vec<LastPoll>, StoreError> {
-        Ok(pollers::last_polls(&self.connection)?)
-    }
-
-    /// The gaps, newest first.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn gaps(&self) -> Result<Vec<Gap>, StoreError> {
-        Ok(ledger::list(&self.connection)?)
-    }
-
-    /// How many rows of the log after `after`, up to and including `upto`, have these routes and kinds.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn count_changes(
-        &self,
-        after: i64,
-        upto: i64,
-        routes: &[Route],
-        kinds: &[Kind],
-        businesses: &[String],
-    ) -> Result<i64, StoreError> {
-        if after >= upto {
-            return Ok(0);
-        }
-        let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
-        let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
-        let businesses: String = businesses.iter().map(|name| format!(" {name} ")).collect();
-        let mut statement = self.connection.prepare_cached(log::COUNT)?;
-        Ok(statement.query_row((after, upto, routes, kinds, businesses), |row| row.get(0))?)
     }
 
     /// How many records each route has, without a route whose table is missing.

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, Transaction};
 use crate::record::{Fields, Kind, Route};
 use crate::store::error::{OpenError, StoreError};
 use crate::store::keep::checkpoint;
-use crate::store::mirror::{self, Mirror, RowFacts, job_states, lookup, views};
+use crate::store::mirror::{self, Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
 use crate::store::{full_text, schema, sightings};
 
@@ -150,6 +150,5 @@ fn rebuild_route(
         // Its indexes go with it.
         tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
     }
-    lookup::create_indexes(&mirror, tx)?;
     Ok(records)
 }

@@ -6,7 +6,7 @@
 //! another program or person made is left alone.
 
 mod columns;
-mod indexes;
+pub(in crate::store) mod indexes;
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};

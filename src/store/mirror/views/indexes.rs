@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::record::Route;
 use crate::store::mirror::quoted;
 use crate::store::mirror::views::columns::RouteColumns;
 
-/// An index: its name, table, columns and condition.
+/// An index of the reports. It is made once the table has its columns and that of its condition.
 struct Index {
     name: &'static str,
     table: &'static str,
@@ -15,104 +16,93 @@ struct Index {
     /// Columns that a report also reads. With them it need not read the table; they follow those
     /// above, as far as they exist.
     covers: &'static [&'static str],
-    /// What a report asks of a column instead of reading it; these follow the columns.
-    asks: &'static [Ask],
-    condition: &'static str,
-    /// Columns of the condition.
-    also_needs: &'static [&'static str],
+    /// A column, and what must hold of it.
+    only: Option<(&'static str, &'static str)>,
 }
 
-/// A comparison that an index stores instead of the column.
-struct Ask {
-    column: &'static str,
-    sql: &'static str,
-}
-
-const fn plain(name: &'static str, table: &'static str, columns: &'static [&'static str]) -> Index {
-    covering(name, table, columns, &[])
-}
-
-const fn covering(
+const fn index(
     name: &'static str,
     table: &'static str,
     columns: &'static [&'static str],
     covers: &'static [&'static str],
 ) -> Index {
-    Index { name, table, columns, covers, asks: &[], condition: "", also_needs: &[] }
+    Index { name, table, columns, covers, only: None }
 }
 
+const NOT_COMPLETED: Option<(&str, &str)> = Some(("status_stage", "IS NOT 'completed'"));
+
 const INDEXES: &[Index] = &[
-    // The last changed first, for the records browser and `shopmirror records`.
-    plain("report_jobs_seq", "jobs", &["_seq"]),
-    plain("report_customers_seq", "customers", &["_seq"]),
-    plain("report_leads_seq", "leads", &["_seq"]),
-    plain("report_payments_seq", "payments", &["_seq"]),
-    plain("report_changes_seq", "job_status_changes", &["_seq"]),
-    plain("report_outsourced_seq", "outsourced_jobs", &["_seq"]),
-    covering(
+    index(
         "report_jobs_created",
         "jobs",
         &["created_at", "_business"],
         &["mobile_number", "assigned_to"],
     ),
-    plain("report_jobs_mobile", "jobs", &["mobile_number", "created_at"]),
+    index("report_jobs_mobile", "jobs", &["mobile_number", "created_at"], &[]),
     Index {
-        name: "report_jobs_owing",
-        table: "jobs",
+        only: Some(("total_amount", "> 0")),
         // In the order of the ids, in which the states are found fastest.
-        columns: &["id", "total_amount"],
-        covers: &["_business"],
-        asks: &[],
-        condition: "total_amount > 0",
-        also_needs: &[],
+        ..index("report_jobs_owing", "jobs", &["id", "total_amount"], &["_business"])
     },
-    plain("report_customers_created", "customers", &["created_at", "_business"]),
-    plain("report_customers_mobile", "customers", &["mobile_number", "created_at"]),
-    plain("report_customers_email", "customers", &["email", "created_at"]),
+    index("report_customers_created", "customers", &["created_at", "_business"], &[]),
+    index("report_customers_mobile", "customers", &["mobile_number", "created_at"], &[]),
+    index("report_customers_email", "customers", &["email", "created_at"], &[]),
+    index(
+        "report_leads_created",
+        "leads",
+        &["created_at", "_business"],
+        &["source", "status_stage"],
+    ),
     Index {
-        name: "report_leads_created",
-        table: "leads",
-        columns: &["created_at", "_business"],
-        covers: &["source"],
-        asks: &[
-            Ask { column: "status_stage", sql: "status_stage = 'completed'" },
-            Ask { column: "status_stage", sql: "status_stage IS NULL" },
-        ],
-        condition: "",
-        also_needs: &[],
+        only: NOT_COMPLETED,
+        ..index(
+            "report_leads_due",
+            "leads",
+            &["next_follow_up"],
+            &["name", "status", "id", "status_stage", "_business"],
+        )
     },
-    Index {
-        name: "report_leads_due",
-        table: "leads",
-        columns: &["next_follow_up"],
-        covers: &["name", "status", "id", "status_stage", "_business"],
-        asks: &[],
-        condition: "status_stage IS NOT 'completed'",
-        also_needs: &["status_stage"],
-    },
-    plain("report_payments_created", "payments", &["created_at", "_business", "amount"]),
-    plain(
+    index("report_payments_created", "payments", &["created_at", "_business", "amount"], &[]),
+    index(
         "report_changes_created",
         "job_status_changes",
         &["created_at", "status_stage", "job_number", "_business"],
+        &[],
     ),
     Index {
-        name: "report_outsourced_open",
-        table: "outsourced_jobs",
-        columns: &["vendor_name", "created_at"],
-        covers: &["status_stage", "_business"],
-        asks: &[],
-        condition: "status_stage IS NOT 'completed'",
-        also_needs: &["status_stage"],
+        only: NOT_COMPLETED,
+        ..index(
+            "report_outsourced_open",
+            "outsourced_jobs",
+            &["vendor_name", "created_at"],
+            &["status_stage", "_business"],
+        )
     },
 ];
 
 /// The statements that make the indexes whose columns exist.
 pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
-    let of_reports = possible(routes).map(|(index, table)| index.sql(table));
-    let mut statements: Vec<String> = of_reports.collect();
-    statements.extend(of_links(routes));
-    statements
+    // The last changed first, for the records browser and `shopmirror records`.
+    let by_seq =
+        Route::ALL.map(|route| format!("CREATE INDEX report_{route}_seq ON {route} (_seq)"));
+    let of_reports = INDEXES.iter().filter_map(|index| index.sql(routes));
+    let of_reports = of_reports.chain(of_links(routes)).chain(of_people(routes));
+    by_seq.into_iter().chain(of_reports).collect()
+}
+
+/// The indexes by which the search for missed customers asks whether the mirror has a person whom another route
+/// names. Without one each such question would read the whole table.
+fn of_people(routes: &[RouteColumns]) -> impl Iterator<Item = String> {
+    let customers = routes.iter().find(|columns| columns.route == Route::Customers);
+    let has = move |column: &&str| customers.is_some_and(|customers| customers.has(column));
+    ["email", "mobile_number", "name"].into_iter().filter(has).map(|column| {
+        format!("CREATE INDEX customers_by_{column} ON customers ({})", compared(column))
+    })
+}
+
+/// A column in the form in which people are compared: as text, without spaces around it, in lower case.
+pub(in crate::store) fn compared(column: &str) -> String {
+    format!("lower(trim(CAST({column} AS TEXT)))")
 }
 
 /// The indexes by which a job finds its status changes and payments, and these their job.
@@ -144,23 +134,19 @@ pub(in crate::store) fn make(connection: &Connection, sql: &str) -> rusqlite::Re
     connection.execute_batch(sql)
 }
 
-/// The indexes whose columns exist, each with its table.
-fn possible(routes: &[RouteColumns]) -> impl Iterator<Item = (&'static Index, &RouteColumns)> {
-    INDEXES.iter().filter_map(|index| {
-        let table = routes.iter().find(|columns| columns.route.as_str() == index.table)?;
-        let mut needed = index.columns.iter().chain(index.also_needs);
-        needed.all(|column| table.has(column)).then_some((index, table))
-    })
-}
-
 impl Index {
-    fn sql(&self, in_table: &RouteColumns) -> String {
-        let Self { name, table, columns, covers, asks, condition, .. } = self;
+    /// The statement that makes it; `None` while a column is missing.
+    fn sql(&self, routes: &[RouteColumns]) -> Option<String> {
+        let Self { name, table, columns, covers, only } = self;
+        let in_table = routes.iter().find(|columns| columns.route.as_str() == *table)?;
+        let mut needed = columns.iter().copied().chain(only.map(|(column, _)| column));
+        if !needed.all(|column| in_table.has(column)) {
+            return None;
+        }
         let covered = covers.iter().copied().filter(|column| in_table.has(column));
-        let asked = asks.iter().filter(|ask| in_table.has(ask.column)).map(|ask| ask.sql);
-        let columns: Vec<&str> = columns.iter().copied().chain(covered).chain(asked).collect();
-        let condition =
-            if condition.is_empty() { String::new() } else { format!(" WHERE {condition}") };
-        format!("CREATE INDEX {name} ON {table} ({}){condition}", columns.join(", "))
+        let columns: Vec<&str> = columns.iter().copied().chain(covered).collect();
+        let only = only.map(|(column, holds)| format!(" WHERE {column} {holds}"));
+        let only = only.unwrap_or_default();
+        Some(format!("CREATE INDEX {name} ON {table} ({}){only}", columns.join(", ")))
     }
 }
