@@ -9,13 +9,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use maud::{Markup, html};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
 
 use super::context::PageContext;
 use super::server::IsStream;
@@ -23,11 +22,11 @@ use super::snapshot::{Follower, SharedSnapshot};
 use super::{home, system};
 use crate::report::HomeRange;
 
-/// Milliseconds after which a browser connects again.
-const RETRY_MS: u32 = 3000;
+/// After how long a browser connects again.
+const RETRY: Duration = Duration::from_secs(3);
 /// Seconds after which a viewer that found every stream taken may try again.
 const BUSY_RETRY_S: &str = "30";
-/// After this time without a change a comment is sent, so that a viewer that has left is noticed.
+/// After this time without a change a comment is sent.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// The pages that stay current by themselves.
@@ -99,30 +98,20 @@ struct Viewer {
     context: Arc<PageContext>,
     watched: Watched,
     follower: Follower,
-    first: Option<SharedSnapshot>,
     /// What the viewer was sent last, by the id of the part.
     seen: HashMap<String, u64>,
-    sent: Instant,
     /// Gives the viewer's place back when it leaves.
     _place: OwnedSemaphorePermit,
 }
 
 impl Viewer {
     /// Waits until there is something to send.
-    async fn next(&mut self) -> Bytes {
+    async fn next(&mut self) -> Event {
         loop {
-            let shared = match self.first.take() {
-                Some(first) => first,
-                None => self.context.snapshots.after(&mut self.follower).await,
-            };
+            let shared = self.context.snapshots.after(&mut self.follower).await;
             let changed = page(&self.context, self.watched, &shared).await.changed(&mut self.seen);
             if !changed.is_empty() {
-                self.sent = Instant::now();
-                return framed(&changed);
-            }
-            if self.sent.elapsed() >= QUIET {
-                self.sent = Instant::now();
-                return Bytes::from_static(b":\n\n");
+                return Event::default().event("page").retry(RETRY).data(changed);
             }
         }
     }
@@ -152,28 +141,15 @@ pub(super) async fn stream(
             .into_response();
     };
     is_stream.set();
-    let first = Some(context.snapshots.newest().await);
     let follower = context.snapshots.follow();
-    let (seen, sent) = (HashMap::new(), Instant::now());
-    let viewer = Viewer { context, watched, follower, first, seen, sent, _place: place };
+    let viewer = Viewer { context, watched, follower, seen: HashMap::new(), _place: place };
     let events = stream::unfold(viewer, async |mut viewer| {
         let event = viewer.next().await;
         Some((Ok::<_, Infallible>(event), viewer))
     });
-    let headers =
-        [(header::CONTENT_TYPE.as_str(), "text/event-stream"), ("x-accel-buffering", "no")];
-    (headers, Body::from_stream(events)).into_response()
-}
-
-fn framed(html: &str) -> Bytes {
-    let mut text = format!("retry: {RETRY_MS}\nevent: page\n");
-    for line in html.lines() {
-        text.push_str("data: ");
-        text.push_str(line);
-        text.push('\n');
-    }
-    text.push('\n');
-    text.into()
+    // A comment in quiet times shows that a viewer has left.
+    let events = Sse::new(events).keep_alive(KeepAlive::new().interval(QUIET));
+    ([("x-accel-buffering", "no")], events).into_response()
 }
 
 #[cfg(test)]
