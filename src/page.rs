@@ -13,6 +13,7 @@ mod home;
 mod large;
 mod live;
 mod metrics;
+mod not_shown;
 mod pictures;
 mod ranges;
 mod ready;
@@ -45,8 +46,8 @@ use crate::config;
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
 use access::Access;
-use context::{PageContext, Records};
-use snapshot::{Snapshot, Snapshots};
+use context::PageContext;
+use snapshot::Snapshot;
 
 /// How long to wait before the address is tried again.
 const BIND_AGAIN: Duration = Duration::from_secs(5);
@@ -86,29 +87,19 @@ impl StatusPage {
         let address = listener.local_addr().unwrap_or(self.settings.listen);
         tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
         self.opened.send_replace(Some(address));
-        let snapshots = Arc::new(Snapshots::new());
-        let access = Access::new(&self.settings);
-        let records = Records {
-            store: self.store.clone(),
-            zone: self.zone,
-            folder: self.folder,
-            currency: self.currency,
-            ready_status: self.ready_status,
-            shows_records: self.settings.show_records,
-        };
-        let context = PageContext::new(self.shop, Arc::clone(&snapshots), records);
-        let context = Arc::new(context);
+        let (access, opened) = (Access::new(&self.settings), self.opened.clone());
+        let context = Arc::new(PageContext::new(self));
         let router = respond::router(access, Arc::clone(&context));
         let take = || async {
-            let taken = Snapshot::take(status().await?, &self.store).await?;
+            let taken = Snapshot::take(status().await?, &context.store).await?;
             context.name_shop(taken.workspace.as_deref().unwrap_or_default());
             Some(taken)
         };
         tokio::select! {
             () = server::serve(listener, router, stop) => {}
-            () = snapshots.keep(take) => {}
+            () = context.snapshots.keep(take) => {}
         }
-        self.opened.send_replace(None);
+        opened.send_replace(None);
     }
 }
 

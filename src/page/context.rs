@@ -8,7 +8,9 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use super::StatusPage;
 use super::home::HomeNumbers;
+use super::not_shown::NotShown;
 use super::server::STREAMS_MAX;
 use super::snapshot::Snapshots;
 use crate::report::{self, Report};
@@ -29,7 +31,7 @@ pub(super) struct PageContext {
     pub(super) home: HomeNumbers,
     /// The statuses that mean ready for pickup.
     pub(super) ready_status: Vec<String>,
-    pub(super) snapshots: Arc<Snapshots>,
+    pub(super) snapshots: Snapshots,
     /// One permit per live stream that may still be opened.
     pub(super) streams: Arc<Semaphore>,
     pub(super) store: Store,
@@ -45,19 +47,18 @@ pub(super) struct PageContext {
 }
 
 impl PageContext {
-    pub(super) fn new(shop: String, snapshots: Arc<Snapshots>, records: Records) -> Self {
-        let Records { store, zone, folder, currency, ready_status, shows_records } = records;
+    pub(super) fn new(page: StatusPage) -> Self {
         Self {
-            shop: watch::Sender::new(shop),
+            shop: watch::Sender::new(page.shop),
             home: HomeNumbers::default(),
-            ready_status,
-            snapshots,
+            ready_status: page.ready_status,
+            snapshots: Snapshots::new(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
-            store,
-            zone,
-            folder,
-            currency,
-            shows_records,
+            store: page.store,
+            zone: page.zone,
+            folder: page.folder,
+            currency: page.currency,
+            shows_records: page.settings.show_records,
             reads: Arc::new(Semaphore::new(READS_MAX)),
         }
     }
@@ -78,21 +79,22 @@ impl PageContext {
         });
     }
 
-    /// Reads the store on a connection of its own; `None` if others read for too long, or if the store
-    /// cannot be opened.
-    pub(super) async fn read<T, F>(&self, work: F) -> Option<T>
+    /// Reads the store on a connection of its own. Busy if others read for too long, or if the store cannot
+    /// be opened.
+    pub(super) async fn read<T, F>(&self, work: F) -> Result<T, NotShown>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Reader) -> T + Send + 'static,
+        F: FnOnce(&mut Reader) -> Result<T, NotShown> + Send + 'static,
     {
-        let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await.ok()?.ok()?;
+        let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(NotShown::busy()) };
         // A read continues although its client has left, so it keeps its turn until it ends.
-        let work = move |reader: &mut Reader| -> Result<T, StoreError> {
+        let work = move |reader: &mut Reader| -> Result<Result<T, NotShown>, StoreError> {
             let found = reader.limit_time(MAX_READ).map(|()| work(reader));
             drop(turn);
             found
         };
-        self.store.read_long(work).await.ok()
+        self.store.read_long(work).await.unwrap_or_else(|_| Err(NotShown::busy()))
     }
 
     /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs into
@@ -103,14 +105,4 @@ impl PageContext {
         reports.retain(|report| self.shows_records || !report.shows_records);
         (reports, errors.iter().map(ToString::to_string).collect())
     }
-}
-
-/// What reports and the records browser read from.
-pub(super) struct Records {
-    pub(super) store: Store,
-    pub(super) zone: TimeZone,
-    pub(super) folder: Option<PathBuf>,
-    pub(super) currency: Option<String>,
-    pub(super) ready_status: Vec<String>,
-    pub(super) shows_records: bool,
 }

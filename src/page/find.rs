@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::context::PageContext;
-use super::frame::{Frame, Tab, explained};
-use super::records::{failed, find, hidden};
+use super::frame::{Frame, Tab, pages};
+use super::not_shown::NotShown;
 use super::request::{Query, link};
 use super::text::count;
 use super::titles::Fields;
@@ -109,38 +109,27 @@ impl Groups {
 }
 
 /// The page of what was found.
-pub(super) async fn found(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    if !context.shows_records {
-        return hidden(&context, true);
-    }
+pub(super) async fn found(
+    State(context): State<Arc<PageContext>>,
+    uri: Uri,
+) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
-    let refused = |problem: &str| explained(&context, StatusCode::BAD_REQUEST, problem, true);
-    if let Some(problem) = query.problem(&["q", "page"]) {
-        return refused(&problem);
-    }
-    let Some(number) = query.page() else {
-        return refused("The page is a whole number from 0 on.");
-    };
+    query.allow(&["q", "page"])?;
+    let number = query.page()? as usize;
     let Some(term) = query.get("q").map(str::to_owned) else {
-        return refused("Write what to find into the box: a name, a phone number, a repair.");
+        let text = "Write what to find into the box: a name, a phone number, a repair.";
+        return Err(text.to_owned().into());
     };
     let shared = Arc::clone(&context);
-    let asked = term.clone();
-    find(&context, term, MAX, true, move |reader, found| {
-        let Found { changes, searched } = found;
-        let page = Groups::of(reader, changes).map_err(QueryError::from).and_then(|found| {
-            let context = &shared;
-            Screen { context, reader, term: &asked, number, found: &found, searched }.page()
-        });
-        match page {
-            Ok(page) => {
-                let frame = Frame { term: &asked, ..Frame::of("Found", Tab::Other) };
-                frame.around(&shared, &page).into_response()
-            }
-            Err(error) => failed(&shared, Some(&error), true),
-        }
-    })
-    .await
+    let read = move |reader: &mut Reader| {
+        let Found { changes, searched } = reader.find(&term, None, MAX)?;
+        let found = Groups::of(reader, changes)?;
+        let (context, found) = (&shared, &found);
+        let page = Screen { context, reader, term: &term, number, found, searched }.page()?;
+        let frame = Frame { term: &term, ..Frame::of("Found", Tab::Other) };
+        Ok(frame.around(&shared, &page).into_response())
+    };
+    context.read(read).await
 }
 
 /// One page of what was found.
@@ -162,10 +151,8 @@ impl Screen<'_> {
         for (title, groups) in lists {
             sections.push(self.section(title, groups)?);
         }
-        let address = |number: usize| {
-            let page = number.to_string();
-            link("find", &[("q", self.term), ("page", if number == 0 { "" } else { &page })])
-        };
+        let pages =
+            pages(self.number, has_next, |page| link("find", &[("q", self.term), ("page", page)]));
         Ok(html! {
             div { h1 { "Found" } p { (self.found.sentence()) } }
             @if !self.searched.is_whole() {
@@ -175,10 +162,7 @@ impl Screen<'_> {
                 }
             }
             @for section in sections { (section) }
-            p.pages {
-                @if self.number > 0 { a rel="prev" href=(address(self.number - 1)) { "Previous page" } }
-                @if has_next { a rel="next" href=(address(self.number + 1)) { "Next page" } }
-            }
+            (pages)
         })
     }
 

@@ -1,8 +1,7 @@
 //! The frame of every page: the shop's name, the navigation, the box to find something, and short
 //! explanations.
 
-use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
 use super::context::PageContext;
@@ -98,16 +97,22 @@ fn navigation(current: Tab, shows_records: bool) -> Markup {
     }
 }
 
-/// A sentence instead of what was asked for: as a page, or as plain text for a program.
-pub(super) fn explained(
-    context: &PageContext,
-    code: StatusCode,
-    text: &str,
-    is_page: bool,
-) -> Response {
-    if !is_page {
-        return (code, format!("{}\n", shown(text))).into_response();
+/// The links to the page before and the page after; `address` makes the address of a page from its number,
+/// which is empty for the first one.
+pub(super) fn pages(number: usize, has_next: bool, address: impl Fn(&str) -> String) -> Markup {
+    let of = |number: usize| {
+        if number == 0 { address("") } else { address(&number.to_string()) }
+    };
+    html! {
+        p.pages {
+            @if number > 0 { a rel="prev" href=(of(number - 1)) { "Previous page" } " " }
+            @if has_next { a rel="next" href=(of(number + 1)) { "Next page" } }
+        }
     }
+}
+
+/// The page of a sentence, in place of what was asked for.
+pub(super) fn explained(context: &PageContext, text: &str) -> Html<String> {
     let body = html! {
         section {
             h1 { "Not shown" }
@@ -115,5 +120,5 @@ pub(super) fn explained(
             p { a href="." { "Home" } ", " a href="reports" { "all reports" } }
         }
     };
-    (code, Frame::of("Not shown", Tab::Other).around(context, &body)).into_response()
+    Frame::of("Not shown", Tab::Other).around(context, &body)
 }

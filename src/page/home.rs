@@ -56,9 +56,9 @@ impl HomeNumbers {
         }
         let shared = Arc::clone(context);
         let read = context.read(move |reader| {
-            report::home(reader, range, &shared.ready_status, &shared.zone, Timestamp::now())
+            Ok(report::home(reader, range, &shared.ready_status, &shared.zone, Timestamp::now())?)
         });
-        let home = Arc::new(read.await?.ok()?);
+        let home = Arc::new(read.await.ok()?);
         known.insert(range, Read { at: Instant::now(), last_seq, home: Arc::clone(&home) });
         Some(home)
     }

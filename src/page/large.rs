@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Extension;
 use axum::body::HttpBody;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::not_shown::NotShown;
 use super::server::REQUEST_LIMIT;
 
 /// An answer of this size or less is not counted.
@@ -41,12 +42,8 @@ pub(super) struct RoomForOne {
     taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
 
-/// Makes a page of a sentence, for a reader whose page was refused.
-pub(super) type Explain = Arc<dyn Fn(StatusCode, &str) -> Response + Send + Sync>;
-
 /// Lets an answer pass if there is room for it.
 pub(super) async fn bounded(
-    State(explain): State<Explain>,
     Extension(room): Extension<RoomForOne>,
     request: Request,
     next: Next,
@@ -65,20 +62,9 @@ pub(super) async fn bounded(
         Err(_) => {
             // By then each of the others is cut off.
             let wait = [(header::RETRY_AFTER, REQUEST_LIMIT.as_secs().to_string())];
-            let code = StatusCode::SERVICE_UNAVAILABLE;
             let text =
                 "Too many large pages are being sent: try again in a moment, or ask for less.";
-            if is_page(&response) {
-                (wait, explain(code, text)).into_response()
-            } else {
-                (code, wait, format!("{text}\n")).into_response()
-            }
+            (wait, NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text)).into_response()
         }
     }
-}
-
-/// Whether a person reads it: a table or JSON goes to a program.
-fn is_page(response: &Response) -> bool {
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }

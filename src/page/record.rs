@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
 use super::context::PageContext;
-use super::frame::{Frame, Tab, explained};
-use super::records::{failed, hidden};
+use super::frame::{Frame, Tab};
+use super::not_shown::NotShown;
 use super::reports::json as json_response;
 use super::request::{Query, link};
 use super::text::{moment, money, plain, shown};
@@ -37,24 +37,21 @@ struct OneRecord {
 }
 
 /// One record with what belongs to it.
-pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    if !context.shows_records {
-        return hidden(&context, true);
-    }
+pub(super) async fn one(
+    State(context): State<Arc<PageContext>>,
+    uri: Uri,
+) -> Result<Response, NotShown> {
+    let (route, id) = named(&Query::of(&uri))?;
     let shared = Arc::clone(&context);
-    let answer = move |reader: &mut Reader, found: OneRecord| {
-        let OneRecord { route, id, body, history, .. } = &found;
-        if history.changes.is_empty() {
-            let text = format!("There is no {} {id:?} in the mirror.", words::record(*route).0);
-            return Ok(explained(&shared, StatusCode::NOT_FOUND, &text, true));
-        }
-        let fields = Fields::of(body.as_deref().unwrap_or_default());
-        let title = fields.title(*route, id);
-        let related = Related::read(reader, *route, id)?;
+    let read = move |reader: &mut Reader| {
+        let found = OneRecord::read(reader, route, id)?;
+        let fields = Fields::of(found.body.as_deref().unwrap_or_default());
+        let title = fields.title(route, &found.id);
+        let related = Related::read(reader, route, &found.id)?;
         let page = html! {
             div {
                 h1 { (title) }
-                p.note { (words::first_upper(words::record(*route).0)) " " (shown(id)) @if body.is_some() { ", made " (fields.created(&shared.zone)) } }
+                p.note { (words::first_upper(words::record(route).0)) " " (shown(&found.id)) @if found.body.is_some() { ", made " (fields.created(&shared.zone)) } }
             }
             (related.state(&shared.zone))
             (details(&found, &fields, &shared.zone))
@@ -63,54 +60,45 @@ pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Re
         };
         Ok(Frame::of(&title, Tab::Records).around(&shared, &page).into_response())
     };
-    record(&context, &Query::of(&uri), true, answer).await
+    context.read(read).await
 }
 
 /// One record and its history for programs.
-pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    if !context.shows_records {
-        return hidden(&context, false);
-    }
-    let shared = Arc::clone(&context);
-    let answer = move |_: &mut Reader, found: OneRecord| {
-        if found.history.changes.is_empty() {
-            let text = "There is no such record.";
-            return Ok(explained(&shared, StatusCode::NOT_FOUND, text, false));
-        }
-        Ok(json_response(&found.history.changes))
+pub(super) async fn one_json(
+    State(context): State<Arc<PageContext>>,
+    uri: Uri,
+) -> Result<Response, NotShown> {
+    let (route, id) = named(&Query::of(&uri))?;
+    let read = move |reader: &mut Reader| {
+        Ok(json_response(&OneRecord::read(reader, route, id)?.history.changes))
     };
-    record(&context, &Query::of(&uri), false, answer).await
+    context.read(read).await
 }
 
-/// The answer made of the record that a query names.
-async fn record<F>(context: &PageContext, query: &Query, is_page: bool, answer: F) -> Response
-where
-    F: FnOnce(&mut Reader, OneRecord) -> Result<Response, QueryError> + Send + 'static,
-{
-    let refused = |text: &str| explained(context, StatusCode::BAD_REQUEST, text, is_page);
-    if let Some(problem) = query.problem(&["route", "id"]) {
-        return refused(&problem);
-    }
+/// The route and the id that a query names.
+fn named(query: &Query) -> Result<(Route, String), String> {
+    query.allow(&["route", "id"])?;
     let (Some(name), Some(id)) = (query.get("route"), query.get("id")) else {
-        return refused(
-            "Name a record by its list and its id, for example route=jobs and id=1042.",
-        );
+        let text = "Name a record by its list and its id, for example route=jobs and id=1042.";
+        return Err(text.to_owned());
     };
     let Some(route) = Route::ALL.into_iter().find(|route| route.as_str() == name) else {
         let known = Route::ALL.map(Route::as_str).join(", ");
-        return refused(&format!("There is no route {name:?}; there are: {known}."));
+        return Err(format!("There is no route {name:?}; there are: {known}."));
     };
-    let id = id.to_owned();
-    let read = move |reader: &mut Reader| -> Result<Response, QueryError> {
+    Ok((route, id.to_owned()))
+}
+
+impl OneRecord {
+    fn read(reader: &Reader, route: Route, id: String) -> Result<Self, NotShown> {
+        let history = reader.history(route, &id)?;
+        if history.changes.is_empty() {
+            let text = format!("There is no {} {id:?} in the mirror.", words::record(route).0);
+            return Err(NotShown::absent(text));
+        }
         let body = reader.current_body(route, &id)?;
         let last_seen_at = reader.last_seen_at(route, &id)?;
-        let history = reader.history(route, &id)?;
-        answer(reader, OneRecord { route, id, body, last_seen_at, history })
-    };
-    match context.read(read).await {
-        Some(Ok(response)) => response,
-        Some(Err(error)) => failed(context, Some(&error), is_page),
-        None => failed(context, None, is_page),
+        Ok(Self { route, id, body, last_seen_at, history })
     }
 }
 

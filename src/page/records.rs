@@ -5,23 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::context::PageContext;
-use super::frame::{Frame, Tab, explained};
+use super::frame::{Frame, Tab};
+use super::not_shown::NotShown;
 use super::reports::{csv, json as json_response};
 use super::request::{Query, link};
 use super::text::{moment, shown, zone_name};
 use super::words;
 use crate::record::{FoundRecord, Route};
 use crate::report::{Guard, csv_line, csv_text, shown as value_shown};
-use crate::store::{
-    Found, QueryError, QueryLimits, QueryRows, Reader, RecordPage, SqlValue, StoreError,
-};
+use crate::store::{QueryLimits, QueryRows, Reader, RecordPage, SqlValue};
 
 /// Records on one screen, and in one CSV file.
 const SCREEN: u32 = 50;
@@ -67,126 +66,77 @@ impl Asked {
         one_of("route", &Route::ALL.map(Route::as_str))?;
         one_of("order", &["up", "down"])?;
         one_of("format", &["csv"])?;
-        if query.get("page").is_some() && query.number("page").is_none() {
-            return Err("The page is a whole number from 0 on.".to_owned());
-        }
         let route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
-        let number = query.number("page").unwrap_or(0).min(100_000);
         let contains = query
             .get("text")
             .map(|text| (query.get("column").unwrap_or("status").to_owned(), text.to_owned()));
         let sort =
             query.get("sort").map(|column| (column.to_owned(), query.get("order") != Some("up")));
-        let page = RecordPage { route, contains, sort, offset: number * SCREEN, limit };
+        let page = RecordPage { route, contains, sort, offset: query.page()? * SCREEN, limit };
         Ok(Self { route, page })
     }
 
     /// What is wrong if the list is to be filtered or sorted by a column that the route does not have.
-    fn unknown_column(&self, columns: &[String]) -> Option<String> {
+    fn allow(&self, columns: &[String]) -> Result<(), String> {
         let RecordPage { contains, sort, .. } = &self.page;
         let filter = contains.iter().map(|(column, _)| column);
         let mut named = filter.chain(sort.iter().map(|(column, _)| column));
-        let unknown = named.find(|column| !columns.contains(column))?;
+        let Some(unknown) = named.find(|column| !columns.contains(column)) else { return Ok(()) };
         let route = self.route;
-        Some(format!("{route} has no column {unknown:?}; it has: {}.", columns.join(", ")))
+        Err(format!("{route} has no column {unknown:?}; it has: {}.", columns.join(", ")))
     }
-}
-
-/// The address asks for something that there is not.
-fn refused(context: &PageContext, problem: &str, is_page: bool) -> Response {
-    explained(context, StatusCode::BAD_REQUEST, problem, is_page)
-}
-
-pub(super) fn hidden(context: &PageContext, is_page: bool) -> Response {
-    let text =
-        "Records are not shown here: set `show_records = true` in `[status]` of the configuration.";
-    explained(context, StatusCode::FORBIDDEN, text, is_page)
-}
-
-pub(super) fn failed(context: &PageContext, error: Option<&QueryError>, is_page: bool) -> Response {
-    let text = match error {
-        Some(error) => format!("The records cannot be listed: {error}."),
-        None => "Too many requests are being answered: try again in a few seconds.".to_owned(),
-    };
-    explained(context, StatusCode::SERVICE_UNAVAILABLE, &text, is_page)
 }
 
 /// The list as a page, or as CSV with `format=csv`.
-pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    if !context.shows_records {
-        return hidden(&context, true);
-    }
+pub(super) async fn list(
+    State(context): State<Arc<PageContext>>,
+    uri: Uri,
+) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
-    if let Some(problem) = query.problem(&PARAMETERS) {
-        return refused(&context, &problem, true);
-    }
+    query.allow(&PARAMETERS)?;
     let is_csv = query.get("format") == Some("csv");
     // One more than is shown says whether there is another screen.
-    let asked = match Asked::of(&query, if is_csv { MAX_CSV } else { SCREEN + 1 }) {
-        Ok(asked) => asked,
-        Err(problem) => return refused(&context, &problem, true),
-    };
-    let route = asked.route;
+    let asked = Asked::of(&query, if is_csv { MAX_CSV } else { SCREEN + 1 })?;
     let shared = Arc::clone(&context);
-    let made = context.read(move |reader| {
-        let columns = match reader.columns(route) {
-            Ok(columns) => columns,
-            Err(error) => return failed(&shared, Some(&error.into()), true),
-        };
-        if let Some(problem) = asked.unknown_column(&columns) {
-            return refused(&shared, &problem, true);
+    let read = move |reader: &mut Reader| {
+        let route = asked.route;
+        let columns = reader.columns(route)?;
+        asked.allow(&columns)?;
+        let rows = reader.browse(&asked.page, LIMITS)?;
+        if is_csv {
+            return Ok(csv(route.as_str(), table_csv(&rows)));
         }
-        match reader.browse(&asked.page, LIMITS).map(|rows| (columns, rows)) {
-            Err(error) => failed(&shared, Some(&error), true),
-            Ok((_, rows)) if is_csv => csv(route.as_str(), table_csv(&rows)),
-            Ok((columns, rows)) => {
-                let shown = screen(route, &query, &columns, &rows, &shared.zone);
-                Frame::of(words::list(route), Tab::Records).around(&shared, &shown).into_response()
-            }
-        }
-    });
-    made.await.unwrap_or_else(|| failed(&context, None, true))
-}
-
-/// What is wrong if a program asks for another format than JSON.
-fn no_format(query: &Query) -> Option<String> {
-    query.get("format")?;
-    Some("The answer is always JSON: leave out format, or ask /records with format=csv.".to_owned())
+        let shown = screen(&asked, &query, &columns, &rows, &shared.zone);
+        Ok(Frame::of(words::list(route), Tab::Records).around(&shared, &shown).into_response())
+    };
+    context.read(read).await
 }
 
 /// The list for programs.
-pub(super) async fn list_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    if !context.shows_records {
-        return hidden(&context, false);
-    }
+pub(super) async fn list_json(
+    State(context): State<Arc<PageContext>>,
+    uri: Uri,
+) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
-    if let Some(problem) = query.problem(&PARAMETERS_JSON).or_else(|| no_format(&query)) {
-        return refused(&context, &problem, false);
+    query.allow(&PARAMETERS_JSON)?;
+    if query.get("format").is_some() {
+        let text = "The answer is always JSON: leave out format, or ask /records with format=csv.";
+        return Err(text.to_owned().into());
     }
     if let Some(term) = query.get("q").map(str::to_owned) {
-        let answer = |_: &mut Reader, found: Found| {
-            let found =
-                found.changes.into_iter().filter_map(|change| FoundRecord::try_from(change).ok());
-            json_response(&found.collect::<Vec<_>>())
+        let read = move |reader: &mut Reader| {
+            let found = reader.find(&term, None, MAX_FOUND)?.changes.into_iter();
+            let found = found.filter_map(|change| FoundRecord::try_from(change).ok());
+            Ok(json_response(&found.collect::<Vec<_>>()))
         };
-        return find(&context, term, MAX_FOUND, false, answer).await;
+        return context.read(read).await;
     }
-    let asked = match Asked::of(&query, SCREEN) {
-        Ok(asked) => asked,
-        Err(problem) => return refused(&context, &problem, false),
-    };
-    let shared = Arc::clone(&context);
-    let read = move |reader: &mut Reader| -> Result<Response, QueryError> {
-        if let Some(problem) = asked.unknown_column(&reader.columns(asked.route)?) {
-            return Ok(refused(&shared, &problem, false));
-        }
+    let asked = Asked::of(&query, SCREEN)?;
+    let read = move |reader: &mut Reader| {
+        asked.allow(&reader.columns(asked.route)?)?;
         Ok(json_response(&objects(&reader.browse(&asked.page, LIMITS)?)))
     };
-    match context.read(read).await {
-        None => failed(&context, None, false),
-        Some(Err(error)) => failed(&context, Some(&error), false),
-        Some(Ok(response)) => response,
-    }
+    context.read(read).await
 }
 
 fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {
@@ -212,13 +162,13 @@ fn table_csv(rows: &QueryRows) -> String {
 }
 
 fn screen(
-    route: Route,
+    asked: &Asked,
     query: &Query,
     columns: &[String],
     rows: &QueryRows,
     zone: &TimeZone,
 ) -> Markup {
-    let page = query.number("page").unwrap_or(0);
+    let (route, page) = (asked.route, asked.page.offset / SCREEN);
     let get = |name: &str| query.get(name).unwrap_or_default();
     let (column, text, sort, order) = (get("column"), get("text"), get("sort"), get("order"));
     let address = |page: u32, format: &str| {
@@ -295,27 +245,5 @@ fn listing(route: Route, rows: &QueryRows, zone: &TimeZone) -> Markup {
                 }
             }
         }
-    }
-}
-
-/// The answer made of the records that hold every word of a term, at most `most`.
-pub(super) async fn find<F>(
-    context: &PageContext,
-    term: String,
-    most: usize,
-    is_page: bool,
-    answer: F,
-) -> Response
-where
-    F: FnOnce(&mut Reader, Found) -> Response + Send + 'static,
-{
-    let read = move |reader: &mut Reader| {
-        let found = reader.find(&term, None, most)?;
-        Ok::<_, StoreError>(answer(reader, found))
-    };
-    match context.read(read).await {
-        None => failed(context, None, is_page),
-        Some(Ok(response)) => response,
-        Some(Err(error)) => failed(context, Some(&error.into()), is_page),
     }
 }

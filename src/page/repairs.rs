@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::context::PageContext;
-use super::frame::{Frame, Tab, explained};
-use super::records::{failed, hidden};
+use super::frame::{Frame, Tab, pages};
+use super::not_shown::NotShown;
 use super::request::{Query, link};
 use super::text::{count, moment, shown};
 use super::titles::Fields;
@@ -31,63 +31,42 @@ const LISTS: [(&str, &str, RepairList); 6] = [
 ];
 
 /// One list as a page.
-pub(super) async fn list(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    if !context.shows_records {
-        return hidden(&context, true);
-    }
+pub(super) async fn list(
+    State(context): State<Arc<PageContext>>,
+    uri: Uri,
+) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
+    query.allow(&["list", "page"])?;
+    let number = query.page()? as usize;
     let asked = query.get("list").unwrap_or("open");
-    let problem = query.problem(&["list", "page"]).or_else(|| {
-        let names = LISTS.map(|(name, ..)| name).join(", ");
-        let is_known = LISTS.iter().any(|(name, ..)| *name == asked);
-        (!is_known).then(|| format!("There is no list {asked:?}; there are: {names}."))
-    });
-    let number = query.page();
-    let (Some(number), None) = (number, &problem) else {
-        let text = problem.unwrap_or_else(|| "The page is a whole number from 0 on.".to_owned());
-        return explained(&context, StatusCode::BAD_REQUEST, &text, true);
-    };
     let Some((name, title, list)) = LISTS.into_iter().find(|(name, ..)| *name == asked) else {
-        return explained(&context, StatusCode::NOT_FOUND, "There is no such list.", true);
+        let names = LISTS.map(|(name, ..)| name).join(", ");
+        return Err(format!("There is no list {asked:?}; there are: {names}.").into());
     };
     let shared = Arc::clone(&context);
-    let made = context.read(move |reader| {
+    let read = move |reader: &mut Reader| {
         let now = Timestamp::now();
-        let found = report::repairs(reader, list, &shared.ready_status, &shared.zone, now);
-        let page = found.and_then(|found| {
-            let first = number * SCREEN;
-            let rows: Result<Vec<Markup>, QueryError> = found
-                .iter()
-                .skip(first)
-                .take(SCREEN)
-                .map(|repair| row(&shared, reader, repair))
-                .collect();
-            let order = match list {
-                RepairList::Unpaid => "Those that were completed last come first.",
-                _ => "Those that are longest in their status come first.",
-            };
-            let address = |number: usize| {
-                let page = number.to_string();
-                link("repairs", &[("list", name), ("page", if number == 0 { "" } else { &page })])
-            };
-            Ok(html! {
-                div {
-                    h1 { (title) }
-                    p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
-                }
-                section { ul.found { @for row in rows? { (row) } } }
-                p.pages {
-                    @if number > 0 { a rel="prev" href=(address(number - 1)) { "Previous page" } }
-                    @if found.len() > first + SCREEN { a rel="next" href=(address(number + 1)) { "Next page" } }
-                }
-            })
-        });
-        match page {
-            Ok(page) => Frame::of(title, Tab::Home).around(&shared, &page).into_response(),
-            Err(error) => failed(&shared, Some(&error), true),
-        }
-    });
-    made.await.unwrap_or_else(|| failed(&context, None, true))
+        let found = report::repairs(reader, list, &shared.ready_status, &shared.zone, now)?;
+        let shown = found.iter().skip(number * SCREEN).take(SCREEN);
+        let rows = shown.map(|repair| row(&shared, reader, repair));
+        let rows = rows.collect::<Result<Vec<Markup>, QueryError>>()?;
+        let order = match list {
+            RepairList::Unpaid => "Those that were completed last come first.",
+            _ => "Those that are longest in their status come first.",
+        };
+        let page = html! {
+            div {
+                h1 { (title) }
+                p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
+            }
+            section { ul.found { @for row in rows { (row) } } }
+            (pages(number, found.len() > (number + 1) * SCREEN, |page| {
+                link("repairs", &[("list", name), ("page", page)])
+            }))
+        };
+        Ok(Frame::of(title, Tab::Home).around(&shared, &page).into_response())
+    };
+    context.read(read).await
 }
 
 fn row(

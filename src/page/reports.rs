@@ -11,7 +11,8 @@ use jiff::civil::Date;
 use maud::{Markup, html};
 
 use super::context::PageContext;
-use super::frame::{Frame, Tab, explained};
+use super::frame::{Frame, Tab};
+use super::not_shown::NotShown;
 use super::ranges::{Days, Range};
 use super::request::{Query, link};
 use super::text::shown;
@@ -56,64 +57,66 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>) -> Respon
 
 async fn listed(context: &Arc<PageContext>) -> (Vec<Report>, Vec<String>) {
     let shared = Arc::clone(context);
-    context.read(move |_| shared.reports()).await.unwrap_or_default()
+    context.read(move |_| Ok(shared.reports())).await.unwrap_or_default()
 }
 
 /// One report as a page, or in the `format` that is asked for.
-pub(super) async fn one(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
+pub(super) async fn one(
+    State(context): State<Arc<PageContext>>,
+    uri: Uri,
+) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
     let format = query.get("format").unwrap_or("html").to_owned();
+    if !FORMATS.contains(&format.as_str()) {
+        let known = FORMATS.join(", ");
+        return Err(format!("There is no format {format:?}; there are: {known}.").into());
+    }
     respond(&context, query, format).await
 }
 
 /// One report for programs.
-pub(super) async fn one_json(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
+pub(super) async fn one_json(
+    State(context): State<Arc<PageContext>>,
+    uri: Uri,
+) -> Result<Response, NotShown> {
     respond(&context, Query::of(&uri), "json".to_owned()).await
 }
 
-async fn respond(context: &Arc<PageContext>, query: Query, format: String) -> Response {
-    let is_page = format == "html";
-    if !FORMATS.contains(&format.as_str()) {
-        let text = format!("There is no format {format:?}; there are: {}.", FORMATS.join(", "));
-        return explained(context, StatusCode::BAD_REQUEST, &text, true);
-    }
+async fn respond(
+    context: &Arc<PageContext>,
+    query: Query,
+    format: String,
+) -> Result<Response, NotShown> {
     let shared = Arc::clone(context);
     // Finding the report, drawing and writing its answer take as long as reading it: all is done there.
-    let made = context.read(move |reader| {
+    let read = move |reader: &mut Reader| {
         let name = query.get("name").unwrap_or_default();
         let (reports, _) = shared.reports();
-        let Some(report) = reports.into_iter().find(|report| report.name == name) else {
-            let text = "There is no such report here.";
-            return explained(&shared, StatusCode::NOT_FOUND, text, is_page);
-        };
+        let report = reports.into_iter().find(|report| report.name == name);
+        let report = report.ok_or_else(|| NotShown::absent("There is no such report here."))?;
         let now = Timestamp::now();
         let today = now.to_zoned(shared.zone.clone()).date();
-        let question = match question(&query, today, shared.currency.clone()) {
-            Ok(question) => question,
-            Err(problem) => {
-                return explained(&shared, StatusCode::BAD_REQUEST, &problem, is_page);
+        let question = question(&query, today, shared.currency.clone())?;
+        let answer = report::answer(reader, &report, &question, &shared.zone, now)
+            .map_err(|error| not_answered(&error, format == "html"))?;
+        match format.as_str() {
+            "csv" => Ok(csv(&answer.report.name, report::csv(&answer, Guard::Formulas))),
+            "json" => Ok(json(&report::json(&answer))),
+            "svg" => {
+                let chart = report::svg(&answer);
+                let chart = chart.ok_or_else(|| NotShown::absent("This report has no chart."))?;
+                Ok(([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response())
             }
-        };
-        let answer = match report::answer(reader, &report, &question, &shared.zone, now) {
-            Ok(answer) => answer,
-            Err(error) => return not_answered(&shared, &error, is_page),
-        };
-        if !is_page {
-            return shown_as(&shared, &format, &answer);
+            _ => {
+                let before = Compared::read(reader, &shared, &question, &answer, now);
+                let businesses = businesses(reader);
+                let view = View { query: &query, answer: &answer, today, before, businesses };
+                let frame = Frame::of(&report.title, Tab::Reports);
+                Ok(frame.around(&shared, &view.page()).into_response())
+            }
         }
-        let before = Compared::read(reader, &shared, &question, &answer, now);
-        let businesses = businesses(reader);
-        let view = View { query: &query, answer: &answer, today, before, businesses };
-        Frame::of(&report.title, Tab::Reports).around(&shared, &view.page()).into_response()
-    });
-    made.await.unwrap_or_else(|| {
-        explained(
-            context,
-            StatusCode::SERVICE_UNAVAILABLE,
-            "Too many reports are being made: try again in a few seconds.",
-            is_page,
-        )
-    })
+    };
+    context.read(read).await
 }
 
 /// What is asked; a text that says what is wrong with it.
@@ -149,7 +152,7 @@ fn businesses(reader: &Reader) -> Vec<String> {
     if distinct.len() > 1 { distinct.into_iter().collect() } else { Vec::new() }
 }
 
-fn not_answered(context: &PageContext, error: &ReportError, is_page: bool) -> Response {
+fn not_answered(error: &ReportError, is_page: bool) -> NotShown {
     let code = match error {
         ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         ReportError::NotSent { .. } | ReportError::NoJobLink(_) | ReportError::Query { .. } => {
@@ -161,18 +164,7 @@ fn not_answered(context: &PageContext, error: &ReportError, is_page: bool) -> Re
         }
         _ => StatusCode::BAD_REQUEST,
     };
-    explained(context, code, &error.to_string(), is_page)
-}
-
-fn shown_as(context: &PageContext, format: &str, answer: &Answer) -> Response {
-    match format {
-        "csv" => csv(&answer.report.name, report::csv(answer, Guard::Formulas)),
-        "svg" => match report::svg(answer) {
-            Some(chart) => ([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response(),
-            None => explained(context, StatusCode::NOT_FOUND, "This report has no chart.", false),
-        },
-        _ => json(&report::json(answer)),
-    }
+    NotShown::new(code, error.to_string())
 }
 
 /// The sums of a report beside those of the period before.

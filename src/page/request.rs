@@ -31,14 +31,19 @@ impl Query {
     }
 
     /// What is wrong with a query that may have only these parameters.
-    pub(super) fn problem(&self, known: &[&str]) -> Option<String> {
+    pub(super) fn allow(&self, known: &[&str]) -> Result<(), String> {
         if self.is_cut {
-            return Some(format!(
+            return Err(format!(
                 "An address has at most {PARAMETERS_MAX} parameters of {VALUE_MAX} bytes each."
             ));
         }
-        let (unknown, _) = self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str()))?;
-        Some(format!("There is no parameter {unknown:?} here; there are: {}.", known.join(", ")))
+        match self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some((unknown, _)) => {
+                let known = known.join(", ");
+                Err(format!("There is no parameter {unknown:?} here; there are: {known}."))
+            }
+        }
     }
 
     /// The last value of a name.
@@ -46,12 +51,12 @@ impl Query {
         self.pairs.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The number of the page, 0 unless it is given; `None` if it is no number.
-    pub(super) fn page(&self) -> Option<usize> {
-        match self.get("page") {
-            None => Some(0),
-            Some(text) => text.parse::<u32>().ok().map(|number| number.min(PAGES_MAX) as usize),
-        }
+    /// The number of the page, 0 unless it is given.
+    pub(super) fn page(&self) -> Result<u32, String> {
+        let number = self.get("page").map_or(Ok(0), str::parse::<u32>);
+        number
+            .map(|number| number.min(PAGES_MAX))
+            .map_err(|_| "The page is a whole number from 0 on.".to_owned())
     }
 
     /// A day; a text that says what is wrong with it.
@@ -60,10 +65,6 @@ impl Query {
         text.parse()
             .map(Some)
             .map_err(|_| format!("{name} is {text:?}, which is no day: write it as 2026-03-31."))
-    }
-
-    pub(super) fn number(&self, name: &str) -> Option<u32> {
-        self.get(name)?.parse().ok()
     }
 
     /// Every parameter whose name is none of these.

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use super::access::{Access, Refusal};
 use super::context::PageContext;
 use super::frame::{Frame, Tab, explained};
-use super::large::{Explain, bounded};
+use super::large::bounded;
 use super::live::Watched;
+use super::not_shown::NotShown;
 use super::request::{Query, link};
 use super::server::IsStream;
 use super::snapshot::SharedSnapshot;
+use super::text::shown;
 use super::{find, live, metrics, ready, record, records, repairs, reports};
 use crate::report::HomeRange;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 
@@ -34,13 +36,23 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
 ];
-const STUCK: &str = "the daemon's tasks do not answer: look at its log, restart it";
+
+/// The addresses that people open.
+const PAGES: [&str; 8] =
+    ["/", "/system", "/reports", "/report", "/repairs", "/find", "/records", "/record"];
 
 /// Every address of the page.
 pub(super) fn router(access: Access, context: Arc<PageContext>) -> Router {
-    let explain = Arc::clone(&context);
-    let explain: Explain = Arc::new(move |code, text| explained(&explain, code, text, true));
-    let router = Router::new()
+    let records = Router::new()
+        .route("/repairs", get(repairs::list))
+        .route("/find", get(find::found))
+        .route("/records", get(records::list))
+        .route("/record", get(record::one))
+        .route("/api/records", get(records::list_json))
+        .route("/api/record", get(record::one_json))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&context), only_with_records));
+    let guards = (Arc::new(access), Arc::clone(&context));
+    Router::new()
         .route("/", get(home))
         .route("/system", get(system))
         .route("/live", get(stream))
@@ -50,51 +62,56 @@ pub(super) fn router(access: Access, context: Arc<PageContext>) -> Router {
         .route("/api/status", get(status))
         .route("/reports", get(reports::list))
         .route("/report", get(reports::one))
-        .route("/repairs", get(repairs::list))
-        .route("/find", get(find::found))
-        .route("/records", get(records::list))
-        .route("/record", get(record::one))
         .route("/api/reports", get(reports::list_json))
         .route("/api/report", get(reports::one_json))
-        .route("/api/records", get(records::list_json))
-        .route("/api/record", get(record::one_json))
+        .merge(records)
         .route("/page.css", get(|| asset("text/css", include_str!("assets/page.css"))))
         .route("/page.js", get(|| asset("text/javascript", include_str!("assets/page.js"))))
         .route("/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing at this address\n") })
-        .with_state(context);
-    guarded(router, access, explain)
+        .fallback(|| async { NotShown::absent("there is nothing at this address") })
+        .with_state(context)
+        .layer(middleware::from_fn(bounded))
+        .layer(middleware::from_fn_with_state(guards, guard))
 }
 
-/// Bounds the memory of answers, refuses what may not be read, and adds the headers.
-pub(super) fn guarded(router: Router, access: Access, explain: Explain) -> Router {
-    router
-        .layer(middleware::from_fn_with_state(explain, bounded))
-        .layer(middleware::from_fn_with_state(Arc::new(access), guard))
+async fn only_with_records(
+    State(context): State<Arc<PageContext>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if context.shows_records {
+        return next.run(request).await;
+    }
+    let text =
+        "Records are not shown here: set `show_records = true` in `[status]` of the configuration.";
+    NotShown::new(StatusCode::FORBIDDEN, text).into_response()
 }
 
-/// The most of an explanation that is made JSON.
-const EXPLANATION_MAX: usize = 64 * 1024;
-
-/// A refusal as a program reads it: JSON with the text as `error`.
-async fn as_json(refusal: Response) -> Response {
-    let (mut head, body) = refusal.into_parts();
-    let text = axum::body::to_bytes(body, EXPLANATION_MAX).await.unwrap_or_default();
-    let error = String::from_utf8_lossy(&text).trim_end().to_owned();
-    head.headers.remove(header::CONTENT_LENGTH);
-    head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    (head, format!("{}\n", serde_json::json!({ "error": error }))).into_response()
-}
-
-async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    let judged = access.judge(request.method(), request.uri(), request.headers());
-    let is_for_programs = request.uri().path().starts_with("/api/");
+/// Refuses what may not be read, gives a refusal the form that its reader expects, and adds the headers.
+async fn guard(
+    State((access, context)): State<(Arc<Access>, Arc<PageContext>)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let uri = request.uri().clone();
+    let judged = access.judge(request.method(), &uri, request.headers());
+    // Who may not read the page is not told the shop's name.
+    let may_see_page = judged.is_ok();
     let mut response = match judged {
         Ok(()) => next.run(request).await,
         Err(refusal) => refused(refusal),
     };
-    if is_for_programs && !response.status().is_success() {
-        response = as_json(response).await;
+    if let Some(NotShown { text, .. }) = response.extensions_mut().remove() {
+        let query = Query::of(&uri);
+        let is_file =
+            query.get("format").is_some_and(|format| ["csv", "json", "svg"].contains(&format));
+        if uri.path().starts_with("/api/") {
+            let json = serde_json::json!({ "error": shown(&text) });
+            response = with_body(response, "application/json", format!("{json}\n"));
+        } else if may_see_page && !is_file && PAGES.contains(&uri.path()) {
+            let Html(page) = explained(&context, &text);
+            response = with_body(response, "text/html; charset=utf-8", page);
+        }
     }
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -102,37 +119,42 @@ async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) 
     response
 }
 
+fn with_body(response: Response, kind: &'static str, text: String) -> Response {
+    let (mut head, _) = response.into_parts();
+    head.headers.remove(header::CONTENT_LENGTH);
+    head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    (head, text).into_response()
+}
+
 fn refused(refusal: Refusal) -> Response {
+    let answer = NotShown::new;
     match refusal {
         Refusal::Method => {
+            let text = "only GET and HEAD are answered";
             let allow = [(header::ALLOW, "GET, HEAD")];
-            (StatusCode::METHOD_NOT_ALLOWED, allow, "only GET and HEAD are answered\n")
-                .into_response()
+            (allow, answer(StatusCode::METHOD_NOT_ALLOWED, text)).into_response()
         }
-        Refusal::Host => (
-            StatusCode::MISDIRECTED_REQUEST,
-            "the page is not known by this name: open it by its address, or add the name to \
-             `hosts` in [status]\n",
-        )
-            .into_response(),
+        Refusal::Host => {
+            let text = "the page is not known by this name: open it by its address, or add the name to \
+                        `hosts` in [status]";
+            answer(StatusCode::MISDIRECTED_REQUEST, text).into_response()
+        }
         Refusal::Origin => {
-            (StatusCode::FORBIDDEN, "a page of another site may not read this one\n")
-                .into_response()
+            let text = "a page of another site may not read this one";
+            answer(StatusCode::FORBIDDEN, text).into_response()
         }
         Refusal::Token => {
+            let text = "the token is needed: send it as `Authorization: Bearer`, or as the password with \
+                        any user name";
             let ask = [(header::WWW_AUTHENTICATE, "Basic realm=\"shopmirror\", charset=\"UTF-8\"")];
-            let text = "the token is needed: send it as `Authorization: Bearer`, or as the \
-                        password with any user name\n";
-            (StatusCode::UNAUTHORIZED, ask, text).into_response()
+            (ask, answer(StatusCode::UNAUTHORIZED, text)).into_response()
         }
     }
 }
 
 /// The parameter of Home; a text that says what is wrong with it.
 fn range(query: &Query) -> Result<HomeRange, String> {
-    if let Some(problem) = query.problem(&["range"]) {
-        return Err(problem);
-    }
+    query.allow(&["range"])?;
     let name = query.get("range").unwrap_or(HomeRange::Today.as_str());
     HomeRange::of(name).ok_or_else(|| {
         let known = HomeRange::ALL.map(HomeRange::as_str).join(", ");
@@ -140,11 +162,9 @@ fn range(query: &Query) -> Result<HomeRange, String> {
     })
 }
 
-async fn home(State(context): State<Arc<PageContext>>, uri: Uri) -> Response {
-    match range(&Query::of(&uri)) {
-        Ok(range) => watched(&context, Watched::Home(range)).await,
-        Err(problem) => explained(&context, StatusCode::BAD_REQUEST, &problem, true),
-    }
+async fn home(State(context): State<Arc<PageContext>>, uri: Uri) -> Result<Response, NotShown> {
+    let range = range(&Query::of(&uri))?;
+    Ok(watched(&context, Watched::Home(range)).await)
 }
 
 async fn system(State(context): State<Arc<PageContext>>) -> Response {
@@ -203,8 +223,7 @@ async fn fresh(State(context): State<Arc<PageContext>>) -> Response {
     if hindrances.is_empty() {
         return "fresh\n".into_response();
     }
-    let lines: String =
-        hindrances.iter().map(|why| format!("{}\n", super::text::shown(why))).collect();
+    let lines: String = hindrances.iter().map(|why| format!("{}\n", shown(why))).collect();
     (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
 }
 
@@ -219,7 +238,8 @@ async fn status(State(context): State<Arc<PageContext>>) -> Response {
 }
 
 fn stuck() -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, format!("{STUCK}\n")).into_response()
+    let text = "the daemon's tasks do not answer: look at its log, restart it";
+    NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {
