@@ -34,7 +34,6 @@ mod store;
 mod table;
 #[cfg(test)]
 mod tests;
-mod topic;
 mod value;
 mod webhook;
 mod workspace;
@@ -75,8 +74,7 @@ pub use sink_url::SinkUrl;
 pub use sinks::{SinkFilter, SinkKind, SinkSettings, Start};
 pub use status::StatusSettings;
 pub use store::{BackupSettings, StoreSettings};
-pub use topic::NameTemplate;
-pub use webhook::{OWN_HEADERS, WebhookSettings};
+pub use webhook::WebhookSettings;
 pub use workspace::{Auth, WorkspaceSettings};
 
 use crate::record::Route;

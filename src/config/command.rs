@@ -7,8 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::shape;
 use super::table::Table;
-use super::value::{Text, count, seconds, unfit};
-use super::webhook::timeout;
+use super::value::{Text, count, seconds, timeout, unfit};
 use crate::shape::Format;
 
 /// `type = "command"`
@@ -24,7 +23,7 @@ pub struct CommandSettings {
     #[serde(default = "count::<1>")]
     pub batch: usize,
     /// The time after which the process group is killed.
-    #[serde(default = "seconds::<30>")]
+    #[serde(default = "seconds::<30>", deserialize_with = "timeout")]
     pub timeout: Duration,
 }
 
@@ -42,7 +41,6 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<CommandSettings> {
     let advice =
         "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
     let read: CommandSettings = table.read(&[("command", advice)])?;
-    timeout(table, read.timeout);
     table.between("batch", read.batch, 1, 10_000);
     let program = read.argv.first().map_or("", String::as_str);
     if !Path::new(program).is_absolute() || unfit(program).is_some() {

@@ -12,8 +12,7 @@ use super::address::is_this_machine;
 use super::secret::Secret;
 use super::shape::compiled;
 use super::table::Table;
-use super::value::{Text, seconds, two_lines};
-use super::webhook::timeout;
+use super::value::{Text, seconds, timeout, two_lines};
 use crate::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 
 /// What a mail about one change says unless the configuration says otherwise.
@@ -57,7 +56,7 @@ pub struct EmailSettings {
     /// One mail about all changes of this time; `None`: one mail for each change.
     pub digest: Option<Duration>,
     /// The longest time that one mail may take.
-    #[serde(default = "seconds::<30>")]
+    #[serde(default = "seconds::<30>", deserialize_with = "timeout")]
     pub timeout: Duration,
 }
 
@@ -110,7 +109,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
         let week = Duration::from_secs(7 * 86_400);
         table.between("digest", digest, Duration::from_secs(10), week);
     }
-    timeout(table, read.timeout);
     let (names, subject, text): (&[&str], _, _) = match read.digest {
         None => (&NAMES, SUBJECT, TEXT),
         Some(_) => (&DIGEST_NAMES, DIGEST_SUBJECT, DIGEST_TEXT),

@@ -16,8 +16,7 @@ use super::SinkFilter;
 use super::key::KeySource;
 use super::shape::compiled;
 use super::table::Table;
-use super::value::{number, seconds};
-use super::webhook::timeout;
+use super::value::{seconds, timeout};
 use super::workspace::{Auth, WorkspaceSettings, base_url};
 use crate::record::Route;
 use crate::shape::{Escape, NAMES, Template};
@@ -51,11 +50,8 @@ pub struct IntakeSettings {
     /// The custom fields, by label.
     #[serde(skip)]
     pub custom_fields: BTreeMap<String, Template>,
-    /// The most requests in a minute.
-    #[serde(default = "number::<20>")]
-    pub requests_per_minute: u32,
     /// The longest time that one request may take.
-    #[serde(default = "seconds::<20>")]
+    #[serde(default = "seconds::<20>", deserialize_with = "timeout")]
     pub timeout: Duration,
 }
 
@@ -85,8 +81,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
         ("api_key_file", "a file with a key of that workspace, of the type REST API, mode 0640"),
         ("create", "\"lead\" or \"self_checkin\""),
     ])?;
-    table.between("requests_per_minute", read.requests_per_minute, 1, 60_000);
-    timeout(table, read.timeout);
     for (name, value) in fields?.fields {
         match (name.as_str(), value) {
             ("address", Value::Object(inner)) => {

@@ -11,12 +11,7 @@ use serde::Deserialize;
 use super::address;
 use super::sink_url::SinkUrl;
 use super::table::Table;
-use super::topic::{self, NameForm, NameTemplate};
-use super::value::seconds;
-use super::webhook::timeout;
-
-const TOPIC: NameForm = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{kind}"] };
-const STATE: NameForm = NameForm { separator: '/', parts: &["{workspace}", "{route}", "{record}"] };
+use super::value::{SHOP, seconds, timeout, word};
 
 /// `type = "mqtt"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -28,41 +23,24 @@ pub struct MqttSettings {
     pub allow_plain: bool,
     /// A PEM file with the certificate authorities of the broker; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
-    /// Where each change is published.
-    #[serde(default = "topic")]
-    pub topic: NameTemplate,
-    /// Where the newest version of each record is kept by the broker.
-    pub state_topic: Option<NameTemplate>,
+    /// The name of the shop in each topic.
+    #[serde(deserialize_with = "word")]
+    pub workspace: String,
+    /// Whether the broker also keeps the newest version of each record.
+    #[serde(default)]
+    pub keep_states: bool,
     /// The longest time until the broker acknowledges a batch.
-    #[serde(default = "seconds::<20>")]
+    #[serde(default = "seconds::<20>", deserialize_with = "timeout")]
     pub timeout: Duration,
-}
-
-fn topic() -> NameTemplate {
-    NameTemplate::of_text("shop/{workspace}/{route}/{kind}".to_owned())
 }
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<MqttSettings> {
-    let workspace = topic::workspace(table);
     let url = ("url", "the broker, for example \"mqtts://broker.example.com\"");
-    let read: MqttSettings = table.read(&[url])?;
+    let read: MqttSettings = table.read(&[url, SHOP])?;
     if let Err(why) = address::mqtt(read.url.expose_secret(), read.allow_plain) {
         table.note("url", why);
     }
-    timeout(table, read.timeout);
-    let workspace = workspace?;
-    let topic = read.topic.filled(table, "topic", &workspace, &TOPIC)?;
-    let state_topic = match read.state_topic {
-        None => None,
-        Some(state) if state.has("{route}") && state.has("{record}") => {
-            Some(state.filled(table, "state_topic", &workspace, &STATE)?)
-        }
-        Some(_) => {
-            table.note("state_topic", "needs {route} and {record}: otherwise two records have one topic, for example \"shop/{workspace}/state/{route}/{record}\"");
-            return None;
-        }
-    };
     let url = read.url.of_file(table.url_file.clone());
-    Some(MqttSettings { url, topic, state_topic, ..read })
+    Some(MqttSettings { url, ..read })
 }

@@ -11,11 +11,7 @@ use serde::Deserialize;
 use super::address;
 use super::sink_url::SinkUrl;
 use super::table::Table;
-use super::topic::{self, NameForm, NameTemplate};
-use super::value::seconds;
-use super::webhook::timeout;
-
-const FORM: NameForm = NameForm { separator: '.', parts: &["{workspace}", "{route}", "{kind}"] };
+use super::value::{SHOP, seconds, timeout, word};
 
 /// `type = "nats"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -27,13 +23,13 @@ pub struct NatsSettings {
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// The stream that takes the changes.
-    #[serde(default = "stream", deserialize_with = "topic::word")]
+    #[serde(default = "stream", deserialize_with = "word")]
     pub stream: String,
-    /// What each change is published as.
-    #[serde(default = "subject")]
-    pub subject: NameTemplate,
+    /// The name of the shop in each subject.
+    #[serde(deserialize_with = "word")]
+    pub workspace: String,
     /// The longest time until the server acknowledges a batch.
-    #[serde(default = "seconds::<20>")]
+    #[serde(default = "seconds::<20>", deserialize_with = "timeout")]
     pub timeout: Duration,
 }
 
@@ -41,20 +37,13 @@ fn stream() -> String {
     "SHOP".to_owned()
 }
 
-fn subject() -> NameTemplate {
-    NameTemplate::of_text("shop.{workspace}.{route}.{kind}".to_owned())
-}
-
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<NatsSettings> {
-    let workspace = topic::workspace(table);
     let url = ("url", "the server, for example \"nats://127.0.0.1:4222\"");
-    let read: NatsSettings = table.read(&[url])?;
+    let read: NatsSettings = table.read(&[url, SHOP])?;
     if let Err(why) = address::nats(read.url.expose_secret()) {
         table.note("url", why);
     }
-    timeout(table, read.timeout);
-    let subject = read.subject.filled(table, "subject", &workspace?, &FORM)?;
     let url = read.url.of_file(table.url_file.clone());
-    Some(NatsSettings { url, subject, ..read })
+    Some(NatsSettings { url, ..read })
 }

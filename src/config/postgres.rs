@@ -11,8 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::sink_url::SinkUrl;
 use super::table::Table;
-use super::value::{parsed, seconds};
-use super::webhook::timeout;
+use super::value::{parsed, seconds, timeout};
 
 const NAME_MAX: usize = 63;
 
@@ -29,7 +28,7 @@ pub struct PostgresSettings {
     /// What stands in the column `workspace` of every row: it keeps the rows of several shops apart.
     pub workspace: String,
     /// The longest time that one transaction may take.
-    #[serde(default = "seconds::<30>")]
+    #[serde(default = "seconds::<30>", deserialize_with = "timeout")]
     pub timeout: Duration,
 }
 
@@ -49,7 +48,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<PostgresSettings> {
     if let Err(why) = super::postgres_target(read.url.expose_secret()) {
         table.note("url", why);
     }
-    timeout(table, read.timeout);
     let url = read.url.of_file(table.url_file.clone());
     Some(PostgresSettings { url, ..read })
 }

@@ -11,11 +11,7 @@ use url::Url;
 use super::address;
 use super::secret::Secret;
 use super::table::Table;
-use super::topic::{self, NameForm, NameTemplate};
-use super::value::{parsed, seconds, two_lines};
-use super::webhook::timeout;
-
-const FORM: NameForm = NameForm { separator: '/', parts: &["{workspace}"] };
+use super::value::{SHOP, parsed, seconds, timeout, two_lines, word};
 
 /// `type = "s3"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -34,11 +30,11 @@ pub struct S3Settings {
     pub access_key: (String, Secret),
     /// A PEM file with the certificate authorities of the service; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
-    /// How the names of objects begin.
-    #[serde(default = "prefix")]
-    pub prefix: NameTemplate,
+    /// The name of the shop in the name of each object.
+    #[serde(deserialize_with = "word")]
+    pub workspace: String,
     /// The longest time that one request may take.
-    #[serde(default = "seconds::<60>")]
+    #[serde(default = "seconds::<60>", deserialize_with = "timeout")]
     pub timeout: Duration,
 }
 
@@ -46,24 +42,17 @@ fn region() -> String {
     "us-east-1".to_owned()
 }
 
-fn prefix() -> NameTemplate {
-    NameTemplate::of_text("shop/{workspace}".to_owned())
-}
-
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<S3Settings> {
-    let read: Option<S3Settings> = table.read(&[
+    let read: S3Settings = table.read(&[
         ("bucket", "the name of the bucket"),
         (
             "access_key_file",
             "a file with two lines, the id of the access key and its secret, mode 0640",
         ),
-    ]);
-    let workspace = topic::workspace(table);
-    let read = read?;
-    timeout(table, read.timeout);
-    let prefix = read.prefix.filled(table, "prefix", &workspace?, &FORM)?;
-    Some(S3Settings { prefix, ..read })
+        SHOP,
+    ])?;
+    Some(read)
 }
 
 fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {

@@ -258,7 +258,7 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
     match &kind {
         // Otherwise the broker would keep the state of a forgotten record for ever.
         Some(SinkKind::Mqtt(broker))
-            if broker.state_topic.is_some() && !filter.changes.contains(&Kind::Forgotten) =>
+            if broker.keep_states && !filter.changes.contains(&Kind::Forgotten) =>
         {
             filter.changes.push(Kind::Forgotten);
         }
@@ -268,7 +268,9 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
         _ => {}
     }
     let retry = Arc::from(retry);
-    let (hold_above, rate) = (keys.hold_above, keys.rate);
+    // A key has 60 requests a minute for all of its clients.
+    let rate = keys.rate.or((r#type == "intake").then_some(20.0 / 60.0));
+    let hold_above = keys.hold_above;
     Some(SinkSettings { filter, start, hold_above, retry, rate, kind: kind? })
 }
 

@@ -21,25 +21,18 @@ use crate::duration;
 
 const NAME_LEN_MAX: usize = 64;
 
-const LOGROTATE: &str = "remove it: logrotate renames and compresses the file; copy examples/logrotate from the documents to /etc/logrotate.d/shopmirror";
-
-/// Keys that other versions had or that people try, with what to do instead.
-const GONE: [(&str, &str, &str); 12] = [
+/// Keys that people try, with what to do instead.
+const TRIED: [(&str, &str, &str); 3] = [
     (
         "workspace",
         "api_key",
         "the key is not written here, because everyone who may read this file would have it: write it into a file of its own and name that file with api_key_file",
     ),
-    ("sinks.", "in_order", "remove it: the changes of one record are always in order"),
-    ("sinks.", "mode", "remove it: the attributes are always in the body"),
-    ("sinks.", "source", "remove it: the source is always base_url of [workspace]"),
-    ("sinks.", "every", "remove it: an object is stored as soon as there are changes"),
-    ("sinks.", "rotate_size", LOGROTATE),
-    ("sinks.", "rotate_daily", LOGROTATE),
-    ("sinks.", "compress", LOGROTATE),
-    ("sinks.", "subject_file", "write the template into `subject`"),
-    ("sinks.", "text_file", "write the template into `text`, between ''' and '''"),
-    ("sinks.", "html_file", "write the template into `html`, between ''' and '''"),
+    (
+        "sinks.",
+        "rotate_size",
+        "remove it: logrotate renames and compresses the file; copy examples/logrotate from the documents to /etc/logrotate.d/shopmirror",
+    ),
     ("sinks.", "secret", "write the secret into a file and name it with `secret_file`"),
 ];
 
@@ -84,7 +77,7 @@ impl<'d> Report<'d> {
     pub(super) fn finish(self) -> Vec<Problem> {
         let known = self.known.take();
         for Unknown { table, key, place } in self.unknown.take() {
-            let gone = GONE.iter().find(|(of, gone, _)| table.starts_with(of) && *gone == key);
+            let tried = TRIED.iter().find(|(of, tried, _)| table.starts_with(of) && *tried == key);
             let siblings: Vec<&str> =
                 known.iter().filter(|(of, _)| *of == table).map(|(_, key)| *key).collect();
             let other = || {
@@ -92,7 +85,7 @@ impl<'d> Report<'d> {
                     .iter()
                     .find(|(of, known)| *known == key && !of.contains('.') && !of.is_empty())
             };
-            let hint = match (gone, nearest(&key, &siblings)) {
+            let hint = match (tried, nearest(&key, &siblings)) {
                 (Some((_, _, advice)), _) => (*advice).to_owned(),
                 (None, Some(near)) => format!("did you mean `{near}`?"),
                 (None, None) => match other() {

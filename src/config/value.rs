@@ -20,6 +20,11 @@ use super::files::CONTENTS;
 use super::secret::Secret;
 use crate::escape::is_unsafe;
 
+const WORD_MAX: usize = 64;
+/// What a sink whose names begin with the shop's needs.
+pub(super) const SHOP: (&str, &str) =
+    ("workspace", "the name of this shop in each name, for example \"north\"");
+
 /// A value and its place in the file.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'d>(pub(super) &'d Spanned<DeValue<'d>>);
@@ -306,6 +311,15 @@ pub(super) fn text_or_number<'de, D: Deserializer<'de>>(d: D) -> Result<String, 
     }
 }
 
+/// One word of a subject, a topic or the name of an object.
+pub(super) fn word<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    parsed(d, |text| match (1..=WORD_MAX).contains(&text.len()) && text.chars().all(legal) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -")),
+    })
+}
+
 /// A list of distinct words, not empty.
 pub(super) fn words<'de, D: Deserializer<'de>, W, T>(d: D) -> Result<T, D::Error>
 where
@@ -324,6 +338,15 @@ fn distinct<T: PartialEq>(list: Vec<T>) -> Result<Vec<T>, &'static str> {
     match list.iter().enumerate().any(is_twice) {
         true => Err("holds one item twice: remove one of them"),
         false => Ok(list),
+    }
+}
+
+/// The longest time of one attempt of a sink.
+pub(super) fn timeout<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    let time = Duration::deserialize(d)?;
+    match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) {
+        true => Ok(time),
+        false => Err(D::Error::custom("must be from 100ms to 1h")),
     }
 }
 

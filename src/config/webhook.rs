@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::secret::Secret;
 use super::sink_url::SinkUrl;
 use super::table::Table;
-use super::value::{count, parsed, seconds};
+use super::value::{count, parsed, seconds, timeout};
 use super::{address, shape};
 use crate::shape::Format;
 
 /// Headers that shopmirror or HTTP itself sets. They cannot be configured.
-pub const OWN_HEADERS: [&str; 9] = [
+const OWN_HEADERS: [&str; 9] = [
     "connection",
     "content-length",
     "content-type",
@@ -52,9 +54,9 @@ pub struct WebhookSettings {
     pub format: Format,
     /// Further fixed headers.
     #[serde(default, deserialize_with = "headers")]
-    pub headers: BTreeMap<String, Secret>,
+    pub headers: HeaderMap,
     /// The longest time that one attempt may take.
-    #[serde(default = "seconds::<20>")]
+    #[serde(default = "seconds::<20>", deserialize_with = "timeout")]
     pub timeout: Duration,
     /// How many changes may be in flight at the same time.
     #[serde(default = "count::<4>")]
@@ -70,7 +72,6 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     if let Err(why) = address::webhook(read.url.expose_secret(), read.allow_plain) {
         table.note("url", why);
     }
-    timeout(table, read.timeout);
     table.between("concurrency", read.concurrency, 1, 64);
     if read.redirect_host.as_ref().is_some_and(|host| host.contains(['/', ':', '@'])) {
         table.note(
@@ -80,11 +81,6 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     }
     let url = read.url.of_file(table.url_file.clone());
     Some(WebhookSettings { url, format: format?, ..read })
-}
-
-/// Notes a `timeout` outside of the bounds that all types of sink have.
-pub(super) fn timeout(table: &Table<'_>, timeout: Duration) {
-    table.between("timeout", timeout, Duration::from_millis(100), Duration::from_secs(3600));
 }
 
 /// The secrets in a file, one a line. Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.
@@ -108,26 +104,25 @@ fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Er
     })
 }
 
-/// Names and values; a name in lower case. The name may be a secret, if name and value were swapped.
-fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, Secret>, D::Error> {
-    let read = BTreeMap::<String, String>::deserialize(d)?;
-    let is_name = |name: &str| {
-        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-    };
-    let lower: BTreeMap<String, Secret> = read
-        .iter()
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str().into()))
-        .collect();
-    let problem = if !read.keys().all(|name| is_name(name)) {
-        "holds a name that no header can have: use letters, digits, - _ ."
-    } else if OWN_HEADERS.iter().any(|own| lower.contains_key(*own)) {
-        "holds a header that is set by shopmirror, such as Content-Type: remove it"
-    } else if lower.len() < read.len() {
-        "holds a header twice"
-    } else if !read.values().all(|text| text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())) {
-        "holds a value with other characters than visible ASCII"
-    } else {
-        return Ok(lower);
-    };
-    Err(serde::de::Error::custom(problem))
+/// Names and values. The name may be a secret, if name and value were swapped.
+fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<HeaderMap, D::Error> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in BTreeMap::<String, String>::deserialize(d)? {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+            D::Error::custom("holds a name that no header can have: use letters, digits, - _ .")
+        })?;
+        if OWN_HEADERS.contains(&name.as_str()) {
+            return Err(D::Error::custom(
+                "holds a header that is set by shopmirror, such as Content-Type: remove it",
+            ));
+        }
+        let mut value = HeaderValue::from_str(&value).map_err(|_| {
+            D::Error::custom("holds a value with other characters than visible ASCII")
+        })?;
+        value.set_sensitive(true);
+        if headers.insert(name, value).is_some() {
+            return Err(D::Error::custom("holds a header twice"));
+        }
+    }
+    Ok(headers)
 }

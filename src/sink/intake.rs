@@ -1,13 +1,12 @@
 //! Makes a lead or a self check-in of a change, in a workspace, through its intake routes.
 //!
 //! The `Idempotency-Key` comes from the event id, so that a repeat makes nothing (contract,
-//! "Idempotency" 2). `completed`, `duplicate` and `received` are successes. The sink keeps to a pace
-//! of its own; the key goes to the configured address only.
+//! "Idempotency" 2). `completed`, `duplicate` and `received` are successes. The key goes to the
+//! configured address only.
 
 mod input;
 mod response;
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +14,6 @@ use jiff::Timestamp;
 use reqwest::Client;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -28,8 +26,6 @@ use crate::tls::client_builder;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
-/// How long the sink rests when the key has no request left, unless the answer says how long.
-const EXHAUSTED: Duration = Duration::from_secs(5);
 
 /// One intake route of one workspace.
 pub(super) struct IntakeSink {
@@ -37,8 +33,6 @@ pub(super) struct IntakeSink {
     url: Url,
     name: String,
     settings: IntakeSettings,
-    /// When the next request may be sent.
-    next: Mutex<Instant>,
 }
 
 impl IntakeSink {
@@ -57,27 +51,7 @@ impl IntakeSink {
             refuse("making the HTTPS client failed; install the package ca-certificates".to_owned())
         })?;
         let url = place(&settings.base_url, settings.create);
-        Ok(Self {
-            client,
-            url,
-            name: name.to_owned(),
-            settings: settings.clone(),
-            // The same sink may have sent a request just before the start or the reload.
-            next: Mutex::new(Instant::now() + pause(settings)),
-        })
-    }
-
-    /// The moment of the next free turn, which is taken.
-    fn take_turn(&self) -> Instant {
-        let mut next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let turn = (*next).max(Instant::now());
-        *next = turn + pause(&self.settings);
-        turn
-    }
-
-    fn rest(&self) {
-        let mut next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *next = (*next).max(Instant::now() + EXHAUSTED);
+        Ok(Self { client, url, name: name.to_owned(), settings: settings.clone() })
     }
 
     /// The headers of a request, and what must not be shown of them.
@@ -126,12 +100,8 @@ impl IntakeSink {
             Err(verdict) => return verdict,
         };
         let sending = async {
-            tokio::time::sleep_until(self.take_turn()).await;
             let request = self.client.post(self.url.clone()).headers(headers).body(body);
             let said = response::read(request.send().await, self.settings.timeout, now).await;
-            if said.remaining == Some(0) {
-                self.rest();
-            }
             said.verdict.without(&key)
         };
         stop.run_until_cancelled(sending).await.unwrap_or(Verdict::CutShort)
@@ -195,11 +165,6 @@ fn idempotency_key(name: &str, settings: &IntakeSettings, change: &Change) -> St
         Intake::SelfCheckin => "checkin",
     };
     format!("{}-{kind}-{name}", change.event_id)
-}
-
-/// The time between two requests.
-fn pause(settings: &IntakeSettings) -> Duration {
-    Duration::from_secs(60) / settings.requests_per_minute
 }
 
 fn place(base_url: &Url, create: Intake) -> Url {

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rumqttc::{
     AsyncClient, ClientError, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions,
     QoS, StateError, TlsConfiguration, Transport,
@@ -25,7 +26,7 @@ use url::Url;
 use super::lookup::{addresses, current, local_addresses};
 use super::reason::{self, Secrets};
 use super::{Sink, SinkBuildError, Verdict};
-use crate::config::{MqttSettings, NameTemplate, SinkUrl, mqtt_url};
+use crate::config::{MqttSettings, SinkUrl, mqtt_url};
 use crate::duration;
 use crate::record::{Change, Kind};
 use crate::tls;
@@ -35,6 +36,9 @@ const BATCH: usize = 100;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOSED: &str = "the connection was closed; start the broker, or check its log";
 const KEEP_ALIVE_S: u16 = 30;
+/// All but letters, digits, `-` and `_` of a record's id is encoded as in a URL, so that it stays one word
+/// of its topic.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 /// The reason code of MQTT 5.
 const PACKET_TOO_LARGE: u8 = 149;
 
@@ -52,27 +56,30 @@ pub(super) struct MqttSink {
 
 /// Where changes are published.
 struct Topics {
-    all: NameTemplate,
-    /// Where the newest version of each record is kept.
-    states: Option<NameTemplate>,
+    workspace: String,
+    /// Whether the newest version of each record is kept.
+    keep_states: bool,
 }
 
 impl Topics {
     /// What is published for a change: topic, text and options.
     fn messages(&self, change: &Change) -> Vec<(String, String, PublishOptions)> {
         let plain = PublishOptions::new(QoS::AtLeastOnce);
-        let topic = self.all.name(change.route, change.kind);
+        let topic = format!("shop/{}/{}", self.workspace, change.event_type().replace('.', "/"));
         let mut messages = vec![(topic, change.data_json(), plain)];
         // A test may show an older version, which must not replace the state of a record; a notice is
         // about no record.
         if !(change.is_test() || change.kind.is_notice())
-            && let (Some(template), Some(id)) = (&self.states, &change.record_id)
+            && self.keep_states
+            && let Some(id) = &change.record_id
         {
             let kept = PublishOptions::new(QoS::AtLeastOnce).retained();
             // An empty text removes what the broker kept.
             let is_forgotten = change.kind == Kind::Forgotten;
             let text = if is_forgotten { String::new() } else { change.body.clone() };
-            messages.push((template.record_name(change.route, change.kind, id), text, kept));
+            let id = utf8_percent_encode(id, ENCODED);
+            let topic = format!("shop/{}/state/{}/{id}", self.workspace, change.route);
+            messages.push((topic, text, kept));
         }
         messages
     }
@@ -106,10 +113,7 @@ impl Open {
             ClientError::RequestChannelDisconnected(_) => {
                 (&mut self.task).await.unwrap_or_default()
             }
-            other => End {
-                reason: format!("publishing: {other}; correct `topic` and `state_topic`"),
-                too_large: false,
-            },
+            other => End { reason: format!("publishing: {other}"), too_large: false },
         }
     }
 }
@@ -132,7 +136,10 @@ impl MqttSink {
             allow_plain: settings.allow_plain,
             secrets: Secrets::of_url(&url),
             ca_file: settings.ca_file.clone(),
-            topics: Topics { all: settings.topic.clone(), states: settings.state_topic.clone() },
+            topics: Topics {
+                workspace: settings.workspace.clone(),
+                keep_states: settings.keep_states,
+            },
             timeout: settings.timeout,
             open: None,
         })
@@ -206,7 +213,7 @@ impl MqttSink {
                 "the broker refused the change ({reason:?}): let this user publish to the topic"
             )),
             Some(PublishNoticeError::RetainNotSupported) => {
-                Verdict::fault("the broker keeps no retained messages: remove `state_topic`")
+                Verdict::fault("the broker keeps no retained messages: remove `keep_states`")
             }
             _ => Verdict::fault(&lost.reason),
         };
@@ -242,8 +249,7 @@ impl MqttSink {
         });
         options.set_keep_alive(KEEP_ALIVE_S).set_connect_timeout(CONNECT_TIMEOUT.min(self.timeout));
         if !url.username().is_empty() {
-            let part =
-                |text| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+            let part = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
             options.set_credentials(part(url.username()), part(url.password().unwrap_or_default()));
         }
         if encrypted {

@@ -22,7 +22,7 @@ use url::Url;
 
 use super::reason::{self, Secrets};
 use super::{Sink, SinkBuildError, Verdict, lookup};
-use crate::config::{NameTemplate, NatsSettings, SinkUrl, is_loopback, nats_url};
+use crate::config::{NatsSettings, SinkUrl, is_loopback, nats_url};
 use crate::duration;
 use crate::record::Change;
 use crate::tls;
@@ -46,7 +46,7 @@ pub(super) struct NatsSink {
     credentials_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
     stream: String,
-    subject: NameTemplate,
+    workspace: String,
     timeout: Duration,
     /// `None` before the first delivery, and after a failure.
     open: Option<Open>,
@@ -70,7 +70,7 @@ impl NatsSink {
             credentials_file: settings.credentials_file.clone(),
             ca_file: settings.ca_file.clone(),
             stream: settings.stream.clone(),
-            subject: settings.subject.clone(),
+            workspace: settings.workspace.clone(),
             timeout: settings.timeout,
             open: None,
         })
@@ -98,8 +98,7 @@ impl NatsSink {
                 .payload(change.data_json().into())
                 .message_id(&change.event_id)
                 .expected_stream(&self.stream);
-            let subject = self.subject.name(change.route, change.kind);
-            match context.send_publish(subject, message).await {
+            match context.send_publish(self.subject(change), message).await {
                 Ok(acknowledged) => sent.push((index, acknowledged)),
                 Err(error) => {
                     verdicts[index] = self.verdict(&error, change);
@@ -123,8 +122,18 @@ impl NatsSink {
         verdicts
     }
 
+    /// What a change is published as, for example `shop.north.leads.created`.
+    fn subject(&self, change: &Change) -> String {
+        format!("shop.{}.{}", self.workspace, change.event_type())
+    }
+
+    /// The subjects of all changes.
+    fn subjects(&self) -> String {
+        format!("shop.{}.*.*", self.workspace)
+    }
+
     fn verdict(&self, error: &jetstream::context::PublishError, change: &Change) -> Verdict {
-        let subject = || self.subject.name(change.route, change.kind);
+        let subject = || self.subject(change);
         let code = error
             .source()
             .and_then(|source| source.downcast_ref::<jetstream::Error>())
@@ -139,12 +148,12 @@ impl NatsSink {
                 Verdict::refused(reason::too_large(change, "the stream", "raise its max_msg_size"))
             }
             (PublishErrorKind::StreamNotFound, _) => Verdict::fault(format!(
-                "no stream takes the subject {}: add it to the stream {}, or correct `subject`",
+                "no stream takes the subject {}: add it to the stream {}",
                 subject(),
                 self.stream
             )),
             (_, Some(ErrorCode::STREAM_NOT_MATCH)) => Verdict::fault(format!(
-                "another stream than {} takes the subject {}: correct `stream` or `subject`",
+                "another stream than {} takes the subject {}: correct `stream`",
                 self.stream,
                 subject()
             )),
@@ -240,7 +249,7 @@ impl NatsSink {
         }
         let made = context.create_stream(StreamConfig {
             name: self.stream.clone(),
-            subjects: vec![self.subject.pattern("*")],
+            subjects: vec![self.subjects()],
             storage: StorageType::File,
             duplicate_window: DUPLICATE_WINDOW,
             ..StreamConfig::default()
@@ -255,7 +264,7 @@ impl NatsSink {
                     CreateStreamErrorKind::JetStream(problem)
                         if problem.error_code() == ErrorCode::STREAM_SUBJECT_OVERLAP =>
                     {
-                        "; name that stream in `stream`, or use another `subject`"
+                        "; name that stream in `stream`"
                     }
                     _ => "; make it by hand, or let this user make streams",
                 };
@@ -284,7 +293,7 @@ impl NatsSink {
                 };
             }
         };
-        let wanted = self.subject.pattern("x");
+        let wanted = self.subjects().replace('*', "x");
         let subjects = &stream.cached_info().config.subjects;
         if subjects.iter().any(|pattern| takes(pattern, &wanted)) {
             return Ok(true);
@@ -294,7 +303,7 @@ impl NatsSink {
              subject to it",
             self.stream,
             subjects.join(", "),
-            self.subject.pattern("*")
+            self.subjects()
         ))
     }
 }

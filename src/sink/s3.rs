@@ -18,7 +18,7 @@ use url::Url;
 use super::reason::Secrets;
 use super::{Sink, SinkBuildError, Verdict, short_digest};
 use crate::body;
-use crate::config::{NameTemplate, S3Settings};
+use crate::config::S3Settings;
 use crate::duration;
 use crate::record::{Change, TEST_ID};
 use crate::tls;
@@ -37,7 +37,7 @@ pub(super) struct S3Sink {
     bucket: Bucket,
     credentials: Credentials,
     secrets: Secrets,
-    prefix: NameTemplate,
+    workspace: String,
     timeout: Duration,
 }
 
@@ -64,7 +64,7 @@ impl S3Sink {
                 &settings.access_key.0,
                 settings.access_key.1.expose_secret(),
             ),
-            prefix: settings.prefix.clone(),
+            workspace: settings.workspace.clone(),
             timeout: settings.timeout,
         })
     }
@@ -81,7 +81,7 @@ impl S3Sink {
     }
 
     fn path(&self, first: &Change, last: &Change, text: &str) -> String {
-        let prefix = self.prefix.pattern("");
+        let prefix = format!("shop/{}", self.workspace);
         // What is in no log has no number.
         let is_test = first.event_id.starts_with(TEST_ID);
         if is_test || first.kind.is_notice() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use super::lookup::{LocalLookup, current};
 use super::preview::{HIDDEN, Preview};
 use super::reason::{Secrets, may_be_secret, secrets_of};
 use super::{Sink, SinkBuildError, Verdict};
-use crate::config::{OWN_HEADERS, WebhookSettings, webhook_url};
+use crate::config::{WebhookSettings, webhook_url};
 use crate::record::Change;
 use crate::shape::Shaped;
 use crate::tls::{client_builder, with_authorities};
@@ -41,7 +41,6 @@ pub(super) struct WebhookSink {
     client: Client,
     /// Of the address at the start: the client is made for it.
     scheme: String,
-    headers: HeaderMap,
     signer: Signer,
     settings: WebhookSettings,
 }
@@ -53,8 +52,7 @@ impl WebhookSink {
             Ok(Self {
                 client: client(&url, settings)?,
                 scheme: url.scheme().to_owned(),
-                headers: fixed_headers(settings)?,
-                signer: Signer::build(&settings.secrets)?,
+                signer: Signer::of(&settings.secrets),
                 settings: settings.clone(),
             })
         };
@@ -95,7 +93,7 @@ impl WebhookSink {
         let Shaped { body, content_type, headers: shape } =
             self.settings.format.shape(change).map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
-        let mut headers = self.headers.clone();
+        let mut headers = self.settings.headers.clone();
         for (name, value) in shape {
             headers.insert(name, header(&value)?);
         }
@@ -155,7 +153,7 @@ impl Sink for WebhookSink {
     async fn probe(&self) -> Result<String, String> {
         let url = self.address().await?;
         let request = self.client.request(Method::OPTIONS, url.clone());
-        let outcome = request.headers(self.headers.clone()).send().await;
+        let outcome = request.headers(self.settings.headers.clone()).send().await;
         let follows = self.settings.redirect_host.is_some();
         response::of_probe(outcome, self.settings.timeout, follows)
             .map_err(|reason| secrets(&url, &self.settings).reason(&reason))
@@ -166,7 +164,7 @@ impl Sink for WebhookSink {
         let url = address(&self.settings.url, self.settings.allow_plain);
         let request = self.request(url.map_err(Verdict::fault)?, change, now)?;
         let shown = |name: &HeaderName, value: &HeaderValue| {
-            let own = !self.headers.contains_key(name) && name != AUTHORIZATION;
+            let own = !self.settings.headers.contains_key(name) && name != AUTHORIZATION;
             let value = if own { value.to_str().unwrap_or(HIDDEN) } else { HIDDEN };
             (name.to_string(), value.to_owned())
         };
@@ -192,10 +190,10 @@ fn secrets(url: &Url, settings: &WebhookSettings) -> Secrets {
         secrets.extend(secret.strip_prefix("whsec_").map(str::to_owned));
     }
     for (name, value) in &settings.headers {
-        let value = value.expose_secret();
+        let value = value.to_str().unwrap_or_default();
         // `Bearer TOKEN`
         let token = value.split_once(' ').map_or(value, |(_, token)| token);
-        if name == AUTHORIZATION.as_str() || may_be_secret(token) {
+        if name == AUTHORIZATION || may_be_secret(token) {
             secrets.push(token.to_owned());
         }
     }
@@ -223,21 +221,4 @@ fn client(url: &Url, settings: &WebhookSettings) -> Result<Client, String> {
         let why = error.without_url();
         format!("making the HTTPS client: {why}; install the package ca-certificates")
     })
-}
-
-fn fixed_headers(settings: &WebhookSettings) -> Result<HeaderMap, String> {
-    let mut headers = HeaderMap::new();
-    for (key, value) in &settings.headers {
-        let refuse = |problem| format!("the header {key:?} {problem}");
-        let header = HeaderName::from_bytes(key.as_bytes())
-            .map_err(|_| refuse("is not a header name: use letters, digits and hyphens"))?;
-        if OWN_HEADERS.contains(&header.as_str()) {
-            return Err(refuse("is set by every delivery itself: remove it"));
-        }
-        let mut value = HeaderValue::from_str(value.expose_secret())
-            .map_err(|_| refuse("has a value that cannot be sent: use printable characters"))?;
-        value.set_sensitive(true);
-        headers.insert(header, value);
-    }
-    Ok(headers)
 }

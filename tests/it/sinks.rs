@@ -127,7 +127,7 @@ fn webhook(url: impl Into<String>) -> WebhookSettings {
         redirect_host: None,
         secrets: Vec::new(),
         format: Format::Standard,
-        headers: std::collections::BTreeMap::default(),
+        headers: axum::http::HeaderMap::new(),
         timeout: Duration::from_secs(120),
         concurrency: 1,
     }

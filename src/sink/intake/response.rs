@@ -25,8 +25,6 @@ pub(super) struct Said {
     /// The HTTP status; `None` if there is no response.
     pub(super) status: Option<u16>,
     pub(super) verdict: Verdict,
-    /// How many requests the key has left in this minute.
-    pub(super) remaining: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -54,27 +52,25 @@ pub(super) async fn read(
     timeout: Duration,
     now: Timestamp,
 ) -> Said {
-    let failed = |status, error: &reqwest::Error, remaining| Said {
+    let failed = |status, error: &reqwest::Error| Said {
         status,
         verdict: Verdict::fault(failure(error, timeout)),
-        remaining,
     };
     let mut response = match outcome {
         Ok(response) => response,
-        Err(error) => return failed(None, &error, None),
+        Err(error) => return failed(None, &error),
     };
     let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
-    let remaining = header("x-ratelimit-remaining").and_then(|text| text.trim().parse().ok());
     let retry_after = header(RETRY_AFTER.as_str())
         .and_then(|text| retry_after::parse(&text, header(DATE.as_str()).as_deref(), now));
     let status = response.status().as_u16();
     let mut body = Vec::new();
     match body::read(&mut response, BODY_BYTES, &mut body).await {
         // Without the envelope it is not known what came of it. The repeat has the same key.
-        Err(error) if status < 300 => return failed(Some(status), &error, remaining),
+        Err(error) if status < 300 => return failed(Some(status), &error),
         _ => {}
     }
-    Said { status: Some(status), verdict: judge(status, &body, retry_after), remaining }
+    Said { status: Some(status), verdict: judge(status, &body, retry_after) }
 }
 
 fn judge(status: u16, body: &[u8], retry_after: Option<Duration>) -> Verdict {

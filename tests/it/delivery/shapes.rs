@@ -59,7 +59,7 @@ fn webhook(url: String, format: Format) -> WebhookSettings {
         redirect_host: None,
         secrets: Vec::new(),
         format,
-        headers: std::collections::BTreeMap::default(),
+        headers: axum::http::HeaderMap::new(),
         timeout: std::time::Duration::from_secs(20),
         concurrency: 1,
     }

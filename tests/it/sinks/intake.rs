@@ -11,9 +11,8 @@ use shopmirror::config::{Intake, IntakeSettings, SinkKind};
 use shopmirror::record::Change;
 use shopmirror::sink::{Sink, Verdict};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
-use super::{at, build, change, configured, deliver, deliver_one, fault_says, kind_of, reason};
+use super::{build, change, configured, deliver_one, fault_says, kind_of, reason};
 use crate::support::{Answer, Receiver, Workspace};
 
 /// Another shop, with a key of its own for this sink.
@@ -67,7 +66,7 @@ impl Partner {
 fn settings(base_url: &str, dir: &Path) -> IntakeSettings {
     let lines = format!(
         "type = \"intake\"\nbase_url = \"{base_url}\"\napi_key_file = \"key\"\ncreate = \"lead\"\n\
-         timeout = \"2m\"\nrequests_per_minute = 60000\n[sinks.test.fields]\n{}\n\
+         timeout = \"2m\"\n[sinks.test.fields]\n{}\n\
          custom_fields = {{ Origin = \"{{{{ route }}}} {{{{ record_id }}}}\" }}",
         r#"name = "{{ record.name }}"
 mobile_number = "{{ record.mobile|default(seq) }}"
@@ -174,26 +173,4 @@ async fn a_new_key_counts_at_once_and_a_page_is_no_acknowledgement() {
     let request = &receiver.received()[0];
     assert_eq!(request.uri, "/api/integrations/leads");
     assert_eq!(request.header("idempotency-key"), "evt_0001-lead-test");
-}
-
-#[tokio::test]
-async fn the_pace_is_kept_and_a_stop_ends_the_wait() {
-    let partner = Partner::start().await;
-    let mut slow = partner.settings();
-    slow.requests_per_minute = 1;
-    let mut sink = intake(slow);
-    // Its first request waits as well: another sink task may have sent one before a restart.
-    let stop = CancellationToken::new();
-    let before = partner.workspace.sandbox.requests().total;
-    let given = [change(2)];
-    let (verdicts, ()) = tokio::join!(sink.hand_over(&given, at(0), &stop), async {
-        // Meanwhile a sink without such a pace gets several answers.
-        let mut other = intake(partner.settings());
-        for seq in 3..8 {
-            assert_eq!(deliver(&mut other, &[change(seq)]).await, [Verdict::Done]);
-        }
-        stop.cancel();
-    });
-    assert_eq!(verdicts, [Verdict::CutShort]);
-    assert_eq!(partner.workspace.sandbox.requests().total, before + 5);
 }

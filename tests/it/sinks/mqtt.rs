@@ -13,7 +13,8 @@ use crate::support::servers::mosquitto::Mosquitto;
 use crate::support::{Receiver, wait_until};
 
 fn settings(url: &str, rest: &str) -> SinkSettings {
-    let sink = "type = \"mqtt\"\nworkspace = \"north\"\ntimeout = \"2m\"";
+    let shop = if rest.contains("workspace") { "" } else { "workspace = \"north\"\n" };
+    let sink = format!("type = \"mqtt\"\n{shop}timeout = \"2m\"");
     configured(Path::new("/"), &format!("{sink}\nurl = \"{url}\"\n{rest}"))
 }
 
@@ -24,12 +25,13 @@ fn kind(url: &str, rest: &str) -> SinkKind {
 /// What the broker has kept, by topic.
 async fn kept(broker: &Mosquitto) -> Vec<(String, String)> {
     let heard = broker.listen().await;
-    let mut marker = build(&kind(&broker.url("all", "right"), "topic = \"marker\""));
+    let mut marker = build(&kind(&broker.url("all", "right"), ""));
     assert_eq!(deliver_one(&mut marker, &change(99)).await, Verdict::Done);
-    let is_marked = || heard.messages().iter().any(|(topic, _)| topic == "marker");
+    let is_state = |topic: &str| topic.contains("/state/");
+    let is_marked = || heard.messages().iter().any(|(topic, _)| !is_state(topic));
     wait_until("what is kept was heard", is_marked).await;
     let mut kept = heard.messages();
-    kept.retain(|(topic, _)| topic != "marker");
+    kept.retain(|(topic, _)| is_state(topic));
     kept.sort();
     kept
 }
@@ -38,8 +40,7 @@ async fn kept(broker: &Mosquitto) -> Vec<(String, String)> {
 async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of_each_record() {
     let Some(broker) = Mosquitto::start(false) else { return };
     let heard = broker.listen().await;
-    let state = "state_topic = \"state/{workspace}/{route}/{record}\"";
-    let mut sink = build(&kind(&broker.url("all", "right"), state));
+    let mut sink = build(&kind(&broker.url("all", "right"), "keep_states = true"));
     let hostile = Some("a/+/#é".to_owned());
     let first = Change { record_id: hostile.clone(), ..change(1) };
     let body = r#"{"id":"x","name":"second"}"#.to_owned();
@@ -50,7 +51,7 @@ async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of
     }
     wait_until("all is heard", || heard.messages().len() == 6).await;
     let mut told = heard.messages();
-    told.retain(|(topic, _)| topic.starts_with("shop/"));
+    told.retain(|(topic, _)| !topic.contains("/state/"));
     let topics: Vec<&str> = told.iter().map(|(topic, _)| topic.as_str()).collect();
     let created = "shop/north/leads/created";
     assert_eq!(topics, [created, "shop/north/leads/updated", created]);
@@ -58,8 +59,8 @@ async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of
     let found: Vec<String> = data.map(|data| data["event_id"].as_str().unwrap().into()).collect();
     assert_eq!(found, ids(&given));
 
-    let three = ("state/north/leads/3".to_owned(), change(3).body);
-    let hostile_topic = "state/north/leads/a%2F%2B%2F%23%C3%A9".to_owned();
+    let three = ("shop/north/state/leads/3".to_owned(), change(3).body);
+    let hostile_topic = "shop/north/state/leads/a%2F%2B%2F%23%C3%A9".to_owned();
     assert_eq!(kept(&broker).await, [three.clone(), (hostile_topic, second.body.clone())]);
     let forgotten = Change { kind: Kind::Forgotten, body: "{}".to_owned(), ..second };
     assert_eq!(deliver_one(&mut sink, &forgotten).await, Verdict::Done);
@@ -68,7 +69,7 @@ async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of
 
 #[test]
 fn a_sink_that_keeps_states_at_the_broker_always_gets_what_is_forgotten() {
-    let state = "state_topic = \"state/{workspace}/{route}/{record}\"\n";
+    let state = "keep_states = true\n";
     for (state, told) in [(state, true), ("", false)] {
         let settings = settings("mqtt://127.0.0.1", &format!("{state}changes = [\"created\"]"));
         assert_eq!(settings.filter.changes.contains(&Kind::Forgotten), told, "{state}");
@@ -95,7 +96,7 @@ async fn tls_and_missing_rights_and_a_broker_that_is_down_are_named() {
         fault_says(&mut build(&kind), &change(4), words).await;
         assert!(!format!("{kind:?}").contains("CANARY"));
     }
-    let open = kind(&broker.url("few", "right"), &format!("{trusted}\ntopic = \"open/x\""));
+    let open = kind(&broker.url("few", "right"), &format!("{trusted}\nworkspace = \"open\""));
     assert_eq!(deliver_one(&mut build(&open), &change(5)).await, Verdict::Done);
     broker.end();
     fault_says(&mut sink, &change(6), "nothing accepts connections").await;

@@ -15,11 +15,10 @@ use crate::support::ClosedPort;
 use crate::support::servers::certificate;
 use crate::support::servers::nats::Nats;
 
-/// A sink that publishes to a stream of this name, with subjects that begin so.
-fn kind(url: &str, stream: &str, subject: &str) -> SinkKind {
-    let sink = "type = \"nats\"\nworkspace = \"north\"\ntimeout = \"2m\"";
-    let subject = format!("{subject}.{{workspace}}.{{route}}.{{kind}}");
-    let lines = format!("{sink}\nurl = \"{url}\"\nstream = \"{stream}\"\nsubject = \"{subject}\"");
+/// A sink that publishes to a stream of this name, as this shop.
+fn kind(url: &str, stream: &str, shop: &str) -> SinkKind {
+    let sink = "type = \"nats\"\ntimeout = \"2m\"";
+    let lines = format!("{sink}\nurl = \"{url}\"\nstream = \"{stream}\"\nworkspace = \"{shop}\"");
     configured(Path::new("/"), &lines).kind
 }
 
@@ -69,7 +68,7 @@ async fn a_subject_is_made_of_the_configuration_the_route_and_the_kind_alone() {
     assert!(reason(&verdicts[1]).contains("raise max_payload"), "{verdicts:?}");
     let messages = nats.messages("SUBJECTS").await;
     let subjects: Vec<&str> = messages.iter().map(|(subject, _)| subject.as_str()).collect();
-    assert_eq!(subjects, ["SUBJECTS.north.leads.created", "SUBJECTS.north.jobs.updated"]);
+    assert_eq!(subjects, ["shop.SUBJECTS.leads.created", "shop.SUBJECTS.jobs.updated"]);
 }
 
 #[tokio::test]
@@ -89,10 +88,13 @@ async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_
         settings.ca_file = Some(certificate("ca.pem"));
     }
     for (kind, words) in [
-        (kind(&all, "OURS", "theirs"), "OURS is of others: it takes OURS.north.*.*, not theirs"),
+        (
+            kind(&all, "OURS", "theirs"),
+            "OURS is of others: it takes shop.OURS.*.*, not shop.theirs",
+        ),
         (kind(&all, "THEIRS", "OURS"), "name that stream in `stream`"),
         (soon(kind(&few, "NEW", "open")), "this user may look at the stream and make it"),
-        (soon(apart(&few, "OURS")), "this user may publish to OURS.north.leads.created"),
+        (soon(apart(&few, "OURS")), "this user may publish to shop.OURS.leads.created"),
         (apart(&nats.url("all", "CANARY"), "OURS"), "correct user and password in the url"),
         (apart(&format!("nats://{}", closed.address), "OURS"), "nothing accepts connections"),
         (encrypted, "does not speak TLS at this port"),

@@ -36,7 +36,7 @@ async fn the_request_is_what_the_specification_says_and_a_retry_is_the_same_mess
     let url = receiver.url("/hooks/shop?token=abc").replace("http://", "http://shop:se%20cret@");
     let mut settings = webhook(url);
     settings.secrets = vec![secret(&new), secret(&old)];
-    settings.headers.insert("X-Shop".into(), "mine".into());
+    settings.headers.insert("x-shop", "mine".parse().unwrap());
     let mut sink = build(&SinkKind::Webhook(settings));
     receiver.script([Answer::status(500)]);
     let stop = CancellationToken::new();
@@ -113,7 +113,7 @@ async fn a_result_is_read_at_the_host_that_the_configuration_names_and_without_a
         let url = receiver.url("/exec").replace("http://", "http://shop:secret@");
         let mut settings = webhook(url);
         settings.redirect_host = redirect_host.map(str::to_owned);
-        settings.headers.insert("x-key".into(), "CANARY-47".into());
+        settings.headers.insert("x-key", "CANARY-47".parse().unwrap());
         build(&SinkKind::Webhook(settings))
     };
     receiver.always(Answer::status(302).header("location", result.url("/result?of=1")));
@@ -265,9 +265,9 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     let build_for = |url: String| {
         let mut settings = webhook(url);
         settings.secrets = vec![format!("whsec_{secret}").into()];
-        settings.headers.insert("x-key".into(), "CANARY-47".into());
+        settings.headers.insert("x-key", "CANARY-47".parse().unwrap());
         // A plain word hides nothing.
-        settings.headers.insert("x-shop".into(), "such".into());
+        settings.headers.insert("x-shop", "such".parse().unwrap());
         build(&SinkKind::Webhook(settings))
     };
     let receiver = Receiver::start().await;

@@ -369,7 +369,7 @@ impl Destination for Lead {
         let (port, key) = (self.relay.port(), self.partner.key_file());
         format!(
             "type = \"intake\"\nbase_url = \"http://127.0.0.1:{port}/api\"\napi_key_file = \"{}\"\n\
-             create = \"lead\"\nrequests_per_minute = 60000\ntimeout = \"{timeout}\"\n\
+             create = \"lead\"\nrate = \"1000/s\"\ntimeout = \"{timeout}\"\n\
              fields = {{ name = \"{{{{ seq }}}}\", mobile_number = \"{{{{ record.mobile }}}}\", \
              next_follow_up = \"{{{{ record.follow|default('') }}}}\", comment = \"{LINE}\" }}",
             key.display()

@@ -41,7 +41,7 @@ impl Mosquitto {
         };
         std::fs::write(
             self.folder.join("access"),
-            "user all\ntopic readwrite #\nuser few\ntopic write open/#\n",
+            "user all\ntopic readwrite #\nuser few\ntopic write shop/open/#\n",
         )
         .unwrap();
         let mut passwords = std::process::Command::new("/usr/bin/mosquitto_passwd");

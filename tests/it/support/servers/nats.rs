@@ -74,7 +74,7 @@ impl Nats {
         let context = async_nats::jetstream::new(connected(&self.url("all", "right")).await);
         let stream = async_nats::jetstream::stream::Config {
             name: name.to_owned(),
-            subjects: vec![format!("{name}.*.*.*")],
+            subjects: vec![format!("shop.{name}.*.*")],
             max_message_size: longest,
             duplicate_window: std::time::Duration::from_secs(86_400),
             ..Default::default()

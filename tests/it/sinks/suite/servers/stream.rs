@@ -41,7 +41,7 @@ impl Destination for Stream {
         let (name, port) = (&self.name, self.relay.port());
         format!(
             "type = \"nats\"\nurl = \"nats://all:right@127.0.0.1:{port}\"\nstream = \"{name}\"\n\
-             workspace = \"north\"\nsubject = \"{name}.{{workspace}}.{{route}}.{{kind}}\"\n\
+             workspace = \"{name}\"\n\
              timeout = \"{timeout}\""
         )
     }
@@ -73,7 +73,7 @@ impl Destination for Stream {
             let ours = |subject: &str| {
                 let words: Vec<&str> = subject.split('.').collect();
                 let known = ["created", "updated"].contains(words.last().unwrap());
-                words.len() == 4 && words[1] == "north" && known
+                words.len() == 4 && words[1] == self.name && known
             };
             let foreign = messages.into_iter().find(|(subject, _)| !ours(subject));
             foreign.map(|(subject, _)| format!("the subject {subject:?}"))
