@@ -5,8 +5,9 @@
 //! others for long. A pause grows only if a change failed that had not failed before: one bad change
 //! never costs more than a short pause.
 //!
-//! An endpoint that asks for a wait takes only so many changes in a time. After the wait it gets some
-//! of them one by one, with a pause between two.
+//! An endpoint that asks for a wait takes only so many changes in a time. After the wait it gets them
+//! one by one, a second apart. After some of them the time between two is halved, until the endpoint asks
+//! again: then it is a second again, for twice as many.
 
 use std::time::Duration;
 
@@ -16,10 +17,13 @@ const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::fr
 /// The most changes tried in one round.
 const MAX_PROBES: u32 = 16;
 
-/// The changes that an endpoint gets one by one after the wait that it asked for.
-const ONE_BY_ONE: u32 = 20;
-/// The time between two of them.
+/// The time between two changes after a wait that the endpoint asked for.
 const SPACING: Duration = Duration::from_secs(1);
+/// A shorter time is none.
+const NO_SPACING: Duration = Duration::from_millis(50);
+/// The changes after which that time is halved, at first and at most.
+const STEP: u32 = 30;
+const MAX_STEP: u32 = 960;
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +49,12 @@ pub(super) struct Health {
     /// Whether a change failed in this round that had not failed before.
     is_fresh: bool,
     reason: Option<String>,
-    /// How many more changes go one by one.
-    one_by_one: u32,
-    /// When the next of them may go.
+    /// The time between two changes; zero if they need not go one by one.
+    spacing: Duration,
+    /// How many more changes have this time between them, and how many had at the beginning.
+    left: u32,
+    step: u32,
+    /// When the next change may go.
     next: Duration,
 }
 
@@ -70,13 +77,13 @@ impl Health {
 
     /// Whether changes go one by one.
     pub(super) fn is_careful(&self) -> bool {
-        !self.is_well() || self.one_by_one > 0
+        !self.is_well() || !self.spacing.is_zero()
     }
 
     /// How much longer the next change waits because the endpoint asked for a wait a short time ago.
     pub(super) fn spacing(&self, now: Duration) -> Option<Duration> {
         let left = self.next.saturating_sub(now);
-        (self.one_by_one > 0 && !left.is_zero()).then_some(left)
+        (!self.spacing.is_zero() && !left.is_zero()).then_some(left)
     }
 
     /// Seconds until the next round, for people; `None` while it is well.
@@ -98,8 +105,13 @@ impl Health {
 
     /// Notes that the endpoint took a change or refused it; returns whether it had failed before.
     pub(super) fn responded(&mut self, now: Duration) -> bool {
-        let one_by_one = self.one_by_one.saturating_sub(1);
-        let responded = Self { one_by_one, next: now + SPACING, ..Self::default() };
+        let Self { mut spacing, left, step, .. } = *self;
+        let mut left = left.saturating_sub(1);
+        if left == 0 {
+            spacing = Some(spacing / 2).filter(|half| *half >= NO_SPACING).unwrap_or_default();
+            left = STEP;
+        }
+        let responded = Self { spacing, left, step, next: now + spacing, ..Self::default() };
         !std::mem::replace(self, responded).is_well()
     }
 
@@ -112,7 +124,15 @@ impl Health {
             self.rounds = self.rounds.max(1);
             self.until = self.until.max(now + asked);
             (self.is_asked, self.is_fresh, self.probes) = (true, false, 1);
-            self.one_by_one = ONE_BY_ONE;
+            // Calls that were under way beside the first that was refused say nothing new.
+            self.step = match self.spacing.is_zero() {
+                true => STEP,
+                false if self.spacing < SPACING || self.left < self.step => {
+                    (2 * self.step).min(MAX_STEP)
+                }
+                false => self.step,
+            };
+            (self.spacing, self.left) = (SPACING, self.step);
             return;
         }
         // A call that began before the pause says nothing new.
@@ -175,20 +195,37 @@ mod tests {
         assert!(health.is_well() && !health.is_careful());
     }
 
-    #[test]
-    fn an_endpoint_that_asked_for_a_wait_gets_twenty_changes_one_by_one() {
+    /// How many requests a receiver refuses that takes one a second, and how long all changes take.
+    fn limited(changes: u32, at_once: u32) -> (u32, u64) {
         let (mut health, mut now) = (Health::default(), Duration::ZERO);
-        let asked = Some(Duration::from_secs(1));
-        health.failed(Fault { asked, ..fault(true) }, now, 1.0);
-        now += Duration::from_secs(1);
-        assert_eq!((health.pause(now), health.spacing(now)), (None, None));
-        for taken in 1..=20 {
-            assert!(health.is_careful(), "{taken}");
-            assert_eq!(health.responded(now), taken == 1);
-            assert_eq!(health.spacing(now), (taken < 20).then_some(SPACING), "{taken}");
-            now += SPACING;
+        let (mut taken, mut refused, mut free_at) = (0, 0, Duration::ZERO);
+        while taken < changes {
+            now += health.pause(now).or(health.spacing(now)).unwrap_or_default();
+            for _ in 0..if health.is_careful() { 1 } else { at_once.min(changes - taken) } {
+                if now >= free_at {
+                    (taken, free_at) = (taken + 1, now + Duration::from_secs(1));
+                    health.responded(now);
+                } else {
+                    refused += 1;
+                    let asked = Some(Duration::from_secs(1));
+                    health.failed(Fault { asked, ..fault(true) }, now, 1.0);
+                }
+            }
         }
-        assert!(!health.is_careful());
+        (refused, now.as_secs())
+    }
+
+    #[test]
+    fn a_receiver_of_one_a_second_refuses_few_and_one_that_asked_once_is_soon_at_full_speed() {
+        assert_eq!(limited(80, 4), (4, 79));
+        assert!(limited(1_000, 4).0 <= 9, "{:?}", limited(1_000, 4));
+        let (mut health, mut now) = (Health::default(), Duration::ZERO);
+        health.failed(Fault { asked: Some(SPACING), ..fault(true) }, now, 1.0);
+        while health.is_careful() {
+            now += health.pause(now).or(health.spacing(now)).unwrap_or_default();
+            health.responded(now);
+        }
+        assert!(now < Duration::from_secs(60), "{now:?}");
     }
 
     #[test]
