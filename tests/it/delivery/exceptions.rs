@@ -117,6 +117,21 @@ async fn what_a_sink_is_owed_is_the_same_with_a_daemon_and_without() {
 }
 
 #[tokio::test]
+async fn a_sink_that_refuses_everything_is_degraded_and_status_says_why() {
+    let (hook, workspace, place, _daemon) = hooked("retry = [\"1h\"]").await;
+    hook.always(Answer::status(400).body("no such list"));
+    workspace.sandbox.burst(Route::Leads, 30);
+    let refusing = |status: &Value| status["sinks"][0]["state"] == "refusing";
+    let status = place.status_when("the sink refuses everything", refusing).await;
+    let ended = place.run(["status", "--exit-code"]).await;
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    let said = "refuses every change, the last one because: answered 400";
+    assert!(status["reasons"].to_string().contains(said), "{status}");
+    assert!(status["reasons"].to_string().contains("no such list"), "{status}");
+    assert!(place.log().contains("the sink refused changes"), "{}", place.log());
+}
+
+#[tokio::test]
 async fn a_410_disables_the_sink_and_a_reload_delivers_the_kept_changes() {
     let (hook, workspace, place, daemon) = hooked("retry = [\"1h\"]").await;
     hook.always(Answer::status(410));
