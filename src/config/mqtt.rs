@@ -5,7 +5,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::address;
@@ -38,9 +37,6 @@ pub struct MqttSettings {
 pub(super) fn read(table: &Table<'_>) -> Option<MqttSettings> {
     let url = ("url", "the broker, for example \"mqtts://broker.example.com\"");
     let read: MqttSettings = table.read(&[url, SHOP])?;
-    if let Err(why) = address::mqtt(read.url.expose_secret(), read.allow_plain) {
-        table.note("url", why);
-    }
-    let url = read.url.of_file(table.url_file.clone());
+    let url = table.url(read.url.clone(), |text| address::mqtt(text, read.allow_plain));
     Some(MqttSettings { url, ..read })
 }

@@ -5,7 +5,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::address;
@@ -41,9 +40,6 @@ fn stream() -> String {
 pub(super) fn read(table: &Table<'_>) -> Option<NatsSettings> {
     let url = ("url", "the server, for example \"nats://127.0.0.1:4222\"");
     let read: NatsSettings = table.read(&[url, SHOP])?;
-    if let Err(why) = address::nats(read.url.expose_secret()) {
-        table.note("url", why);
-    }
-    let url = read.url.of_file(table.url_file.clone());
+    let url = table.url(read.url.clone(), address::nats);
     Some(NatsSettings { url, ..read })
 }

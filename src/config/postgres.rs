@@ -5,8 +5,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[cfg(feature = "postgres")]
-use secrecy::ExposeSecret;
 use serde::{Deserialize, Deserializer};
 
 use super::sink_url::SinkUrl;
@@ -45,10 +43,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<PostgresSettings> {
         ),
     ])?;
     #[cfg(feature = "postgres")]
-    if let Err(why) = super::postgres_target(read.url.expose_secret()) {
-        table.note("url", why);
-    }
-    let url = read.url.of_file(table.url_file.clone());
+    let url = table.url(read.url.clone(), super::postgres_target);
+    #[cfg(not(feature = "postgres"))]
+    let url = table.url(read.url.clone(), |_| Ok(()));
     Some(PostgresSettings { url, ..read })
 }
 

@@ -10,11 +10,13 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
+use super::sink_url::SinkUrl;
 use super::value::{Keys, Refusal, Value, nearest};
 use super::{Base, files};
 use crate::duration;
@@ -261,6 +263,18 @@ impl<'d> Table<'d> {
         if value < low || value > high {
             self.note(key, format!("must be from {} to {}", low.text(), high.text()));
         }
+    }
+
+    /// The address in `url`, with the file that it comes from; notes if `read` refuses it.
+    pub(super) fn url<T>(
+        &self,
+        url: SinkUrl,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> SinkUrl {
+        if let Err(why) = read(url.expose_secret()) {
+            self.note("url", why);
+        }
+        url.of_file(self.url_file.clone())
     }
 
     /// Notes every key that no struct has. Call it when all of the table was read.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use secrecy::ExposeSecret;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -69,9 +68,6 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let url =
         ("url", "the address to post to; or write it into a file and name the file with url_file");
     let read: WebhookSettings = table.read(&[url])?;
-    if let Err(why) = address::webhook(read.url.expose_secret(), read.allow_plain) {
-        table.note("url", why);
-    }
     table.between("concurrency", read.concurrency, 1, 64);
     if read.redirect_host.as_ref().is_some_and(|host| host.contains(['/', ':', '@'])) {
         table.note(
@@ -79,7 +75,7 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
             "must be a host name only, for example \"script.googleusercontent.com\"",
         );
     }
-    let url = read.url.of_file(table.url_file.clone());
+    let url = table.url(read.url.clone(), |text| address::webhook(text, read.allow_plain));
     Some(WebhookSettings { url, format: format?, ..read })
 }
 
