@@ -8,8 +8,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use tracing::{Level, Metadata};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use queue::LineQueue;
 
@@ -46,17 +48,17 @@ pub(super) fn last_words(text: &str) {
 pub(super) fn start(default: &str) {
     let default = format!("{default},{QUIET}");
     let wanted = std::env::var("SHOPMIRROR_LOG").ok().filter(|text| !text.is_empty());
-    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or(&default)).unwrap_or_else(|error| {
+    let filter: Targets = wanted.as_deref().unwrap_or(&default).parse().unwrap_or_else(|error| {
         super::output::aside(&format!(
             "SHOPMIRROR_LOG cannot be used ({error}) and is ignored: write for example debug or shopmirror=debug"
         ));
-        EnvFilter::new(&default)
+        default.parse().unwrap_or_default()
     });
     let under_journal = under_journal();
     let colour =
         !under_journal && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(writer(under_journal))
         .with_target(false)
         // Its own message about a line that cannot be written would panic, if nothing can be written.
@@ -64,11 +66,11 @@ pub(super) fn start(default: &str) {
         .with_ansi(colour);
     // A second call, for example in tests, keeps the first logger.
     let _ = if std::env::var("SHOPMIRROR_LOG_FORMAT").is_ok_and(|format| format == "json") {
-        lines.json().try_init()
+        lines.json().finish().with(filter).try_init()
     } else if under_journal {
-        lines.without_time().try_init()
+        lines.without_time().finish().with(filter).try_init()
     } else {
-        lines.try_init()
+        lines.finish().with(filter).try_init()
     };
 }
 
