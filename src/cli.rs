@@ -9,51 +9,42 @@ mod check;
 mod completions;
 mod copying;
 mod current_status;
-mod custom_fields;
-mod dead;
 #[cfg(feature = "sandbox")]
 mod demo;
 mod direct;
 mod exit;
-mod export;
 mod find;
 mod forget;
 mod gaps;
 mod init;
 mod log;
 mod logging;
-mod man;
 mod moment;
 mod once;
 mod output;
 mod progress;
-mod rebuild;
 mod records;
-mod replay;
 mod report;
 mod restore;
 mod route_name;
 mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
-#[cfg(test)]
-mod schemas;
 mod search;
 mod search_index;
-mod show;
 mod sinks;
 mod status;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod whole_record;
-mod workspace;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand, ValueHint};
+use clap::{Parser, Subcommand, ValueHint};
 use secrecy::SecretString;
 
 use crate::config::{Config, ConfigError};
@@ -63,9 +54,36 @@ use exit::{SOFTWARE, USAGE, code_of};
 /// The places of the configuration if `--config` is not given.
 const PLACES: [&str; 2] = ["shopmirror.toml", "/etc/shopmirror/shopmirror.toml"];
 
+/// What `--help` and the manual page say besides the commands.
+const AFTER_HELP: &str = "\
+Exit status:
+  0   everything went well
+  64  the command line is wrong
+  65  the data is wrong, or what was asked for is not there
+  69  a service cannot be reached or does not work
+  70  the program has a fault: please report it
+  74  a file or the database cannot be read or written
+  75  try again later: something else is in the way, for example another daemon
+  77  the workspace refuses the key, or this user may not do it
+  78  the configuration is wrong
+
+Environment:
+  SHOPMIRROR_API_KEY     the key of the workspace, if no file of a key is configured
+  CREDENTIALS_DIRECTORY  where systemd keeps the credential api-key
+  SHOPMIRROR_LOG         what is logged: error, warn, info, debug or trace, also for single modules
+  SHOPMIRROR_LOG_FORMAT  json writes each line of the log as a JSON object
+  NO_COLOR               if set, no colours are printed
+
+Files:
+  shopmirror.toml                  the configuration, if it is in the current folder
+  /etc/shopmirror/shopmirror.toml  the configuration otherwise
+  /etc/shopmirror/api-key          the key of the workspace, as the service is installed
+  /var/lib/shopmirror/mirror.db    the database, as the service is installed
+  /var/lib/shopmirror/backups      the daily copies of the database";
+
 /// Mirrors a repair shop's workspace into SQLite and forwards every new and changed record.
 #[derive(Debug, Parser)]
-#[command(name = "shopmirror", version, max_term_width = 100)]
+#[command(name = "shopmirror", version, max_term_width = 100, after_long_help = AFTER_HELP)]
 struct Cli {
     /// The configuration [default: ./shopmirror.toml, else /etc/shopmirror/shopmirror.toml]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -78,106 +96,122 @@ struct Cli {
 enum Command {
     /// Ask for the address and the key, try them, and write the first configuration
     Init(init::Args),
-    /// Run the daemon: poll, store, deliver
-    Run,
-    /// Poll every route once, deliver, and exit; for cron and CI
-    Once,
+    /// Test the configuration, the key, the address and the sinks
+    Check(check::Args),
     /// Run everything on this machine for a trial: sandbox, daemon, a file sink and a webhook
     #[cfg(feature = "sandbox")]
     Demo(demo::Args),
     /// Run the sandbox only: an imitation of the workspace API
     #[cfg(feature = "sandbox")]
     Sandbox(sandbox::Args),
-    /// Test the configuration, the key, the address and the sinks; writes nothing
-    Check(check::Args),
+    /// Run the daemon: poll, store, deliver
+    Run,
+    /// Poll every route once, deliver, and exit; for cron and CI
+    Once,
     /// Show health, pollers, budget and sinks, or how often a route is polled and why
     Status(status::Args),
-    /// Show which workspace the store belongs to, or accept the one that answers now
-    Workspace(workspace::Args),
-    /// List the records of a route, the last changed first
-    Records(records::Args),
-    /// Answer a report about the shop, or list the reports
-    Report(report::Args),
-    /// Write every record of a route, or a report, as CSV or NDJSON
-    Export(export::Args),
     /// Find records of the mirror by words, ids or phone numbers; costs no request
     Find(find::Args),
-    /// Show one record and its history
-    Show(show::Args),
+    /// List the records of a route, write all of them, or show one with its history
+    Records(records::Args),
     /// List changes, the latest last
     Log(log::Args),
+    /// Answer a report about the shop, or list the reports
+    Report(report::Args),
+    /// List the intervals in which records may have been missed, or accept them
+    Gaps(gaps::Args),
+    /// List the sinks; test, release or forget one, or send its changes again
+    Sinks(sinks::Args),
     /// Search the workspace for customers by name, e-mail or number; costs one request
     Search(search::Args),
     /// Search for customers that are older than the newest 100, and store them
     Backfill(backfill::Args),
-    /// List the intervals in which records may have been missed, or accept them
-    Gaps(gaps::Args),
-    /// List the custom fields of the workspace's forms
-    CustomFields(custom_fields::Args),
-    /// List the sinks with their position and backlog, or try one of them
-    Sinks(sinks::Args),
-    /// List, retry or drop a sink's dead letters
-    Dead(dead::Args),
-    /// Give a sink older changes of the log once more, under the same event ids; costs no request
-    Replay(replay::Args),
-    /// Remove the data of records from the mirror and the log, for example for a privacy request
-    Forget(forget::Args),
-    /// Create the mirror tables again from the log, while no daemon runs
-    Rebuild(Json),
     /// Copy the store into one file and check the copy, with or without a daemon
     Backup(backup::Args),
     /// Replace the store by a backup; refused while a daemon runs
     Restore(restore::Args),
     /// Check that the file, the log, the mirror and each sink's counts agree; exits with 65 if not
-    Verify(Json),
-    /// Print a script that completes commands, routes, sinks and dead letters in a shell
+    Verify(verify::Args),
+    /// Remove the data of records from the mirror and the log, for example for a privacy request
+    Forget(forget::Args),
+    /// Print a script that completes commands, routes and options in a shell
     Completions {
         /// bash, zsh, fish, elvish or powershell
         shell: clap_complete::Shell,
     },
     /// Print the manual page of the program or of a command
     Man {
-        /// The command, for example `man run` or `man dead list`
+        /// The command, for example `man run` or `man sinks replay`
         command: Vec<String>,
     },
 }
 
+/// How a listing is printed.
 #[derive(Debug, Clone, Copy, clap::Args)]
-struct Json {
+struct Listing {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Show all columns, also those that do not fit the terminal
+    #[arg(long)]
+    wide: bool,
 }
 
-/// Commands of earlier versions, and what to use now.
-const REMOVED: [(&str, &str); 5] = [
+/// Command lines of earlier versions, and what to use now.
+const REMOVED: [(&str, &str); 19] = [
+    ("custom-fields", "see the table `_custom_fields` of the database"),
+    ("dead", "use `shopmirror sinks NAME dead`, `redrive` or `drop`"),
+    (
+        "export",
+        "use `shopmirror records ROUTE --format csv`, or `shopmirror report NAME --format csv`",
+    ),
+    ("log --summary", "use `shopmirror report`, or count in the table `changes`"),
     ("metadata", "use examples/datasette.json"),
     ("plan", "use `shopmirror status`"),
+    ("rebuild", "use `shopmirror verify --rebuild`"),
+    ("replay", "use `shopmirror sinks NAME replay`"),
+    ("report --at", "use `shopmirror log`, which has every version"),
+    ("show", "use `shopmirror records ROUTE ID`"),
     ("simulate", "the simulation is a program for developers: see docs/development.md"),
+    ("sinks forget", "use `shopmirror sinks NAME forget`"),
+    ("sinks preview", "use `shopmirror sinks NAME test --dry-run`"),
+    ("sinks release", "use `shopmirror sinks NAME release`"),
+    ("sinks test", "use `shopmirror sinks NAME test`"),
+    ("status --watch", "use `watch shopmirror status`, or the status page"),
     ("trace", "docs/development.md has a query that lists when records arrived"),
     ("why", "use `shopmirror status ROUTE`"),
+    ("workspace", "use `shopmirror check`, and `shopmirror check --accept-workspace`"),
 ];
 
-/// What to use instead of the command that is not known, if an earlier version had it.
-fn removed(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
-        return None;
+/// What to use instead of a command line that an earlier version had.
+fn removed() -> Option<String> {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = match words.first().map(String::as_str) {
+        Some("--config") => words.get(2..)?,
+        Some(word) if word.starts_with("--config=") => &words[1..],
+        _ => &words,
     };
-    let (_, now) = REMOVED.iter().find(|(name, _)| name == word)?;
-    Some(format!("there is no command `{word}` any more: {now}"))
+    let is_old = |line: &str| match line.split_once(' ') {
+        None => command.first().is_some_and(|word| word == line),
+        Some((name, option)) if option.starts_with('-') => {
+            command.first().is_some_and(|word| word == name)
+                && command.iter().any(|word| word == option)
+        }
+        Some((name, verb)) => command.starts_with(&[name.to_owned(), verb.to_owned()]),
+    };
+    let (line, now) = REMOVED.iter().find(|(line, _)| is_old(line))?;
+    Some(format!("`{line}` was removed: {now}"))
 }
 
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    if completions::print_candidates() {
-        return ExitCode::SUCCESS;
-    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // If even this cannot be printed, the exit code is all that is left.
-            match removed(&error) {
+            match removed().filter(|_| error.use_stderr()) {
                 Some(text) => output::aside(&format!("shopmirror: {text}")),
                 None => drop(error.print()),
             }
@@ -207,35 +241,28 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let place = cli.config;
     match cli.command {
         Command::Init(args) => init::run(place, &args),
-        Command::Run => run::run(&config_path(place)?),
-        Command::Once => once::run(&config_path(place)?),
+        Command::Check(args) => check::run(&config_path(place)?, &args),
         #[cfg(feature = "sandbox")]
         Command::Demo(args) => demo::run(&args),
         #[cfg(feature = "sandbox")]
         Command::Sandbox(args) => sandbox::run(&args),
-        Command::Check(args) => check::run(&config_path(place)?, &args),
+        Command::Run => run::run(&config_path(place)?),
+        Command::Once => once::run(&config_path(place)?),
         Command::Status(args) => status::run(&config_path(place)?, args),
-        Command::Workspace(args) => workspace::run(&load(place)?, &args),
-        Command::Records(args) => records::run(&load_for_reading(place)?, args),
-        Command::Export(args) => export::run(&load_for_reading(place)?, &args),
         Command::Find(args) => find::run(&load_for_reading(place)?, &args),
-        Command::Report(args) => report::run(&load_for_reading(place)?, args),
-        Command::Replay(args) => replay::run(&load(place)?, &args),
-        Command::Show(args) => show::run(&load_for_reading(place)?, &args),
+        Command::Records(args) => records::run(&load_for_reading(place)?, args),
         Command::Log(args) => log::run(&load_for_reading(place)?, &args),
+        Command::Report(args) => report::run(&load_for_reading(place)?, args),
+        Command::Gaps(args) => gaps::run(&load_for_reading(place)?, args),
+        Command::Sinks(args) => sinks::run(&load(place)?, &args),
         Command::Search(args) => search::run(&load(place)?, &args),
         Command::Backfill(args) => backfill::run(&load(place)?, &args),
-        Command::Gaps(args) => gaps::run(&load_for_reading(place)?, args),
-        Command::CustomFields(args) => custom_fields::run(&load(place)?, args),
-        Command::Sinks(args) => sinks::run(&load(place)?, &args),
-        Command::Dead(args) => dead::run(&load(place)?, args),
-        Command::Forget(args) => forget::run(&load(place)?, &args),
-        Command::Rebuild(json) => rebuild::run(&load(place)?, json.json),
         Command::Backup(args) => backup::run(&load(place)?, &args),
         Command::Restore(args) => restore::run(&load(place)?, args),
-        Command::Verify(json) => verify::run(&load(place)?, json.json),
+        Command::Verify(args) => verify::run(&load(place)?, &args),
+        Command::Forget(args) => forget::run(&load(place)?, &args),
         Command::Completions { shell } => completions::run(shell),
-        Command::Man { command } => man::run(Cli::command(), &command),
+        Command::Man { command } => completions::man(&command),
     }
 }
 

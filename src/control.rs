@@ -48,11 +48,6 @@ pub enum ControlRequest {
     },
     /// Search customers within the daemon's budget.
     Search(SearchRequest),
-    /// Read the definitions of the custom fields again.
-    CustomFields {
-        /// The business to read; `None` reads every configured one.
-        business: Option<String>,
-    },
 }
 
 impl ControlRequest {
@@ -70,7 +65,7 @@ impl ControlRequest {
     fn waits_for_budget(&self) -> bool {
         match self {
             Self::Status | Self::Wake { .. } => false,
-            Self::Search(_) | Self::CustomFields { .. } => true,
+            Self::Search(_) => true,
         }
     }
 }

@@ -9,7 +9,7 @@ mod forms;
 mod missed;
 mod older;
 
-pub use forms::{CustomFields, RefreshError, refresh};
+pub use forms::CustomFields;
 pub use missed::MissedCustomers;
 pub use older::Prefixes;
 

@@ -13,8 +13,6 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-#[cfg(test)]
-pub(crate) use cloudevents::CloudEvent;
 pub use cloudevents::CloudEvents;
 pub use csv::{Columns, csv_row, guarded};
 pub use template::{Escape, Template, TemplateError};
@@ -100,7 +98,6 @@ pub(crate) fn on_one_line(text: String) -> String {
 
 /// A change as a webhook with `format = "standard"` sends it.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct StandardEvent<'c> {
     /// What happened to what, for example `leads.created`.
     #[serde(rename = "type")]

@@ -38,8 +38,9 @@ pub(super) struct Args {
     /// Stop after this many searches; the same command continues later
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     most: usize,
-    #[command(flatten)]
-    json: super::Json,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -50,8 +51,7 @@ enum Listed {
 
 /// What `backfill --json` prints for each business.
 #[derive(serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct BackfillResult {
+struct BackfillResult {
     /// The business (branch); null for the default of the workspace.
     business: Option<String>,
     /// The customers that this run found.
@@ -99,7 +99,7 @@ async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> 
         most -= result.asked;
         results.push(result);
     }
-    if args.json.json {
+    if args.json {
         output::json(&results)?;
         return Ok(());
     }
@@ -125,7 +125,7 @@ async fn backfill(
     let searched = reader.backfill_terms(business.as_deref())?;
     let mut prefixes = Prefixes::resume(&reader.customer_texts()?, &searched);
     let kind = if args.forward { Kind::Created } else { Kind::Baseline };
-    let bar = (!args.json.json).then(RowBar::new);
+    let bar = (!args.json).then(RowBar::new);
     let (mut found, mut asked, mut refused, mut finished) = (0, 0, 0, false);
     while asked < most {
         let Some(term) = prefixes.take() else {

@@ -1,6 +1,7 @@
 //! `check`: tests the configuration, the key, the address and the sinks, and says what to do about
 //! each problem. Writes nothing.
 
+mod accept;
 mod backup;
 mod notices;
 mod reports;
@@ -16,13 +17,12 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
-use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
 use unit::Unit;
 
 use super::exit::{self, ExitError};
-use super::{completions, output, read_config, runtime};
+use super::{output, read_config, runtime};
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
@@ -36,15 +36,19 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "sink")]
     offline: bool,
     /// Check the configuration file and this sink only
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completions::sinks))]
+    #[arg(long, value_name = "NAME")]
     sink: Option<String>,
-    #[command(flatten)]
-    json: super::Json,
+    /// Accept the workspace behind base_url and the key as the one that filled the store: the shop was
+    /// renamed, or its name cannot be read
+    #[arg(long, conflicts_with_all = ["offline", "sink", "json"])]
+    accept_workspace: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The result of one test.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct CheckResult {
     /// What was tested: `config`, `key`, a route, a sink …
     what: String,
@@ -87,6 +91,9 @@ impl CheckReport {
 
 /// Runs every test that changes nothing.
 pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
+    if args.accept_workspace {
+        return accept::run(&read_config(path)?);
+    }
     let mut report = CheckReport::default();
     let unit = if args.offline { None } else { Unit::of_config(path) };
     if let Some(unit) = &unit {
@@ -100,7 +107,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         Ok(config) => config,
         Err(error) => {
             report.wrong(exit::code_of(&error), "config", format!("{error:#}"));
-            return report.print(args.json.json);
+            return report.print(args.json);
         }
     };
     let names: Vec<&str> = config.sinks.keys().map(String::as_str).collect();
@@ -134,7 +141,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
             }
         });
     }
-    report.print(args.json.json)
+    report.print(args.json)
 }
 
 /// Runs this command as the user of the service: only that user finds the files that it may not read or

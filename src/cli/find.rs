@@ -25,7 +25,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 20)]
     limit: u32,
     #[command(flatten)]
-    json: super::Json,
+    listing: super::Listing,
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -39,12 +39,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let Found { changes: found, searched } = reader.find(&term, args.route, limit)?;
     if !searched.is_whole() {
         output::aside(&format!(
-            "note: changes {} to {} are not in the search index yet, so records may be missing here: try again in a minute; without a daemon, run `shopmirror rebuild`",
+            "note: changes {} to {} are not in the search index yet, so records may be missing here: try again in a minute; without a daemon, run `shopmirror verify --rebuild`",
             searched.indexed + 1,
             searched.last_seq
         ));
     }
-    if args.json.json {
+    if args.listing.json {
         let found: Result<Vec<FoundRecord>, _> =
             found.into_iter().map(FoundRecord::try_from).collect();
         return output::json(&found?);
@@ -61,7 +61,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             ]
         })
         .collect();
-    output::table(&["route", "id", "contact", "record", "changed"], &rows, "nothing found")
+    output::table(
+        &["route", "id", "contact", "record", "changed"],
+        &rows,
+        "nothing found",
+        args.listing.wide,
+    )
 }
 
 /// The number or the e-mail address of a record.

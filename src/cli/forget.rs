@@ -41,7 +41,6 @@ pub(super) struct Args {
 
 /// What `forget --json` prints.
 #[derive(serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ForgetResult {
     /// The versions whose data was removed, of all the records; 0 if they were forgotten before.
     versions: usize,
@@ -114,7 +113,7 @@ fn preview(
         return output::json(&found);
     }
     let rows: Vec<Vec<String>> = found.iter().map(PersonRecord::row).collect();
-    output::table(&["route", "id", "contact", "record"], &rows, "nothing found")?;
+    output::table(&["route", "id", "contact", "record"], &rows, "nothing found", true)?;
     if !found.is_empty() {
         let count = output::count(found.len().try_into()?, "record", "records");
         let records: Vec<_> = found.into_iter().map(|record| (record.route, record.id)).collect();

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use serde_json::json;
 
 use super::exit::{DATA, ExitError};
 use super::moment;
@@ -16,6 +17,9 @@ use crate::store::{Certainty, Gap, Operator};
 pub(super) struct Args {
     #[command(subcommand)]
     action: Option<GapsAction>,
+    /// Show all columns, also those that do not fit the terminal
+    #[arg(long)]
+    wide: bool,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -59,19 +63,11 @@ const COLUMNS: [&str; 11] = [
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
-        None => list(config, args.json),
+        None => list(config, args.json, args.wide),
         Some(GapsAction::Accept { which, note }) => {
             accept(config, which, note.as_deref(), args.json)
         }
     }
-}
-
-/// What `gaps accept --json` prints.
-#[derive(serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct AcceptResult {
-    /// How many gaps were accepted.
-    gaps: usize,
 }
 
 fn accept(
@@ -86,14 +82,14 @@ fn accept(
         return Err(ExitError { code: DATA, text }.into());
     }
     if json {
-        return output::json(&AcceptResult { gaps: count });
+        return output::json(&json!({"gaps": count}));
     }
     let gaps = output::count(i64::try_from(count)?, "gap", "gaps");
     output::text(&format!("{gaps} accepted\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
     let reader = super::reader(config)?;
     let gaps = reader.gaps()?;
     if json {
@@ -107,6 +103,7 @@ fn list(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
             &COLUMNS,
             &rows,
             "no gaps: every page shared a record with the previous page, or held the whole list",
+            wide,
         )?;
     }
     output::text(&advice)?;

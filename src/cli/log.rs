@@ -1,7 +1,5 @@
 //! `log`: lists changes, the latest last, and follows new ones.
 
-mod summary;
-
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,8 +17,6 @@ use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Kind, Route};
 use crate::store::Reader;
-#[cfg(test)]
-pub(super) use summary::RouteSummary;
 
 /// How often `--follow` looks for new changes.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
@@ -43,9 +39,6 @@ pub(super) struct Args {
     /// Only changes seen until then; written as --since
     #[arg(long, value_name = "TIME", value_parser = moment::since, conflicts_with = "follow")]
     until: Option<Timestamp>,
-    /// Count the changes by route, field and new value instead of listing them
-    #[arg(long, conflicts_with_all = ["follow", "limit"])]
-    summary: bool,
     /// Only changes of this route
     #[arg(long, value_parser = RouteName)]
     route: Option<Route>,
@@ -59,7 +52,7 @@ pub(super) struct Args {
     #[arg(long)]
     limit: Option<u32>,
     #[command(flatten)]
-    json: super::Json,
+    listing: super::Listing,
 }
 
 /// Which changes are wanted.
@@ -109,9 +102,6 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let opened = file_at(store);
     let reader = Reader::open(store)?;
     let filter = Filter::of(args);
-    if args.summary {
-        return summary::run(&reader, &filter, args.json.json);
-    }
     let Found { changes: found, mut position, is_cut } = match filter.after {
         Some(after) => first_after(&reader, &filter, after)?,
         None => match (filter.route, &filter.id) {
@@ -127,7 +117,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.follow {
         let is_replaced = || file_at(store) != opened;
-        follow(&reader, &filter, found, &mut position, is_replaced, args.json.json)?;
+        follow(&reader, &filter, found, &mut position, is_replaced, args.listing.json)?;
         let text = format!(
             "{} was replaced or moved away, for example by `shopmirror restore`: start `log --follow` \
              again; new changes may have numbers below {position}",
@@ -135,7 +125,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         );
         return Err(ExitError { code: TRY_AGAIN, text }.into());
     }
-    if args.json.json {
+    if args.listing.json {
         return output::json(&found);
     }
     if found.is_empty() {

@@ -132,7 +132,7 @@ fn print(result: &OnceResult) -> anyhow::Result<ExitCode> {
     }
     for sink in unsettled {
         let held = format!(
-            "the sink is held because too many changes came at once: run `shopmirror sinks release {}`, or add --skip to drop them",
+            "the sink is held because too many changes came at once: run `shopmirror sinks {} release`, or add --skip to drop them",
             sink.name
         );
         let why = match (sink.state, &sink.last_error) {

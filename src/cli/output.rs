@@ -44,13 +44,14 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<ExitCode>
 }
 
 /// Prints rows under a heading, or `empty` if there are none. On a terminal that is too narrow for
-/// the table, the last columns are left out and named.
+/// the table, the last columns are left out and named, unless it is to be `wide`.
 pub(super) fn table(
     heading: &[&str],
     rows: &[Vec<String>],
     empty: &str,
+    wide: bool,
 ) -> anyhow::Result<ExitCode> {
-    table_with(heading, rows, empty, |_, value| {
+    table_with(heading, rows, empty, wide, |_, value| {
         !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit() || b == b'.')
     })
 }
@@ -60,23 +61,24 @@ pub(super) fn table_with(
     heading: &[&str],
     rows: &[Vec<String>],
     empty: &str,
+    wide: bool,
     is_number: impl Fn(usize, &str) -> bool,
 ) -> anyhow::Result<ExitCode> {
     if rows.is_empty() {
         text(&format!("{empty}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let width = terminal_width().unwrap_or(usize::MAX);
+    let width = terminal_width().filter(|_| !wide).unwrap_or(usize::MAX);
     let (lines, left_out) = fitting(heading, rows, width, is_number);
     text(&format!("{}\n", lines.join("\n")))?;
     if !left_out.is_empty() {
-        text(&format!("  … also {left_out}: add `| less -S` to see all columns\n"))?;
+        text(&format!("  … also {left_out}: add --wide to see them\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The width of the terminal that standard output is; `None` if it is not a terminal.
-fn terminal_width() -> Option<usize> {
+pub(super) fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }

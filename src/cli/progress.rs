@@ -18,6 +18,10 @@ impl RowBar {
         Self::shown(std::io::stderr().is_terminal() && !std::io::stdout().is_terminal())
     }
 
+    pub(super) fn is_shown(&self) -> bool {
+        self.0.is_some()
+    }
+
     fn shown(is_shown: bool) -> Self {
         Self(is_shown.then(|| {
             let style = ProgressStyle::with_template("{bar:30} {pos} of {len}")

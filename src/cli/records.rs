@@ -1,16 +1,23 @@
-//! `records`: lists the records of one route.
+//! `records`: the records of a route as a table or as JSON, all of them as CSV or NDJSON; with an id, one record
+//! and its history.
 
+use std::io::Write;
 use std::process::ExitCode;
 
+use clap::ValueEnum;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::exit::{ExitError, USAGE};
+use super::exit::{DATA, ExitError, USAGE};
+use super::moment;
 use super::output::{self, cell};
+use super::progress::RowBar;
 use super::route_name::RouteName;
-use super::whole_record::as_received;
+use super::whole_record::{WholeRecord, as_received};
 use crate::config::Config;
-use crate::record::Route;
-use crate::store::RecordFilter;
+use crate::record::{Change, Route};
+use crate::report::{self, Guard, csv_line, csv_text};
+use crate::store::{Reader, RecordFilter, RecordHistory, SqlValue};
 
 /// The columns of the table, those that exist; the contract names them.
 const SHOWN: [&str; 12] = [
@@ -27,38 +34,86 @@ const SHOWN: [&str; 12] = [
     "_changed_at",
     "_business",
 ];
+/// Records that are listed unless `--limit` is given.
+const LISTED: usize = 50;
+/// Records read at once for CSV and NDJSON.
+const STEP: i64 = 500;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The route
     #[arg(value_parser = RouteName)]
     route: Route,
+    /// Show the record with this id, and its history
+    id: Option<String>,
     /// Only records whose column has this value; can be repeated
-    #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = pair)]
+    #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = pair, conflicts_with = "id")]
     wheres: Vec<(String, String)>,
-    /// At most this many
-    #[arg(long, default_value_t = 50)]
-    limit: u32,
+    /// At most this many, the last changed first [default: 50]
+    #[arg(long, conflicts_with = "id")]
+    limit: Option<u32>,
+    /// How to print them; csv and ndjson hold every record of the route
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    format: Form,
+    /// With --format csv: keep every character, also where a spreadsheet would read a formula
+    #[arg(long)]
+    raw: bool,
     #[command(flatten)]
-    json: super::Json,
+    listing: super::Listing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Table,
+    /// One line for each record, with the columns of the mirror
+    Csv,
+    /// One JSON object per line, exactly as the workspace sent it
+    Ndjson,
+    /// The same as --json
+    Json,
 }
 
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write COLUMN=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
-    let Args { route, wheres, limit, json } = args;
+    let form = if args.listing.json { Form::Json } else { args.format };
+    let is_whole = matches!(form, Form::Csv | Form::Ndjson);
+    if is_whole && (args.id.is_some() || !args.wheres.is_empty() || args.limit.is_some()) {
+        let text = "csv and ndjson hold every record of the route: leave out the id, --where and --limit, or use --json";
+        return Err(ExitError { code: USAGE, text: text.to_owned() }.into());
+    }
+    if is_whole {
+        let reader = Reader::open(&config.store.path)?;
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        match form {
+            Form::Csv => write_csv(&reader, args.route, args.raw, &mut out)?,
+            _ => write_ndjson(&reader, args.route, &mut out)?,
+        }
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let reader = super::reader(config)?;
+    match &args.id {
+        Some(id) => one(&reader, args.route, id, form == Form::Json),
+        None => list(&reader, args, form == Form::Json),
+    }
+}
+
+fn list(reader: &Reader, args: Args, json: bool) -> anyhow::Result<ExitCode> {
+    let Args { route, wheres, limit, listing, .. } = args;
     let columns = reader.columns(route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
         let text = format!("{route} has no column {unknown:?}; it has: {}", columns.join(", "));
         return Err(ExitError { code: USAGE, text }.into());
     }
-    let found = reader.records(route, &RecordFilter { equals: wheres, limit: limit as usize })?;
-    if json.json {
-        return output::json(&as_received(&reader, found)?);
+    let limit = limit.map_or(LISTED, |limit| limit as usize);
+    let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
+    if json {
+        return output::json(&as_received(reader, found)?);
     }
     let is_used =
         |name: &str| found.iter().any(|record| record.get(name).is_some_and(|v| !v.is_null()));
@@ -71,7 +126,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
         .collect();
-    output::table(&shown, &rows, "no records match")
+    output::table(&shown, &rows, "no records match", listing.wide)
 }
 
 /// One field of a record as a cell of a table.
@@ -81,4 +136,117 @@ pub(super) fn value_cell(record: &Map<String, Value>, name: &str) -> String {
         Some(Value::String(text)) => cell(text, 32),
         Some(other) => cell(&other.to_string(), 32),
     }
+}
+
+/// A record as JSON: a struct, because `json!` would lose digits of numbers.
+#[derive(Serialize)]
+struct WithHistory<'h> {
+    record: Option<WholeRecord>,
+    changes: &'h [Change],
+    has_older: bool,
+}
+
+/// One record and the changes that led to it.
+fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let Some(record) = reader.record(route, id)? else {
+        let text = format!(
+            "{route} {id:?} is not in the mirror; `shopmirror records {route}` lists the records"
+        );
+        return Err(ExitError { code: DATA, text }.into());
+    };
+    let RecordHistory { changes: history, has_older } = reader.history(route, id)?;
+    if json {
+        let record = as_received(reader, vec![record])?.pop();
+        return output::json(&WithHistory { record, changes: &history, has_older });
+    }
+    let mut text = String::new();
+    for (name, value) in &record {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        text.push_str(&format!("{:<20} {}\n", cell(name, 40), cell(&value, 400)));
+    }
+    text.push('\n');
+    if has_older {
+        text.push_str(&format!(
+            "only the newest {} versions are shown; `shopmirror log --route {route} --id {} --limit 1000` lists more\n\n",
+            history.len(),
+            cell(id, 40)
+        ));
+    }
+    for change in &history {
+        text.push_str(&format!(
+            "{}  version {}  {}\n",
+            moment::shown(&change.observed_at),
+            change.version,
+            change.kind
+        ));
+        for field in change.changed() {
+            let side =
+                |value: Option<&str>| value.map_or_else(|| "(absent)".to_owned(), |v| cell(v, 80));
+            text.push_str(&format!(
+                "    {}: {} -> {}\n",
+                cell(&field.name, 40),
+                side(field.before),
+                side(field.after)
+            ));
+        }
+    }
+    output::text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Each record's exact text, in the order of the changes; nothing is lost.
+fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
+    let (bar, total) = (RowBar::beside_output(), total(reader, route)?);
+    let (mut after, mut done) = (0, 0);
+    loop {
+        bar.at(done, total);
+        let seqs = reader.record_seqs_after(route, after, STEP)?;
+        let Some(last) = seqs.last() else { return Ok(()) };
+        after = *last;
+        done += seqs.len() as u64;
+        for change in reader.changes(&seqs)? {
+            // A record may have been sent over several lines; line breaks stand between its parts only.
+            let line = change.body.replace(['\n', '\r'], " ");
+            writeln!(out, "{line}")?;
+        }
+    }
+}
+
+fn write_csv(reader: &Reader, route: Route, raw: bool, out: &mut impl Write) -> anyhow::Result<()> {
+    let guard = if raw { Guard::Nothing } else { Guard::Formulas };
+    let columns = reader.columns(route)?;
+    let heads = columns.iter().map(|name| csv_text(name, guard));
+    out.write_all(csv_line(heads).as_bytes())?;
+    let (bar, total) = (RowBar::beside_output(), total(reader, route)?);
+    let seq = columns.iter().position(|name| name == "_seq");
+    let (mut after, mut done) = (0, 0);
+    loop {
+        bar.at(done, total);
+        let rows = reader.record_rows_after(route, after, STEP)?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        after = match seq.and_then(|index| last.get(index)) {
+            Some(SqlValue::Integer(seq)) => *seq,
+            _ => return Ok(()),
+        };
+        done += rows.len() as u64;
+        for row in &rows {
+            // Columns that were added meanwhile are behind those of the header.
+            let cells = row.iter().take(columns.len()).map(|value| match value {
+                SqlValue::Real(number) => number.to_string(),
+                SqlValue::Text(text) => csv_text(text, guard),
+                other => report::shown(other, None),
+            });
+            out.write_all(csv_line(cells).as_bytes())?;
+        }
+    }
+}
+
+/// How many records a route has.
+fn total(reader: &Reader, route: Route) -> anyhow::Result<u64> {
+    let counts = reader.counts()?;
+    let count = counts.iter().find(|(counted, _)| *counted == route).map_or(0, |(_, count)| *count);
+    Ok(u64::try_from(count).unwrap_or_default())
 }

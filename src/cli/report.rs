@@ -9,8 +9,8 @@ use jiff::civil::Date;
 
 use super::current_status::current;
 use super::exit::{DATA, ExitError, USAGE, code_of_io};
-use super::moment;
 use super::output::{self, cell};
+use super::{moment, records};
 use crate::config::Config;
 use crate::report::{self, Answer, By, FolderError, Guard, ListedReport, Question, ReportError};
 
@@ -31,11 +31,13 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = Counted::Day)]
     by: Counted,
     /// Set a parameter of the report; can be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = records::pair)]
     set: Vec<(String, String)>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Form::Table)]
     format: Form,
+    #[command(flatten)]
+    listing: super::Listing,
     /// With --format csv: keep every character, also where a spreadsheet would read a formula
     #[arg(long)]
     raw: bool,
@@ -63,17 +65,14 @@ enum Form {
     Svg,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let folder = config.reports.folder.as_deref();
+    let form = if args.listing.json { Form::Json } else { args.format };
+    let (json, wide) = (form == Form::Json, args.listing.wide);
     if args.scheduled {
-        return scheduled(config, args.format == Form::Json);
+        return scheduled(config, json, wide);
     }
-    let Some(name) = &args.name else { return list(folder, args.format == Form::Json) };
+    let Some(name) = &args.name else { return list(folder, json, wide) };
     let report = report::find(name, folder).map_err(|error| refused(&error))?;
     if args.sql {
         output::text(&output::plain(&report.text))?;
@@ -95,12 +94,12 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let zone = &config.workspace.time_zone;
     let answer = report::answer(&mut reader, &report, &question, zone, Timestamp::now())
         .map_err(unanswered)?;
-    print(&answer, args.format, args.raw)
+    print(&answer, form, args.raw, wide)
 }
 
-fn print(answer: &Answer, form: Form, raw: bool) -> anyhow::Result<ExitCode> {
+fn print(answer: &Answer, form: Form, raw: bool, wide: bool) -> anyhow::Result<ExitCode> {
     match form {
-        Form::Table => table(answer),
+        Form::Table => table(answer, wide),
         Form::Csv => {
             let guard = if raw { Guard::Nothing } else { Guard::Formulas };
             output::raw(report::csv(answer, guard).as_bytes())
@@ -118,7 +117,7 @@ fn print(answer: &Answer, form: Form, raw: bool) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
+fn list(folder: Option<&Path>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
     let (reports, errors) = report::list(folder);
     for error in &errors {
         output::aside(&format!("shopmirror: {error}"));
@@ -133,10 +132,10 @@ fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
             vec![cell(&report.name, 40), cell(&report.title, 40), cell(&report.about, 200)]
         })
         .collect();
-    output::table(&["name", "title", "shows"], &rows, "no reports")
+    output::table(&["name", "title", "shows"], &rows, "no reports", wide)
 }
 
-fn scheduled(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+fn scheduled(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
     let reports = current(config)?.reports;
     if json {
         return output::json(&reports);
@@ -156,10 +155,10 @@ fn scheduled(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let empty = "no report is made by itself; docs/reports.md shows how";
-    output::table(&["name", "report", "to", "next", "last", "error"], &rows, empty)
+    output::table(&["name", "report", "to", "next", "last", "error"], &rows, empty, wide)
 }
 
-fn table(answer: &Answer) -> anyhow::Result<ExitCode> {
+fn table(answer: &Answer, wide: bool) -> anyhow::Result<ExitCode> {
     let head = format!("{}, {}\n\n", answer.report.title, answer.subject());
     output::text(&output::plain(&head))?;
     let heads: Vec<String> = answer.columns.iter().map(|column| cell(&column.name, 40)).collect();
@@ -174,7 +173,7 @@ fn table(answer: &Answer) -> anyhow::Result<ExitCode> {
         answer.shown_totals().map(|totals| totals.iter().map(|text| cell(text, 60)).collect()),
     );
     let numbers: Vec<bool> = (0..heads.len()).map(|column| answer.has_numbers(column)).collect();
-    output::table_with(&heads, &rows, answer.nothing(), |column, _| numbers[column])?;
+    output::table_with(&heads, &rows, answer.nothing(), wide, |column, _| numbers[column])?;
     for note in answer.shown_notes() {
         output::text(&output::plain(&format!("note: {note}\n")))?;
     }

@@ -4,9 +4,6 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
-use clap_complete::ArgValueCandidates;
-
-use super::completions;
 use super::direct::{DirectClient, ask_daemon, result_of};
 use super::output;
 use super::records::value_cell;
@@ -24,13 +21,13 @@ pub(super) struct Args {
     #[arg(value_parser = search_term)]
     term: String,
     /// Search this business [default: the first that is configured, else the workspace's default]
-    #[arg(long, value_name = "ID", add = ArgValueCandidates::new(completions::businesses))]
+    #[arg(long, value_name = "ID")]
     business: Option<String>,
     /// Store what is found, and forward new customers to the sinks
     #[arg(long)]
     store: bool,
     #[command(flatten)]
-    json: super::Json,
+    listing: super::Listing,
 }
 
 fn search_term(text: &str) -> Result<String, String> {
@@ -53,7 +50,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             None => search_directly(config, request).await,
         }
     })?;
-    if args.json.json {
+    if args.listing.json {
         return output::json(&result.records);
     }
     let found: Vec<Map<String, Value>> = result
@@ -66,7 +63,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
         .collect();
-    output::table(&shown, &rows, "no customers match")?;
+    output::table(&shown, &rows, "no customers match", args.listing.wide)?;
     if found.len() >= MAX_SHOWN {
         output::aside(
             "a search returns at most 25 customers; there may be more: use a longer term",

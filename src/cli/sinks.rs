@@ -1,67 +1,151 @@
-//! `sinks`: what each sink has received and what is still to be delivered; tries one of them, or
-//! releases it.
+//! `sinks`: lists what each sink has received and is still owed; `sinks NAME VERB` acts on one of them.
 
 mod attempt;
+mod dead;
 mod forget;
 mod release;
+mod replay;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
 use super::current_status::current;
-use super::output;
+use super::exit::{ExitError, USAGE};
+use super::{output, runtime};
 use crate::config::Config;
+use crate::control::{self, ControlRequest};
 use crate::duration;
 use crate::status::WorkspaceStatus;
-#[cfg(test)]
-pub(super) use attempt::{SinkPreview, SinkTestResult};
-#[cfg(test)]
-pub(super) use forget::ForgetSinkResult;
-#[cfg(test)]
-pub(super) use release::ReleaseResult;
+use crate::store::{Operator, Reader, SinkRow};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// The sink; without a verb, only this sink is listed
+    name: Option<String>,
     #[command(subcommand)]
-    action: Option<SinkAction>,
+    verb: Option<Verb>,
+    /// Show all columns, also those that do not fit the terminal
+    #[arg(long, global = true)]
+    wide: bool,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum SinkAction {
-    /// List the sinks with their position and backlog (the default)
-    List,
+enum Verb {
     /// Send one change, marked as a test, and report what became of it
-    Test(attempt::TestArgs),
-    /// Print what would be sent for a change, and send nothing
-    Preview(attempt::Args),
-    /// Let the changes of a held sink go, or drop them
-    Release(release::Args),
-    /// Let go of a sink that is no longer configured, with what it never got
-    Forget(forget::Args),
+    Test(attempt::Args),
+    /// List the changes that the sink has refused, and those that wait for one of them
+    Dead {
+        /// Show this change whole
+        seq: Option<i64>,
+    },
+    /// Send refused changes again now, under the same event ids
+    Redrive {
+        #[command(flatten)]
+        which: dead::Selection,
+        /// Also send versions of a record that are older than one the sink has received
+        #[arg(long)]
+        all_versions: bool,
+    },
+    /// Drop what the sink refused for good; the changes stay in the log
+    Drop(dead::Selection),
+    /// Send older changes of the log once more, under the same event ids; costs no request
+    Replay(replay::Args),
+    /// Let the changes of a held sink go
+    Release {
+        /// Drop the held changes instead; the log keeps them
+        #[arg(long)]
+        skip: bool,
+    },
+    /// Forget a sink that is no longer configured, with what it never got
+    Forget,
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    match &args.action {
-        None | Some(SinkAction::List) => {
-            let status = current(config)?;
-            if args.json {
-                return output::json(&status.sinks);
-            }
-            table(&status)
+    let Args { json, wide, .. } = *args;
+    let (name, verb) = match (&args.name, &args.verb) {
+        (None, None) => return list(config, None, json, wide),
+        (Some(name), None) => return list(config, Some(name), json, wide),
+        (Some(name), Some(verb)) => (name, verb),
+        (None, Some(_)) => {
+            let text = "name the sink before the verb, for example `shopmirror sinks erp test`";
+            return Err(ExitError { code: USAGE, text: text.to_owned() }.into());
         }
-        Some(SinkAction::Test(which)) => attempt::test(config, which, args.json),
-        Some(SinkAction::Preview(which)) => attempt::preview(config, which, args.json),
-        Some(SinkAction::Release(which)) => release::run(config, which, args.json),
-        Some(SinkAction::Forget(which)) => forget::run(config, which, args.json),
+    };
+    if let Verb::Test(args) = verb {
+        return attempt::run(config, name, args, json);
+    }
+    let sink = StoredSink::open(config, name)?;
+    match verb {
+        Verb::Test(_) => unreachable!("it needs no store"),
+        Verb::Dead { seq: None } => dead::list(&sink, json, wide),
+        Verb::Dead { seq: Some(seq) } => dead::show(&sink, *seq, json),
+        Verb::Redrive { which, all_versions } => dead::redrive(&sink, which, *all_versions, json),
+        Verb::Drop(which) => dead::drop(&sink, which, json),
+        Verb::Replay(args) => replay::run(sink, args, json),
+        Verb::Release { skip } => release::run(sink, *skip, json),
+        Verb::Forget => forget::run(&sink, json),
     }
 }
 
+/// A sink of the store, for the verbs that read or change what it is owed.
+struct StoredSink<'c> {
+    config: &'c Config,
+    reader: Reader,
+    row: SinkRow,
+}
+
+impl<'c> StoredSink<'c> {
+    fn open(config: &'c Config, name: &str) -> anyhow::Result<Self> {
+        let reader = super::reader(config)?;
+        match reader.sink(name)? {
+            Some(row) => Ok(Self { config, reader, row }),
+            None => Err(unknown(name, reader.sinks()?.into_iter().map(|sink| sink.name))),
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.row.name
+    }
+
+    fn operator(&self) -> anyhow::Result<Operator> {
+        Ok(Operator::open(&self.config.store.path)?)
+    }
+
+    /// Makes the daemon look at what the sink is owed; returns whether a daemon runs.
+    fn wake(&self) -> anyhow::Result<bool> {
+        let request = ControlRequest::Wake { sink: Some(self.row.name.clone()) };
+        Ok(runtime()?.block_on(control::send(&self.config.store.path, &request)).is_ok())
+    }
+}
+
+/// The error for a name that no sink has.
+fn unknown(name: &str, known: impl Iterator<Item = String>) -> anyhow::Error {
+    let known: Vec<String> = known.collect();
+    let text = match known.as_slice() {
+        [] => format!("there is no sink {name:?}: no sink has been configured and started yet"),
+        known => format!("there is no sink {name:?}; the sinks are: {}", known.join(", ")),
+    };
+    ExitError { code: USAGE, text }.into()
+}
+
+fn list(config: &Config, name: Option<&str>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
+    let mut status = current(config)?;
+    if let Some(name) = name {
+        let names: Vec<String> = status.sinks.iter().map(|sink| sink.name.clone()).collect();
+        status.sinks.retain(|sink| sink.name == name);
+        if status.sinks.is_empty() {
+            return Err(unknown(name, names.into_iter()));
+        }
+    }
+    if json { output::json(&status.sinks) } else { table(&status, wide) }
+}
+
 /// The table of the sinks, and what is to be said of replays and of sinks that are no longer configured.
-pub(super) fn table(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
+pub(super) fn table(status: &WorkspaceStatus, wide: bool) -> anyhow::Result<ExitCode> {
     let sinks = &status.sinks;
     let rows: Vec<Vec<String>> = sinks
         .iter()
@@ -98,6 +182,7 @@ pub(super) fn table(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
         ],
         &rows,
         "no sink has been opened yet: add [sinks.NAME] to the configuration",
+        wide,
     )?;
     for sink in sinks {
         if let Some(error) = &sink.last_error {
@@ -107,11 +192,11 @@ pub(super) fn table(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
     for sink in sinks.iter().filter(|sink| sink.notices.refused > 0) {
         let (name, refused) = (&sink.name, sink.notices.refused);
         output::text(&format!(
-            "{name} refused {refused} of its alerts or reports for good: see `shopmirror dead {name} list`\n"
+            "{name} refused {refused} of its alerts or reports for good: see `shopmirror sinks {name} dead`\n"
         ))?;
     }
     for replay in sinks.iter().filter_map(|sink| sink.replay.as_ref()) {
-        output::text(&format!("{}\n", output::plain(&super::replay::line(replay))))?;
+        output::text(&format!("{}\n", output::plain(&replay::line(replay))))?;
     }
     for removed in &status.removed_sinks {
         output::text(&format!("{removed}\n"))?;

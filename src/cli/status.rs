@@ -1,8 +1,5 @@
 //! `status`: the state of the workspace, from the running daemon or, without one, from the store.
 
-mod frame;
-mod watch;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,16 +19,13 @@ use crate::store::missing_link;
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Args {
     /// Show only how often this route is polled, and why
-    #[arg(value_parser = RouteName, conflicts_with = "watch")]
+    #[arg(value_parser = RouteName)]
     route: Option<Route>,
     /// Exit with 0 if health is ok, 1 if degraded or at risk, 2 if failing, 3 if unknown
     #[arg(long)]
     exit_code: bool,
-    /// Show it on the whole terminal, drawn anew every second; q ends
-    #[arg(long, conflicts_with_all = ["exit_code", "json"])]
-    watch: bool,
     #[command(flatten)]
-    json: super::Json,
+    listing: super::Listing,
 }
 
 /// The exit code of `--exit-code` when the status cannot be read.
@@ -39,17 +33,14 @@ const UNKNOWN: u8 = 3;
 
 /// Prints the status.
 pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
-    if args.watch {
-        return watch::run(path);
-    }
     let printed = read(path).and_then(|(store, mut status)| {
         if let Some(route) = args.route {
             keep_route(&mut status, route)?;
         }
         match args.route {
-            _ if args.json.json => output::json(&status),
+            _ if args.listing.json => output::json(&status),
             Some(_) => print_route(&status),
-            None => print(&store, &status),
+            None => print(&store, &status, args.listing.wide),
         }?;
         Ok(status.health)
     });
@@ -128,11 +119,6 @@ fn described(poller: &PollerStatus) -> String {
     lines.iter().map(|(label, text)| format!("{label:<10} {text}\n")).collect::<String>() + "\n"
 }
 
-/// The status alone, of a file without problems.
-fn read_quietly(path: &Path) -> anyhow::Result<WorkspaceStatus> {
-    current(&read_shared_config(path)?)
-}
-
 /// The store's path and the status. A file with problems does not hide the status of a daemon that
 /// runs with what it read before.
 fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
@@ -152,13 +138,13 @@ fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
 const HEADS: [&str; 9] =
     ["route", "state", "gaps", "last read", "next", "interval", "at latest", "records", "per hour"];
 
-fn print(store: &Path, status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
+fn print(store: &Path, status: &WorkspaceStatus, wide: bool) -> anyhow::Result<ExitCode> {
     output::text(&heading(store, status))?;
     let rows: Vec<Vec<String>> =
         status.pollers.iter().map(|poller| poller_row(poller, status).into()).collect();
-    output::table(&HEADS, &rows, "no route has been read yet")?;
+    output::table(&HEADS, &rows, "no route has been read yet", wide)?;
     output::text("\n")?;
-    sinks::table(status)
+    sinks::table(status, wide)
 }
 
 fn heading(store: &Path, status: &WorkspaceStatus) -> String {

@@ -1,21 +1,35 @@
-//! `verify`: proves that the store's rows agree with one another; exits 65 if they do not.
+//! `verify`: checks that the parts of the store agree with one another; exits 65 if they do not.
 
 use std::process::ExitCode;
 
 use super::exit::DATA;
 use super::output;
 use super::progress::RowBar;
+use super::search_index;
 use crate::config::Config;
-use crate::store::Reader;
+use crate::store::{self, Reader};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// First make the mirror tables again from the log; refused while a daemon runs
+    #[arg(long)]
+    rebuild: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// Prints one line for the file, the log, each route's mirror and each sink.
-pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+    if args.rebuild {
+        rebuild(config)?;
+    }
     let reader = Reader::open(&config.store.path)?;
     let bar = RowBar::new();
     let verification = reader.verify(&mut |done, total| bar.at(done, total))?;
     drop(bar);
     let sound = verification.is_sound();
-    if json {
+    if args.json {
         output::json(&verification.findings)?;
     } else {
         let width = verification.findings.iter().map(|f| f.what.len()).max().unwrap_or(0);
@@ -32,4 +46,15 @@ pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(DATA));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the mirror tables again from the log.
+fn rebuild(config: &Config) -> anyhow::Result<()> {
+    let bar = RowBar::new();
+    let records = store::rebuild(&config.store.path, &mut |done, total| bar.at(done, total))?;
+    drop(bar);
+    search_index::follow(&config.store.path);
+    let records = output::count(i64::try_from(records)?, "record", "records");
+    output::aside(&format!("rebuilt the mirror from the log: {records}"));
+    Ok(())
 }

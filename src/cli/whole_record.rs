@@ -1,4 +1,4 @@
-//! One record as JSON, the same in `records --json` and `show --json`: the fields as the workspace
+//! One record as JSON, the same in each form of `records --json`: the fields as the workspace
 //! sent them, then the columns that the mirror adds.
 //!
 //! A column of the mirror holds objects and arrays as text and ids as text. The log has the record's
@@ -17,29 +17,6 @@ const OF_THE_MIRROR: [&str; 6] =
 
 /// A record's fields, each with its exact JSON text: a number keeps all of its digits.
 pub(super) type WholeRecord = BTreeMap<String, Box<RawValue>>;
-
-/// A record as JSON: the fields that the workspace sent, with their own types, and what the mirror adds.
-#[cfg(test)]
-#[derive(schemars::JsonSchema)]
-#[schemars(rename = "Record")]
-#[expect(dead_code, reason = "documents the members of WholeRecord")]
-pub(super) struct RecordDocument {
-    /// The business (branch) that the record was read from; null for the default of the workspace.
-    _business: Option<String>,
-    /// When the record was first seen (RFC 3339, UTC).
-    _first_seen_at: String,
-    /// When its latest state was first seen (RFC 3339, UTC).
-    _changed_at: String,
-    /// When a page showed the record last (RFC 3339, UTC); null while it is one of the newest of its route.
-    _last_seen_at: Option<String>,
-    /// The number of the change in the log that holds this state.
-    _seq: i64,
-    /// `search` if a search found the record and no poll has shown it since; null otherwise.
-    _via: Option<String>,
-    /// The fields of the record as the workspace sent them.
-    #[schemars(flatten)]
-    fields: BTreeMap<String, Value>,
-}
 
 /// Replaces the columns of mirror rows by the fields as received.
 ///

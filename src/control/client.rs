@@ -71,13 +71,22 @@ mod tests {
     use tokio::net::UnixListener;
 
     use super::*;
+    use crate::control::SearchRequest;
 
     #[tokio::test]
     async fn only_a_request_that_spends_nothing_is_sent_again_when_the_connection_ends() {
         for (request, is_repeated) in [
             (ControlRequest::Status, true),
             (ControlRequest::Wake { sink: None }, true),
-            (ControlRequest::CustomFields { business: None }, false),
+            (
+                ControlRequest::Search(SearchRequest {
+                    term: "a".to_owned(),
+                    business: None,
+                    store: None,
+                    backfill: false,
+                }),
+                false,
+            ),
         ] {
             let dir = tempfile::tempdir().unwrap();
             let store = dir.path().join("mirror.db");

@@ -22,7 +22,6 @@ pub(super) struct Watch {
     pub(super) clock: Clock,
     pub(super) requests: mpsc::Sender<DispatcherRequest>,
     pub(super) background: BackgroundClient,
-    pub(super) businesses: Vec<Option<String>>,
     pub(super) outside: Outside,
     pub(super) backup: watch::Receiver<Option<BackupStatus>>,
     pub(super) reports: watch::Receiver<Vec<ScheduledReportStatus>>,
@@ -81,7 +80,6 @@ impl Watch {
                     None => Vec::new(),
                 },
                 ControlRequest::Search(request) => watch.search(request).await,
-                ControlRequest::CustomFields { business } => watch.custom_fields(business).await,
                 ControlRequest::Wake { sink } => {
                     for (name, handle) in &*watch.outside.sinks.borrow() {
                         if sink.as_ref().is_none_or(|wanted| wanted == name) {

@@ -1,5 +1,4 @@
-//! The requests that commands send through the daemon, so that they share its budget: searches and
-//! lists of custom fields.
+//! The searches that commands send through the daemon, so that they share its budget.
 
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
 use crate::control::{self, ControlReply, SearchRequest, SearchResult};
 use crate::poll::BackgroundError;
-use crate::recover::{self, RefreshError};
 use crate::store::{Store, StoreError};
 use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 
@@ -36,22 +34,6 @@ pub(super) async fn serve(
 impl Watch {
     pub(super) async fn search(&self, request: SearchRequest) -> Vec<u8> {
         control::encode(self.searched(request).await)
-    }
-
-    pub(super) async fn custom_fields(&self, business: Option<String>) -> Vec<u8> {
-        let at = self.clock.now().wall;
-        let businesses = match business {
-            Some(business) => vec![Some(business)],
-            None => self.businesses.clone(),
-        };
-        control::encode(
-            recover::refresh(&self.background, &self.store, &businesses, at).await.map_err(
-                |error| match error {
-                    RefreshError::Request(error) => refused(&error),
-                    RefreshError::Store(error) => not_stored(&error),
-                },
-            ),
-        )
     }
 
     async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {

@@ -118,7 +118,6 @@ impl RunningTasks {
             clock: clock.clone(),
             requests: requests.clone(),
             background,
-            businesses: config.workspace.polled_businesses(),
             outside,
         };
         tasks.spawn(requests::serve(watch.clone(), store.clone(), finish.clone()));

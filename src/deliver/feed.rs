@@ -306,7 +306,7 @@ impl Task {
         self.feeding.burst = Burst::default();
         let most = self.it.settings.hold_above.unwrap_or_default();
         tracing::warn!(sink = %name, hold_above = most,
-            "more changes than `hold_above` came within a minute: the sink is held and keeps its changes; look at them with `shopmirror log`, then run `shopmirror sinks release {name}`, or add --skip to drop them");
+            "more changes than `hold_above` came within a minute: the sink is held and keeps its changes; look at them with `shopmirror log`, then run `shopmirror sinks {name} release`, or add --skip to drop them");
         Ok(())
     }
 

@@ -320,7 +320,7 @@ impl Task {
                 "the sink refused alerts or reports: correct the sink, see `shopmirror check --sink {name}`, then reload, and they are sent again");
         } else {
             tracing::warn!(sink = %name, count, dead, seq = last.seq, route = %last.route, reason,
-                "the sink refused changes, the last one for this reason: see `shopmirror dead {name} list`");
+                "the sink refused changes, the last one for this reason: see `shopmirror sinks {name} dead`");
         }
     }
 }

@@ -200,7 +200,7 @@ impl Dispatcher {
                 let cause = cause.unwrap_or_else(|| error.to_string());
                 format!(
                     "a page could not be stored and its route waits ({cause}); if this goes on, \
-                    stop the daemon and run `shopmirror rebuild`"
+                    stop the daemon and run `shopmirror verify --rebuild`"
                 )
             }
         });

@@ -81,7 +81,7 @@ impl PauseReason {
                 "the workspace is not served at this address (412): set base_url to its white-label address"
             }
             Self::OtherWorkspace => {
-                "base_url and the key lead to another workspace than the one that filled the store, and nothing is read from it: see `shopmirror workspace`"
+                "base_url and the key lead to another workspace than the one that filled the store, and nothing is read from it: see `shopmirror check`"
             }
             Self::DiskFull => {
                 "the disk that holds the store is full: free some space, polling resumes by itself"

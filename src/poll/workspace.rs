@@ -198,7 +198,7 @@ impl Dispatcher {
                 if self.hold_failed(Some(error)) {
                     tracing::warn!(
                         %error,
-                        "the address or the key has changed, and the workspace cannot be asked for its name: polling starts when it answers; if they lead to the same shop as before and its name cannot be read, run `shopmirror workspace accept`"
+                        "the address or the key has changed, and the workspace cannot be asked for its name: polling starts when it answers; if they lead to the same shop as before and its name cannot be read, run `shopmirror check --accept-workspace`"
                     );
                 }
             }

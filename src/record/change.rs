@@ -161,17 +161,6 @@ impl Serialize for Change {
 }
 
 #[cfg(test)]
-impl schemars::JsonSchema for Change {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        Event::schema_name()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Event::json_schema(generator)
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
 

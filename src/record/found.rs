@@ -7,7 +7,6 @@ use super::Change;
 
 /// A record that a search of the mirror found, in its latest state.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FoundRecord {
     /// The route of the record.
     pub route: String,
@@ -18,7 +17,6 @@ pub struct FoundRecord {
     /// The business (branch) that it was read from; null for the default of the workspace.
     pub business: Option<String>,
     /// The record exactly as the workspace sent it.
-    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, serde_json::Value>"))]
     pub record: Box<RawValue>,
 }
 

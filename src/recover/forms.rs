@@ -1,4 +1,4 @@
-//! Mirrors the definitions of the custom fields: every form's, once a day and on demand.
+//! Mirrors the definitions of the custom fields: every form's, once a day.
 //!
 //! A definition is stored again only if its meaning changed, and that is logged. A form that cannot be read stays as it was. If the list itself cannot be
 //! read, the retries grow from ten minutes to a day.
@@ -30,7 +30,7 @@ const MAX_DEFINITION: usize = 256 * 1024;
 
 /// Why the definitions could not be read or stored.
 #[derive(Debug, thiserror::Error)]
-pub enum RefreshError {
+enum RefreshError {
     /// No request was sent, or the workspace did not answer it.
     #[error("could not read the custom fields")]
     Request(#[from] BackgroundError),
@@ -40,15 +40,13 @@ pub enum RefreshError {
 }
 
 /// Reads every form's definitions in each business and stores what changed.
-///
-/// # Errors
-/// The first [`RefreshError`]; what was read before and after it is stored.
-pub async fn refresh(
+/// If one cannot be read, the others still are, and the first error is returned.
+async fn refresh(
     background: &BackgroundClient,
     store: &Store,
     businesses: &[Option<String>],
     at: Timestamp,
-) -> Result<Vec<FormChange>, RefreshError> {
+) -> Result<(), RefreshError> {
     let mut changes = Vec::new();
     let mut failed = None;
     for business in businesses {
@@ -63,7 +61,7 @@ pub async fn refresh(
         let forms: Vec<String> = changes.iter().map(FormChange::to_string).collect();
         tracing::info!(forms = forms.join(", "), "custom fields changed");
     }
-    failed.map_or(Ok(changes), Err)
+    failed.map_or(Ok(()), Err)
 }
 
 async fn refresh_business(
@@ -139,7 +137,7 @@ impl CustomFields {
                 outcome = refreshing => outcome,
             };
             match outcome {
-                Ok(_) => failures = 0,
+                Ok(()) => failures = 0,
                 Err(RefreshError::Store(error)) if !error.is_transient() => return Err(error),
                 Err(RefreshError::Request(BackgroundError::Api(error))) => {
                     failures += 1;

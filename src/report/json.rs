@@ -10,7 +10,6 @@ use crate::clock::stamp;
 
 /// The answer of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReportDocument {
     /// The report's name.
     report: String,
@@ -35,7 +34,6 @@ pub struct ReportDocument {
 
 /// The days that a report is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ReportDays {
     /// The first day, in the shop's time zone.
     from: String,

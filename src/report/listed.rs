@@ -6,7 +6,6 @@ use super::head::{Parameter, Report};
 
 /// A report in the list of reports.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ListedReport<'r> {
     /// The name on the command line and in the page's address.
     name: &'r str,

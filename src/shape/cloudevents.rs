@@ -17,7 +17,6 @@ pub struct CloudEvents {
 
 /// A change as a CloudEvent.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CloudEvent<'c> {
     /// The event id: the same for every retry, restart and replay of this change.
     id: &'c str,

@@ -157,7 +157,7 @@ impl Template {
             Err(error) => Err(TemplateError {
                 at: None,
                 problem: format!(
-                    "its output is not JSON at line {}, column {}; `shopmirror sinks preview` shows it",
+                    "its output is not JSON at line {}, column {}; `shopmirror sinks NAME test --dry-run` shows it",
                     error.line(),
                     error.column()
                 ),

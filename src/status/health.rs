@@ -104,7 +104,7 @@ impl HealthReport {
         if let Some(why) = &polling.name_wait {
             self.add(
                 Health::Failing,
-                format!("the address or the key has changed, and no route is read until the workspace tells its name: {why}. If they lead to the same shop as before and its name cannot be read, run `shopmirror workspace accept`"),
+                format!("the address or the key has changed, and no route is read until the workspace tells its name: {why}. If they lead to the same shop as before and its name cannot be read, run `shopmirror check --accept-workspace`"),
             );
         }
         if let Some(reason) = polling.store_pause {
@@ -285,10 +285,10 @@ impl HealthReport {
                     "sink {name} refuses every change, the last one because: {why}; correct the sink or its template, `shopmirror check --sink {name}` tries it"
                 ),
                 SinkActivity::Holding => format!(
-                    "sink {name} refuses too many changes and receives no new ones: correct the receiver, or see `shopmirror dead {name} list`"
+                    "sink {name} refuses too many changes and receives no new ones: correct the receiver, or see `shopmirror sinks {name} dead`"
                 ),
                 SinkActivity::Held => format!(
-                    "sink {name} is held because more changes than its hold_above came within a minute: see `shopmirror log`, then run `shopmirror sinks release {name}`, or add --skip to drop them"
+                    "sink {name} is held because more changes than its hold_above came within a minute: see `shopmirror log`, then run `shopmirror sinks {name} release`, or add --skip to drop them"
                 ),
                 SinkActivity::Disabled => format!(
                     "sink {name} is disabled because its endpoint is gone (410): correct its url, then reload"
@@ -304,7 +304,7 @@ impl HealthReport {
                 self.add(
                     Health::Degraded,
                     format!(
-                        "sink {name}: {} {letters}; see `shopmirror dead {name} list`",
+                        "sink {name}: {} {letters}; see `shopmirror sinks {name} dead`",
                         sink.dead
                     ),
                 );
@@ -329,7 +329,7 @@ impl HealthReport {
             self.add(
                 Health::Degraded,
                 format!(
-                    "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror dead {name} drop --notices`"
+                    "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror sinks {name} drop --all`"
                 ),
             );
         }

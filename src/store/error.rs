@@ -130,7 +130,7 @@ pub enum StoreError {
     Gone(PathBuf),
     /// There is no search index, or it cannot be used: it is damaged, or was made from another log.
     #[error(
-        "there is no usable search index: the daemon makes it, so try again in a minute; without a daemon, run `shopmirror rebuild`; if neither helps, delete the file `search.db`"
+        "there is no usable search index: the daemon makes it, so try again in a minute; without a daemon, run `shopmirror verify --rebuild`; if neither helps, delete the file `search.db`"
     )]
     NoSearchIndex,
     /// The file of the search index cannot be made or deleted.
@@ -149,7 +149,7 @@ pub enum StoreError {
     TooLong,
     /// A page of another shop.
     #[error(
-        "these are the records of another shop: most records with known ids were created at other times; nothing of them is stored. Correct base_url or the key, or give this shop a store of its own (path in [store]). If it is the same shop and it uses its ids anew, run `shopmirror workspace accept`"
+        "these are the records of another shop: most records with known ids were created at other times; nothing of them is stored. Correct base_url or the key, or give this shop a store of its own (path in [store]). If it is the same shop and it uses its ids anew, run `shopmirror check --accept-workspace`"
     )]
     OtherShop,
     /// The program that uses the store is ending.

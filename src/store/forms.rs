@@ -6,8 +6,6 @@ use std::fmt;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::error::StoreError;
 use super::handle::Store;
@@ -23,12 +21,11 @@ use crate::store::mirror::views;
 const CHECKED_AT: &str = "custom_fields_checked_at";
 
 /// A change of one form's definitions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct FormChange {
     /// The form's name.
     pub form_type: String,
     /// The business; `None` is the workspace's default.
-    #[serde(default)]
     pub business: Option<String>,
     /// `added`, `changed` or `removed`.
     pub what: String,
@@ -39,21 +36,6 @@ impl fmt::Display for FormChange {
         let business = self.business.as_ref().map_or_else(String::new, |b| format!("@{b}"));
         write!(f, "{}{business} {}", self.form_type, self.what)
     }
-}
-
-/// One form's definitions.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Form {
-    /// The form's name.
-    pub form_type: String,
-    /// The business; `None` is the workspace's default.
-    pub business: Option<String>,
-    /// When the definitions last changed.
-    pub changed_at: String,
-    /// The definitions, as received.
-    #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
-    pub fields: Box<RawValue>,
 }
 
 impl Store {
@@ -150,31 +132,6 @@ fn keep(
 }
 
 impl Reader {
-    /// The custom fields' definitions, by the form's name.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn forms(&self) -> Result<Vec<Form>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT form_type, changed_at, definition, nullif(business, '') FROM _custom_fields \
-             ORDER BY form_type, business LIMIT 1000",
-        )?;
-        let mut rows = statement.query([])?;
-        let mut forms = Vec::new();
-        while let Some(row) = rows.next()? {
-            let text: String = row.get(2)?;
-            let fields = RawValue::from_string(text)
-                .map_err(|_| StoreError::Corrupt("a custom field is not JSON".to_owned()))?;
-            forms.push(Form {
-                form_type: row.get(0)?,
-                business: row.get(3)?,
-                changed_at: row.get(1)?,
-                fields,
-            });
-        }
-        Ok(forms)
-    }
-
     /// When every form was last read; `None` if never.
     ///
     /// # Errors

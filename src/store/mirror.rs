@@ -41,7 +41,7 @@ fn promised_fields(route: Route) -> &'static [&'static str] {
 }
 
 /// What is wrong with a route whose table is not there, and what to do about it.
-pub const MISSING_TABLE: &str = "its table is not in the database, so its pages cannot be stored: stop the daemon and run `shopmirror rebuild`";
+pub const MISSING_TABLE: &str = "its table is not in the database, so its pages cannot be stored: stop the daemon and run `shopmirror verify --rebuild`";
 
 /// The names of all tables.
 pub(super) fn tables(connection: &Connection) -> rusqlite::Result<HashSet<String>> {

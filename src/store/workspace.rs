@@ -60,7 +60,7 @@ impl std::fmt::Display for OtherWorkspace {
             f,
             "the store has the records of the workspace {expected:?}, but base_url and the key lead to \
              {found:?}: nothing is read from it. Correct base_url or the key, or give {found:?} a store of \
-             its own (path in [store]). If it is the same shop under another name, run `shopmirror workspace accept`"
+             its own (path in [store]). If it is the same shop under another name, run `shopmirror check --accept-workspace`"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! `sinks test` and `sinks preview`: one change, sent and marked as a test, or only shown.
+//! `sinks NAME test`: sends one change, marked as a test, or only shows what would be sent.
 //!
 //! The change is the newest of the log that the sink asked for, or the one that is named. It gets an
 //! event id of its own, which begins with `test_`, so that no receiver takes it for the real one.
@@ -8,13 +8,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::unknown;
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, UNAVAILABLE, USAGE};
-use crate::cli::{completions, output, runtime};
+use crate::cli::{output, runtime};
 use crate::clock::stamp;
 use crate::config::{Config, SinkKind, SinkSettings};
 use crate::deliver::wants;
@@ -30,173 +30,113 @@ const LOOKED_THROUGH: i64 = 2000;
 const CHUNK: i64 = 200;
 
 #[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Args {
-    /// The sink's name in the configuration
-    #[arg(add = ArgValueCandidates::new(completions::sinks))]
-    name: String,
+pub(super) struct Args {
     /// The number of a change in the log [default: the newest one that the sink asked for]
     #[arg(long)]
     seq: Option<i64>,
-}
-
-#[derive(Debug, clap::Args)]
-pub(in crate::cli) struct TestArgs {
-    #[command(flatten)]
-    change: Args,
+    /// Print what would be sent, and send nothing
+    #[arg(long, conflicts_with = "create")]
+    dry_run: bool,
     /// Only of an intake sink: create a real record in the other workspace
     #[arg(long)]
     create: bool,
 }
 
-/// What `sinks test --json` prints.
-#[derive(serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(in crate::cli) struct SinkTestResult {
-    /// The sink.
-    sink: String,
-    /// The event id that was sent; it begins with `test_`.
-    event_id: String,
-    /// What became of the change.
-    verdict: TestVerdict,
-    /// Why it was not accepted; null if it was.
-    reason: Option<String>,
-}
-
-/// What became of a change that was sent as a test.
-#[derive(Clone, Copy, serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-enum TestVerdict {
-    /// The sink accepted it.
-    #[serde(rename = "accepted")]
-    Accepted,
-    /// The sink refused it; a delivery would be tried again.
-    #[serde(rename = "refused")]
-    Refused,
-    /// The sink refused it; a delivery would become a dead letter at once.
-    #[serde(rename = "refused for good")]
-    RefusedForGood,
-    /// The sink cannot be reached or does not work.
-    #[serde(rename = "fault")]
-    Fault,
-    /// The endpoint says that it no longer exists (410).
-    #[serde(rename = "gone")]
-    Gone,
-    /// Nothing was sent.
-    #[serde(rename = "not tried")]
-    NotTried,
-}
-
-impl TestVerdict {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Refused => "refused",
-            Self::RefusedForGood => "refused for good",
-            Self::Fault => "fault",
-            Self::Gone => "gone",
-            Self::NotTried => "not tried",
-        }
+pub(super) fn run(
+    config: &Config,
+    name: &str,
+    args: &Args,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let known = || unknown(name, config.sinks.keys().cloned());
+    let settings = config.sinks.get(name).ok_or_else(known)?;
+    if args.dry_run {
+        preview(config, name, settings, args, json)
+    } else {
+        test(config, name, settings, args, json)
     }
-}
-
-/// What `sinks preview --json` prints.
-#[derive(serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(in crate::cli) struct SinkPreview {
-    /// The sink.
-    sink: String,
-    /// The number of the change in the log; 0 for a change that was made up.
-    seq: i64,
-    /// Where the change would be sent, and how, without secret addresses.
-    how: String,
-    /// The headers as pairs of name and value; secret values are hidden.
-    headers: Vec<(String, String)>,
-    /// The body, the line or the mail.
-    body: String,
 }
 
 /// Sends one marked change and reports what became of it.
-pub(super) fn test(config: &Config, args: &TestArgs, json: bool) -> anyhow::Result<ExitCode> {
-    let TestArgs { change: args, create } = args;
-    let settings = settings(config, &args.name)?;
-    if matches!(settings.kind, SinkKind::Intake(_)) && !create {
-        let text = format!(
+fn test(
+    config: &Config,
+    name: &str,
+    settings: &SinkSettings,
+    args: &Args,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let refused = match (&settings.kind, args.create) {
+        (SinkKind::Intake(_), false) => Some(format!(
             "the other workspace cannot mark a record as a test, so this would create a real one: see it with \
-             `shopmirror sinks preview {name}`, try the key with `shopmirror check --sink {name}`, or add --create",
-            name = args.name
-        );
-        return Err(ExitError { code: USAGE, text }.into());
-    }
-    if *create && !matches!(settings.kind, SinkKind::Intake(_)) {
-        let text = format!(
-            "--create is only for sinks of type intake, and {name} has the type {kind}, which marks what it is given \
-             as a test: leave --create out",
-            name = args.name,
-            kind = settings.kind.type_name()
-        );
+             `shopmirror sinks {name} test --dry-run`, try the key with `shopmirror check --sink {name}`, or add --create"
+        )),
+        (SinkKind::Intake(_), true) | (_, false) => None,
+        (kind, true) => Some(format!(
+            "--create is only for sinks of type intake, and {name} has the type {}, which marks what it is given as \
+             a test: leave --create out",
+            kind.type_name()
+        )),
+    };
+    if let Some(text) = refused {
         return Err(ExitError { code: USAGE, text }.into());
     }
     if let SinkKind::File(file) = &settings.kind {
         ensure_own(&file.path)?;
-        ensure_free(&args.name, &file.path, &config.store.path)?;
+        ensure_free(name, &file.path, &config.store.path)?;
     }
     let now = Timestamp::now();
     let change = marked(chosen(config, settings, args.seq, now)?, now);
-    let mut sink = sink::build_one(&args.name, &settings.kind)?;
-    let given = [change];
+    let event_id = change.event_id.clone();
+    let mut sink = sink::build_one(name, &settings.kind)?;
     let verdict = runtime()?
-        .block_on(sink.hand_over(&given, now, &CancellationToken::new()))
+        .block_on(sink.hand_over(&[change], now, &CancellationToken::new()))
         .pop()
         .unwrap_or(Verdict::NotTried);
     let (code, verdict, reason) = match verdict {
-        Verdict::Done => (ExitCode::SUCCESS, TestVerdict::Accepted, String::new()),
-        Verdict::Refused { reason, for_good: false } => {
-            (ExitCode::from(DATA), TestVerdict::Refused, reason)
-        }
-        Verdict::Refused { reason, .. } => {
-            (ExitCode::from(DATA), TestVerdict::RefusedForGood, reason)
-        }
-        Verdict::Fault { reason, .. } => (ExitCode::from(UNAVAILABLE), TestVerdict::Fault, reason),
-        Verdict::Gone { reason } => (ExitCode::from(UNAVAILABLE), TestVerdict::Gone, reason),
+        Verdict::Done => (0, "accepted", None),
+        Verdict::Refused { reason, for_good: false } => (DATA, "refused", Some(reason)),
+        Verdict::Refused { reason, .. } => (DATA, "refused for good", Some(reason)),
+        Verdict::Fault { reason, .. } => (UNAVAILABLE, "fault", Some(reason)),
+        Verdict::Gone { reason } => (UNAVAILABLE, "gone", Some(reason)),
         Verdict::NotTried | Verdict::CutShort => {
-            let advice = "run the command again".to_owned();
-            (ExitCode::from(TRY_AGAIN), TestVerdict::NotTried, advice)
+            (TRY_AGAIN, "not tried", Some("run the command again".to_owned()))
         }
     };
-    let [change] = given;
     if json {
-        output::json(&SinkTestResult {
-            sink: args.name.clone(),
-            event_id: change.event_id,
-            verdict,
-            reason: (!reason.is_empty()).then_some(reason),
-        })?;
-        return Ok(code);
+        output::json(&json!({
+            "sink": name, "event_id": event_id, "verdict": verdict, "reason": reason,
+        }))?;
+    } else {
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        output::text(&format!("{event_id} {}\n", output::plain(&format!("{verdict}{reason}"))))?;
     }
-    let colon = if reason.is_empty() { "" } else { ": " };
-    let line = format!("{}{colon}{reason}", verdict.as_str());
-    output::text(&format!("{} {}\n", change.event_id, output::plain(&line)))?;
-    Ok(code)
+    Ok(ExitCode::from(code))
 }
 
 /// Shows what would be sent, and sends nothing.
-pub(super) fn preview(config: &Config, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
-    let settings = settings(config, &args.name)?;
+fn preview(
+    config: &Config,
+    name: &str,
+    settings: &SinkSettings,
+    args: &Args,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let now = Timestamp::now();
     let change = chosen(config, settings, args.seq, now)?;
-    let sink = sink::build_one(&args.name, &settings.kind)?;
-    // A sink that was built inside the runtime may need it to be dropped.
+    let seq = change.seq;
+    let sink = sink::build_one(name, &settings.kind)?;
     let Preview { how, headers, body } = match sink.preview(&change, now) {
         Ok(preview) => preview,
         Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => {
-            let text = format!("change {} cannot be sent: {reason}", change.seq);
+            let text = format!("change {seq} cannot be sent: {reason}");
             return Err(ExitError { code: DATA, text }.into());
         }
         Err(other) => anyhow::bail!("the change cannot be shown: {other:?}"),
     };
     if json {
-        let (sink, seq) = (args.name.clone(), change.seq);
-        return output::json(&SinkPreview { sink, seq, how, headers, body });
+        return output::json(&json!({
+            "sink": name, "seq": seq, "how": how, "headers": headers, "body": body,
+        }));
     }
     let mut text = format!("{}\n", output::plain(&how));
     for (name, value) in headers {
@@ -208,17 +148,6 @@ pub(super) fn preview(config: &Config, args: &Args, json: bool) -> anyhow::Resul
     }
     output::text(&text)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn settings<'c>(config: &'c Config, name: &str) -> anyhow::Result<&'c SinkSettings> {
-    config.sinks.get(name).ok_or_else(|| {
-        let names: Vec<&str> = config.sinks.keys().map(String::as_str).collect();
-        let text = match names.as_slice() {
-            [] => format!("there is no sink {name:?}: the configuration has no sinks"),
-            names => format!("there is no sink {name:?}; the sinks are: {}", names.join(", ")),
-        };
-        ExitError { code: USAGE, text }.into()
-    })
 }
 
 /// The change that is named, or the newest that the sink asked for, or one that is made up.

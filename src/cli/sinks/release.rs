@@ -1,62 +1,36 @@
-//! `sinks release`: lets the changes of a held sink go, or drops them.
+//! `sinks NAME release`: lets the changes of a held sink go, or drops them.
 
 use std::process::ExitCode;
 
-use crate::cli::dead::wake;
-use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
-use crate::cli::{completions, output};
-use crate::config::Config;
+use serde_json::json;
+
+use super::StoredSink;
+use crate::cli::exit::{DATA, ExitError, TRY_AGAIN};
+use crate::cli::output;
 use crate::deliver::unread;
-use crate::store::{GateState, Operator, Reader, SinkRow};
-use clap_complete::ArgValueCandidates;
+use crate::store::GateState;
 
 /// How often it is tried to drop changes while the daemon moves the position.
 const ATTEMPTS: usize = 10;
 
-#[derive(Debug, clap::Args)]
-pub(in crate::cli) struct Args {
-    /// The sink's name
-    #[arg(add = ArgValueCandidates::new(completions::sinks))]
-    name: String,
-    /// Drop the held changes instead; the log keeps them
-    #[arg(long)]
-    skip: bool,
-}
-
-/// What `sinks release --json` prints.
-#[derive(serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(in crate::cli) struct ReleaseResult {
-    /// The sink.
-    sink: String,
-    /// The changes that were held.
-    changes: i64,
-    /// True if they were dropped instead of being delivered.
-    skipped: bool,
-}
-
-pub(super) fn run(config: &Config, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
-    let path = &config.store.path;
-    let reader = Reader::open(path)?;
-    let mut operator = Operator::open(path)?;
-    let name = &args.name;
-    let held = held(&reader, name)?;
-    let (count, released) = if args.skip {
-        skip(config, &reader, &mut operator, held)?
+pub(super) fn run(mut sink: StoredSink<'_>, skip: bool, json: bool) -> anyhow::Result<ExitCode> {
+    let (count, released) = if skip {
+        drop_held(&mut sink)?
     } else {
-        (wanted(config, &reader, &held, reader.last_seq()?)?, operator.release_sink(name)?)
+        ensure_held(&sink)?;
+        (wanted(&sink, sink.reader.last_seq()?)?, sink.operator()?.release_sink(sink.name())?)
     };
+    let name = sink.name();
     if !released {
         let text = format!("the changes of sink {name} have just changed: run the command again");
         return Err(ExitError { code: TRY_AGAIN, text }.into());
     }
-    let woken = wake(path, name)?;
+    let woken = sink.wake()?;
     if json {
-        output::json(&ReleaseResult { sink: name.clone(), changes: count, skipped: args.skip })?;
-        return Ok(ExitCode::SUCCESS);
+        return output::json(&json!({"sink": name, "changes": count, "skipped": skip}));
     }
     let changes = output::count(count, "change", "changes");
-    let text = match (args.skip, woken) {
+    let text = match (skip, woken) {
         (true, _) => format!("{changes} dropped; the log keeps them"),
         (false, true) => format!("{changes} will be delivered now"),
         (false, false) => format!("{changes} will be delivered when the daemon runs"),
@@ -65,43 +39,35 @@ pub(super) fn run(config: &Config, args: &Args, json: bool) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sink's row, if it is held.
-fn held(reader: &Reader, name: &str) -> anyhow::Result<SinkRow> {
-    let (code, text) = match reader.sink(name)? {
-        Some(row) if row.gate == GateState::Held => return Ok(row),
-        Some(_) => (DATA, format!("sink {name} is not held: there is nothing to release")),
-        None => {
-            let names: Vec<String> = reader.sinks()?.into_iter().map(|sink| sink.name).collect();
-            let names = names.join(", ");
-            (USAGE, format!("there is no sink {name:?} in this store; the sinks are: {names}"))
-        }
-    };
-    Err(ExitError { code, text }.into())
+fn ensure_held(sink: &StoredSink<'_>) -> anyhow::Result<()> {
+    if sink.row.gate == GateState::Held {
+        return Ok(());
+    }
+    let text = format!("sink {} is not held: there is nothing to release", sink.name());
+    Err(ExitError { code: DATA, text }.into())
 }
 
 /// How many changes up to the row `last` the sink asked for and has not received.
-fn wanted(config: &Config, reader: &Reader, row: &SinkRow, last: i64) -> anyhow::Result<i64> {
-    Ok(match config.sinks.get(&row.name) {
-        Some(settings) => unread(reader, &settings.filter, row.position, last)?,
+fn wanted(sink: &StoredSink<'_>, last: i64) -> anyhow::Result<i64> {
+    let position = sink.row.position;
+    Ok(match sink.config.sinks.get(sink.name()) {
+        Some(settings) => unread(&sink.reader, &settings.filter, position, last)?,
         // Nothing says what a sink that is no longer configured asked for.
-        None => (last - row.position).max(0),
+        None => (last - position).max(0),
     })
 }
 
 /// Drops what is held; returns how many changes, and whether it was done.
-fn skip(
-    config: &Config,
-    reader: &Reader,
-    operator: &mut Operator,
-    mut row: SinkRow,
-) -> anyhow::Result<(i64, bool)> {
+fn drop_held(sink: &mut StoredSink<'_>) -> anyhow::Result<(i64, bool)> {
+    let mut operator = sink.operator()?;
     for _ in 0..ATTEMPTS {
-        let last = reader.last_seq()?;
-        let count = wanted(config, reader, &row, last)?;
-        if operator.skip_held(&row.name, (row.position, last), count)? {
+        ensure_held(sink)?;
+        let last = sink.reader.last_seq()?;
+        let count = wanted(sink, last)?;
+        if operator.skip_held(sink.name(), (sink.row.position, last), count)? {
             return Ok((count, true));
         }
-        row = held(reader, &row.name)?;
+        *sink = StoredSink::open(sink.config, sink.name())?;
     }
     Ok((0, false))
 }

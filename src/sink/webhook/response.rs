@@ -95,7 +95,7 @@ pub(super) fn of_probe(
         302 | 303 if follows => {}
         300..=399 | 401 | 403 | 404 | 410 | 500 | 502..=599 => {
             return Err(format!(
-                "the endpoint answered {code} to OPTIONS: {}; if it takes POST only, try `shopmirror sinks test NAME`",
+                "the endpoint answered {code} to OPTIONS: {}; if it takes POST only, try `shopmirror sinks NAME test`",
                 hint(code)
             ));
         }

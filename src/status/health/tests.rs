@@ -33,7 +33,7 @@ fn a_sink_that_is_out_of_the_configuration_for_a_week_counts_against_health() {
         report.judge_removed(&[sink], "2026-01-08T00:00:00.000000Z");
         let (found, reasons) = report.into_parts();
         assert_eq!(found, health, "{reasons:?}");
-        let says = |reason: &String| reason.contains("`shopmirror sinks forget old`");
+        let says = |reason: &String| reason.contains("`shopmirror sinks old forget`");
         assert!(reasons.iter().all(says), "{reasons:?}");
     }
 }

@@ -23,7 +23,6 @@ const PROGRESS_EVERY: u64 = 256;
 
 /// What one part of the store was found to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VerifyFinding {
     /// What was checked: `file`, `log`, `mirror ROUTE` or `sink NAME`.
     pub what: String,

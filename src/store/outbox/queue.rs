@@ -38,7 +38,6 @@ pub enum Lane {
 
 /// One row: something that a sink has not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QueueRow {
     /// What it is about.
     #[serde(skip)]

@@ -27,7 +27,6 @@ pub enum GateState {
 
 /// What happens next to a row of a sink's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RowState {
     /// It goes in its turn.
@@ -36,7 +35,7 @@ pub enum RowState {
     Retrying,
     /// It waits until an earlier change of the same record is delivered or dead.
     Waiting,
-    /// The sink refused it for good; only `shopmirror dead` changes that.
+    /// The sink refused it for good; only `shopmirror sinks NAME redrive` or `drop` changes that.
     Dead,
 }
 

@@ -18,18 +18,14 @@ async fn exit_codes_name_the_kind_of_error() {
     let long = "x".repeat(101);
     for (args, code, word) in [
         (&["no-such-command"][..], 64, "unrecognized"),
-        (
-            &["why", "leads"],
-            64,
-            "there is no command `why` any more: use `shopmirror status ROUTE`",
-        ),
         (&["records", "invoices"], 64, "unknown route"),
         (&["records", "leads", "--where", "no_such=1"], 64, "has no column"),
         (&["records", "leads", "--limit", "18446744073709551615"], 64, "--limit"),
         (&["log", "--since", "yesterday"], 64, "--since"),
         (&["search", &long], 64, ""),
-        (&["dead", "absent"], 64, "no sink"),
-        (&["show", "leads", "no-such-id"], 65, "not in the mirror"),
+        (&["sinks", "absent", "dead"], 64, "no sink"),
+        (&["sinks", "test"], 64, "name the sink before the verb"),
+        (&["records", "leads", "no-such-id"], 65, "not in the mirror"),
         (&["--config", "missing.toml", "status"], 78, "missing.toml: No such file"),
     ] {
         let ended = place.run(args).await;
@@ -41,6 +37,39 @@ async fn exit_codes_name_the_kind_of_error() {
     for args in [&["once"][..], &["check"], &["search", "x"]] {
         let ended = place.run(args).await;
         assert_eq!(ended.code, Some(77), "{args:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_removed_command_line_names_the_new_one() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    for (old, new) in [
+        ("why leads", "shopmirror status ROUTE"),
+        ("plan", "shopmirror status"),
+        ("simulate", "docs/development.md"),
+        ("trace", "docs/development.md"),
+        ("metadata", "examples/datasette.json"),
+        ("workspace accept", "shopmirror check --accept-workspace"),
+        ("show leads 1", "shopmirror records ROUTE ID"),
+        ("export jobs", "shopmirror records ROUTE --format csv"),
+        ("rebuild --json", "shopmirror verify --rebuild"),
+        ("--config shopmirror.toml dead erp list", "shopmirror sinks NAME dead"),
+        ("replay erp", "shopmirror sinks NAME replay"),
+        ("custom-fields --refresh", "_custom_fields"),
+        ("status --watch", "watch shopmirror status"),
+        ("log --summary", "shopmirror report"),
+        ("report --at 3d", "shopmirror log"),
+        ("sinks test erp", "shopmirror sinks NAME test"),
+        ("sinks preview erp", "shopmirror sinks NAME test --dry-run"),
+        ("sinks release erp --skip", "shopmirror sinks NAME release"),
+        ("sinks forget erp", "shopmirror sinks NAME forget"),
+    ] {
+        let ended = place.run(old.split(' ')).await;
+        assert_eq!((ended.code, ended.err.lines().count()), (Some(64), 1), "{old}: {ended:?}");
+        assert!(
+            ended.err.contains(" was removed: ") && ended.err.contains(new),
+            "{old}: {ended:?}"
+        );
     }
 }
 
@@ -142,7 +171,7 @@ async fn who_may_read_the_database_needs_neither_the_configuration_nor_the_key()
         &["status"],
         &["log"],
         &["gaps"],
-        &["export", "jobs"],
+        &["records", "jobs", "--format", "csv"],
     ] {
         let ended = place.run_by(&STRANGER, args).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");

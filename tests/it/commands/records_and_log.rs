@@ -1,4 +1,4 @@
-//! What is mirrored and what has changed: `records`, `show`, `log` and the other listings.
+//! What is mirrored and what has changed: `records`, `log` and the other listings.
 
 use sandbox::Route;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn a_record_has_one_shape_in_every_listing() {
     workspace.show("payments", format!("[{body}]"));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let wanted: Value = serde_json::from_str(body).unwrap();
-    let shown = place.run(["show", "payments", "7", "--json"]).await.json();
+    let shown = place.run(["records", "payments", "7", "--json"]).await.json();
     for record in [
         &place.run(["records", "payments", "--where", "id=7", "--json"]).await.json()[0],
         &shown["record"],
@@ -82,11 +82,11 @@ async fn text_from_the_workspace_cannot_control_a_terminal() {
     assert_eq!(place.run(["once"]).await.code, Some(0));
     for args in [
         &["records", "customers"][..],
-        &["show", "customers", &id],
+        &["records", "customers", &id],
         &["log", "--route", "customers"],
         &["search", "Bob"],
         &["records", "customers", "--where", "no\u{1b}[31m=1"],
-        &["show", "customers", "no\u{1b}[31m"],
+        &["records", "customers", "no\u{1b}[31m"],
     ] {
         let ended = place.run(args).await;
         let shown = format!("{}{}", ended.out, ended.err);

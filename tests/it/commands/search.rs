@@ -1,4 +1,4 @@
-//! Commands that send requests to the workspace: `search` and `custom-fields`.
+//! Commands that send requests to the workspace: `search` and `backfill`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +37,7 @@ async fn a_failed_search_has_the_same_exit_code_with_a_daemon_and_without() {
 }
 
 #[tokio::test]
-async fn searches_and_custom_fields_are_of_the_business_that_is_named() {
+async fn a_search_is_of_the_business_that_is_named() {
     let options = Options { shop: Shop::Chain, requests_per_minute: 60_000, ..Workspace::usual() };
     let workspace = Workspace::of(options).await;
     workspace.sandbox.pause_growth(true);
@@ -49,7 +49,6 @@ async fn searches_and_custom_fields_are_of_the_business_that_is_named() {
     for runs in [false, true] {
         if runs {
             daemon = Some(place.started().await);
-            // At its start the daemon reads the fields of the default business.
             place.status_when("every route is read", |s| s["records"]["jobs"] == 100).await;
         }
         for (business, found) in [("2", 1), ("1", 0)] {
@@ -58,23 +57,20 @@ async fn searches_and_custom_fields_are_of_the_business_that_is_named() {
             assert_eq!(ended.code, Some(0), "{ended:?}");
             assert_eq!(ended.json().as_array().unwrap().len(), found, "{business}: {ended:?}");
         }
-        let words = ["custom-fields", "--refresh", "--business", "2", "--json"];
-        let forms = place.run(words).await.json();
-        assert_eq!(forms[0]["business"], "2", "{forms}");
     }
     drop(daemon);
 }
 
 #[tokio::test]
 async fn a_command_without_a_daemon_keeps_within_the_budget() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
+    let (workspace, place) = filled("").await;
     place.configure_all("[budget]\nrequests_per_minute = 240\nreserve = 0\n");
+    let before = workspace.sandbox.requests().total;
     let begun = Instant::now();
-    let ended = place.run(["custom-fields", "--refresh"]).await;
+    let ended = place.run(["backfill", "customers", "--most", "6"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let asked = workspace.sandbox.requests().total;
-    assert!(asked > 3, "one for the list and one a form: {asked}");
+    let asked = workspace.sandbox.requests().total - before;
+    assert!(asked >= 6, "{asked}");
     // Two may be sent at once, and then one per quarter of a second.
     let least = Duration::from_millis(250) * u32::try_from(asked - 2).unwrap();
     assert!(begun.elapsed() >= least, "{asked} requests in {:?}", begun.elapsed());

@@ -1,4 +1,4 @@
-//! `sinks test` and `sinks preview`, and the dead letters of a sink.
+//! `sinks NAME test`, and the dead letters of a sink.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ async fn a_test_sends_one_marked_change_and_reports_the_verdict() {
     workspace.add(Route::Leads, json!({ "name": "Zoë" }));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let before = receiver.received().len();
-    let ended = place.run(["sinks", "test", "erp"]).await;
+    let ended = place.run(["sinks", "erp", "test"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("accepted"), "{ended:?}");
     let sent = receiver.received().pop().unwrap();
@@ -29,12 +29,12 @@ async fn a_test_sends_one_marked_change_and_reports_the_verdict() {
     assert_eq!(sent.header("webhook-id"), body["data"]["event_id"]);
 
     receiver.always(Answer::status(422).body("no such field"));
-    let ended = place.run(["sinks", "test", "erp", "--seq", "1", "--json"]).await;
+    let ended = place.run(["sinks", "erp", "test", "--seq", "1", "--json"]).await;
     assert_eq!(ended.code, Some(65), "{ended:?}");
     assert_eq!(ended.json()["verdict"], "refused");
     assert!(ended.json()["reason"].as_str().unwrap().contains("no such field"));
     receiver.always(Answer::status(503));
-    let ended = place.run(["sinks", "test", "erp"]).await;
+    let ended = place.run(["sinks", "erp", "test"]).await;
     assert!(ended.code == Some(69) && ended.out.contains("fault"), "{ended:?}");
     assert!(!format!("{ended:?}").contains("CANARY"));
     // The sink's own counts know nothing of it.
@@ -67,15 +67,15 @@ async fn a_preview_sends_nothing_and_hides_what_is_secret() {
         ("chat", 65, &["line 1, column 4 of the template"]),
         ("absent", 64, &["audit, chat, erp, label"]),
     ] {
-        let ended = place.run(["sinks", "preview", sink]).await;
+        let ended = place.run(["sinks", sink, "test", "--dry-run"]).await;
         assert_eq!(ended.code, Some(code), "{ended:?}");
         let shown = format!("{}{}", ended.out, ended.err);
         assert!(words.iter().all(|word| shown.contains(word)), "{sink}: {shown}");
         assert!(!shown.contains("CANARY") && !shown.contains('\u{1b}'), "{shown}");
     }
-    let shown = place.run(["sinks", "preview", "erp", "--json", "--seq", "1"]).await;
+    let shown = place.run(["sinks", "erp", "test", "--dry-run", "--json", "--seq", "1"]).await;
     assert_eq!(shown.json()["seq"], 1);
-    let missing = place.run(["sinks", "preview", "erp", "--seq", "99999"]).await;
+    let missing = place.run(["sinks", "erp", "test", "--dry-run", "--seq", "99999"]).await;
     assert_eq!(missing.code, Some(65), "{missing:?}");
     let after = (receiver.received().len(), fs::read(place.path("audit.ndjson")).unwrap());
     assert_eq!(before, after, "nothing was sent or written");
@@ -92,10 +92,10 @@ async fn a_test_of_an_intake_sink_creates_nothing_unless_it_is_asked_to() {
         other.base_url()
     ));
     let before = other.sandbox.requests().total;
-    let ended = place.run(["sinks", "test", "partner"]).await;
+    let ended = place.run(["sinks", "partner", "test"]).await;
     assert!(ended.code == Some(64) && ended.err.contains("add --create"), "{ended:?}");
     assert_eq!(other.sandbox.requests().total, before);
-    let ended = place.run(["sinks", "test", "partner", "--create"]).await;
+    let ended = place.run(["sinks", "partner", "test", "--create"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(other.sandbox.requests().total, before + 1);
 }
@@ -117,12 +117,12 @@ async fn dead_letters_are_listed_whole_logged_in_few_lines_and_forgotten_when_dr
         let status = place.status_when("it is dead", dead).await;
         assert_eq!(status["health"], "degraded", "{status}");
     }
-    let letters = place.run(["dead", "erp", "--json"]).await.json();
+    let letters = place.run(["sinks", "erp", "dead", "--json"]).await.json();
     assert_eq!(letters.as_array().unwrap().len() as u64, REFUSED);
     let seq = letters[0]["seq"].to_string();
-    let shown = place.run(["dead", "erp", "show", &seq, "--json"]).await;
+    let shown = place.run(["sinks", "erp", "dead", &seq, "--json"]).await;
     assert_eq!(shown.json()["delivery"]["seq"], letters[0]["seq"], "{shown:?}");
-    let ended = place.run(["dead", "erp", "drop", "--all"]).await;
+    let ended = place.run(["sinks", "erp", "drop", "--all"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let none = |status: &Value| status["sinks"][0]["dead"] == 0;
     let status = place.status_when("none is dead", none).await;

@@ -84,10 +84,13 @@ async fn a_refused_alert_is_shown_everywhere_until_a_reload_delivers_it() {
             "{args:?}: {shown}"
         );
     }
-    let listed = place.run(["dead", "ops", "list"]).await.out;
-    assert!(listed.contains("answered 422") && listed.contains("redrive --notices"), "{listed}");
-    let listed = place.run(["dead", "ops", "list", "--json"]).await;
-    assert!(listed.json() == json!([]) && listed.err.contains("redrive --notices"), "{listed:?}");
+    let listed = place.run(["sinks", "ops", "dead", "--json"]).await;
+    assert!(
+        listed.json() == json!([])
+            && listed.err.contains("answered 422")
+            && listed.err.contains("redrive --all"),
+        "{listed:?}"
+    );
     daemon.stop().await;
     // Also while no daemon runs. A start tries it again, as a reload does.
     let stopped = place.status().await;

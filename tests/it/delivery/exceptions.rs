@@ -61,42 +61,42 @@ async fn dead_letters_are_listed_shown_sent_again_and_dropped_by_command() {
     let bad = poison(&hook, &workspace, &place, "dead").await;
     workspace.edit(Route::Leads, &bad, json!({"name": "Poison again"}));
     wait_until("the later version is dead too", || states(&place).len() == 2).await;
-    let dead = || async { place.run(["dead", "hook", "list", "--json"]).await.json() };
+    let dead = || async { place.run(["sinks", "hook", "dead", "--json"]).await.json() };
     let listed = dead().await;
     let seqs_of = |listed: &Value| -> Vec<i64> { seqs(listed.as_array().unwrap()) };
     let (first, second) = (seqs_of(&listed)[0], seqs_of(&listed)[1]);
     assert_eq!(listed[0]["record_id"], bad.as_str());
     assert!(listed[0]["last_error"].as_str().unwrap().contains("400"), "{listed}");
     let status = place.status().await;
-    assert!(status["reasons"].to_string().contains("shopmirror dead hook list"), "{status}");
+    assert!(status["reasons"].to_string().contains("shopmirror sinks hook dead"), "{status}");
 
-    let show = place.run(["dead", "hook", "show", &first.to_string(), "--json"]).await.json();
+    let show = place.run(["sinks", "hook", "dead", &first.to_string(), "--json"]).await.json();
     assert_eq!(show["change"]["record"]["name"], "Poison");
     let event_id = show["change"]["event_id"].clone();
-    assert_eq!(place.run(["dead", "hook", "show", "999999"]).await.code, Some(65));
+    assert_eq!(place.run(["sinks", "hook", "dead", "999999"]).await.code, Some(65));
 
     // Still refused: it is dead again, and nothing is lost.
     let before = hook.received().len();
-    let redriven = place.run(["dead", "hook", "redrive", &first.to_string()]).await;
+    let redriven = place.run(["sinks", "hook", "redrive", &first.to_string()]).await;
     assert_eq!(redriven.code, Some(0), "{redriven:?}");
     wait_until("it was sent again", || hook.received().len() == before + 1).await;
     let sql = "SELECT count(*) FROM _queue WHERE state = 'dead'";
     wait_until("it is dead again", || place.number(sql) == 2).await;
 
     hook.forgive();
-    let redriven = place.run(["dead", "hook", "redrive", &first.to_string(), "--json"]).await;
+    let redriven = place.run(["sinks", "hook", "redrive", &first.to_string(), "--json"]).await;
     assert_eq!(redriven.json()["changes"], 1);
     wait_until("it was taken", || states(&place).len() == 1).await;
     assert_eq!(hook.events().last().unwrap()["event_id"], event_id);
     assert_eq!(seqs_of(&dead().await), [second]);
 
-    let dropped = place.run(["dead", "hook", "drop", "--all", "--json"]).await;
+    let dropped = place.run(["sinks", "hook", "drop", "--all", "--json"]).await;
     assert_eq!(dropped.json()["changes"], 1);
     assert_eq!(dead().await, json!([]));
     let kept = format!("SELECT count(*) FROM changes WHERE seq = {second}");
     assert_eq!(place.number(&kept), 1, "the log still has it");
-    assert_eq!(place.run(["dead", "hook", "drop", &second.to_string()]).await.code, Some(65));
-    assert_eq!(place.run(["dead", "no-such-sink"]).await.code, Some(64));
+    assert_eq!(place.run(["sinks", "hook", "drop", &second.to_string()]).await.code, Some(65));
+    assert_eq!(place.run(["sinks", "no-such-sink", "dead"]).await.code, Some(64));
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
     assert_eq!((&sink["behind"], &sink["delivered"]), (&json!(10), &json!(3)), "{status}");
     assert_eq!(status["health"], "degraded");
     let reasons = status["reasons"].to_string();
-    assert!(reasons.contains("shopmirror sinks release hook"), "{status}");
+    assert!(reasons.contains("shopmirror sinks hook release"), "{status}");
     let listed = place.run(["sinks"]).await;
     assert!(listed.out.lines().any(|l| l.contains("hook") && l.contains("held")), "{listed:?}");
 
@@ -73,14 +73,14 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
     assert!(account(&place, "hook").await.contains("3 delivered + 11 pending"));
     let said = |name: &str| {
         let log = place.log();
-        let lines = log.lines().filter(|l| l.contains(&format!("sinks release {name}`")));
+        let lines = log.lines().filter(|l| l.contains(&format!("sinks {name} release`")));
         lines.count()
     };
     assert_eq!((said("hook"), said("copy")), (1, 1), "each is said once");
 
     // What was released is not held again, also when the endpoint fails and the daemon is killed.
     hook.always(Answer::status(503));
-    let released = place.run(["sinks", "release", "hook"]).await;
+    let released = place.run(["sinks", "hook", "release"]).await;
     assert_eq!(released.out, "11 changes will be delivered now\n", "{released:?}");
     let tried = || hook.received().len() > 3;
     wait_until("it is tried", tried).await;
@@ -118,7 +118,7 @@ async fn what_is_dropped_is_counted_as_skipped_and_the_sink_goes_on() {
     workspace.sandbox.burst(Route::Leads, 4);
     workspace.polled(Route::Leads).await;
     wait_until("all is stored", || logged(&place, NEW).len() == 34).await;
-    let dropped = place.run(["sinks", "release", "hook", "--skip", "--json"]).await;
+    let dropped = place.run(["sinks", "hook", "release", "--skip", "--json"]).await;
     let (expected, code) = (json!({"sink": "hook", "changes": 10, "skipped": true}), Some(0));
     assert_eq!((dropped.json(), dropped.code), (expected, code));
     workspace.add(Route::Payments, json!({}));
@@ -132,8 +132,8 @@ async fn what_is_dropped_is_counted_as_skipped_and_the_sink_goes_on() {
         before + 10
     );
     assert!(account(&place, "hook").await.ends_with(&sum), "{}", account(&place, "hook").await);
-    let again = place.run(["sinks", "release", "hook"]).await;
+    let again = place.run(["sinks", "hook", "release"]).await;
     assert_eq!(again.code, Some(65), "{again:?}");
-    let unknown = place.run(["sinks", "release", "nothing"]).await;
+    let unknown = place.run(["sinks", "nothing", "release"]).await;
     assert_eq!(unknown.code, Some(64), "{unknown:?}");
 }

@@ -1,4 +1,4 @@
-//! `replay`: older changes once more through kills and reloads, without a request to the workspace; and
+//! `sinks NAME replay`: older changes once more through kills and reloads, without a request to the workspace; and
 //! what the log keeps for sinks that are gone.
 
 use rustix::process::Signal;
@@ -42,13 +42,13 @@ async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
     let first = filled(&workspace, &place, &hook).await;
     let daemon = place.started().await;
     workspace.all_polled().await;
-    let dry = place.run(["replay", "hook", "--dry-run", "--json"]).await.json();
+    let dry = place.run(["sinks", "hook", "replay", "--dry-run", "--json"]).await.json();
     assert_eq!((&dry["changes"], &dry["types"]), (&json!(60), &json!({"leads.created": 60})));
     assert_eq!(hook.received().len(), 60, "a dry run sends nothing");
 
-    let begun = place.run(["replay", "hook", "--rate", "12/s", "--no-wait"]).await;
+    let begun = place.run(["sinks", "hook", "replay", "--rate", "12/s", "--no-wait"]).await;
     assert_eq!(begun.code, Some(0), "{begun:?}");
-    let second = place.run(["replay", "hook"]).await;
+    let second = place.run(["sinks", "hook", "replay"]).await;
     assert_eq!(second.code, Some(75), "{second:?}");
     assert!(second.err.contains("--cancel"), "{second:?}");
     hook.answer(6);
@@ -93,16 +93,16 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     filled(&workspace, &place, &hook).await;
-    let begun = place.run(["replay", "hook", "--rate", "1000/s"]).await;
+    let begun = place.run(["sinks", "hook", "replay", "--rate", "1000/s"]).await;
     assert_eq!(begun.out, "the replay begins when the daemon runs\n", "{begun:?}");
     hook.always(Answer::status(503));
     let _daemon = place.started().await;
     wait_until("it was tried", || hook.received().len() > 60).await;
     let why = |status: &Value| status["sinks"][0]["last_error"].to_string().contains("503");
     place.status_when("it says why it waits", why).await;
-    let cancelled = place.run(["replay", "hook", "--cancel"]).await;
+    let cancelled = place.run(["sinks", "hook", "replay", "--cancel"]).await;
     assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
-    assert_eq!(place.run(["replay", "hook", "--cancel"]).await.code, Some(65));
+    assert_eq!(place.run(["sinks", "hook", "replay", "--cancel"]).await.code, Some(65));
     hook.always(Answer::status(204));
     let (name, id) = {
         let rows = place.rows("SELECT name, id FROM leads ORDER BY _seq DESC LIMIT 1");
@@ -112,7 +112,8 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     let filter = format!("id={}", crate::support::text(&id));
     let done = place
         .run([
-            "replay", "hook", "--route", "leads", "--where", &filter, "--rate", "100/s", "--json",
+            "sinks", "hook", "replay", "--route", "leads", "--where", &filter, "--rate", "100/s",
+            "--json",
         ])
         .await;
     assert_eq!((done.code, &done.json()["sent"]), (Some(0), &json!(1)), "{done:?}");
@@ -120,11 +121,12 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     assert_eq!((sent.len(), &sent[0]["record"]["name"]), (1, &json!(name)));
     // A refusal is counted and told.
     hook.refuse(name, Answer::status(422));
-    let refused = place.run(["replay", "hook", "--where", &filter, "--rate", "100/s"]).await;
+    let refused =
+        place.run(["sinks", "hook", "replay", "--where", &filter, "--rate", "100/s"]).await;
     assert_eq!(refused.code, Some(65), "{refused:?}");
     assert!(refused.out.contains("1 refused") && refused.out.contains("422"), "{refused:?}");
     assert_eq!(place.number("SELECT retrying + dead FROM _sinks"), 0);
-    let none = place.run(["replay", "hook", "--from", "999999"]).await;
+    let none = place.run(["sinks", "hook", "replay", "--from", "999999"]).await;
     assert_eq!(none.code, Some(65), "{none:?}");
 }
 
@@ -147,23 +149,23 @@ async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
     let listed = place.run(["sinks"]).await;
     assert!(listed.out.contains("keeps 3 changes for it"), "{listed:?}");
     let status = place.run(["status"]).await;
-    assert!(status.out.contains("`shopmirror sinks forget hook`"), "{status:?}");
+    assert!(status.out.contains("`shopmirror sinks hook forget`"), "{status:?}");
     let connection = place.writer();
     let long_ago = "UPDATE changes SET observed_at = '2025-01-01T00:00:00.000000Z'";
     connection.execute(long_ago, []).unwrap();
     drop(connection);
     let status = place.status().await;
     let reasons = status["reasons"].to_string();
-    assert!(reasons.contains("sinks forget hook"), "after a week health says it: {status}");
+    assert!(reasons.contains("sinks hook forget"), "after a week health says it: {status}");
     assert_eq!(status["removed_sinks"][0]["behind"], 3, "{status}");
-    let used = place.run(["sinks", "forget", "audit"]).await;
+    let used = place.run(["sinks", "audit", "forget"]).await;
     assert_eq!(used.code, Some(65), "{used:?}");
     assert!(used.err.contains("remove [sinks.audit] from the configuration"), "{used:?}");
-    let unknown = place.run(["sinks", "forget", "nothing"]).await;
+    let unknown = place.run(["sinks", "nothing", "forget"]).await;
     assert_eq!(unknown.code, Some(64), "{unknown:?}");
     assert!(unknown.err.contains("the sinks are: audit, hook"), "{unknown:?}");
     daemon.stop().await;
-    let forgotten = place.run(["sinks", "forget", "hook"]).await;
+    let forgotten = place.run(["sinks", "hook", "forget"]).await;
     assert!(forgotten.out.contains("3 changes that it never got"), "{forgotten:?}");
     assert_eq!(place.number("SELECT count(*) FROM _sinks"), 1);
     let verified = place.run(["verify"]).await;

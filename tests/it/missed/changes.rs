@@ -56,7 +56,7 @@ async fn a_change_is_told_with_every_field_that_differs_and_there_and_back_again
     assert_eq!((&lines[0]["changed"], &lines[1]["changed"]), (&there, &back));
     assert_ne!(lines[0]["event_id"], lines[1]["event_id"]);
     assert_eq!((&lines[1]["kind"], &lines[1]["version"]), (&json!("updated"), &json!(3)));
-    let shown = place.run(["show", "leads", "1", "--json"]).await.json();
+    let shown = place.run(["records", "leads", "1", "--json"]).await.json();
     assert_eq!(shown["changes"][1], lines[0], "the command shows what the sink was told");
 }
 

@@ -194,24 +194,6 @@ async fn a_customer_found_by_search_is_stored_through_the_daemon_and_proves_noth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn custom_fields_are_mirrored_on_demand_with_and_without_a_daemon() {
-    let bench = Bench::start(600, 150).await;
-    bench.command(&["once"]).await;
-    assert_eq!(bench.json(&["custom-fields"]).await, json!([]));
-    let forms = bench.json(&["custom-fields", "--refresh"]).await;
-    let names: Vec<&str> =
-        forms.as_array().unwrap().iter().map(|f| f["form_type"].as_str().unwrap()).collect();
-    assert_eq!(names, ["Customer", "Job", "Lead", "Self Check-in"]);
-    let lead = &forms[2];
-    assert_eq!(lead["fields"][1]["field_name"], "Urgent");
-
-    let daemon = bench.place.started().await;
-    let again = bench.json(&["custom-fields", "--refresh"]).await;
-    assert_eq!(again, forms, "what did not change did not move");
-    daemon.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_backfill_collects_what_is_older_than_a_page_and_forwards_none_of_it() {
     let bench = Bench::start(6_000, 1_000).await;
     bench.command(&["once"]).await;

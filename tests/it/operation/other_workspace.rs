@@ -62,7 +62,7 @@ async fn assert_refused(place: &Place, other: &Workspace, stored: i64) {
     let status = place.status_when("the other workspace is named", is_refused).await;
     assert_eq!(status["health"], "failing");
     let reason = status["reasons"][0].as_str().unwrap();
-    for word in [SHOP_A, SHOP_B, "shopmirror workspace accept", "base_url"] {
+    for word in [SHOP_A, SHOP_B, "shopmirror check --accept-workspace", "base_url"] {
         assert!(reason.contains(word), "{reason}");
     }
     assert_eq!(polls(other), 0);
@@ -89,8 +89,7 @@ async fn after_a_restart_nothing_of_another_workspace_is_read_until_the_address_
     assert_eq!(polls(&b), 0);
     b.sandbox.clear_faults();
     assert_refused(&place, &b, stored).await;
-    let shown = place.run(["workspace", "--json"]).await.json();
-    assert_eq!((&shown["name"], &shown["other"]["name"]), (&json!(SHOP_A), &json!(SHOP_B)));
+    assert_eq!(name(&place).as_deref(), Some(SHOP_A));
     let searched = place.run(["search", "an", "--store"]).await;
     assert_eq!(searched.code, Some(69), "{searched:?}");
 
@@ -101,8 +100,6 @@ async fn after_a_restart_nothing_of_another_workspace_is_read_until_the_address_
         .await;
     let status = place.run(["status", "--json"]).await.json();
     assert_eq!(status["health"], "ok", "{status}");
-    let shown = place.run(["workspace", "--json"]).await.json();
-    assert_eq!((&shown["name"], &shown["other"]), (&json!(SHOP_A), &Value::Null));
     daemon.stop().await;
 }
 
@@ -110,14 +107,14 @@ async fn after_a_restart_nothing_of_another_workspace_is_read_until_the_address_
 async fn after_a_reload_nothing_of_another_workspace_is_read_until_it_is_accepted() {
     let (a, b) = (shop(7, SHOP_A).await, shop(8, SHOP_B).await);
     let (place, stored) = filled(&a).await;
-    let early = place.run(["workspace", "accept"]).await;
+    let early = place.run(["check", "--accept-workspace"]).await;
     assert_eq!(early.code, Some(65), "{early:?}");
     let daemon = place.started().await;
     lead_to(&place, &b);
     daemon.signal(Signal::HUP);
     assert_refused(&place, &b, stored).await;
 
-    let accepted = place.run(["workspace", "accept"]).await;
+    let accepted = place.run(["check", "--accept-workspace"]).await;
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     assert!(accepted.out.contains("belongs to Shop B from now on"), "{accepted:?}");
     b.all_polled().await;
@@ -144,7 +141,7 @@ async fn a_run_of_once_refuses_another_workspace_until_it_is_accepted() {
     let status = place.status().await;
     assert!(status["reasons"].to_string().contains(SHOP_B), "{status}");
 
-    assert_eq!(place.run(["workspace", "accept"]).await.code, Some(0));
+    assert_eq!(place.run(["check", "--accept-workspace"]).await.code, Some(0));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     assert!(place.number("SELECT max(seq) FROM changes") > stored);
 }

@@ -146,7 +146,7 @@ async fn a_probe_says_what_to_do_about_the_status_and_posts_nothing() {
         (405, Ok("405 to OPTIONS")),
         (301, Err("put the final address into the url")),
         (401, Err("check the address, the headers and the secret")),
-        (404, Err("check the address; if it takes POST only, try `shopmirror sinks test NAME`")),
+        (404, Err("check the address; if it takes POST only, try `shopmirror sinks NAME test`")),
         (410, Err("put its new address into the url")),
         (503, Err("see its log")),
     ] {

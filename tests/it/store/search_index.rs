@@ -81,9 +81,12 @@ async fn every_command_that_changes_the_store_without_a_daemon_leaves_a_whole_se
     fs::remove_file(place.path("search.db")).unwrap();
     let none = place.run(["find", "quetzal"]).await;
     assert_eq!(none.code, Some(75), "{none:?}");
-    assert!(none.err.contains("run `shopmirror rebuild`"), "{none:?}");
-    for command in [&["rebuild"][..], &["forget", "leads", other.as_str()], &["restore", "copy.db"]]
-    {
+    assert!(none.err.contains("run `shopmirror verify --rebuild`"), "{none:?}");
+    for command in [
+        &["verify", "--rebuild"][..],
+        &["forget", "leads", other.as_str()],
+        &["restore", "copy.db"],
+    ] {
         let ended = place.run(command).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert_eq!(find(command[0]).await, id);

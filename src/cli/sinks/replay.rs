@@ -1,36 +1,31 @@
-//! `replay`: gives a sink older changes once more, under the same event ids and without a request.
+//! `sinks NAME replay`: gives a sink older changes once more, under the same event ids and without a request.
 //!
 //! The daemon does the work. This command stores what is to be done, and shows how far it has come.
-
-mod follow;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap_complete::ArgValueCandidates;
 use jiff::Timestamp;
+use serde_json::json;
 
-use super::dead::wake;
-use super::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
-use super::route_name::RouteName;
-use super::{completions, moment, output};
+use super::StoredSink;
+use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
+use crate::cli::progress::RowBar;
+use crate::cli::route_name::RouteName;
+use crate::cli::{MAX_READ, moment, output, records};
 use crate::clock::stamp;
-use crate::config::Config;
 use crate::deliver::{ReplayRule, replay_filter, replay_rule};
 use crate::record::{Kind, Route};
-use crate::store::{
-    Operator, Reader, Replay, ReplayChoice, ReplayState, SinkRow, SinkState, holder,
-};
+use crate::store::{Replay, ReplayChoice, ReplayState, SinkState, holder};
 
+/// How often the progress of a replay is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Rows of the log read at once.
 const STEP: usize = 2_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The sink's name
-    #[arg(add = ArgValueCandidates::new(completions::sinks))]
-    sink: String,
     /// Begin with this row of the log, or at this time: an age such as 2h or 3d, or a time such as
     /// 2026-03-01T08:00:00Z [default: the beginning of the log]
     #[arg(long, value_name = "SEQ|TIME", value_parser = place)]
@@ -45,7 +40,7 @@ pub(super) struct Args {
     #[arg(long = "kind", value_name = "KIND", value_parser = clap::value_parser!(Kind))]
     kinds: Vec<Kind>,
     /// Only records with this value in a field; can be repeated
-    #[arg(long = "where", value_name = "FIELD=VALUE", value_parser = super::records::pair)]
+    #[arg(long = "where", value_name = "FIELD=VALUE", value_parser = records::pair)]
     wheres: Vec<(String, String)>,
     /// At most so many changes per second, minute or hour: 10/s, 100/m, 1000/h
     #[arg(long, default_value = "10/s", value_parser = rate)]
@@ -62,26 +57,6 @@ pub(super) struct Args {
     /// Do not wait for the end
     #[arg(long)]
     no_wait: bool,
-    #[command(flatten)]
-    json: super::Json,
-}
-
-/// What `replay --dry-run --json` prints.
-#[derive(serde::Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct ReplayPlan {
-    /// The sink.
-    sink: String,
-    /// The first row of the range.
-    from: i64,
-    /// The last row of the range.
-    to: i64,
-    /// The changes that would be sent.
-    changes: i64,
-    /// The changes that would be left out.
-    left_out: i64,
-    /// The changes that would be sent, by their type.
-    types: BTreeMap<String, i64>,
 }
 
 /// A place in the log.
@@ -104,25 +79,18 @@ fn rate(text: &str) -> Result<f64, String> {
     })
 }
 
-pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let mut reader = super::reader(config)?;
-    let name = &args.sink;
-    let Some(sink) = reader.sink(name)? else {
-        let names: Vec<String> = reader.sinks()?.into_iter().map(|sink| sink.name).collect();
-        let names = names.join(", ");
-        let text = format!("there is no sink {name:?} in this store; the sinks are: {names}");
-        return Err(ExitError { code: USAGE, text }.into());
-    };
+pub(super) fn run(mut sink: StoredSink<'_>, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     if args.cancel {
-        return cancel(config, &sink, args.json.json);
+        return cancel(&sink, json);
     }
-    let Some(settings) = config.sinks.get(name).filter(|_| sink.state != SinkState::Removed) else {
+    let name = sink.name();
+    if sink.row.state == SinkState::Removed || !sink.config.sinks.contains_key(name) {
         let text = format!(
             "sink {name} is not in use: add [sinks.{name}] to the configuration and reload the daemon"
         );
         return Err(ExitError { code: USAGE, text }.into());
-    };
-    let rows = range(&reader, &sink, args)?;
+    }
+    let rows = range(&sink, args)?;
     let choice = ReplayChoice {
         routes: args.routes.iter().map(ToString::to_string).collect(),
         kinds: args.kinds.iter().map(ToString::to_string).collect(),
@@ -130,51 +98,49 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         all_versions: args.all_versions,
     };
     if args.dry_run {
-        let replay = not_begun(name, rows, choice, args.rate);
-        let filter = replay_filter(&settings.filter, &replay.choice);
-        return dry_run(&reader, &sink, &replay, (&settings.filter, &filter), args.json.json);
+        return dry_run(&sink, &not_begun(name, rows, choice, args.rate), json);
     }
-    let mut operator = Operator::open(&config.store.path)?;
     let now = stamp(Timestamp::now());
-    if let Some(before) = operator.begin_replay(name, rows, &choice, args.rate, &now)? {
+    if let Some(before) = sink.operator()?.begin_replay(name, rows, &choice, args.rate, &now)? {
         let text = format!(
-            "a replay of sink {name} is under way, {} of the way: wait for its end, or end it with `shopmirror replay {name} --cancel`",
+            "a replay of sink {name} is under way, {} of the way: wait for its end, or end it with `shopmirror sinks {name} replay --cancel`",
             percent(&before)
         );
         return Err(ExitError { code: TRY_AGAIN, text }.into());
     }
-    let woken = wake(&config.store.path, name)?;
-    if args.no_wait || !woken {
-        let text = match (woken, holder(&config.store.path)) {
-            (true, _) | (false, Some(_)) => "the replay has begun: see `shopmirror status`\n",
-            (false, None) => "the replay begins when the daemon runs\n",
-        };
-        return if args.json.json {
-            output::json(&reader.replay(name)?)
-        } else {
-            output::text(text)?;
-            Ok(ExitCode::SUCCESS)
-        };
+    let woken = sink.wake()?;
+    if !args.no_wait && woken {
+        return follow(&mut sink, json);
     }
-    follow::follow(&config.store.path, &mut reader, name, args.json.json)
+    if json {
+        return output::json(&sink.reader.replay(name)?);
+    }
+    let is_running = woken || holder(&sink.config.store.path).is_some();
+    output::text(if is_running {
+        "the replay has begun: see `shopmirror status`\n"
+    } else {
+        "the replay begins when the daemon runs\n"
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The last row before the range, and the last row of it: nothing that the sink has not received yet.
-fn range(reader: &Reader, sink: &SinkRow, args: &Args) -> anyhow::Result<(i64, i64)> {
+fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
     let from = match args.from {
         None => 0,
         Some(Place::Row(row)) => row.saturating_sub(1).max(0),
-        Some(Place::Time(at)) => reader.position_at(&stamp(at))?,
+        Some(Place::Time(at)) => sink.reader.position_at(&stamp(at))?,
     };
+    let position = sink.row.position;
     let to = match args.to {
-        None => sink.position,
-        Some(Place::Row(row)) => row.min(sink.position),
-        Some(Place::Time(at)) => reader.position_at(&stamp(at))?.min(sink.position),
+        None => position,
+        Some(Place::Row(row)) => row.min(position),
+        Some(Place::Time(at)) => sink.reader.position_at(&stamp(at))?.min(position),
     };
     if from >= to {
         let text = format!(
-            "there is nothing to replay: the range holds no change that sink {} has behind it; its position is {}",
-            sink.name, sink.position
+            "there is nothing to replay: the range holds no change that sink {} has behind it; its position is {position}",
+            sink.name()
         );
         return Err(ExitError { code: DATA, text }.into());
     }
@@ -201,66 +167,54 @@ fn not_begun(sink: &str, rows: (i64, i64), choice: ReplayChoice, rate: f64) -> R
 }
 
 /// Counts what would be sent.
-fn dry_run(
-    reader: &Reader,
-    sink: &SinkRow,
-    replay: &Replay,
-    filters: (&crate::config::SinkFilter, &crate::config::SinkFilter),
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+fn dry_run(sink: &StoredSink<'_>, replay: &Replay, json: bool) -> anyhow::Result<ExitCode> {
+    let own = &sink.config.sinks[sink.name()].filter;
+    let filters = (own, &replay_filter(own, &replay.choice));
+    let mut types: BTreeMap<String, i64> = BTreeMap::new();
     let (mut left_out, mut position) = (0, replay.from_seq);
     'log: loop {
-        let step = reader.changes_after(position, STEP)?;
+        let step = sink.reader.changes_after(position, STEP)?;
         let Some(last) = step.last() else { break };
         position = last.seq;
         for change in &step {
             if change.seq > replay.to_seq {
                 break 'log;
             }
-            match replay_rule(reader, replay, filters, sink.position, change)? {
+            match replay_rule(&sink.reader, replay, filters, sink.row.position, change)? {
                 ReplayRule::Unwanted => {}
                 ReplayRule::LeftOut => left_out += 1,
-                ReplayRule::HandedOver => *counts.entry(change.event_type()).or_default() += 1,
+                ReplayRule::HandedOver => *types.entry(change.event_type()).or_default() += 1,
             }
         }
     }
-    let total: i64 = counts.values().sum();
-    let (from, to) = (replay.from_seq + 1, replay.to_seq);
+    let total: i64 = types.values().sum();
+    let (name, from, to) = (sink.name(), replay.from_seq + 1, replay.to_seq);
     if json {
-        let sink = sink.name.clone();
-        return output::json(&ReplayPlan {
-            sink,
-            from,
-            to,
-            changes: total,
-            left_out,
-            types: counts,
-        });
+        return output::json(&json!({
+            "sink": name, "from": from, "to": to, "changes": total, "left_out": left_out, "types": types,
+        }));
     }
     let took = Duration::from_secs_f64(total as f64 / replay.rate);
     let mut text = format!(
-        "{} of the rows {from} to {to} would be sent to {} within {}, and {left_out} left out; nothing was sent\n",
+        "{} of the rows {from} to {to} would be sent to {name} within {}, and {left_out} left out; nothing was sent\n",
         changes(total),
-        sink.name,
         crate::duration::text(Duration::from_secs(took.as_secs() + 1))
     );
-    for (kind, count) in counts {
+    for (kind, count) in types {
         text.push_str(&format!("{count:>9} {kind}\n"));
     }
     output::text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn cancel(config: &Config, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCode> {
-    let name = &sink.name;
-    let now = stamp(Timestamp::now());
-    if !Operator::open(&config.store.path)?.cancel_replay(name, &now)? {
+fn cancel(sink: &StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
+    let name = sink.name();
+    if !sink.operator()?.cancel_replay(name, &stamp(Timestamp::now()))? {
         let text = format!("no replay of sink {name} is under way: see `shopmirror status`");
         return Err(ExitError { code: DATA, text }.into());
     }
-    wake(&config.store.path, name)?;
-    match super::reader(config)?.replay(name)? {
+    sink.wake()?;
+    match sink.reader.replay(name)? {
         Some(replay) if json => output::json(&replay),
         Some(replay) => {
             let outcome = output::plain(&outcome(&replay));
@@ -269,6 +223,68 @@ fn cancel(config: &Config, sink: &SinkRow, json: bool) -> anyhow::Result<ExitCod
         }
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Shows how far the replay has come until it ends or the daemon stops.
+fn follow(sink: &mut StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
+    let bar = RowBar::new();
+    if bar.is_shown() {
+        output::aside("Ctrl-C ends only this display: the daemon goes on with the replay");
+    }
+    let replay = loop {
+        // Before the look: a daemon that ends the replay and then stops has stored its end.
+        let goes_on = holder(&sink.config.store.path).is_some();
+        // Each look has the time of one command: a replay may take days.
+        sink.reader.limit_time(MAX_READ)?;
+        let replay = sink.reader.replay(sink.name())?.ok_or_else(|| {
+            let text = format!("the replay of sink {} is no longer in the store", sink.name());
+            ExitError { code: TRY_AGAIN, text }
+        })?;
+        let number = |rows: i64| u64::try_from(rows).unwrap_or_default();
+        bar.at(number(replay.position - replay.from_seq), number(replay.to_seq - replay.from_seq));
+        if replay.state != ReplayState::Running {
+            break replay;
+        }
+        if let Some(text) = why_it_waits(sink, &replay, goes_on)? {
+            return Err(ExitError { code: TRY_AGAIN, text }.into());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    drop(bar);
+    if json {
+        output::json(&replay)?;
+    } else {
+        output::text(&format!("{}\n", output::plain(&outcome(&replay))))?;
+    }
+    Ok(match replay.state {
+        ReplayState::Cancelled => ExitCode::from(TRY_AGAIN),
+        _ if replay.refused > 0 => ExitCode::from(DATA),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// What keeps a replay from going on before somebody does something.
+fn why_it_waits(
+    sink: &StoredSink<'_>,
+    replay: &Replay,
+    daemon_runs: bool,
+) -> anyhow::Result<Option<String>> {
+    let (name, done) = (sink.name(), percent(replay));
+    if !daemon_runs {
+        return Ok(Some(format!(
+            "the daemon stopped after {done} of the replay of sink {name}: start the daemon, and the replay goes on; `shopmirror status` shows how far it is"
+        )));
+    }
+    let cure = match sink.reader.sink(name)?.map(|sink| sink.state) {
+        Some(SinkState::Active) => return Ok(None),
+        Some(SinkState::Disabled) => {
+            "was disabled, because its endpoint is gone (410): correct its url"
+        }
+        Some(SinkState::Removed) | None => "was removed from the configuration: add it again",
+    };
+    Ok(Some(format!(
+        "after {done} of the replay, sink {name} {cure} and reload the daemon, and the replay goes on; or end it with `shopmirror sinks {name} replay --cancel`"
+    )))
 }
 
 fn outcome(replay: &Replay) -> String {
@@ -283,7 +299,7 @@ fn outcome(replay: &Replay) -> String {
     }
     if replay.may_leave_older() {
         text.push_str(&format!(
-            "; because of --all-versions, records may be in an older state at the receiver until they change: run `shopmirror replay {}` to send the newest version of each",
+            "; because of --all-versions, records may be in an older state at the receiver until they change: run `shopmirror sinks {} replay` to send the newest version of each",
             replay.sink
         ));
     }

@@ -1,0 +1,199 @@
+//! `sinks NAME dead`, `redrive` and `drop`: what a sink has refused, sent again or dropped.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::StoredSink;
+use crate::cli::exit::{DATA, ExitError};
+use crate::cli::moment;
+use crate::cli::output::{self, cell};
+use crate::deliver::{Resend, Resent, resend};
+use crate::record::Change;
+use crate::store::{QueueRow, RowState, SinkState};
+
+/// The most changes that are listed in each state.
+const LISTED_MAX: usize = 10_000;
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Selection {
+    /// The numbers of refused changes in the log
+    #[arg(value_name = "SEQ")]
+    seqs: Vec<i64>,
+    /// Everything that the sink has refused, alerts and reports too
+    #[arg(long)]
+    all: bool,
+}
+
+impl Selection {
+    /// Refuses numbers of changes that the sink has not refused.
+    fn ensure_refused(&self, sink: &StoredSink<'_>) -> anyhow::Result<()> {
+        for seq in &self.seqs {
+            if sink.reader.exception(sink.name(), *seq)?.is_none() {
+                return Err(not_refused(sink, *seq));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each chosen change, or `None` for all of them.
+    fn choices(&self) -> Vec<Option<i64>> {
+        if self.all { vec![None] } else { self.seqs.iter().copied().map(Some).collect() }
+    }
+}
+
+fn not_refused(sink: &StoredSink<'_>, seq: i64) -> anyhow::Error {
+    let text = format!(
+        "change {seq} is not one that this sink has refused: see `shopmirror sinks {} dead`",
+        sink.name()
+    );
+    ExitError { code: DATA, text }.into()
+}
+
+/// Has refused changes sent again, and wakes the daemon.
+pub(super) fn redrive(
+    sink: &StoredSink<'_>,
+    which: &Selection,
+    all_versions: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    which.ensure_refused(sink)?;
+    let mut operator = sink.operator()?;
+    let filter = sink.config.sinks.get(sink.name()).map(|settings| &settings.filter);
+    let (mut sent, mut superseded) = (0, 0);
+    for seq in which.choices() {
+        let wanted = Resend { filter, seq, all_versions };
+        let resent: Resent = resend(&mut operator, &sink.reader, &sink.row, &wanted)?;
+        sent += resent.changes;
+        superseded += resent.superseded;
+    }
+    let notices = if which.all { operator.revive_notices(sink.name())? } else { 0 };
+    // Without a daemon they are sent when it starts.
+    let is_woken = sink.wake()?;
+    if json {
+        return output::json(
+            &json!({"changes": sent, "notices": notices, "superseded": superseded}),
+        );
+    }
+    let when = match sink.row.state {
+        SinkState::Disabled => "after its url is corrected and the daemon has reloaded",
+        SinkState::Removed => "after the sink is in the configuration again",
+        SinkState::Active if is_woken => "now",
+        SinkState::Active => "when the daemon runs",
+    };
+    let mut text = format!("{} will be sent again {when}", things(sent, notices));
+    if superseded > 0 {
+        text.push_str(&format!(
+            "; {} skipped, because the sink has a newer version of the record: add --all-versions to send them too",
+            things(superseded, 0)
+        ));
+    }
+    let left = sink.reader.sink(sink.name())?.map_or(0, |row| row.dead);
+    let left = left - i64::try_from(superseded).unwrap_or(i64::MAX);
+    if which.all && left > 0 {
+        text.push_str(&format!("; {left} more are left: run this again after these are sent"));
+    }
+    output::text(&format!("{text}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Drops what the sink refused for good.
+pub(super) fn drop(
+    sink: &StoredSink<'_>,
+    which: &Selection,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    which.ensure_refused(sink)?;
+    let mut operator = sink.operator()?;
+    let mut dropped = 0;
+    for seq in which.choices() {
+        dropped += operator.drop_dead(sink.name(), seq)?;
+    }
+    let notices = if which.all { operator.drop_notices(sink.name())? } else { 0 };
+    sink.wake()?;
+    if json {
+        return output::json(&json!({"changes": dropped, "notices": notices}));
+    }
+    output::text(&format!("{} dropped; the log keeps the changes\n", things(dropped, notices)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// So many changes, and so many alerts and reports if there are any.
+fn things(changes: usize, notices: usize) -> String {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let changes = output::count(number(changes), "change", "changes");
+    match notices {
+        0 => changes,
+        _ => {
+            let notices = output::count(number(notices), "alert or report", "alerts and reports");
+            format!("{changes} and {notices}")
+        }
+    }
+}
+
+pub(super) fn list(sink: &StoredSink<'_>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
+    let states = [RowState::Dead, RowState::Retrying, RowState::Waiting];
+    let refused = sink.reader.exceptions(sink.name(), &states, LISTED_MAX)?;
+    let dead = refused.iter().filter(|row| row.state == RowState::Dead).count();
+    if dead == LISTED_MAX {
+        output::aside(&format!("only the oldest {LISTED_MAX} of {} are listed", sink.row.dead));
+    }
+    if json {
+        output::json(&refused)?;
+    } else {
+        let rows: Vec<Vec<String>> = refused
+            .into_iter()
+            .map(|row| {
+                vec![
+                    row.seq.to_string(),
+                    row.route,
+                    cell(&row.record_id, 24),
+                    row.state.as_str().to_owned(),
+                    row.attempts.to_string(),
+                    row.due_at.as_deref().map_or_else(|| "-".to_owned(), moment::shown),
+                    cell(row.last_error.as_deref().unwrap_or("-"), 80),
+                    moment::shown(&row.since),
+                ]
+            })
+            .collect();
+        output::table(
+            &["seq", "route", "record", "state", "attempts", "next try", "last error", "since"],
+            &rows,
+            "no refused changes",
+            wide,
+        )?;
+    }
+    let notices = sink.reader.notice_counts(sink.name())?;
+    if notices.refused > 0 {
+        let (name, refused) = (sink.name(), notices.refused);
+        let why = notices.refused_error.as_deref().unwrap_or("no reason is known");
+        // Not among the changes, which alone are listed as JSON.
+        output::aside(&format!(
+            "the sink also refused {refused} of its alerts or reports for good: {why}; send them again with \
+             `shopmirror sinks {name} redrive --all`, or drop them with `shopmirror sinks {name} drop --all`"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A refused change as JSON: a struct, because `json!` would lose digits of numbers.
+#[derive(Serialize)]
+struct RefusedChange {
+    change: Change,
+    delivery: QueueRow,
+}
+
+pub(super) fn show(sink: &StoredSink<'_>, seq: i64, json: bool) -> anyhow::Result<ExitCode> {
+    let delivery = sink.reader.exception(sink.name(), seq)?;
+    let (Some(delivery), Some(change)) = (delivery, sink.reader.changes(&[seq])?.pop()) else {
+        return Err(not_refused(sink, seq));
+    };
+    let shown = RefusedChange { change, delivery };
+    if json {
+        return output::json(&shown);
+    }
+    output::text(&format!("{}\n", output::plain(&serde_json::to_string_pretty(&shown)?)))?;
+    Ok(ExitCode::SUCCESS)
+}
