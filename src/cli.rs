@@ -98,7 +98,7 @@ enum Command {
     Init(init::Args),
     /// Test the configuration, the key, the address and the sinks
     Check(check::Args),
-    /// Run everything on this machine for a trial: sandbox, daemon, a file sink and a webhook
+    /// Run everything on this machine for a trial: sandbox, daemon, status page and a file sink
     #[cfg(feature = "sandbox")]
     Demo(demo::Args),
     /// Run the sandbox only: an imitation of the workspace API

@@ -23,6 +23,7 @@
 //! | [`duration`] | writes a length of time for people |
 //! | [`body`] | reads the body of a response up to a limit |
 //! | [`retry_after`] | reads the wait that a server asked for |
+//! | [`table`] | rows as lines of plain text |
 //! | [`escape`] | which characters from outside are unsafe to print |
 //! | `file_lock` | locks a file that somebody may hold for a moment only |
 //! | [`small_file`] | reads the files that the configuration names, none longer than it may be |
@@ -83,4 +84,5 @@ pub mod small_file;
 pub mod status;
 pub mod store;
 pub mod sysexits;
+pub mod table;
 pub mod tls;

@@ -6,21 +6,17 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::direct::{DirectClient, through_daemon};
-use super::exit::{self, CONFIG, DATA, ExitError, TRY_AGAIN, UNAVAILABLE};
+use super::direct::Searcher;
+use super::exit::{self, CONFIG, DATA, ExitError, TRY_AGAIN, refuse};
 use super::output;
-use super::progress::RowBar;
+use super::progress::Bar;
 use super::runtime;
-use super::search_index;
-use crate::api::Retry;
 use crate::backoff::Backoff;
 use crate::config::Config;
-use crate::control::{
-    self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
-};
+use crate::control::{ControlReply, SearchRequest, SearchResult};
 use crate::record::Kind;
 use crate::recover::{MAX_SHOWN, Prefixes};
-use crate::store::{Reader, Store};
+use crate::store::Reader;
 
 /// The waits after an error that may pass and names no time.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(120) };
@@ -63,29 +59,19 @@ struct BackfillResult {
     finished: bool,
 }
 
-/// How the searches reach the workspace.
-enum Searcher {
-    Daemon,
-    Direct { client: Box<DirectClient>, store: Store },
-}
-
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let Listed::Customers = args.what;
     // Without a store there is nothing to do and nothing is made.
     Reader::open(&config.store.path)?;
     runtime()?.block_on(async {
-        let mut searcher = Searcher::choose(config).await?;
+        let mut searcher = Searcher::choose(config, true).await?;
         let finished = tokio::select! {
             finished = backfill_all(config, &mut searcher, args) => finished.map(|()| true),
             interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| false).map_err(Into::into),
         };
-        if let Searcher::Direct { store, .. } = &searcher {
-            store.close().await?;
-            search_index::follow(&config.store.path);
-        }
+        searcher.close(config).await?;
         if !finished? {
-            let text = "interrupted; the same command continues from here".to_owned();
-            return Err(ExitError { code: TRY_AGAIN, text }.into());
+            return refuse(TRY_AGAIN, "interrupted; the same command continues from here");
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -104,9 +90,8 @@ async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> 
         return Ok(());
     }
     for BackfillResult { found, asked, finished, .. } in &results {
-        let count = |number: &usize| i64::try_from(*number).unwrap_or(i64::MAX);
-        let found = output::count(count(found), "customer", "customers");
-        let asked = output::count(count(asked), "search", "searches");
+        let found = output::count(*found, "customer", "customers");
+        let asked = output::count(*asked, "search", "searches");
         let end = if *finished { "more would find no one" } else { "the same command continues" };
         output::text(&format!("{found} found with {asked}; {end}\n"))?;
     }
@@ -125,7 +110,7 @@ async fn backfill(
     let searched = reader.backfill_terms(business.as_deref())?;
     let mut prefixes = Prefixes::resume(&reader.customer_texts()?, &searched);
     let kind = if args.forward { Kind::Created } else { Kind::Baseline };
-    let bar = (!args.json).then(RowBar::new);
+    let bar = (!args.json).then(Bar::rows);
     let (mut found, mut asked, mut refused, mut finished) = (0, 0, 0, false);
     while asked < most {
         let Some(term) = prefixes.take() else {
@@ -139,7 +124,7 @@ async fn backfill(
             store: Some(kind),
             backfill: true,
         };
-        match searcher.search(config, request).await? {
+        match search(searcher, config, request).await? {
             Ok(searched) => {
                 refused = 0;
                 let new = searched.found.map_or(0, |found| found.created);
@@ -164,81 +149,35 @@ async fn backfill(
     Ok(BackfillResult { business, found, asked, finished })
 }
 
-impl Searcher {
-    async fn choose(config: &Config) -> anyhow::Result<Self> {
-        match control::send(&config.store.path, &ControlRequest::Status).await {
-            Ok(_) => return Ok(Self::Daemon),
-            Err(ControlError::NotRunning) => {}
-            Err(error) => {
-                return Err(ExitError { code: TRY_AGAIN, text: error.to_string() }.into());
+/// Searches, with retries. The inner error is the workspace's refusal of this term.
+async fn search(
+    searcher: &mut Searcher,
+    config: &Config,
+    request: SearchRequest,
+) -> anyhow::Result<Result<SearchResult, ExitError>> {
+    let mut failures = 0;
+    loop {
+        let (wrong, wait) = match searcher.search(config, request.clone()).await {
+            Ok(ControlReply::Done(searched)) => return Ok(Ok(searched)),
+            Ok(ControlReply::Failed { code, text, retry_after_s }) => {
+                (ExitError { code, text }.into(), retry_after_s)
             }
-        }
-        let store = Store::open(&config.store.path)?;
-        let mut client = Box::new(DirectClient::new(config)?);
-        client.confirm(&store).await?;
-        Ok(Self::Direct { client, store })
-    }
-
-    /// Searches, with retries. The inner error is the workspace's refusal of this term.
-    async fn search(
-        &mut self,
-        config: &Config,
-        request: SearchRequest,
-    ) -> anyhow::Result<Result<SearchResult, ExitError>> {
-        let mut failures = 0;
-        loop {
-            let (code, text, wait) = match self.search_once(config, request.clone()).await? {
-                ControlReply::Done(searched) => return Ok(Ok(searched)),
-                ControlReply::Failed { code, text, retry_after_s } => (code, text, retry_after_s),
+            Err(error) if exit::code_of(&error) == TRY_AGAIN => (error, Some(1.0)),
+            Err(error) => return Err(error),
+        };
+        let Some(wait) = wait else {
+            // An error about this term: neither about the key nor about the rate.
+            return match wrong.downcast::<ExitError>() {
+                Ok(wrong) if matches!(wrong.code, CONFIG | DATA) => Ok(Err(wrong)),
+                Ok(wrong) => Err(wrong.into()),
+                Err(wrong) => Err(wrong),
             };
-            let wrong = ExitError { code, text };
-            let Some(wait) = wait else {
-                // An error about this term: neither about the key nor about the rate.
-                let of_term = matches!(code, CONFIG | DATA);
-                return if of_term { Ok(Err(wrong)) } else { Err(wrong.into()) };
-            };
-            failures += 1;
-            if failures >= MAX_FAILURES {
-                return Err(wrong.into());
-            }
-            let asked = Duration::try_from_secs_f64(wait).ok();
-            tokio::time::sleep(BUSY.wait(failures, fastrand::f64(), asked)).await;
+        };
+        failures += 1;
+        if failures >= MAX_FAILURES {
+            return Err(wrong);
         }
-    }
-
-    async fn search_once(
-        &mut self,
-        config: &Config,
-        request: SearchRequest,
-    ) -> anyhow::Result<ControlReply<SearchResult>> {
-        match self {
-            Self::Daemon => match through_daemon(config, &ControlRequest::Search(request)).await {
-                Ok(Some(reply)) => Ok(reply),
-                Ok(None) => Err(ExitError {
-                    code: UNAVAILABLE,
-                    text: "the daemon has ended; the same command continues from here".to_owned(),
-                }
-                .into()),
-                Err(error) if exit::code_of(&error) == TRY_AGAIN => Ok(ControlReply::Failed {
-                    code: TRY_AGAIN,
-                    text: error.to_string(),
-                    retry_after_s: Some(1.0),
-                }),
-                Err(error) => Err(error),
-            },
-            Self::Direct { client, store } => {
-                let error = match client.search(Some(store), request).await? {
-                    Ok(searched) => return Ok(ControlReply::Done(searched)),
-                    Err(error) => error,
-                };
-                let wait = match error.retry() {
-                    Retry::After(wait) => Some(wait.as_secs_f64()),
-                    Retry::Backoff => Some(0.0),
-                    Retry::Never => None,
-                };
-                let code = exit::code_of_api(&error);
-                Ok(ControlReply::Failed { code, text: error.to_string(), retry_after_s: wait })
-            }
-        }
+        let asked = Duration::try_from_secs_f64(wait).ok();
+        tokio::time::sleep(BUSY.wait(failures, fastrand::f64(), asked)).await;
     }
 }

@@ -1,13 +1,12 @@
 //! What `backup` and `restore` share: a copy that shows its progress and can be interrupted.
 
-use std::io::IsTerminal;
 use std::sync::Arc;
-use std::time::Duration;
 
-use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::HumanBytes;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::progress::Bar;
 use super::{output, runtime};
 use crate::store::{BackupError, CopyControl, CopyFacts, CopyProgress};
 
@@ -22,14 +21,12 @@ pub(super) fn run<T: Send + 'static>(
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let copied = tokio::task::spawn_blocking(move || {
-            let bar = bar();
-            let shown = bar.clone();
-            let progress = Arc::new(move |progress| show(shown.as_ref(), progress));
-            let copied = copy(&CopyControl { stop: stopped, progress });
-            if let Some(bar) = bar {
-                bar.finish_and_clear();
-            }
-            copied
+            let bar = Bar::bytes();
+            let progress = Arc::new(move |progress| match progress {
+                CopyProgress::Copied { bytes, total } => bar.at(bytes, total),
+                CopyProgress::Checking => bar.say("copied, checking the copy"),
+            });
+            copy(&CopyControl { stop: stopped, progress })
         });
         tokio::pin!(copied);
         tokio::select! {
@@ -47,26 +44,4 @@ pub(super) fn described(facts: &CopyFacts) -> String {
     let changes = output::count(facts.last_seq, "change", "changes");
     let until = facts.last_change_at.as_ref().map_or_else(String::new, |at| format!(" up to {at}"));
     format!("{changes}{until} ({})", HumanBytes(facts.bytes))
-}
-
-fn bar() -> Option<ProgressBar> {
-    std::io::stderr().is_terminal().then(|| {
-        let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes} {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
-    })
-}
-
-fn show(bar: Option<&ProgressBar>, progress: CopyProgress) {
-    let Some(bar) = bar else { return };
-    match progress {
-        CopyProgress::Copied { bytes, total } => {
-            bar.set_length(total);
-            bar.set_position(bytes);
-        }
-        CopyProgress::Checking => {
-            bar.set_message("copied, checking the copy");
-            bar.enable_steady_tick(Duration::from_millis(200));
-        }
-    }
 }

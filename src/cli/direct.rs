@@ -5,12 +5,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-
 use super::current_status::decoded;
-use super::exit::{CONFIG, ExitError, TRY_AGAIN};
-use super::output;
-use crate::api::{ApiError, Class, Client, RateHeaders};
+use super::exit::{self, CONFIG, ExitError, TRY_AGAIN, UNAVAILABLE, refuse};
+use super::{output, search_index};
+use crate::api::{ApiError, Class, Client, RateHeaders, Retry};
 use crate::budget::{Budget, Purpose, Spending};
 use crate::clock::{Clock, MachineTime};
 use crate::config::Config;
@@ -121,22 +119,78 @@ impl DirectClient {
         }
     }
 
-    /// Searches customers and stores what the request says. The inner error is the workspace's.
-    pub(super) async fn search(
+    /// Searches customers and stores what the request says.
+    async fn search(
         &mut self,
         store: Option<&Store>,
         request: SearchRequest,
-    ) -> anyhow::Result<Result<SearchResult, ApiError>> {
+    ) -> anyhow::Result<ControlReply<SearchResult>> {
         let searched_after = store.map_or(0, Store::seq);
         let (term, business) = (request.term.clone(), request.business.clone());
         let page =
             self.request(async |client| client.search_customers(&term, business.as_deref()).await);
-        match page.await {
+        let error = match page.await {
             Ok(page) => {
-                Ok(Ok(request.keep(page, store, searched_after, self.clock.now().wall).await?))
+                let kept = request.keep(page, store, searched_after, self.clock.now().wall);
+                return Ok(ControlReply::Done(kept.await?));
             }
-            Err(error) => Ok(Err(error)),
+            Err(error) => error,
+        };
+        let retry_after_s = match error.retry() {
+            Retry::After(wait) => Some(wait.as_secs_f64()),
+            Retry::Backoff => Some(0.0),
+            Retry::Never => None,
+        };
+        let code = exit::code_of_api(&error);
+        Ok(ControlReply::Failed { code, text: error.to_string(), retry_after_s })
+    }
+}
+
+/// How searches reach the workspace.
+pub(super) enum Searcher {
+    Daemon,
+    Direct { client: Box<DirectClient>, store: Option<Store> },
+}
+
+impl Searcher {
+    /// Through the daemon if one runs. `stores` says whether something found will be stored.
+    pub(super) async fn choose(config: &Config, stores: bool) -> anyhow::Result<Self> {
+        match control::send(&config.store.path, &ControlRequest::Status).await {
+            Ok(_) => return Ok(Self::Daemon),
+            Err(ControlError::NotRunning) => {}
+            Err(error) => {
+                return Err(ExitError { code: TRY_AGAIN, text: error.to_string() }.into());
+            }
         }
+        let mut client = Box::new(DirectClient::new(config)?);
+        let store = stores.then(|| Store::open(&config.store.path)).transpose()?;
+        if let Some(store) = &store {
+            client.confirm(store).await?;
+        }
+        Ok(Self::Direct { client, store })
+    }
+
+    /// Makes one search.
+    pub(super) async fn search(
+        &mut self,
+        config: &Config,
+        request: SearchRequest,
+    ) -> anyhow::Result<ControlReply<SearchResult>> {
+        match self {
+            // A backfill shows its own progress.
+            Self::Daemon if request.backfill => through_daemon(config, request).await,
+            Self::Daemon => say_if_long(through_daemon(config, request)).await,
+            Self::Direct { client, store } => client.search(store.as_ref(), request).await,
+        }
+    }
+
+    /// Closes the store, if it was opened, and brings the search index up to date.
+    pub(super) async fn close(self, config: &Config) -> anyhow::Result<()> {
+        if let Self::Direct { store: Some(store), .. } = self {
+            store.close().await?;
+            search_index::follow(&config.store.path);
+        }
+        Ok(())
     }
 }
 
@@ -157,14 +211,6 @@ pub(super) async fn other_workspace(
     (other, rate)
 }
 
-/// As [`through_daemon`], and says what it waits for if that takes some time.
-pub(super) async fn ask_daemon<T: DeserializeOwned>(
-    config: &Config,
-    request: &ControlRequest,
-) -> anyhow::Result<Option<ControlReply<T>>> {
-    say_if_long(through_daemon(config, request)).await
-}
-
 /// Waits for a free request, and says so if that takes some time.
 async fn say_if_long<T>(waits: impl Future<Output = T>) -> T {
     tokio::pin!(waits);
@@ -176,34 +222,25 @@ async fn say_if_long<T>(waits: impl Future<Output = T>) -> T {
     waits.await
 }
 
-/// Sends a request to the daemon; `None` if no daemon runs.
-pub(super) async fn through_daemon<T: DeserializeOwned>(
+/// Has the daemon make a search.
+async fn through_daemon(
     config: &Config,
-    request: &ControlRequest,
-) -> anyhow::Result<Option<ControlReply<T>>> {
-    match control::send(&config.store.path, request).await {
-        Ok(reply) => Ok(Some(decoded(&reply)?)),
-        Err(ControlError::NotRunning) => Ok(None),
-        Err(error @ ControlError::NotListening(_)) => {
-            Err(ExitError { code: TRY_AGAIN, text: error.to_string() }.into())
+    request: SearchRequest,
+) -> anyhow::Result<ControlReply<SearchResult>> {
+    let error = match control::send(&config.store.path, &ControlRequest::Search(request)).await {
+        Ok(reply) => return decoded(&reply),
+        Err(error) => error,
+    };
+    let code = if matches!(error, ControlError::NotRunning) { UNAVAILABLE } else { TRY_AGAIN };
+    let text = match &error {
+        ControlError::NotRunning => "the daemon has ended: run the same command again".to_owned(),
+        ControlError::NotListening(_) => error.to_string(),
+        ControlError::NoReply(why) if why.kind() == io::ErrorKind::TimedOut => {
+            "the daemon runs but did not reply: its polls use the whole budget, or it is paused; see `shopmirror status`, then try again".to_owned()
         }
-        Err(ControlError::NoReply(error)) if error.kind() != io::ErrorKind::TimedOut => Err(ExitError {
-            code: TRY_AGAIN,
-            text: "the daemon ended the connection before its reply, for example because it was reloaded; the request may have been sent to the workspace: run the command again if you still need it".to_owned(),
+        ControlError::NoReply(_) => {
+            "the daemon ended the connection before its reply, for example because it was reloaded; the request may have been sent to the workspace: run the command again if you still need it".to_owned()
         }
-        .into()),
-        Err(ControlError::NoReply(_)) => Err(ExitError {
-            code: TRY_AGAIN,
-            text: "the daemon runs but did not reply: its polls use the whole budget, or it is paused; see `shopmirror status`, then try again".to_owned(),
-        }
-        .into()),
-    }
-}
-
-/// The result in a reply, or its error with the exit code.
-pub(super) fn result_of<T>(reply: ControlReply<T>) -> anyhow::Result<T> {
-    match reply {
-        ControlReply::Done(result) => Ok(result),
-        ControlReply::Failed { code, text, .. } => Err(ExitError { code, text }.into()),
-    }
+    };
+    refuse(code, text)
 }

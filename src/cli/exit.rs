@@ -19,6 +19,11 @@ pub(super) struct ExitError {
     pub(super) text: String,
 }
 
+/// Ends a command with this exit code and text.
+pub(super) fn refuse<T>(code: u8, text: impl Into<String>) -> anyhow::Result<T> {
+    Err(ExitError { code, text: text.into() }.into())
+}
+
 /// The code of an error, from the first cause that has one.
 pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of_cause).unwrap_or(SOFTWARE)

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::exit::{ExitError, USAGE};
+use super::exit::{USAGE, refuse};
 use super::log::title;
 use super::moment;
 use super::output::{self, cell};
@@ -31,8 +31,7 @@ pub(super) struct Args {
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let term = args.term.join(" ");
     if !term.chars().any(char::is_alphanumeric) {
-        let text = "the term holds no letter and no digit: name a word or a number".to_owned();
-        return Err(ExitError { code: USAGE, text }.into());
+        return refuse(USAGE, "the term holds no letter and no digit: name a word or a number");
     }
     let limit = args.limit as usize;
     let reader = super::reader(config)?;

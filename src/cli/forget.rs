@@ -115,7 +115,7 @@ fn preview(
     let rows: Vec<Vec<String>> = found.iter().map(PersonRecord::row).collect();
     output::table(&["route", "id", "contact", "record"], &rows, "nothing found", true)?;
     if !found.is_empty() {
-        let count = output::count(found.len().try_into()?, "record", "records");
+        let count = output::count(found.len(), "record", "records");
         let records: Vec<_> = found.into_iter().map(|record| (record.route, record.id)).collect();
         output::text(&format!(
             "nothing was changed; to forget this, {count}, run `shopmirror forget --person '{}' --yes`. \

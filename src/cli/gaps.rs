@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::exit::{DATA, ExitError};
+use super::exit::{DATA, refuse};
 use super::moment;
 use super::output::{self, cell};
 use crate::config::Config;
@@ -78,15 +78,16 @@ fn accept(
 ) -> anyhow::Result<ExitCode> {
     let count = Operator::open(&config.store.path)?.accept_gaps(which.id, note)?;
     if let (0, Some(id)) = (count, which.id) {
-        let text = format!("gap {id} cannot be accepted; `shopmirror gaps` shows each gap's state");
-        return Err(ExitError { code: DATA, text }.into());
+        return refuse(
+            DATA,
+            format!("gap {id} cannot be accepted; `shopmirror gaps` shows each gap's state"),
+        );
     }
     if json {
         return output::json(&json!({"gaps": count}));
     }
-    let gaps = output::count(i64::try_from(count)?, "gap", "gaps");
-    output::text(&format!("{gaps} accepted\n"))?;
-    Ok(ExitCode::SUCCESS)
+    let gaps = output::count(count, "gap", "gaps");
+    output::text(&format!("{gaps} accepted\n"))
 }
 
 fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {

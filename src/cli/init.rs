@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::check::workspace::greet;
-use super::exit::{self, ExitError};
+use super::exit::{self, ExitError, refuse};
 use super::{output, runtime};
 use crate::api::{Class, Client, HttpTransport};
 use crate::clock::Clock;
@@ -57,8 +57,10 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
     let files = Files::plan(place, args.systemd, args.key_file.as_deref())?;
     let service = args.systemd.then(|| Service::of(&files.config)).transpose()?;
     if !ask::is_possible() && (args.address.is_none() || args.key_file.is_none()) {
-        let text = "there is no terminal to ask on: give the address with --address URL, and the key with --key-file FILE, or with --key-file - on standard input";
-        return Err(ExitError { code: exit::USAGE, text: text.to_owned() }.into());
+        return refuse(
+            exit::USAGE,
+            "there is no terminal to ask on: give the address with --address URL, and the key with --key-file FILE, or with --key-file - on standard input",
+        );
     }
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {

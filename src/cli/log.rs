@@ -6,10 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::exit::{ExitError, TRY_AGAIN};
+use super::exit::{TRY_AGAIN, refuse};
 use super::moment;
 use super::output::{self, cell};
 use super::route_name::RouteName;
@@ -25,7 +24,7 @@ const LISTED: usize = 50;
 /// Rows of the log read at once.
 const LOG_STEP: usize = 500;
 
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Continue with new changes until interrupted; with --json, one object per line
     #[arg(long, short)]
@@ -34,11 +33,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "SEQ")]
     after: Option<i64>,
     /// Only changes seen since then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = moment::since)]
-    since: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<String>,
     /// Only changes seen until then; written as --since
-    #[arg(long, value_name = "TIME", value_parser = moment::since, conflicts_with = "follow")]
-    until: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = since, conflicts_with = "follow")]
+    until: Option<String>,
     /// Only changes of this route
     #[arg(long, value_parser = RouteName)]
     route: Option<Route>,
@@ -55,29 +54,14 @@ pub(super) struct Args {
     listing: super::Listing,
 }
 
-/// Which changes are wanted.
-struct Filter {
-    after: Option<i64>,
-    since: Option<String>,
-    until: Option<String>,
-    route: Option<Route>,
-    id: Option<String>,
-    kind: Option<Kind>,
-    limit: usize,
+/// A stamp of the log, from an age or a time.
+fn since(text: &str) -> Result<String, String> {
+    moment::since(text).map(stamp)
 }
 
-impl Filter {
-    fn of(args: &Args) -> Self {
-        let Args { after, since, until, route, id, kind, limit, .. } = args.clone();
-        Self {
-            after,
-            since: since.map(stamp),
-            until: until.map(stamp),
-            route,
-            id,
-            kind,
-            limit: limit.map_or(LISTED, |limit| limit as usize),
-        }
+impl Args {
+    fn limit(&self) -> usize {
+        self.limit.map_or(LISTED, |limit| limit as usize)
     }
 
     fn wants(&self, change: &Change) -> bool {
@@ -88,7 +72,7 @@ impl Filter {
             && self.until.as_ref().is_none_or(|until| change.observed_at <= *until)
     }
 
-    fn is_empty(&self) -> bool {
+    fn is_for_all(&self) -> bool {
         self.after.is_none()
             && self.since.is_none()
             && self.until.is_none()
@@ -101,42 +85,45 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let store = &config.store.path;
     let opened = file_at(store);
     let reader = Reader::open(store)?;
-    let filter = Filter::of(args);
-    let Found { changes: found, mut position, is_cut } = match filter.after {
-        Some(after) => first_after(&reader, &filter, after)?,
-        None => match (filter.route, &filter.id) {
-            (Some(route), Some(id)) => latest_of_record(&reader, &filter, route, id)?,
-            _ => latest(&reader, &filter)?,
+    let Found { changes: found, mut position, is_cut } = match args.after {
+        Some(after) => first_after(&reader, args, after)?,
+        None => match (args.route, &args.id) {
+            (Some(route), Some(id)) => latest_of_record(&reader, args, route, id)?,
+            _ => latest(&reader, args)?,
         },
     };
-    if is_cut && args.limit.is_none() && !filter.is_empty() {
-        let which = if filter.after.is_some() { "first" } else { "last" };
+    if is_cut && args.limit.is_none() && !args.is_for_all() {
+        let which = if args.after.is_some() { "first" } else { "last" };
         output::aside(&format!(
             "only the {which} {LISTED} matching changes are listed: give --limit for more"
         ));
     }
     if args.follow {
         let is_replaced = || file_at(store) != opened;
-        follow(&reader, &filter, found, &mut position, is_replaced, args.listing.json)?;
-        let text = format!(
-            "{} was replaced or moved away, for example by `shopmirror restore`: start `log --follow` \
+        follow(&reader, args, found, &mut position, is_replaced)?;
+        return refuse(
+            TRY_AGAIN,
+            format!(
+                "{} was replaced or moved away, for example by `shopmirror restore`: start `log --follow` \
              again; new changes may have numbers below {position}",
-            store.display()
+                store.display()
+            ),
         );
-        return Err(ExitError { code: TRY_AGAIN, text }.into());
     }
     if args.listing.json {
         return output::json(&found);
     }
     if found.is_empty() {
-        let log_is_empty = filter.is_empty() && position == 0;
+        let log_is_empty = args.is_for_all() && position == 0;
         output::text(if log_is_empty {
             "nothing has changed yet\n"
         } else {
             "no changes match\n"
         })?;
     }
-    output::text(&found.iter().map(line).collect::<String>())?;
+    for change in &found {
+        output::text(&output::fitted(&line(change), args.listing.wide))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -149,15 +136,17 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 /// read.
 fn follow(
     reader: &Reader,
-    filter: &Filter,
+    args: &Args,
     mut found: Vec<Change>,
     position: &mut i64,
     is_replaced: impl Fn() -> bool,
-    json: bool,
 ) -> anyhow::Result<()> {
     loop {
         for change in found.drain(..) {
-            output::text(&if json { format!("{}\n", change.data_json()) } else { line(&change) })?;
+            output::text(&match args.listing.json {
+                true => format!("{}\n", change.data_json()),
+                false => output::fitted(&line(&change), args.listing.wide),
+            })?;
         }
         let more = reader.changes_after(*position, LOG_STEP)?;
         match more.last() {
@@ -165,7 +154,7 @@ fn follow(
             None if is_replaced() => return Ok(()),
             None => std::thread::sleep(FOLLOW_EVERY),
         }
-        found = more.into_iter().filter(|change| filter.wants(change)).collect();
+        found = more.into_iter().filter(|change| args.wants(change)).collect();
     }
 }
 
@@ -180,66 +169,60 @@ struct Found {
 }
 
 /// The first changes after a number.
-fn first_after(reader: &Reader, filter: &Filter, after: i64) -> anyhow::Result<Found> {
+fn first_after(reader: &Reader, args: &Args, after: i64) -> anyhow::Result<Found> {
     let (mut found, mut position) = (Vec::new(), after);
-    while found.len() <= filter.limit {
+    while found.len() <= args.limit() {
         let step = reader.changes_after(position, LOG_STEP)?;
         let Some(last) = step.last() else { break };
         position = last.seq;
-        found.extend(step.into_iter().filter(|change| filter.wants(change)));
+        found.extend(step.into_iter().filter(|change| args.wants(change)));
     }
-    let is_cut = found.len() > filter.limit;
+    let is_cut = found.len() > args.limit();
     if is_cut {
-        found.truncate(filter.limit);
+        found.truncate(args.limit());
         position = found.last().map_or(after, |change: &Change| change.seq);
     }
     Ok(Found { changes: found, position, is_cut })
 }
 
 /// The latest changes of one record, found by its index.
-fn latest_of_record(
-    reader: &Reader,
-    filter: &Filter,
-    route: Route,
-    id: &str,
-) -> anyhow::Result<Found> {
+fn latest_of_record(reader: &Reader, args: &Args, route: Route, id: &str) -> anyhow::Result<Found> {
     let position = reader.last_seq()?;
     let mut changes = Vec::new();
     reader.each_version_after(route, id, 0, |change| {
-        if filter.wants(&change) {
+        if args.wants(&change) {
             changes.push(change);
         }
-        if changes.len() > filter.limit {
+        if changes.len() > args.limit() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
     })?;
-    let is_cut = changes.len() > filter.limit;
-    changes.truncate(filter.limit);
+    let is_cut = changes.len() > args.limit();
+    changes.truncate(args.limit());
     changes.reverse();
     Ok(Found { changes, position, is_cut })
 }
 
 /// The latest changes.
-fn latest(reader: &Reader, filter: &Filter) -> anyhow::Result<Found> {
+fn latest(reader: &Reader, args: &Args) -> anyhow::Result<Found> {
     let last = reader.last_seq()?;
     let step = i64::try_from(LOG_STEP).expect("a small number");
     let (mut found, mut upper) = (Vec::new(), last);
-    while found.len() <= filter.limit && upper > 0 {
+    while found.len() <= args.limit() && upper > 0 {
         let lower = (upper - step).max(0);
         let mut chunk = reader.changes_after(lower, LOG_STEP)?;
         chunk.retain(|change| change.seq <= upper);
         // Everything before a change that is too old is older still.
-        let too_old = |change: &Change| {
-            filter.since.as_ref().is_some_and(|since| change.observed_at < *since)
-        };
+        let too_old =
+            |change: &Change| args.since.as_ref().is_some_and(|since| change.observed_at < *since);
         upper = if chunk.first().is_some_and(too_old) { 0 } else { lower };
-        chunk.retain(|change| filter.wants(change));
+        chunk.retain(|change| args.wants(change));
         chunk.append(&mut found);
         found = chunk;
     }
-    let too_many = found.len().saturating_sub(filter.limit);
+    let too_many = found.len().saturating_sub(args.limit());
     found.drain(..too_many);
     Ok(Found { changes: found, position: last, is_cut: too_many > 0 })
 }
@@ -254,7 +237,7 @@ pub(super) fn line(change: &Change) -> String {
         Kind::Baseline | Kind::Created | Kind::Alert | Kind::Report => title(&change.body),
     };
     let at = moment::shown(&change.observed_at);
-    format!("{:>7}  {at}  {:<26} {:<10} {what}\n", change.seq, change.event_type(), cell(id, 20))
+    format!("{:>7}  {at}  {:<20} {:<6} {what}\n", change.seq, change.event_type(), cell(id, 20))
 }
 
 /// The fields that changed, with both values.

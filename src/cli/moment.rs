@@ -23,10 +23,10 @@ pub(super) fn shown(stamp: &str) -> String {
     in_zone(stamp, std::io::stdout().is_terminal().then(zone))
 }
 
-/// A time of the store in a time zone, with the zone's name; in UTC, marked with `Z`, without one.
+/// A time of the store in a time zone; in UTC, marked with `Z`, without one.
 fn in_zone(stamp: &str, zone: Option<TimeZone>) -> String {
     match (stamp.parse::<Timestamp>(), zone) {
-        (Ok(at), Some(zone)) => at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
+        (Ok(at), Some(zone)) => at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string(),
         (Ok(at), None) => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         (Err(_), _) => stamp.to_owned(),
     }
@@ -56,7 +56,7 @@ mod tests {
         let stamp = "2026-03-01T23:30:15.123456Z";
         assert_eq!(in_zone(stamp, None), "2026-03-01T23:30:15Z");
         let tokyo = TimeZone::fixed(jiff::tz::offset(9));
-        assert_eq!(in_zone(stamp, Some(tokyo)), "2026-03-02 08:30:15 +09");
+        assert_eq!(in_zone(stamp, Some(tokyo)), "2026-03-02 08:30:15");
         assert_eq!(in_zone("soon", None), "soon");
     }
 

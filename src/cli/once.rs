@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::exit::{self, ExitError};
+use super::exit::{self, refuse};
 use super::{logging, output, read_config, runtime, search_index};
 use crate::api::{ApiError, Client};
 use crate::clock::Clock;
@@ -45,8 +45,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
             outcome = &mut work => { outcome?; }
             () = interrupted() => {}
         }
-        let text = "interrupted; the next run continues from here".to_owned();
-        Err(ExitError { code: exit::TRY_AGAIN, text }.into())
+        refuse(exit::TRY_AGAIN, "interrupted; the next run continues from here")
     });
     // A file system that hangs must not keep the process from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -128,7 +127,7 @@ fn print(result: &OnceResult) -> anyhow::Result<ExitCode> {
     match output::text(&format!("{} stored\n", output::count(*stored, "change", "changes"))) {
         // The exit code is still of use to a reader that has closed the pipe.
         Err(error) if exit::is_closed_pipe(&error) => {}
-        printed => printed?,
+        printed => drop(printed?),
     }
     for sink in unsettled {
         let held = format!(

@@ -3,12 +3,11 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 
 use crate::escape;
 pub(super) use crate::escape::shown_lines as plain;
+use crate::table::aligned;
 
 /// As [`escape::shown`], cut to `most` characters.
 pub(super) fn cell(text: &str, most: usize) -> String {
@@ -16,10 +15,11 @@ pub(super) fn cell(text: &str, most: usize) -> String {
 }
 
 /// Prints text that is safe already.
-pub(super) fn text(text: &str) -> anyhow::Result<()> {
+pub(super) fn text(text: &str) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a line to standard error. If that fails, the command continues.
@@ -65,8 +65,7 @@ pub(super) fn table_with(
     is_number: impl Fn(usize, &str) -> bool,
 ) -> anyhow::Result<ExitCode> {
     if rows.is_empty() {
-        text(&format!("{empty}\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return text(&format!("{empty}\n"));
     }
     let width = terminal_width().filter(|_| !wide).unwrap_or(usize::MAX);
     let (lines, left_out) = fitting(heading, rows, width, is_number);
@@ -77,29 +76,18 @@ pub(super) fn table_with(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The width of the terminal that standard output is; `None` if it is not a terminal.
-pub(super) fn terminal_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+/// A line with its end, cut to the width of the terminal unless it is to be `wide`.
+pub(super) fn fitted(line: &str, wide: bool) -> String {
+    match terminal_width().filter(|_| !wide) {
+        Some(width) => format!("{}\n", escape::cut(line.trim_end(), width - 1)),
+        None => line.to_owned(),
+    }
 }
 
-/// The rows as a table, one line each, with numbers aligned to the right.
-fn aligned(
-    heading: &[&str],
-    rows: &[Vec<String>],
-    is_number: &impl Fn(usize, &str) -> bool,
-) -> Vec<String> {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(heading.iter().map(|name| Cell::new(name.to_uppercase())));
-    for row in rows {
-        table.add_row(row.iter().enumerate().map(|(column, value)| {
-            let alignment =
-                if is_number(column, value) { CellAlignment::Right } else { CellAlignment::Left };
-            Cell::new(value).set_alignment(alignment)
-        }));
-    }
-    table.lines().map(|line| line.trim_end().to_owned()).collect()
+/// The width of the terminal that standard output is; `None` if it is not a terminal.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// Leaves out columns, the last ones first, until the table fits; returns it with their names. The first
@@ -123,7 +111,8 @@ fn fitting(
 }
 
 /// A number with its noun: `1 change`, `2 changes`.
-pub(super) fn count(number: i64, one: &str, many: &str) -> String {
+pub(super) fn count(number: impl TryInto<i64>, one: &str, many: &str) -> String {
+    let number = number.try_into().unwrap_or(i64::MAX);
     format!("{number} {}", if number == 1 { one } else { many })
 }
 

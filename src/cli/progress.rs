@@ -1,45 +1,59 @@
-//! The progress bar of a command that goes through many rows. It is shown on a terminal only.
+//! The progress bar of a command that takes long. It is shown on a terminal only.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar on standard error, or none. It is removed when the value is dropped.
-pub(super) struct RowBar(Option<ProgressBar>);
+pub(super) struct Bar(Option<ProgressBar>);
 
-impl RowBar {
-    /// A bar if standard error is a terminal.
-    pub(super) fn new() -> Self {
-        Self::shown(std::io::stderr().is_terminal())
+impl Bar {
+    /// A bar of rows or requests.
+    pub(super) fn rows() -> Self {
+        Self::shown(true, "{bar:30} {pos} of {len}")
     }
 
-    /// As [`Self::new`], for a command that prints rows: none between them.
+    /// As [`Self::rows`], for a command that prints rows: none between them.
     pub(super) fn beside_output() -> Self {
-        Self::shown(std::io::stderr().is_terminal() && !std::io::stdout().is_terminal())
+        Self::shown(!std::io::stdout().is_terminal(), "{bar:30} {pos} of {len}")
+    }
+
+    /// A bar of bytes.
+    pub(super) fn bytes() -> Self {
+        Self::shown(true, "{bar:30} {bytes} of {total_bytes} {msg}")
+    }
+
+    fn shown(is_wanted: bool, template: &str) -> Self {
+        Self((is_wanted && std::io::stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template(template)
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
+        }))
     }
 
     pub(super) fn is_shown(&self) -> bool {
         self.0.is_some()
     }
 
-    fn shown(is_shown: bool) -> Self {
-        Self(is_shown.then(|| {
-            let style = ProgressStyle::with_template("{bar:30} {pos} of {len}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
-        }))
-    }
-
-    /// Shows how many rows or requests are done of how many.
+    /// Shows how much is done of how much.
     pub(super) fn at(&self, done: u64, total: u64) {
         if let Some(bar) = &self.0 {
             bar.set_length(total.max(done));
             bar.set_position(done);
         }
     }
+
+    /// Shows what goes on after the end of a bar of bytes.
+    pub(super) fn say(&self, text: &'static str) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(text);
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+    }
 }
 
-impl Drop for RowBar {
+impl Drop for Bar {
     fn drop(&mut self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

@@ -8,10 +8,10 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::exit::{DATA, ExitError, USAGE};
+use super::exit::{DATA, USAGE, refuse};
 use super::moment;
 use super::output::{self, cell};
-use super::progress::RowBar;
+use super::progress::Bar;
 use super::route_name::RouteName;
 use super::whole_record::{WholeRecord, as_received};
 use crate::config::Config;
@@ -83,8 +83,10 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let form = if args.listing.json { Form::Json } else { args.format };
     let is_whole = matches!(form, Form::Csv | Form::Ndjson);
     if is_whole && (args.id.is_some() || !args.wheres.is_empty() || args.limit.is_some()) {
-        let text = "csv and ndjson hold every record of the route: leave out the id, --where and --limit, or use --json";
-        return Err(ExitError { code: USAGE, text: text.to_owned() }.into());
+        return refuse(
+            USAGE,
+            "csv and ndjson hold every record of the route: leave out the id, --where and --limit, or use --json",
+        );
     }
     if is_whole {
         let reader = Reader::open(&config.store.path)?;
@@ -107,8 +109,10 @@ fn list(reader: &Reader, args: Args, json: bool) -> anyhow::Result<ExitCode> {
     let Args { route, wheres, limit, listing, .. } = args;
     let columns = reader.columns(route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
-        let text = format!("{route} has no column {unknown:?}; it has: {}", columns.join(", "));
-        return Err(ExitError { code: USAGE, text }.into());
+        return refuse(
+            USAGE,
+            format!("{route} has no column {unknown:?}; it has: {}", columns.join(", ")),
+        );
     }
     let limit = limit.map_or(LISTED, |limit| limit as usize);
     let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
@@ -149,10 +153,12 @@ struct WithHistory<'h> {
 /// One record and the changes that led to it.
 fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<ExitCode> {
     let Some(record) = reader.record(route, id)? else {
-        let text = format!(
-            "{route} {id:?} is not in the mirror; `shopmirror records {route}` lists the records"
+        return refuse(
+            DATA,
+            format!(
+                "{route} {id:?} is not in the mirror; `shopmirror records {route}` lists the records"
+            ),
         );
-        return Err(ExitError { code: DATA, text }.into());
     };
     let RecordHistory { changes: history, has_older } = reader.history(route, id)?;
     if json {
@@ -193,13 +199,12 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
             ));
         }
     }
-    output::text(&text)?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&text)
 }
 
 /// Each record's exact text, in the order of the changes; nothing is lost.
 fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
-    let (bar, total) = (RowBar::beside_output(), total(reader, route)?);
+    let (bar, total) = (Bar::beside_output(), total(reader, route)?);
     let (mut after, mut done) = (0, 0);
     loop {
         bar.at(done, total);
@@ -220,7 +225,7 @@ fn write_csv(reader: &Reader, route: Route, raw: bool, out: &mut impl Write) -> 
     let columns = reader.columns(route)?;
     let heads = columns.iter().map(|name| csv_text(name, guard));
     out.write_all(csv_line(heads).as_bytes())?;
-    let (bar, total) = (RowBar::beside_output(), total(reader, route)?);
+    let (bar, total) = (Bar::beside_output(), total(reader, route)?);
     let seq = columns.iter().position(|name| name == "_seq");
     let (mut after, mut done) = (0, 0);
     loop {

@@ -75,8 +75,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let Some(name) = &args.name else { return list(folder, json, wide) };
     let report = report::find(name, folder).map_err(|error| refused(&error))?;
     if args.sql {
-        output::text(&output::plain(&report.text))?;
-        return Ok(ExitCode::SUCCESS);
+        return output::text(&output::plain(&report.text));
     }
     let mut reader = super::reader(config)?;
     let question = Question {

@@ -57,6 +57,5 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         "start the daemon: polling continues from the backup; a sink may get the changes since the backup again, \
          under the same event ids\n",
     );
-    output::text(&output::plain(&text))?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&output::plain(&text))
 }

@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::exit::{CONFIG, ExitError};
+use super::exit::{CONFIG, refuse};
 use super::{logging, output, read_config, runtime};
 use crate::clock::Clock;
 use crate::daemon::{self, Signal};
@@ -60,11 +60,13 @@ fn ensure_files(sinks: usize) -> anyhow::Result<()> {
         return Ok(());
     }
     let current = current.unwrap_or_default();
-    let text = format!(
-        "this process may open {current} files, and with {} it needs {needed}: set LimitNOFILE= in the unit, or raise `ulimit -n`, and start it again",
-        output::count(i64::try_from(sinks).unwrap_or(i64::MAX), "sink", "sinks")
-    );
-    Err(ExitError { code: CONFIG, text }.into())
+    refuse(
+        CONFIG,
+        format!(
+            "this process may open {current} files, and with {} it needs {needed}: set LimitNOFILE= in the unit, or raise `ulimit -n`, and start it again",
+            output::count(sinks, "sink", "sinks")
+        ),
+    )
 }
 
 /// Turns the system's signals into the daemon's while it runs. A second stop signal aborts.

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::exit::{ExitError, USAGE};
+use super::exit::{USAGE, refuse};
 use super::{logging, output};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
@@ -37,11 +37,13 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.listen.ip().is_loopback() {
-        let text = format!(
-            "the sandbox has no password: --listen must be 127.0.0.1 or [::1], not {}",
-            args.listen.ip()
+        return refuse(
+            USAGE,
+            format!(
+                "the sandbox has no password: --listen must be 127.0.0.1 or [::1], not {}",
+                args.listen.ip()
+            ),
         );
-        return Err(ExitError { code: USAGE, text }.into());
     }
     logging::start("warn");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -4,16 +4,15 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
-use super::direct::{DirectClient, ask_daemon, result_of};
+use super::direct::Searcher;
+use super::exit::ExitError;
 use super::output;
 use super::records::value_cell;
 use super::runtime;
-use super::search_index;
 use crate::config::Config;
-use crate::control::{ControlRequest, SearchRequest, SearchResult};
+use crate::control::{ControlReply, SearchRequest};
 use crate::record::Kind;
 use crate::recover::MAX_SHOWN;
-use crate::store::Store;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -44,12 +43,16 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         store: args.store.then_some(Kind::Created),
         backfill: false,
     };
-    let result = runtime()?.block_on(async {
-        match ask_daemon(config, &ControlRequest::Search(request.clone())).await? {
-            Some(reply) => result_of(reply),
-            None => search_directly(config, request).await,
-        }
+    let reply = runtime()?.block_on(async {
+        let mut searcher = Searcher::choose(config, args.store).await?;
+        let reply = searcher.search(config, request).await;
+        searcher.close(config).await?;
+        reply
     })?;
+    let result = match reply {
+        ControlReply::Done(result) => result,
+        ControlReply::Failed { code, text, .. } => return Err(ExitError { code, text }.into()),
+    };
     if args.listing.json {
         return output::json(&result.records);
     }
@@ -73,24 +76,4 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&format!("{} stored as new, {} as updated\n", found.created, found.updated))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-async fn search_directly(config: &Config, request: SearchRequest) -> anyhow::Result<SearchResult> {
-    let mut client = DirectClient::new(config)?;
-    let store = match request.store {
-        Some(_) => Some(Store::open(&config.store.path)?),
-        None => None,
-    };
-    let result = async {
-        if let Some(store) = &store {
-            client.confirm(store).await?;
-        }
-        Ok::<_, anyhow::Error>(client.search(store.as_ref(), request).await??)
-    }
-    .await;
-    if let Some(store) = store {
-        store.close().await?;
-        search_index::follow(&config.store.path);
-    }
-    result
 }

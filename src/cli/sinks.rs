@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::current_status::current;
-use super::exit::{ExitError, USAGE};
+use super::exit::{ExitError, USAGE, refuse};
 use super::{output, runtime};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
@@ -71,8 +71,10 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         (Some(name), None) => return list(config, Some(name), json, wide),
         (Some(name), Some(verb)) => (name, verb),
         (None, Some(_)) => {
-            let text = "name the sink before the verb, for example `shopmirror sinks erp test`";
-            return Err(ExitError { code: USAGE, text: text.to_owned() }.into());
+            return refuse(
+                USAGE,
+                "name the sink before the verb, for example `shopmirror sinks erp test`",
+            );
         }
     };
     if let Verb::Test(args) = verb {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::current_status::{current, decoded};
-use super::exit::{self, ExitError};
+use super::exit::{self, refuse};
 use super::output::{self, cell};
 use super::route_name::RouteName;
 use super::{backup, moment, read_shared_config, runtime, sinks};
@@ -65,8 +65,10 @@ fn keep_route(status: &mut WorkspaceStatus, route: Route) -> anyhow::Result<()> 
         status.pollers.drain(..).partition(|poller| poller.route == route.as_str());
     if wanted.is_empty() {
         let names: Vec<String> = others.iter().map(PollerStatus::name).collect();
-        let text = format!("{route} is not polled; these are: {}", names.join(", "));
-        return Err(ExitError { code: exit::USAGE, text }.into());
+        return refuse(
+            exit::USAGE,
+            format!("{route} is not polled; these are: {}", names.join(", ")),
+        );
     }
     status.pollers = wanted;
     Ok(())
@@ -149,10 +151,8 @@ fn print(store: &Path, status: &WorkspaceStatus, wide: bool) -> anyhow::Result<E
 
 fn heading(store: &Path, status: &WorkspaceStatus) -> String {
     let health = match status.health {
-        Health::Ok => "ok",
-        Health::Degraded => "DEGRADED",
-        Health::AtRisk => "AT RISK",
-        Health::Failing => "FAILING",
+        Health::Ok => "ok".to_owned(),
+        other => other.as_str().to_uppercase(),
     };
     let mut text = format!("health   {health}\n");
     for reason in &status.reasons {
@@ -198,7 +198,7 @@ fn heading(store: &Path, status: &WorkspaceStatus) -> String {
 }
 
 fn run_line(run: &LastRun) -> String {
-    let polled = output::count(i64::try_from(run.polled).unwrap_or(i64::MAX), "poller", "pollers");
+    let polled = output::count(run.polled, "poller", "pollers");
     let mut text = format!(
         "{} ago: {polled}, {} new, {} changed",
         duration::seconds(run.age_s),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::exit::DATA;
 use super::output;
-use super::progress::RowBar;
+use super::progress::Bar;
 use super::search_index;
 use crate::config::Config;
 use crate::store::{self, Reader};
@@ -25,7 +25,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         rebuild(config)?;
     }
     let reader = Reader::open(&config.store.path)?;
-    let bar = RowBar::new();
+    let bar = Bar::rows();
     let verification = reader.verify(&mut |done, total| bar.at(done, total))?;
     drop(bar);
     let sound = verification.is_sound();
@@ -50,11 +50,11 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Makes the mirror tables again from the log.
 fn rebuild(config: &Config) -> anyhow::Result<()> {
-    let bar = RowBar::new();
+    let bar = Bar::rows();
     let records = store::rebuild(&config.store.path, &mut |done, total| bar.at(done, total))?;
     drop(bar);
     search_index::follow(&config.store.path);
-    let records = output::count(i64::try_from(records)?, "record", "records");
+    let records = output::count(records, "record", "records");
     output::aside(&format!("rebuilt the mirror from the log: {records}"));
     Ok(())
 }

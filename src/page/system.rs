@@ -21,7 +21,7 @@ use crate::budget::BudgetStatus;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration::seconds as span;
 use crate::poll::{PollerState, PollerStatus};
-use crate::status::{Health, WorkspaceStatus};
+use crate::status::WorkspaceStatus;
 use crate::store::Gap;
 
 /// How times are written.
@@ -79,7 +79,7 @@ fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
     };
     let health = html! { section #health data-part { h1 { "System" } (health(status)) } };
     LivePage {
-        title: page_title(context, word(status.health)),
+        title: page_title(context, status.health.as_str()),
         parts: vec![
             Part::new("health", health),
             pollers,
@@ -187,18 +187,9 @@ const POLLER_HEADS: [&str; 8] = [
     "Open gaps",
 ];
 
-fn word(health: Health) -> &'static str {
-    match health {
-        Health::Ok => "ok",
-        Health::Degraded => "degraded",
-        Health::AtRisk => "at risk",
-        Health::Failing => "failing",
-    }
-}
-
 fn health(status: &WorkspaceStatus) -> Markup {
     html! {
-        p.verdict data-health=(word(status.health)) { (ready::sentence(status)) }
+        p.verdict data-health=(status.health.as_str()) { (ready::sentence(status)) }
         @if !status.reasons.is_empty() {
             ul.reasons { @for reason in &status.reasons { li { (message(reason)) } } }
         }

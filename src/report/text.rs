@@ -2,6 +2,7 @@
 
 use super::answer::Answer;
 use crate::escape::{cut, shown};
+use crate::table::aligned;
 
 /// The longest cell, in characters.
 const CELL_MAX: usize = 60;
@@ -22,32 +23,14 @@ pub(super) fn text(answer: &Answer) -> String {
 }
 
 fn rows(answer: &Answer) -> String {
-    let mut made = String::new();
-    let head: Vec<String> =
-        answer.columns.iter().map(|column| cell(&column.name).to_uppercase()).collect();
+    let heads: Vec<String> = answer.columns.iter().map(|column| cell(&column.name)).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut rows: Vec<Vec<String>> = (0..answer.shown_rows().len())
-        .map(|row| (0..head.len()).map(|column| cell(&answer.shown(row, column))).collect())
+        .map(|row| (0..heads.len()).map(|column| cell(&answer.shown(row, column))).collect())
         .collect();
     rows.extend(answer.shown_totals().map(|totals| totals.iter().map(|text| cell(text)).collect()));
-    let widths: Vec<usize> = (0..head.len())
-        .map(|index| {
-            let cells = rows.iter().map(|row| row[index].chars().count());
-            cells.chain([head[index].chars().count()]).max().unwrap_or_default()
-        })
-        .collect();
-    let numbers: Vec<bool> = (0..head.len()).map(|column| answer.has_numbers(column)).collect();
-    for (place, row) in std::iter::once(&head).chain(&rows).enumerate() {
-        let cells = row.iter().zip(&widths).enumerate();
-        let line: Vec<String> = cells
-            .map(|(column, (text, width))| match place > 0 && numbers[column] {
-                true => format!("{text:>width$}"),
-                false => format!("{text:<width$}"),
-            })
-            .collect();
-        made.push_str(line.join("  ").trim_end());
-        made.push('\n');
-    }
-    made
+    let numbers: Vec<bool> = (0..heads.len()).map(|column| answer.has_numbers(column)).collect();
+    aligned(&heads, &rows, &|column, _| numbers[column]).join("\n") + "\n"
 }
 
 /// Text of a cell, cut if it is long.

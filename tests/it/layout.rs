@@ -21,6 +21,7 @@ const BASE: &[&str] = &[
     "file_owner",
     "small_file",
     "sysexits",
+    "table",
 ];
 
 /// Each top-level module and what it may use besides [`BASE`]; `None` means no module at all.
@@ -38,6 +39,7 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("retry_after", None),
     ("small_file", None),
     ("sysexits", None),
+    ("table", None),
     ("tls", None),
     ("shape", None),
     ("config", Some(&["shape"])),

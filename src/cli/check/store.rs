@@ -40,7 +40,7 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
     });
     match found {
         Ok((counts, (links, unlinked))) => {
-            let records = counts.iter().map(|(_, count)| count).sum();
+            let records: i64 = counts.iter().map(|(_, count)| count).sum();
             let records = output::count(records, "record", "records");
             report.ok("store", format!("{}: {records}", path.display()));
             for route in Route::ALL {

@@ -1,19 +1,19 @@
 //! The two files that `init` writes: where, for whom, and both or none.
 //!
-//! Each file is written whole beside its place and then linked there, which fails if the place is
+//! Each file is written whole beside its place and then moved there, which fails if the place is
 //! taken. So no file is overwritten, and no reader sees half a file.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::{Access, Gid};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::cli::exit::{ExitError, PERMISSION, USAGE};
+use crate::cli::exit::{ExitError, PERMISSION, USAGE, refuse};
 use crate::file_owner::folder_of;
 
 /// The folder of the shipped units.
@@ -66,11 +66,13 @@ impl Files {
         let folder = folder_of(&config).to_owned();
         refuse_folder(&folder)?;
         if is_taken(&config) {
-            let text = format!(
-                "{} exists already and is kept: edit it and run `shopmirror check`, or name another file with --config",
-                config.display()
+            return refuse(
+                USAGE,
+                format!(
+                    "{} exists already and is kept: edit it and run `shopmirror check`, or name another file with --config",
+                    config.display()
+                ),
             );
-            return Err(ExitError { code: USAGE, text }.into());
         }
         let wanted = folder.join(key_name(&config));
         let same = |path: &Path| match (path.canonicalize(), wanted.canonicalize()) {
@@ -81,10 +83,12 @@ impl Files {
             Some(path) if same(path) => KeyFile::InPlace(wanted),
             _ if is_taken(&wanted) => {
                 let path = wanted.display();
-                let text = format!(
-                    "{path} exists already and is kept: to use the key in it, add --key-file {path}; else move it away"
+                return refuse(
+                    USAGE,
+                    format!(
+                        "{path} exists already and is kept: to use the key in it, add --key-file {path}; else move it away"
+                    ),
                 );
-                return Err(ExitError { code: USAGE, text }.into());
             }
             _ => KeyFile::New(wanted),
         };
@@ -155,10 +159,12 @@ fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
             if is_service { "install the package of shopmirror first" } else { "create it first" };
         format!("the folder {shown} does not exist: {advice}, or name another file with --config")
     } else if rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
-        let text = format!(
-            "this user may not write to the folder {shown}: run this as root, or name another file with --config"
+        return refuse(
+            PERMISSION,
+            format!(
+                "this user may not write to the folder {shown}: run this as root, or name another file with --config"
+            ),
         );
-        return Err(ExitError { code: PERMISSION, text }.into());
     } else if is_service && fs::metadata(folder)?.gid() == 0 {
         format!(
             "the folder {shown} belongs to the group root, so the service could not read the files: run systemd-sysusers and systemd-tmpfiles --create shopmirror.conf first"
@@ -178,23 +184,19 @@ fn readers(folder: &Path) -> std::io::Result<Readers> {
 
 /// Writes a new file durably; fails if the name is taken.
 fn create(path: &Path, text: &str, mode: u32, readers: Readers) -> anyhow::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.new-{}", std::process::id()));
-    let linked = fill(&beside, text, mode, readers).and_then(|()| fs::hard_link(&beside, path));
-    // It is the same file by its second name, or the part of one that could not be written.
-    let _ = fs::remove_file(&beside);
-    linked.with_context(|| format!("cannot write {}; nothing was written", path.display()))
-}
-
-fn fill(path: &Path, text: &str, mode: u32, readers: Readers) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    if let Readers::Group(id) = readers {
-        rustix::fs::fchown(&file, None, Some(Gid::from_raw(id)))?;
-    }
-    // After the group, so that no other group may read it for a moment.
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let fill = || {
+        let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
+        if let Readers::Group(id) = readers {
+            rustix::fs::fchown(&file, None, Some(Gid::from_raw(id)))?;
+        }
+        // After the group, so that no other group may read it for a moment.
+        file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist_noclobber(path)?;
+        Ok::<(), std::io::Error>(())
+    };
+    fill().with_context(|| format!("cannot write {}; nothing was written", path.display()))
 }
 
 /// The name of a group of this machine.

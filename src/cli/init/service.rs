@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::files::SERVICE_DIR;
 use crate::cli::check::unit::Unit;
-use crate::cli::exit::{CONFIG, ExitError, PERMISSION, UNAVAILABLE, USAGE};
+use crate::cli::exit::{CONFIG, ExitError, PERMISSION, UNAVAILABLE, USAGE, refuse};
 
 /// The service of one configuration, and the unit that watches its key.
 pub(super) struct Service {
@@ -63,12 +63,14 @@ impl Service {
         if status.success() {
             return Ok(());
         }
-        let text = format!(
-            "the files were written, but the service did not start: see `systemctl status {0}`, then run `{1}`",
-            self.units[0],
-            self.command()
-        );
-        Err(ExitError { code: UNAVAILABLE, text }.into())
+        refuse(
+            UNAVAILABLE,
+            format!(
+                "the files were written, but the service did not start: see `systemctl status {0}`, then run `{1}`",
+                self.units[0],
+                self.command()
+            ),
+        )
     }
 }
 

@@ -3,35 +3,32 @@
 //! Logging never waits: a pipe that nobody reads must not hold up polls and deliveries. The queue is
 //! bounded; lines that find no room are counted, and the count is logged when writing works again.
 
-use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// The most bytes that wait.
-const MAX_BYTES: usize = 1 << 20;
+/// The most lines that wait.
+const MAX_LINES: usize = 2_000;
 /// Enough for writing and for a line about lost ones.
 const STACK_BYTES: usize = 256 << 10;
+/// How often it is tried to reach a full queue at the end of the process.
+const TRY_EVERY: Duration = Duration::from_millis(10);
 
-/// A queue of lines and the thread that writes them. Its copies are the same queue.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LineQueue(Arc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    /// A line was added, or the last one was written.
-    changed: Condvar,
+/// A queue of lines. Its copies are the same queue.
+#[derive(Debug, Clone)]
+pub(super) struct LineQueue {
+    sender: SyncSender<Entry>,
+    /// Lines that were not written and are not logged as lost yet.
+    lost: Arc<AtomicU64>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    lines: VecDeque<Vec<u8>>,
-    bytes: usize,
-    /// Whether the thread is writing a line.
-    is_writing: bool,
-    /// Lines that were not written and are not logged as lost yet.
-    lost: u64,
+#[derive(Debug)]
+enum Entry {
+    Line(Vec<u8>),
+    /// Everything before it is written once this is answered.
+    Flush(SyncSender<()>),
 }
 
 impl LineQueue {
@@ -41,73 +38,61 @@ impl LineQueue {
         out: impl Write + Send + 'static,
         tell_lost: impl Fn(u64) + Send + 'static,
     ) -> io::Result<Self> {
-        let queue = Self::default();
-        let lines = queue.clone();
+        let (sender, entries) = sync_channel(MAX_LINES);
+        let lost = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&lost);
         std::thread::Builder::new()
             .name("log".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn(move || lines.write_all_to(out, tell_lost))?;
-        Ok(queue)
+            .spawn(move || write_all(&entries, out, &counted, tell_lost))?;
+        Ok(Self { sender, lost })
     }
 
-    /// Adds a line, or counts it as lost if too much waits already.
+    /// Adds a line, or counts it as lost if too many wait already.
     pub(super) fn add(&self, line: Vec<u8>) {
-        let mut state = self.state();
-        if state.bytes + line.len() > MAX_BYTES {
-            state.lost += 1;
-            return;
+        if self.sender.try_send(Entry::Line(line)).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
         }
-        state.bytes += line.len();
-        state.lines.push_back(line);
-        self.0.changed.notify_all();
     }
 
     /// Waits until every line is written, but not longer than `limit`.
     pub(super) fn flush(&self, limit: Duration) {
-        let begun = Instant::now();
-        let mut state = self.state();
-        while state.is_writing || !state.lines.is_empty() {
-            let Some(left) = limit.checked_sub(begun.elapsed()) else { return };
-            let waited = self.0.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn write_all_to(&self, mut out: impl Write, tell_lost: impl Fn(u64)) {
-        loop {
-            let line = self.next();
-            let written = out.write_all(&line).and_then(|()| out.flush());
-            let mut state = self.state();
-            state.is_writing = false;
-            state.lost += u64::from(written.is_err());
-            self.0.changed.notify_all();
-            // Half of the room, so that this line is not lost too.
-            let lost = match written {
-                Ok(()) if state.bytes < MAX_BYTES / 2 => std::mem::take(&mut state.lost),
-                _ => 0,
-            };
-            drop(state);
-            if lost > 0 {
-                tell_lost(lost);
+        let end = Instant::now() + limit;
+        let (written, answer) = sync_channel(1);
+        while self.sender.try_send(Entry::Flush(written.clone())).is_err() {
+            if Instant::now() >= end {
+                return;
             }
+            std::thread::sleep(TRY_EVERY);
         }
+        // An error means that the time is over.
+        let _ = answer.recv_timeout(end.saturating_duration_since(Instant::now()));
     }
+}
 
-    /// Waits for a line and takes it.
-    fn next(&self) -> Vec<u8> {
-        let mut state = self.state();
-        loop {
-            if let Some(line) = state.lines.pop_front() {
-                state.bytes -= line.len();
-                state.is_writing = true;
-                return line;
+fn write_all(
+    entries: &Receiver<Entry>,
+    mut out: impl Write,
+    lost: &AtomicU64,
+    tell_lost: impl Fn(u64),
+) {
+    for entry in entries {
+        let line = match entry {
+            Entry::Line(line) => line,
+            Entry::Flush(answer) => {
+                // Whoever asked may have gone.
+                let _ = answer.try_send(());
+                continue;
             }
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        if out.write_all(&line).and_then(|()| out.flush()).is_err() {
+            lost.fetch_add(1, Ordering::Relaxed);
+            continue;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let count = lost.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            tell_lost(count);
+        }
     }
 }
 
@@ -119,17 +104,15 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Takes a line for each permit, or fails if the permit says so.
+    /// Takes a line for each permit; once there are no more senders of permits, every line.
     struct Gate {
-        permits: mpsc::Receiver<bool>,
+        permits: mpsc::Receiver<()>,
         taken: mpsc::Sender<Vec<u8>>,
     }
 
     impl Write for Gate {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            if !self.permits.recv().unwrap_or(true) {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
+            let _ = self.permits.recv();
             let _ = self.taken.send(line.to_vec());
             Ok(line.len())
         }
@@ -139,35 +122,22 @@ mod tests {
         }
     }
 
-    struct Gated {
-        queue: LineQueue,
-        permits: mpsc::Sender<bool>,
-        taken: mpsc::Receiver<Vec<u8>>,
-        told: mpsc::Receiver<u64>,
-    }
-
-    fn gated() -> Gated {
+    #[test]
+    fn lines_that_find_no_room_are_counted_and_told_when_writing_works_again() {
         let (permits, awaited) = mpsc::channel();
         let (sender, taken) = mpsc::channel();
         let (tell, told) = mpsc::channel();
         let gate = Gate { permits: awaited, taken: sender };
         let queue = LineQueue::start(gate, move |lost| tell.send(lost).unwrap()).unwrap();
-        Gated { queue, permits, taken, told }
-    }
-
-    #[test]
-    fn lines_that_find_no_room_are_counted_and_told_when_writing_works_again() {
-        let Gated { queue, permits, taken, told } = gated();
-        let line = vec![b'x'; MAX_BYTES / 4];
-        // Nothing is taken, and nobody waits. The thread may hold one line beside the queue's four.
-        for _ in 0..9 {
-            queue.add(line.clone());
+        // Nothing is taken, and nobody waits. The thread may hold one line beside the queue's.
+        for _ in 0..MAX_LINES + 5 {
+            queue.add(b"line".to_vec());
         }
         drop(permits);
         let lost = told.recv_timeout(LONG).unwrap();
         queue.flush(LONG);
         let written = taken.try_iter().count() as u64;
-        assert_eq!(lost + written, 9);
-        assert!((4..=5).contains(&written), "{written}");
+        assert_eq!(lost + written, MAX_LINES as u64 + 5);
+        assert!((4..=5).contains(&lost), "{lost}");
     }
 }

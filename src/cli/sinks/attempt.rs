@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::unknown;
-use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, UNAVAILABLE, USAGE};
+use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, UNAVAILABLE, USAGE, refuse};
 use crate::cli::{output, runtime};
 use crate::clock::stamp;
 use crate::config::{Config, SinkKind, SinkSettings};
@@ -128,8 +128,7 @@ fn preview(
     let Preview { how, headers, body } = match sink.preview(&change, now) {
         Ok(preview) => preview,
         Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => {
-            let text = format!("change {seq} cannot be sent: {reason}");
-            return Err(ExitError { code: DATA, text }.into());
+            return refuse(DATA, format!("change {seq} cannot be sent: {reason}"));
         }
         Err(other) => anyhow::bail!("the change cannot be shown: {other:?}"),
     };
@@ -146,8 +145,7 @@ fn preview(
     for line in body.lines() {
         text.push_str(&format!("{}\n", output::plain(line)));
     }
-    output::text(&text)?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&text)
 }
 
 /// The change that is named, or the newest that the sink asked for, or one that is made up.
@@ -225,12 +223,14 @@ fn ensure_free(name: &str, path: &Path, store: &Path) -> anyhow::Result<()> {
     let is_locked = File::open(path)
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
     let Some(daemon) = holder(store).filter(|_| is_locked) else { return Ok(()) };
-    let text = format!(
-        "the daemon, process {daemon}, writes {}, and no other process may: run `shopmirror check --sink {name}` \
+    refuse(
+        TRY_AGAIN,
+        format!(
+            "the daemon, process {daemon}, writes {}, and no other process may: run `shopmirror check --sink {name}` \
          instead, or stop the daemon for this test",
-        path.display()
-    );
-    Err(ExitError { code: TRY_AGAIN, text }.into())
+            path.display()
+        ),
+    )
 }
 
 /// A file that this command would create for another user could not be written by the daemon.
@@ -240,9 +240,11 @@ fn ensure_own(path: &Path) -> anyhow::Result<()> {
     if path.exists() || owner(folder_of(path)).is_ok_and(|owner| owner == me) {
         return Ok(());
     }
-    let text = format!(
-        "{} does not exist, and the file would belong to the wrong user: run this command as the user of the service",
-        path.display()
-    );
-    Err(ExitError { code: IO, text }.into())
+    refuse(
+        IO,
+        format!(
+            "{} does not exist, and the file would belong to the wrong user: run this command as the user of the service",
+            path.display()
+        ),
+    )
 }

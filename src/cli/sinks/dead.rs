@@ -95,8 +95,7 @@ pub(super) fn redrive(
     if which.all && left > 0 {
         text.push_str(&format!("; {left} more are left: run this again after these are sent"));
     }
-    output::text(&format!("{text}\n"))?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&format!("{text}\n"))
 }
 
 /// Drops what the sink refused for good.
@@ -116,18 +115,16 @@ pub(super) fn drop(
     if json {
         return output::json(&json!({"changes": dropped, "notices": notices}));
     }
-    output::text(&format!("{} dropped; the log keeps the changes\n", things(dropped, notices)))?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&format!("{} dropped; the log keeps the changes\n", things(dropped, notices)))
 }
 
 /// So many changes, and so many alerts and reports if there are any.
 fn things(changes: usize, notices: usize) -> String {
-    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    let changes = output::count(number(changes), "change", "changes");
+    let changes = output::count(changes, "change", "changes");
     match notices {
         0 => changes,
         _ => {
-            let notices = output::count(number(notices), "alert or report", "alerts and reports");
+            let notices = output::count(notices, "alert or report", "alerts and reports");
             format!("{changes} and {notices}")
         }
     }
@@ -194,6 +191,5 @@ pub(super) fn show(sink: &StoredSink<'_>, seq: i64, json: bool) -> anyhow::Resul
     if json {
         return output::json(&shown);
     }
-    output::text(&format!("{}\n", output::plain(&serde_json::to_string_pretty(&shown)?)))?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&format!("{}\n", output::plain(&serde_json::to_string_pretty(&shown)?)))
 }

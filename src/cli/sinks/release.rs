@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::StoredSink;
-use crate::cli::exit::{DATA, ExitError, TRY_AGAIN};
+use crate::cli::exit::{DATA, TRY_AGAIN, refuse};
 use crate::cli::output;
 use crate::deliver::unread;
 use crate::store::GateState;
@@ -22,8 +22,10 @@ pub(super) fn run(mut sink: StoredSink<'_>, skip: bool, json: bool) -> anyhow::R
     };
     let name = sink.name();
     if !released {
-        let text = format!("the changes of sink {name} have just changed: run the command again");
-        return Err(ExitError { code: TRY_AGAIN, text }.into());
+        return refuse(
+            TRY_AGAIN,
+            format!("the changes of sink {name} have just changed: run the command again"),
+        );
     }
     let woken = sink.wake()?;
     if json {
@@ -35,16 +37,14 @@ pub(super) fn run(mut sink: StoredSink<'_>, skip: bool, json: bool) -> anyhow::R
         (false, true) => format!("{changes} will be delivered now"),
         (false, false) => format!("{changes} will be delivered when the daemon runs"),
     };
-    output::text(&format!("{text}\n"))?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&format!("{text}\n"))
 }
 
 fn ensure_held(sink: &StoredSink<'_>) -> anyhow::Result<()> {
     if sink.row.gate == GateState::Held {
         return Ok(());
     }
-    let text = format!("sink {} is not held: there is nothing to release", sink.name());
-    Err(ExitError { code: DATA, text }.into())
+    refuse(DATA, format!("sink {} is not held: there is nothing to release", sink.name()))
 }
 
 /// How many changes up to the row `last` the sink asked for and has not received.

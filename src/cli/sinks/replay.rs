@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::StoredSink;
-use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
-use crate::cli::progress::RowBar;
+use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE, refuse};
+use crate::cli::progress::Bar;
 use crate::cli::route_name::RouteName;
 use crate::cli::{MAX_READ, moment, output, records};
 use crate::clock::stamp;
@@ -85,10 +85,12 @@ pub(super) fn run(mut sink: StoredSink<'_>, args: &Args, json: bool) -> anyhow::
     }
     let name = sink.name();
     if sink.row.state == SinkState::Removed || !sink.config.sinks.contains_key(name) {
-        let text = format!(
-            "sink {name} is not in use: add [sinks.{name}] to the configuration and reload the daemon"
+        return refuse(
+            USAGE,
+            format!(
+                "sink {name} is not in use: add [sinks.{name}] to the configuration and reload the daemon"
+            ),
         );
-        return Err(ExitError { code: USAGE, text }.into());
     }
     let rows = range(&sink, args)?;
     let choice = ReplayChoice {
@@ -102,11 +104,13 @@ pub(super) fn run(mut sink: StoredSink<'_>, args: &Args, json: bool) -> anyhow::
     }
     let now = stamp(Timestamp::now());
     if let Some(before) = sink.operator()?.begin_replay(name, rows, &choice, args.rate, &now)? {
-        let text = format!(
-            "a replay of sink {name} is under way, {} of the way: wait for its end, or end it with `shopmirror sinks {name} replay --cancel`",
-            percent(&before)
+        return refuse(
+            TRY_AGAIN,
+            format!(
+                "a replay of sink {name} is under way, {} of the way: wait for its end, or end it with `shopmirror sinks {name} replay --cancel`",
+                percent(&before)
+            ),
         );
-        return Err(ExitError { code: TRY_AGAIN, text }.into());
     }
     let woken = sink.wake()?;
     if !args.no_wait && woken {
@@ -120,8 +124,7 @@ pub(super) fn run(mut sink: StoredSink<'_>, args: &Args, json: bool) -> anyhow::
         "the replay has begun: see `shopmirror status`\n"
     } else {
         "the replay begins when the daemon runs\n"
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// The last row before the range, and the last row of it: nothing that the sink has not received yet.
@@ -138,11 +141,13 @@ fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
         Some(Place::Time(at)) => sink.reader.position_at(&stamp(at))?.min(position),
     };
     if from >= to {
-        let text = format!(
-            "there is nothing to replay: the range holds no change that sink {} has behind it; its position is {position}",
-            sink.name()
+        return refuse(
+            DATA,
+            format!(
+                "there is nothing to replay: the range holds no change that sink {} has behind it; its position is {position}",
+                sink.name()
+            ),
         );
-        return Err(ExitError { code: DATA, text }.into());
     }
     Ok((from, to))
 }
@@ -203,23 +208,23 @@ fn dry_run(sink: &StoredSink<'_>, replay: &Replay, json: bool) -> anyhow::Result
     for (kind, count) in types {
         text.push_str(&format!("{count:>9} {kind}\n"));
     }
-    output::text(&text)?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&text)
 }
 
 fn cancel(sink: &StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
     let name = sink.name();
     if !sink.operator()?.cancel_replay(name, &stamp(Timestamp::now()))? {
-        let text = format!("no replay of sink {name} is under way: see `shopmirror status`");
-        return Err(ExitError { code: DATA, text }.into());
+        return refuse(
+            DATA,
+            format!("no replay of sink {name} is under way: see `shopmirror status`"),
+        );
     }
     sink.wake()?;
     match sink.reader.replay(name)? {
         Some(replay) if json => output::json(&replay),
         Some(replay) => {
             let outcome = output::plain(&outcome(&replay));
-            output::text(&format!("the replay is ended: {outcome}\n"))?;
-            Ok(ExitCode::SUCCESS)
+            output::text(&format!("the replay is ended: {outcome}\n"))
         }
         None => Ok(ExitCode::SUCCESS),
     }
@@ -227,7 +232,7 @@ fn cancel(sink: &StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
 
 /// Shows how far the replay has come until it ends or the daemon stops.
 fn follow(sink: &mut StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
-    let bar = RowBar::new();
+    let bar = Bar::rows();
     if bar.is_shown() {
         output::aside("Ctrl-C ends only this display: the daemon goes on with the replay");
     }

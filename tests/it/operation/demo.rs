@@ -7,7 +7,7 @@ use sandbox::Route;
 
 use crate::support::{Place, wait_until};
 
-/// True if every table has rows and the webhook has got a change.
+/// True if every table has rows and the sink has got a change.
 fn is_complete(dir: &Path) -> bool {
     let store = dir.join("mirror.db");
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
@@ -16,7 +16,7 @@ fn is_complete(dir: &Path) -> bool {
     };
     let tables = Route::ALL.map(|route| route.segment().replace('-', "_"));
     let counts = tables.map(|table| format!("SELECT count(*) FROM \"{table}\""));
-    let delivered = "SELECT delivered FROM _sinks WHERE name = 'hook'".to_owned();
+    let delivered = "SELECT delivered FROM _sinks WHERE name = 'audit'".to_owned();
     let number = |sql: String| store.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap_or(0);
     counts.into_iter().chain([delivered]).all(|sql| number(sql) > 0)
 }
@@ -43,6 +43,6 @@ async fn the_demo_fills_all_six_tables_and_delivers_and_its_commands_work() {
         assert!(out.contains(&shown), "{shown}: {out}");
     }
     // It may be ended between a change and its delivery, and then says so.
-    let is_behind = said.contains("the sinks have not received every change yet");
+    let is_behind = said.contains("the sink has not received every change yet");
     assert_eq!(code, Some(if is_behind { 69 } else { 0 }), "{said}");
 }
