@@ -3,7 +3,7 @@
 //! Pure: a value with [`next`](Schedule::next) and [`observe`](Schedule::observe), without a clock
 //! or I/O, so that one test can run a year. Every request that the budget grants is used. Each
 //! poller has a guaranteed longest interval; what the guarantees leave is shared by the square
-//! root of the arrival rate. `docs/scheduling.md` explains the rule.
+//! root of the arrival rate. `lab/README.md` explains the rule.
 
 mod arrivals;
 mod poller;

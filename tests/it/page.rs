@@ -234,6 +234,12 @@ async fn prometheus_reads_the_metrics_and_the_dashboard_and_alert_rules_fit_them
     let named: BTreeSet<&str> = words.filter(|word| word.starts_with("shopmirror_")).collect();
     let missing: Vec<_> = named.difference(&served).collect();
     assert!(missing.is_empty() && named.len() > 10, "{missing:?} of {served:?}");
+    let (_, reference) = include_str!("../../docs/reference.md").split_once("## Metrics").unwrap();
+    let documented = reference.split('`').filter(|word| word.starts_with("shopmirror_"));
+    let documented: BTreeSet<&str> = documented.collect();
+    // There is no backup yet.
+    let unseen = ["shopmirror_last_backup_timestamp_seconds"];
+    assert_eq!(documented, served.into_iter().chain(unseen).collect(), "docs/reference.md");
     promtool(&["check", "metrics"], &metrics.body).await;
     promtool(&["check", "rules", "docs/prometheus-alerts.yml"], "").await;
     promtool(&["test", "rules", "docs/prometheus-alerts.test.yml"], "").await;

@@ -115,7 +115,7 @@ pub(crate) enum TraceError {
         routes: usize,
     },
     /// There is nothing to simulate.
-    #[error("the trace holds no record; docs/development.md says how to make one")]
+    #[error("the trace holds no record; lab/README.md says how to make one")]
     Empty,
 }
 

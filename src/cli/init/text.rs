@@ -14,7 +14,7 @@ pub(super) fn config(base_url: &str, key_name: &str, zone: &TimeZone) -> String 
         None => "#time_zone = \"Europe/Berlin\"".to_owned(),
     };
     format!(
-        r#"# Made by `shopmirror init`. Every other key has a default: docs/configuration.md lists them,
+        r#"# Made by `shopmirror init`. Every other key has a default: docs/reference.md lists them,
 # config.example.toml shows a sink of each type. Both are in /usr/share/doc/shopmirror if a package was installed.
 # After a change run `shopmirror check`, then reload the service.
 

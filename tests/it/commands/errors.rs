@@ -46,8 +46,8 @@ async fn a_removed_command_line_names_the_new_one() {
     for (old, new) in [
         ("why leads", "shopmirror status ROUTE"),
         ("plan", "shopmirror status"),
-        ("simulate", "docs/development.md"),
-        ("trace", "docs/development.md"),
+        ("simulate", "lab/README.md"),
+        ("trace", "lab/README.md"),
         ("metadata", "examples/datasette.json"),
         ("workspace accept", "shopmirror check --accept-workspace"),
         ("show leads 1", "shopmirror records ROUTE ID"),

@@ -229,6 +229,7 @@ fn every_example_of_the_documentation_is_valid() {
     let dir = tempfile::tempdir().unwrap();
     for (name, content) in [
         ("api-key", "ak_1"),
+        ("erp-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
         ("smtp-login", "shop\nsecret"),
         ("partner-key", "ak_2"),
         ("broker-url", "mqtts://shop:password@broker.example.com"),
@@ -240,24 +241,28 @@ fn every_example_of_the_documentation_is_valid() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
         fs::set_permissions(path, mode).unwrap();
     }
+    let base = Base { dir: dir.path().to_owned(), ..Base::default() };
     let (mut checked, mut types) = (0, BTreeSet::new());
-    for document in ["docs/sinks.md", "docs/fleet.md"] {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
-        let docs = fs::read_to_string(docs).unwrap();
-        let docs = docs.replace("/etc/shopmirror", dir.path().to_str().unwrap());
-        for block in docs.split("```toml\n").skip(1) {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let pages = fs::read_dir(docs.join("sinks")).unwrap().map(|page| page.unwrap().path());
+    for page in pages.chain([
+        docs.join("reports.md"),
+        docs.join("quick-start.md"),
+        docs.join("../README.md"),
+    ]) {
+        let text = fs::read_to_string(&page).unwrap();
+        let text = text.replace("/etc/shopmirror", dir.path().to_str().unwrap());
+        for block in text.split("```toml\n").skip(1) {
             let example = block.split("```").next().unwrap();
             let text = format!("[workspace]\nbase_url = \"https://h.example/api\"\n\n{example}");
-            let read = Config::parse(&text, document, &Base::default());
+            let read = Config::parse(&text, &page.display().to_string(), &base);
             read.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
             checked += 1;
-            if document == "docs/sinks.md" {
-                let kinds = example.lines().filter_map(|line| line.strip_prefix("type = "));
-                types.extend(kinds.map(|kind| kind.trim_matches('"').to_owned()));
-            }
+            let kinds = example.lines().filter_map(|line| line.strip_prefix("type = "));
+            types.extend(kinds.map(|kind| kind.trim_matches('"').to_owned()));
         }
     }
     assert!(checked >= 14, "only {checked} examples");
     let every = ["command", "email", "file", "intake", "mqtt", "nats", "postgres", "s3", "webhook"];
-    assert_eq!(types, every.map(str::to_owned).into(), "docs/sinks.md has no example of a type");
+    assert_eq!(types, every.map(str::to_owned).into(), "docs/sinks has no example of a type");
 }

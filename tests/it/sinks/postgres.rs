@@ -245,9 +245,8 @@ async fn a_table_that_was_changed_by_hand_is_said_and_made_again_when_it_is_drop
 async fn the_documented_statements_give_a_new_role_all_that_it_needs() {
     let Some(server) = Postgres::shared() else { return };
     let role = server.role().await;
-    let page = include_str!("../../../docs/sinks.md");
-    let (_, rights) = page.split_once("**Rights.**").unwrap();
-    let (_, rights) = rights.split_once("```sql\n").unwrap();
+    let page = include_str!("../../../docs/sinks/postgres.md");
+    let (_, rights) = page.split_once("```sql rights\n").unwrap();
     let (statements, _) = rights.split_once("```").unwrap();
     let name = format!("new_{}", role.name);
     for statement in statements.lines() {
