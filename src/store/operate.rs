@@ -73,4 +73,13 @@ impl Operator {
     pub fn forget_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
         Ok(sinks::forget(&mut self.connection, sink)?)
     }
+
+    /// Gives a sink another name, with its position, its queue and its dead letters; false if a sink of
+    /// that name has received something or is owed something. Call it while no daemon runs.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn rename_sink(&mut self, sink: &str, new: &str) -> Result<bool, StoreError> {
+        Ok(sinks::rename(&mut self.connection, sink, new)?)
+    }
 }

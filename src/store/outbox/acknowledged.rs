@@ -49,3 +49,13 @@ pub(in crate::store) fn set(
 pub(in crate::store) fn forget(connection: &Connection, sink: &str) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM _meta WHERE name = ?1", [name_of(sink)]).map(|_| ())
 }
+
+pub(in crate::store) fn rename(
+    connection: &Connection,
+    sink: &str,
+    new: &str,
+) -> rusqlite::Result<()> {
+    forget(connection, new)?;
+    let names = (name_of(sink), name_of(new));
+    connection.execute("UPDATE _meta SET name = ?2 WHERE name = ?1", names).map(|_| ())
+}

@@ -141,6 +141,10 @@ const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, skipped, 
      coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
      - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
 
+/// The tables with what is kept for a sink, and the column that names it.
+const OWNED: [(&str, &str); 4] =
+    [("_sinks", "name"), ("_queue", "sink"), ("_alerts", "sink"), ("_replays", "sink")];
+
 const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
 
 const RELEASE: &str =
@@ -322,12 +326,34 @@ pub(in crate::store) fn forget(connection: &mut Connection, name: &str) -> rusql
         tx.execute("DELETE FROM _sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
     if forgotten {
         acknowledged::forget(&tx, name)?;
-        for table in ["_queue", "_alerts", "_replays"] {
-            tx.execute(&format!("DELETE FROM {table} WHERE sink = ?1"), [name])?;
+        for (table, column) in OWNED {
+            tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [name])?;
         }
     }
     tx.commit()?;
     Ok(forgotten)
+}
+
+/// Gives a sink another name, with its position, its queue and its dead letters; false if a sink of that
+/// name has received something or is owed something.
+pub(in crate::store) fn rename(
+    connection: &mut Connection,
+    name: &str,
+    new: &str,
+) -> rusqlite::Result<bool> {
+    let tx = write_tx(connection)?;
+    let used = "SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = ?1 AND delivered > 0) \
+         OR EXISTS (SELECT 1 FROM _queue WHERE sink = ?1)";
+    if tx.query_row(used, [new], |row| row.get(0))? {
+        return Ok(false);
+    }
+    for (table, column) in OWNED {
+        tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [new])?;
+        tx.execute(&format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1"), [name, new])?;
+    }
+    acknowledged::rename(&tx, name, new)?;
+    tx.commit()?;
+    Ok(true)
 }
 
 /// Every statement that runs for each delivery, for the test of their plans.
