@@ -22,7 +22,7 @@ use super::reason::Secrets;
 use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{Auth, Intake, IntakeSettings};
 use crate::record::Change;
-use crate::tls::client_builder;
+use crate::tls::{client_builder, http_client};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
@@ -38,18 +38,14 @@ pub(super) struct IntakeSink {
 impl IntakeSink {
     pub(super) fn build(name: &str, settings: &IntakeSettings) -> Result<Self, SinkBuildError> {
         let refuse = |problem: String| SinkBuildError::Server { sink: name.to_owned(), problem };
-        let mut builder = client_builder()
+        let builder = client_builder()
             .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .timeout(settings.timeout);
-        if settings.base_url.scheme() != "https" {
-            // A loopback address, which needs no certificate authorities.
-            builder = builder.tls_certs_only(std::iter::empty());
-        }
-        let client = builder.build().map_err(|_| {
-            refuse("making the HTTPS client failed; install the package ca-certificates".to_owned())
-        })?;
+        // Without TLS only a loopback address is reached.
+        let is_plain = settings.base_url.scheme() == "http";
+        let client = http_client(builder, is_plain, None).map_err(refuse)?;
         let url = place(&settings.base_url, settings.create);
         Ok(Self { client, url, name: name.to_owned(), settings: settings.clone() })
     }

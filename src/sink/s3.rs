@@ -204,15 +204,10 @@ fn bucket(endpoint: Url, settings: &S3Settings) -> Result<Bucket, String> {
 }
 
 fn client(settings: &S3Settings) -> Result<reqwest::Client, String> {
-    let mut builder = tls::client_builder()
+    let builder = tls::client_builder()
         .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout))
         .timeout(settings.timeout);
-    if settings.endpoint.as_ref().is_some_and(|endpoint| endpoint.scheme() == "http") {
-        // A loopback address, which needs no certificate authorities.
-        builder = builder.tls_certs_only(std::iter::empty());
-    }
-    let builder = tls::with_authorities(builder, settings.ca_file.as_deref())?;
-    builder.build().map_err(|_| {
-        "making the HTTPS client failed; install the package ca-certificates".to_owned()
-    })
+    // Without TLS only a loopback address is reached.
+    let is_plain = settings.endpoint.as_ref().is_some_and(|endpoint| endpoint.scheme() == "http");
+    tls::http_client(builder, is_plain, settings.ca_file.as_deref())
 }

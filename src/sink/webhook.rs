@@ -26,7 +26,7 @@ use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{WebhookSettings, webhook_url};
 use crate::record::Change;
 use crate::shape::Shaped;
-use crate::tls::{client_builder, with_authorities};
+use crate::tls::{client_builder, http_client};
 use sign::Signer;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -213,12 +213,9 @@ fn client(url: &Url, settings: &WebhookSettings) -> Result<Client, String> {
         .pool_idle_timeout(IDLE_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))
         .timeout(timeout);
-    if url.scheme() == "http" {
-        // Loading the certificate authorities takes 18 ms, and fails on a machine without any.
-        builder = builder.tls_certs_only(std::iter::empty()).dns_resolver(Arc::new(LocalLookup));
+    let is_plain = url.scheme() == "http";
+    if is_plain {
+        builder = builder.dns_resolver(Arc::new(LocalLookup));
     }
-    with_authorities(builder, settings.ca_file.as_deref())?.build().map_err(|error| {
-        let why = error.without_url();
-        format!("making the HTTPS client: {why}; install the package ca-certificates")
-    })
+    http_client(builder, is_plain, settings.ca_file.as_deref())
 }
