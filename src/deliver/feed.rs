@@ -12,8 +12,7 @@ use super::flood::Burst;
 use super::pace::Pace;
 use super::task::Task;
 use super::{MAX_DEAD, MAX_READY, MAX_RETRYING, ReplayRule, replay_filter, replay_rule};
-use crate::clock::stamp;
-use crate::config::{self, SinkFilter};
+use crate::config::SinkFilter;
 use crate::record::{Change, Kind};
 use crate::store::{
     Acknowledged, Feed, GateState, Lane, Reader, Replay, ReplayState, SinkRow, SinkState,
@@ -389,19 +388,9 @@ impl Task {
         if self.idle.iter().all(|sink| sink.stored().is_none()) {
             return Ok(());
         }
-        let (name, start) = (self.it.name.clone(), self.it.settings.start);
-        let (is_new, position) = (self.row.delivered == 0, self.row.position);
-        let read = self.it.store.read(move |reader| {
-            let began = match start {
-                _ if is_new => position,
-                config::Start::Beginning => 0,
-                config::Start::At(time) => reader.position_at(&stamp(time))?,
-                config::Start::Now => position,
-            };
-            let acknowledged = reader.acknowledged(&name)?;
-            Ok(acknowledged.unwrap_or(Acknowledged { after: began, upto: 0 }))
-        });
-        let acknowledged = read.await?;
+        let (name, after) = (self.it.name.clone(), self.row.position);
+        let known = self.it.store.read(move |reader| reader.acknowledged(&name)).await?;
+        let acknowledged = known.unwrap_or(Acknowledged { after, upto: 0 });
         self.feeding.acknowledged = Some(acknowledged);
         for sink in &mut self.idle {
             sink.expect_stored(acknowledged.upto);

@@ -22,7 +22,7 @@ fn name_of(sink: &str) -> String {
 }
 
 impl Reader {
-    /// What the destination of a sink has acknowledged; `None` before its first change.
+    /// What the destination of a sink has acknowledged; `None` if there is no such sink.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -58,4 +58,20 @@ pub(in crate::store) fn rename(
     forget(connection, new)?;
     let names = (name_of(sink), name_of(new));
     connection.execute("UPDATE _meta SET name = ?2 WHERE name = ?1", names).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Begin;
+    use crate::store::fixtures::open;
+
+    #[tokio::test]
+    async fn where_a_sink_begins_is_known_before_it_has_acknowledged_anything() {
+        let (_dir, store) = open();
+        let at = "2026-01-01T00:00:00.000000Z".to_owned();
+        store.open_sink("db".into(), "postgres", Begin::Beginning, at).await.unwrap();
+        let known = store.read(|reader| reader.acknowledged("db")).await.unwrap();
+        assert_eq!(known, Some(Acknowledged { after: 0, upto: 0 }));
+    }
 }

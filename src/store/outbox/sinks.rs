@@ -229,6 +229,7 @@ pub(in crate::store) fn open(
     } else {
         let position = begin.position(&tx)?;
         tx.execute(INSERT, (name, type_name, position, at, log::last_seq(&tx)?))?;
+        acknowledged::set(&tx, name, Acknowledged { after: position, upto: 0 })?;
     }
     let row = tx.query_row(&find_sql(), [name], read)?;
     tx.commit()?;
@@ -238,11 +239,10 @@ pub(in crate::store) fn open(
 /// A sink of another type takes the name over. What the sink before it was given is not at the new
 /// destination, which is to have everything from its own beginning.
 fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(), StoreError> {
-    if *begin == Begin::Now {
-        return Ok(acknowledged::forget(tx, &before.name)?);
-    }
-    let after = begin.position(tx)?;
-    let account = Acknowledged { after, upto: before.position };
+    let account = match begin {
+        Begin::Now => Acknowledged { after: before.position, upto: 0 },
+        _ => Acknowledged { after: begin.position(tx)?, upto: before.position },
+    };
     Ok(acknowledged::set(tx, &before.name, account)?)
 }
 
