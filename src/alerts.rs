@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::clock::{Moment, stamp};
 use crate::deliver::SinkActivity;
-use crate::record::Kind;
+use crate::record::{Kind, poller_name};
 use crate::status::{Health, WorkspaceStatus};
 use crate::store::{AlertRow, AlertStep, Gap, NewNotice};
 
@@ -105,8 +105,8 @@ pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Sympt
     }
     let mut routes: BTreeMap<String, Vec<&Gap>> = BTreeMap::new();
     for gap in gaps {
-        let business = gap.business.as_ref().map_or_else(String::new, |b| format!("@{b}"));
-        routes.entry(format!("{}{business}", gap.route)).or_default().push(gap);
+        let poller = poller_name(&gap.route, gap.business.as_deref());
+        routes.entry(poller).or_default().push(gap);
     }
     for (route, gaps) in routes {
         let newest = gaps.iter().map(|gap| gap.id).max().unwrap_or_default();

@@ -105,10 +105,16 @@ pub struct PollerId {
 
 impl fmt::Display for PollerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.business {
-            Some(business) => write!(f, "{}@{business}", self.route),
-            None => f.pad(self.route.as_str()),
-        }
+        f.pad(&poller_name(self.route.as_str(), self.business.as_deref()))
+    }
+}
+
+/// The name of a poller: the route, and the business if one is named, `leads@12`.
+#[must_use]
+pub fn poller_name(route: &str, business: Option<&str>) -> String {
+    match business {
+        Some(business) => format!("{route}@{business}"),
+        None => route.to_owned(),
     }
 }
 

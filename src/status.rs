@@ -141,7 +141,7 @@ impl WorkspaceStatus {
         let mut status = Self {
             last_run,
             pollers: stored.stopped_pollers(now),
-            sinks: stored::stopped_sinks(reader, stored.last_seq())?,
+            sinks: stored::stopped_sinks(reader, stored.last_seq)?,
             ..Self::of_stored(&stored, now)
         };
         stored.complete(&mut status.pollers, now);
@@ -161,12 +161,12 @@ impl WorkspaceStatus {
             last_run: None,
             budget: None,
             sinks: Vec::new(),
-            removed_sinks: stored.removed_sinks().to_vec(),
-            records: stored.records().clone(),
-            emptied: stored.emptied().to_vec(),
-            last_seq: stored.last_seq(),
-            job_links: stored.job_links().to_vec(),
-            unlinked_routes: stored.unlinked_routes().to_vec(),
+            removed_sinks: stored.removed_sinks.clone(),
+            records: stored.records.clone(),
+            emptied: stored.emptied.clone(),
+            last_seq: stored.last_seq,
+            job_links: stored.job_links.clone(),
+            unlinked_routes: stored.unlinked_routes.clone(),
             backup: None,
             reports: Vec::new(),
         }

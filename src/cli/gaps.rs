@@ -99,7 +99,7 @@ fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
     let stored = Stored::read(&reader)?;
     let advice = advice(&gaps);
     let rows: Vec<Vec<String>> = gaps.into_iter().map(row).collect();
-    if !rows.is_empty() || stored.emptied().is_empty() {
+    if !rows.is_empty() || stored.emptied.is_empty() {
         output::table(
             &COLUMNS,
             &rows,
@@ -108,7 +108,7 @@ fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
         )?;
     }
     output::text(&advice)?;
-    for route in stored.emptied() {
+    for route in &stored.emptied {
         output::text(&format!("{}\n", output::plain(&route.to_string())))?;
     }
     Ok(ExitCode::SUCCESS)

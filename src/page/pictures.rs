@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::text::{count, number, shown};
 use crate::budget::{BudgetMinute, BudgetStatus};
+use crate::record::poller_name;
 use crate::store::{Gap, GapState};
 
 /// Minutes of the picture of the budget.
@@ -78,10 +79,7 @@ pub(super) fn timeline(gaps: &[Gap], now: Timestamp, zone: &TimeZone) -> Markup 
         |at: Timestamp| (at.duration_since(begin).as_secs_f64() / length * 100.0).clamp(0.0, 100.0);
     let mut lanes: Vec<(String, Vec<Mark<'_>>)> = Vec::new();
     for (gap, from, to) in recent {
-        let name = match &gap.business {
-            Some(business) => format!("{}@{business}", gap.route),
-            None => gap.route.clone(),
-        };
+        let name = poller_name(&gap.route, gap.business.as_deref());
         let width = (place(to) - place(from)).max(NARROWEST);
         let mark = Mark { gap, x: place(from).min(100.0 - width), width };
         match lanes.iter_mut().find(|(known, _)| *known == name) {

@@ -8,6 +8,7 @@ use super::Dispatcher;
 use super::hold::{Held, Hold, PauseReason};
 use super::poller::{PollerHealth, word};
 use crate::budget::BudgetStatus;
+use crate::record::poller_name;
 use crate::store::OtherWorkspace;
 
 /// What one poller is doing, in one word.
@@ -120,10 +121,7 @@ impl PollerStatus {
     /// The route, and the business if one is named: `leads@12`.
     #[must_use]
     pub fn name(&self) -> String {
-        match &self.business {
-            Some(business) => format!("{}@{business}", self.route),
-            None => self.route.clone(),
-        }
+        poller_name(&self.route, self.business.as_deref())
     }
 }
 

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::stored::age_s;
-use crate::store::{LastPoll, Reader, StoreError};
+use crate::record::poller_name;
+use crate::store::{Reader, StoreError};
 
 /// The last poll of every poller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,7 +44,7 @@ impl LastRun {
         let polls = reader.last_polls()?;
         let Some(at) = polls.iter().map(|poll| poll.at.clone()).max() else { return Ok(None) };
         let failed = polls.iter().filter(|poll| poll.failed()).map(|poll| FailedPoll {
-            poller: name(poll),
+            poller: poller_name(&poll.route, poll.business.as_deref()),
             error: poll.detail.clone().unwrap_or_else(|| "unknown".to_owned()),
         });
         let successes = polls.iter().map(|poll| {
@@ -60,12 +61,5 @@ impl LastRun {
             updated: polls.iter().map(|poll| poll.updated).sum(),
             failed: failed.collect(),
         }))
-    }
-}
-
-fn name(poll: &LastPoll) -> String {
-    match &poll.business {
-        Some(business) => format!("{}@{business}", poll.route),
-        None => poll.route.clone(),
     }
 }

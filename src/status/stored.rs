@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
-use crate::record::Route;
+use crate::record::{Route, poller_name};
 use crate::store::{
     Gap, GateState, JobLink, Lane, PollerRow, Reader, Replay, SinkState, StoreError,
 };
@@ -35,11 +35,11 @@ pub struct EmptiedRoute {
 
 impl fmt::Display for EmptiedRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let business = self.business.as_ref().map_or_else(String::new, |b| format!("@{b}"));
+        let poller = poller_name(&self.route, self.business.as_deref());
         write!(
             f,
-            "{}{business}: the workspace now returns no records, but the mirror has {}; check in the workspace whether they were deleted, or whether the key lost access to them",
-            self.route, self.records
+            "{poller}: the workspace now returns no records, but the mirror has {}; check in the workspace whether they were deleted, or whether the key lost access to them",
+            self.records
         )
     }
 }
@@ -70,14 +70,16 @@ impl fmt::Display for RemovedSink {
 /// What only the store knows.
 #[derive(Debug, Clone)]
 pub struct Stored {
-    records: BTreeMap<String, i64>,
+    pub(super) records: BTreeMap<String, i64>,
     open_gaps: Vec<(String, Option<String>)>,
     pollers: Vec<PollerRow>,
-    emptied: Vec<EmptiedRoute>,
-    removed_sinks: Vec<RemovedSink>,
-    last_seq: i64,
-    job_links: Vec<JobLink>,
-    unlinked_routes: Vec<Route>,
+    /// The routes whose last page was empty although the mirror has records of them.
+    pub emptied: Vec<EmptiedRoute>,
+    pub(super) removed_sinks: Vec<RemovedSink>,
+    /// The number of the last row of the log.
+    pub last_seq: i64,
+    pub(super) job_links: Vec<JobLink>,
+    pub(super) unlinked_routes: Vec<Route>,
 }
 
 impl Stored {
@@ -109,37 +111,9 @@ impl Stored {
         })
     }
 
-    /// The number of the last row of the log.
-    #[must_use]
-    pub fn last_seq(&self) -> i64 {
-        self.last_seq
-    }
-
-    /// The routes whose last page was empty although the mirror has records of them.
-    #[must_use]
-    pub fn emptied(&self) -> &[EmptiedRoute] {
-        &self.emptied
-    }
-
-    pub(super) fn removed_sinks(&self) -> &[RemovedSink] {
-        &self.removed_sinks
-    }
-
-    pub(super) fn job_links(&self) -> &[JobLink] {
-        &self.job_links
-    }
-
-    pub(super) fn unlinked_routes(&self) -> &[Route] {
-        &self.unlinked_routes
-    }
-
     /// The routes whose table is not in the store.
     pub(super) fn missing_tables(&self) -> impl Iterator<Item = Route> {
         Route::ALL.into_iter().filter(|route| !self.records.contains_key(route.as_str()))
-    }
-
-    pub(super) fn records(&self) -> &BTreeMap<String, i64> {
-        &self.records
     }
 
     /// Adds to pollers what the store knows: open gaps, and the last success before this start.

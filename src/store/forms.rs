@@ -14,7 +14,7 @@ use super::open::write_tx;
 use super::reader::Reader;
 use super::writer::Writer;
 use crate::clock::stamp;
-use crate::record::same_meaning;
+use crate::record::{poller_name, same_meaning};
 use crate::store::mirror::views;
 
 /// The row of `meta` that holds when every form was last read.
@@ -33,8 +33,8 @@ pub struct FormChange {
 
 impl fmt::Display for FormChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let business = self.business.as_ref().map_or_else(String::new, |b| format!("@{b}"));
-        write!(f, "{}{business} {}", self.form_type, self.what)
+        let form = poller_name(&self.form_type, self.business.as_deref());
+        write!(f, "{form} {}", self.what)
     }
 }
 
