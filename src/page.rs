@@ -52,14 +52,13 @@ use snapshot::Snapshot;
 /// How long to wait before the address is tried again.
 const BIND_AGAIN: Duration = Duration::from_secs(5);
 
-/// What the page is about.
+/// What the page is about; another one needs another page.
+#[derive(Clone, PartialEq)]
 pub struct StatusPage {
     /// `[status]`
     pub settings: config::StatusSettings,
     /// The workspace's host name, which stands for its name until a ping has told that.
     pub shop: String,
-    /// The store, which is only read.
-    pub store: Store,
     /// The zone of the shop's dates.
     pub zone: TimeZone,
     /// The folder of the shop's own reports.
@@ -68,27 +67,30 @@ pub struct StatusPage {
     pub currency: Option<String>,
     /// The statuses that mean ready for pickup; empty if their names say so.
     pub ready_status: Vec<String>,
-    /// Where the page's address is sent once it is open.
-    pub opened: watch::Sender<Option<SocketAddr>>,
 }
 
 impl StatusPage {
-    /// Serves the page until `stop`; `status` returns the status, or `None` if the daemon's tasks
-    /// do not answer.
+    /// Serves the page until `stop`; `status` returns the status, or `None` if the daemon's tasks do not
+    /// answer. The page's address is sent to `opened` while it is open.
     ///
     /// An address that cannot be opened is logged once and tried again: polling and delivery do
     /// not need the page.
-    pub async fn run<S, F>(self, status: S, stop: CancellationToken)
-    where
+    pub async fn run<S, F>(
+        self,
+        store: Store,
+        opened: watch::Sender<Option<SocketAddr>>,
+        status: S,
+        stop: CancellationToken,
+    ) where
         S: Fn() -> F,
         F: Future<Output = Option<WorkspaceStatus>>,
     {
         let Some(listener) = open(self.settings.listen, &stop).await else { return };
         let address = listener.local_addr().unwrap_or(self.settings.listen);
         tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
-        self.opened.send_replace(Some(address));
-        let (access, opened) = (Access::new(&self.settings), self.opened.clone());
-        let context = Arc::new(PageContext::new(self));
+        opened.send_replace(Some(address));
+        let access = Access::new(&self.settings);
+        let context = Arc::new(PageContext::new(self, store));
         let router = respond::router(access, Arc::clone(&context));
         let take = || async {
             let taken = Snapshot::take(status().await?, &context.store).await?;

@@ -19,6 +19,7 @@ mod json;
 mod listed;
 mod notes;
 mod period;
+mod range;
 mod sums;
 mod text;
 mod timetable;
@@ -34,14 +35,15 @@ pub use head::{
     Chart, ColumnFormat, Counted, HeadError, Need, Note, Parameter, ParameterKind, Report,
 };
 pub use home::{
-    Amount, Attention, CompleteSince, Figure, Home, HomeRange, JobState, LINE_DAYS, ListedRepair,
-    RepairList, Why, home, job_state, repairs,
+    Amount, Attention, CompleteSince, Figure, Home, JobState, LINE_DAYS, ListedRepair, RepairList,
+    Why, home, job_state, repairs,
 };
 pub use html::{document, fragment};
 pub use json::{ReportDocument, json};
 pub use listed::ListedReport;
-pub use period::{By, Period, PeriodError};
+pub use period::{Period, PeriodError};
+pub use range::Range;
 pub use timetable::{ReportStep, Timetable, note_failed, note_made, period_of};
-pub use value::{objects, shown};
+pub use value::{grouped, json_of, money, number, objects, shown};
 
 pub use chart::{narrow_svg, svg};

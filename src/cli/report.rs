@@ -11,8 +11,8 @@ use super::current_status::current;
 use super::exit::{DATA, ExitError, USAGE, code_of_io};
 use super::output::{self, cell};
 use super::{moment, records};
-use crate::config::Config;
-use crate::report::{self, Answer, By, FolderError, Guard, ListedReport, Question, ReportError};
+use crate::config::{Config, CountedBy};
+use crate::report::{self, Answer, FolderError, Guard, ListedReport, Question, ReportError};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -82,9 +82,9 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         from: args.from,
         to: args.to,
         by: match args.by {
-            Counted::Day => By::Day,
-            Counted::Week => By::Week,
-            Counted::Month => By::Month,
+            Counted::Day => CountedBy::Day,
+            Counted::Week => CountedBy::Week,
+            Counted::Month => CountedBy::Month,
         },
         business: args.business,
         set: args.set,

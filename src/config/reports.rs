@@ -154,10 +154,25 @@ pub enum CountedBy {
     /// Each day.
     #[default]
     Day,
-    /// Weeks.
+    /// Weeks, named after their Monday.
     Week,
-    /// Months.
+    /// Months, `2026-03`.
     Month,
+}
+
+impl CountedBy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Day, Self::Week, Self::Month];
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        }
+    }
 }
 
 /// In what form a report is written.

@@ -4,17 +4,15 @@
 //! During a reload nothing answers for a moment; who asks the page then waits for the next answer.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::page::StatusPage;
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
@@ -22,34 +20,22 @@ use crate::store::Store;
 /// How long the page waits for a status through a reload.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the page shows; another one needs another page.
-#[derive(PartialEq)]
-struct Shown {
-    settings: config::StatusSettings,
-    shop: String,
-    zone: TimeZone,
-    folder: Option<PathBuf>,
-    currency: Option<String>,
-    ready_status: Vec<String>,
-}
-
-impl Shown {
-    fn of(config: &Config) -> Option<Self> {
-        Some(Self {
-            settings: config.status.clone()?,
-            shop: config.workspace.base_url.host_str().unwrap_or_default().to_owned(),
-            zone: config.workspace.time_zone.clone(),
-            folder: config.reports.folder.clone(),
-            currency: config.reports.currency.clone(),
-            ready_status: config.reports.ready_status.clone(),
-        })
-    }
+/// The page of a configuration; `None` if it has none.
+fn page_of(config: &Config) -> Option<StatusPage> {
+    Some(StatusPage {
+        settings: config.status.clone()?,
+        shop: config.workspace.base_url.host_str().unwrap_or_default().to_owned(),
+        zone: config.workspace.time_zone.clone(),
+        folder: config.reports.folder.clone(),
+        currency: config.reports.currency.clone(),
+        ready_status: config.reports.ready_status.clone(),
+    })
 }
 
 /// The page, if there is one.
 pub(super) struct OpenPage {
     store: Store,
-    shown: Option<Shown>,
+    shown: Option<StatusPage>,
     task: JoinSet<()>,
     stop: CancellationToken,
     address: watch::Receiver<Option<SocketAddr>>,
@@ -72,21 +58,18 @@ impl OpenPage {
     /// Opens the page, closes it or opens it anew, as the configuration says; one that it does not change
     /// goes on.
     pub(super) async fn configure(&mut self, config: &Config) {
-        let shown = Shown::of(config);
+        let shown = page_of(config);
         if shown == self.shown {
             return;
         }
         self.close().await;
-        if let Some(Shown { settings, shop, zone, folder, currency, ready_status }) =
-            Shown::of(config)
-        {
+        if let Some(page) = shown.clone() {
             let opened = watch::Sender::new(None);
             self.address = opened.subscribe();
-            let store = self.store.clone();
-            let page =
-                StatusPage { settings, shop, store, zone, folder, currency, ready_status, opened };
-            let (answers, stop) = (self.answers.subscribe(), self.stop.clone());
-            self.task.spawn(async move { page.run(|| status(answers.clone()), stop).await });
+            let (store, stop) = (self.store.clone(), self.stop.clone());
+            let answers = self.answers.subscribe();
+            let ask = move || status(answers.clone());
+            self.task.spawn(async move { page.run(store, opened, ask, stop).await });
         }
         self.shown = shown;
     }

@@ -1,10 +1,8 @@
 //! What every response of the page is made from.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -29,38 +27,30 @@ pub(super) struct PageContext {
     shop: watch::Sender<String>,
     /// The numbers of Home.
     pub(super) home: HomeNumbers,
-    /// The statuses that mean ready for pickup.
-    pub(super) ready_status: Vec<String>,
     pub(super) snapshots: Snapshots,
     /// One permit per live stream that may still be opened.
     pub(super) streams: Arc<Semaphore>,
     pub(super) store: Store,
-    /// The zone of the shop's dates.
-    pub(super) zone: TimeZone,
-    /// The folder of the shop's own reports.
-    pub(super) folder: Option<PathBuf>,
-    /// What amounts are in.
-    pub(super) currency: Option<String>,
-    /// Whether single records may be shown.
-    pub(super) shows_records: bool,
+    pub(super) page: StatusPage,
     reads: Arc<Semaphore>,
 }
 
 impl PageContext {
-    pub(super) fn new(page: StatusPage) -> Self {
+    pub(super) fn new(page: StatusPage, store: Store) -> Self {
         Self {
-            shop: watch::Sender::new(page.shop),
+            shop: watch::Sender::new(page.shop.clone()),
             home: HomeNumbers::default(),
-            ready_status: page.ready_status,
             snapshots: Snapshots::new(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
-            store: page.store,
-            zone: page.zone,
-            folder: page.folder,
-            currency: page.currency,
-            shows_records: page.settings.show_records,
+            store,
+            page,
             reads: Arc::new(Semaphore::new(READS_MAX)),
         }
+    }
+
+    /// Whether single records may be shown.
+    pub(super) fn shows_records(&self) -> bool {
+        self.page.settings.show_records
     }
 
     /// The shop's name.
@@ -100,9 +90,9 @@ impl PageContext {
     /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs into
     /// [`Self::read`].
     pub(super) fn reports(&self) -> (Vec<Report>, Vec<String>) {
-        let folder = self.folder.as_deref().filter(|_| self.shows_records);
+        let folder = self.page.folder.as_deref().filter(|_| self.shows_records());
         let (mut reports, errors) = report::list(folder);
-        reports.retain(|report| self.shows_records || !report.shows_records);
+        reports.retain(|report| self.shows_records() || !report.shows_records);
         (reports, errors.iter().map(ToString::to_string).collect())
     }
 }

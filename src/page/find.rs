@@ -209,7 +209,7 @@ impl Screen<'_> {
                     @if let Some(what) = what { @if *route != Route::Jobs { " · " } (super::text::shown(&what)) }
                     @if !also.is_empty() { " · with " (also.join(", ")) }
                 }
-                span.when { (fields.created(&self.context.zone)) }
+                span.when { (fields.created(&self.context.page.zone)) }
             }
         })
     }

@@ -55,8 +55,8 @@ impl<'a> Frame<'a> {
                 body data-live=[self.live] {
                     header {
                         a.shop href="." { (shop) }
-                        (navigation(self.tab, context.shows_records))
-                        @if context.shows_records {
+                        (navigation(self.tab, context.shows_records()))
+                        @if context.shows_records() {
                             form.find action="find" method="get" role="search" {
                                 input type="search" name="q" value=(self.term) aria-label="Find" placeholder="Find a customer or a repair";
                                 button { "Find" }

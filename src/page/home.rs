@@ -20,7 +20,7 @@ use super::request::link;
 use super::snapshot::{SharedSnapshot, Snapshot};
 use super::spark::{Spark, hatch};
 use super::text::{count, money, number, shown, zone_name};
-use crate::report::{self, Amount, CompleteSince, Figure, Home, HomeRange, Why};
+use crate::report::{self, Amount, CompleteSince, Figure, Home, Range, Why};
 use crate::status::Health;
 
 /// How long numbers are new enough although something changed, and at most.
@@ -31,7 +31,7 @@ const BARS_MAX: usize = 12;
 
 /// The numbers of each range as they were read last.
 #[derive(Default)]
-pub(super) struct HomeNumbers(Mutex<HashMap<HomeRange, Read>>);
+pub(super) struct HomeNumbers(Mutex<HashMap<Range, Read>>);
 
 struct Read {
     at: Instant,
@@ -44,7 +44,7 @@ impl HomeNumbers {
     async fn of(
         &self,
         context: &Arc<PageContext>,
-        range: HomeRange,
+        range: Range,
         last_seq: i64,
     ) -> Option<Arc<Home>> {
         let mut known = self.0.lock().await;
@@ -56,7 +56,13 @@ impl HomeNumbers {
         }
         let shared = Arc::clone(context);
         let read = context.read(move |reader| {
-            Ok(report::home(reader, range, &shared.ready_status, &shared.zone, Timestamp::now())?)
+            Ok(report::home(
+                reader,
+                range,
+                &shared.page.ready_status,
+                &shared.page.zone,
+                Timestamp::now(),
+            )?)
         });
         let home = Arc::new(read.await.ok()?);
         known.insert(range, Read { at: Instant::now(), last_seq, home: Arc::clone(&home) });
@@ -67,12 +73,12 @@ impl HomeNumbers {
 /// The page as it is now.
 pub(super) async fn live_page(
     context: &Arc<PageContext>,
-    range: HomeRange,
+    range: Range,
     shared: &SharedSnapshot,
 ) -> LivePage {
     let last_seq = shared.as_ref().map_or(0, |snapshot| snapshot.status.last_seq);
     let home = context.home.of(context, range, last_seq).await;
-    let health = health(shared.as_deref(), home.as_deref(), &context.zone);
+    let health = health(shared.as_deref(), home.as_deref(), &context.page.zone);
     let mut parts = vec![
         Part::new("health", html! { div #health data-part { h1.unseen { "Home" } (health) } }),
         Part::new("ranges", ranges(range)),
@@ -99,30 +105,21 @@ pub(super) async fn live_page(
 }
 
 /// The choice of the range.
-fn ranges(current: HomeRange) -> Markup {
+fn ranges(current: Range) -> Markup {
     html! {
         nav.ranges #ranges data-part aria-label="Range" {
-            @for range in HomeRange::ALL {
-                a href=(address(range)) aria-current=[(range == current).then_some("true")] { (name(range)) }
+            @for range in Range::HOME {
+                a href=(address(range)) aria-current=[(range == current).then_some("true")] { (range.title()) }
             }
         }
     }
 }
 
 /// The address of Home with a range.
-fn address(range: HomeRange) -> String {
+fn address(range: Range) -> String {
     match range {
-        HomeRange::Today => ".".to_owned(),
+        Range::Today => ".".to_owned(),
         other => link(".", &[("range", other.as_str())]),
-    }
-}
-
-fn name(range: HomeRange) -> &'static str {
-    match range {
-        HomeRange::Today => "Today",
-        HomeRange::Week => "This week",
-        HomeRange::Month => "This month",
-        HomeRange::LastMonth => "Last month",
     }
 }
 
@@ -194,7 +191,7 @@ fn completeness(home: &Home, zone: &TimeZone) -> Markup {
 /// The numbers of one range, ready to be drawn.
 struct View<'a> {
     context: &'a PageContext,
-    range: HomeRange,
+    range: Range,
     home: &'a Home,
 }
 
@@ -250,7 +247,7 @@ impl View<'_> {
     /// Why a number is unknown, for the shop.
     fn explained(&self, why: Why) -> String {
         let on = |at: Timestamp| {
-            at.to_zoned(self.context.zone.clone()).strftime("%-d %B %Y").to_string()
+            at.to_zoned(self.context.page.zone.clone()).strftime("%-d %B %Y").to_string()
         };
         match why {
             Why::NotRead => "Not read yet.".to_owned(),
@@ -268,13 +265,13 @@ impl View<'_> {
     }
 
     fn report(&self, name: &str) -> String {
-        let (from, to) = (self.home.days.0.to_string(), self.home.days.1.to_string());
+        let (from, to) = (self.home.days.from.to_string(), self.home.days.to.to_string());
         link("report", &[("name", name), ("from", &from), ("to", &to)])
     }
 
     /// The list of repairs behind a number, or what may be shown of it.
     fn list(&self, list: &str) -> String {
-        match self.context.shows_records {
+        match self.context.shows_records() {
             true => link("repairs", &[("list", list)]),
             false => link("report", &[("name", "open-repairs")]),
         }
@@ -336,16 +333,16 @@ impl View<'_> {
     }
 
     fn than(&self, kind: Kind) -> String {
-        let today = self.home.as_of.to_zoned(self.context.zone.clone());
+        let today = self.home.as_of.to_zoned(self.context.page.zone.clone());
         let by = if kind == Kind::Standing { "at" } else { "by" };
         match self.range {
-            HomeRange::Today => format!("last {} {by} this time", today.strftime("%A")),
-            HomeRange::Week => format!("last week {by} this time"),
-            HomeRange::Month => format!("last month {by} this time"),
-            HomeRange::LastMonth if kind == Kind::Standing => {
-                self.home.days.0.strftime("on %-d %B").to_string()
+            Range::Today => format!("last {} {by} this time", today.strftime("%A")),
+            Range::Week => format!("last week {by} this time"),
+            Range::Month => format!("last month {by} this time"),
+            Range::LastMonth if kind == Kind::Standing => {
+                self.home.days.from.strftime("on %-d %B").to_string()
             }
-            HomeRange::LastMonth => "the month before".to_owned(),
+            _ => "the month before".to_owned(),
         }
     }
 
@@ -378,7 +375,7 @@ impl View<'_> {
 
     fn attention(&self) -> Markup {
         let Home { attention, overdue, .. } = self.home;
-        let due = match self.context.shows_records {
+        let due = match self.context.shows_records() {
             true => link("report", &[("name", "follow-ups")]),
             false => link("report", &[("name", "leads")]),
         };
@@ -430,7 +427,7 @@ impl View<'_> {
 
     /// How old the numbers are, and what is known of the states.
     fn as_of(&self) -> Markup {
-        let zone = &self.context.zone;
+        let zone = &self.context.page.zone;
         let home = self.home;
         let at = home.as_of.to_zoned(zone.clone());
         let (left, first) = &home.left;
@@ -460,7 +457,7 @@ impl View<'_> {
 
     fn written(&self, amount: f64, kind: Kind) -> String {
         match kind {
-            Kind::Money => money(amount, self.context.currency.as_deref()),
+            Kind::Money => money(amount, self.context.page.currency.as_deref()),
             Kind::Count | Kind::Standing => number(amount.round() as i64),
         }
     }

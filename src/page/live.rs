@@ -20,7 +20,7 @@ use super::context::PageContext;
 use super::server::IsStream;
 use super::snapshot::{Follower, SharedSnapshot};
 use super::{home, system};
-use crate::report::HomeRange;
+use crate::report::Range;
 
 /// After how long a browser connects again.
 const RETRY: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ const QUIET: Duration = Duration::from_secs(15);
 /// The pages that stay current by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watched {
-    Home(HomeRange),
+    Home(Range),
     System,
 }
 

@@ -4,71 +4,18 @@ use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
 
 use super::request::Query;
-use crate::report::By;
+use crate::report::{Period, Range};
 
-/// Days, the first and the last included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Days {
-    pub(super) from: Date,
-    pub(super) to: Date,
-}
-
-/// The ranges by name: what they are called, their days, and in what they are counted.
-const RANGES: [(&str, &str, By); 6] = [
-    ("today", "Today", By::Day),
-    ("week", "This week", By::Day),
-    ("month", "This month", By::Day),
-    ("last-month", "Last month", By::Day),
-    ("year", "This year", By::Month),
-    ("12-months", "12 months", By::Month),
-];
-
-/// One range of the choice.
-pub(super) struct Range {
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) by: By,
-    pub(super) days: Days,
-}
-
-impl Range {
-    /// Every range, seen from today.
-    pub(super) fn all(today: Date) -> impl Iterator<Item = Self> {
-        RANGES.into_iter().map(move |(name, title, by)| {
-            let first = today.first_of_month();
-            let days = |from: Date, to: Date| Days { from, to };
-            let days = match name {
-                "today" => days(today, today),
-                "week" => {
-                    let back = i64::from(today.weekday().since(Weekday::Monday));
-                    days(today.saturating_sub(back.days()), today)
-                }
-                "month" => days(first, today),
-                "last-month" => {
-                    days(first.saturating_sub(1.month()), first.saturating_sub(1.day()))
-                }
-                "year" => days(today.first_of_year(), today),
-                _ => days(first.saturating_sub(11.months()), today),
-            };
-            Self { name, title, by, days }
-        })
+/// The range that an address names; a text that says what is wrong with it.
+pub(super) fn range_of(query: &Query) -> Result<Option<Range>, String> {
+    let Some(name) = query.get("range") else { return Ok(None) };
+    if query.get("from").is_some() || query.get("to").is_some() {
+        return Err("Use range, or from and to, but not both.".to_owned());
     }
-
-    /// The range that an address names; a text that says what is wrong with it.
-    pub(super) fn of(query: &Query, today: Date) -> Result<Option<Self>, String> {
-        let Some(name) = query.get("range") else { return Ok(None) };
-        if query.get("from").is_some() || query.get("to").is_some() {
-            return Err("Use range, or from and to, but not both.".to_owned());
-        }
-        let found = Self::all(today).find(|range| range.name == name);
-        found.map(Some).ok_or_else(|| {
-            let known = RANGES.map(|(name, ..)| name).join(", ");
-            format!("There is no range {name:?}; there are: {known}.")
-        })
-    }
+    Range::named(name, &Range::ALL).map(Some)
 }
 
-impl Days {
+impl Period {
     /// How many calendar months it has, if it begins with one.
     fn months(self) -> Option<i64> {
         let months = i64::from(self.to.year() - self.from.year()) * 12
@@ -108,7 +55,7 @@ impl Days {
         }
     }
 
-    /// By how many days it moves: days from a Monday on are a week, although it may not be over.
+    /// CountedBy how many days it moves: days from a Monday on are a week, although it may not be over.
     fn steps(self) -> i64 {
         let length = self.length();
         let is_week = self.from.weekday() == Weekday::Monday && (2..=7).contains(&length);
@@ -141,9 +88,9 @@ impl Days {
 mod tests {
     use super::*;
 
-    fn days(text: &str) -> Days {
+    fn days(text: &str) -> Period {
         let (from, to) = text.split_once(' ').unwrap();
-        Days { from: from.parse().unwrap(), to: to.parse().unwrap() }
+        Period { from: from.parse().unwrap(), to: to.parse().unwrap() }
     }
 
     #[test]
@@ -176,9 +123,9 @@ mod tests {
 
     #[test]
     fn ranges_are_seen_from_today_and_said_in_words() {
-        let said: Vec<String> = Range::all("2026-11-25".parse().unwrap())
-            .map(|range| format!("{}: {}", range.name, range.days.said()))
-            .collect();
+        let today = "2026-11-25".parse().unwrap();
+        let said =
+            Range::ALL.map(|range| format!("{}: {}", range.as_str(), range.days(today).said()));
         assert_eq!(
             said,
             [

@@ -51,12 +51,12 @@ pub(super) async fn one(
         let page = html! {
             div {
                 h1 { (title) }
-                p.note { (words::first_upper(words::record(route).0)) " " (shown(&found.id)) @if found.body.is_some() { ", made " (fields.created(&shared.zone)) } }
+                p.note { (words::first_upper(words::record(route).0)) " " (shown(&found.id)) @if found.body.is_some() { ", made " (fields.created(&shared.page.zone)) } }
             }
-            (related.state(&shared.zone))
-            (details(&found, &fields, &shared.zone))
-            (related.lists(&shared.zone))
-            (versions(&found, &shared.zone))
+            (related.state(&shared.page.zone))
+            (details(&found, &fields, &shared.page.zone))
+            (related.lists(&shared.page.zone))
+            (versions(&found, &shared.page.zone))
         };
         Ok(Frame::of(&title, Tab::Records).around(&shared, &page).into_response())
     };

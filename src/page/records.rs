@@ -19,8 +19,8 @@ use super::request::{Query, link};
 use super::text::{moment, shown, zone_name};
 use super::words;
 use crate::record::{FoundRecord, Route};
-use crate::report::{Guard, csv_line, csv_text, shown as value_shown};
-use crate::store::{QueryLimits, QueryRows, Reader, RecordPage, SqlValue};
+use crate::report::{Guard, csv_line, csv_text, json_of, shown as value_shown};
+use crate::store::{QueryLimits, QueryRows, Reader, RecordPage};
 
 /// Records on one screen, and in one CSV file.
 const SCREEN: u32 = 50;
@@ -106,7 +106,7 @@ pub(super) async fn list(
         if is_csv {
             return Ok(csv(route.as_str(), table_csv(&rows)));
         }
-        let shown = screen(&asked, &query, &columns, &rows, &shared.zone);
+        let shown = screen(&asked, &query, &columns, &rows, &shared.page.zone);
         Ok(Frame::of(words::list(route), Tab::Records).around(&shared, &shown).into_response())
     };
     context.read(read).await
@@ -140,16 +140,8 @@ pub(super) async fn list_json(
 }
 
 fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {
-    let value = |value: &SqlValue| match value {
-        SqlValue::Null => Value::Null,
-        SqlValue::Integer(number) => (*number).into(),
-        SqlValue::Real(number) => (*number).into(),
-        other => value_shown(other, None).into(),
-    };
-    rows.rows
-        .iter()
-        .map(|row| rows.columns.iter().cloned().zip(row.iter().map(value)).collect())
-        .collect()
+    let names = || rows.columns.iter().cloned();
+    rows.rows.iter().map(|row| names().zip(row.iter().map(json_of)).collect()).collect()
 }
 
 fn table_csv(rows: &QueryRows) -> String {

@@ -46,7 +46,8 @@ pub(super) async fn list(
     let shared = Arc::clone(&context);
     let read = move |reader: &mut Reader| {
         let now = Timestamp::now();
-        let found = report::repairs(reader, list, &shared.ready_status, &shared.zone, now)?;
+        let found =
+            report::repairs(reader, list, &shared.page.ready_status, &shared.page.zone, now)?;
         let shown = found.iter().skip(number * SCREEN).take(SCREEN);
         let rows = shown.map(|repair| row(&shared, reader, repair));
         let rows = rows.collect::<Result<Vec<Markup>, QueryError>>()?;
@@ -83,10 +84,10 @@ fn row(
             a href=(link("record", &[("route", Route::Jobs.as_str()), ("id", id)])) { (fields.title(Route::Jobs, id)) }
             span.note {
                 (shown(status.as_deref().unwrap_or("no status")))
-                @if let Some(since) = since { " since " (moment(since, &context.zone, "%Y-%m-%d")) }
-                @if let Some(due) = due { ", delivery estimated for " (moment(&due, &context.zone, "%Y-%m-%d")) }
+                @if let Some(since) = since { " since " (moment(since, &context.page.zone, "%Y-%m-%d")) }
+                @if let Some(due) = due { ", delivery estimated for " (moment(&due, &context.page.zone, "%Y-%m-%d")) }
             }
-            span.when { (fields.created(&context.zone)) }
+            span.when { (fields.created(&context.page.zone)) }
         }
     })
 }

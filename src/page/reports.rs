@@ -13,14 +13,15 @@ use maud::{Markup, html};
 use super::context::PageContext;
 use super::frame::{Frame, Tab};
 use super::not_shown::NotShown;
-use super::ranges::{Days, Range};
+use super::ranges::range_of;
 use super::request::{Query, link};
 use super::text::shown;
 use super::words;
+use crate::config::CountedBy;
 use crate::report::{
-    self, Answer, By, Exactness, Guard, ListedReport, Question, Report, ReportError,
+    self, Answer, Exactness, Guard, ListedReport, Period, Question, Range, Report, ReportError,
 };
-use crate::store::{Reader, SqlValue};
+use crate::store::Reader;
 
 /// The parameters of a report's address that every report has.
 const GIVEN: [&str; 7] = ["name", "range", "from", "to", "by", "business", "format"];
@@ -40,7 +41,7 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
                 }
             }
             @for error in &errors { p.note { (shown(error)) } }
-            @if !context.shows_records {
+            @if !context.shows_records() {
                 p.note { "Reports that show single records or come from your own folder need " code { "show_records = true" } " in " code { "[status]" } "." }
             }
         }
@@ -95,9 +96,9 @@ async fn respond(
         let report = reports.into_iter().find(|report| report.name == name);
         let report = report.ok_or_else(|| NotShown::absent("There is no such report here."))?;
         let now = Timestamp::now();
-        let today = now.to_zoned(shared.zone.clone()).date();
-        let question = question(&query, today, shared.currency.clone())?;
-        let answer = report::answer(reader, &report, &question, &shared.zone, now)
+        let today = now.to_zoned(shared.page.zone.clone()).date();
+        let question = question(&query, today, shared.page.currency.clone())?;
+        let answer = report::answer(reader, &report, &question, &shared.page.zone, now)
             .map_err(|error| not_answered(&error, format == "html"))?;
         match format.as_str() {
             "csv" => Ok(csv(&answer.report.name, report::csv(&answer, Guard::Formulas))),
@@ -121,22 +122,20 @@ async fn respond(
 
 /// What is asked; a text that says what is wrong with it.
 fn question(query: &Query, today: Date, currency: Option<String>) -> Result<Question, String> {
-    let range = Range::of(query, today)?;
-    let (from, to) = match &range {
-        Some(range) => (Some(range.days.from), Some(range.days.to)),
+    let range = range_of(query)?;
+    let (from, to) = match range.map(|range| range.days(today)) {
+        Some(days) => (Some(days.from), Some(days.to)),
         None => (query.date("from")?, query.date("to")?),
     };
     Ok(Question {
         from,
         to,
         by: match query.get("by") {
-            Some("day") => By::Day,
-            Some("week") => By::Week,
-            Some("month") => By::Month,
-            Some(other) => {
-                return Err(format!("by is {other:?}; there are: day, week, month."));
-            }
-            None => range.map_or(By::Day, |range| range.by),
+            Some(name) => CountedBy::ALL
+                .into_iter()
+                .find(|by| by.as_str() == name)
+                .ok_or_else(|| format!("by is {name:?}; there are: day, week, month."))?,
+            None => range.map_or(CountedBy::Day, Range::by),
         },
         business: query.get("business").map(str::to_owned),
         set: query.others(&GIVEN),
@@ -169,7 +168,7 @@ fn not_answered(error: &ReportError, is_page: bool) -> NotShown {
 
 /// The sums of a report beside those of the period before.
 struct Compared {
-    days: Days,
+    days: Period,
     /// For each sum: its name, the sum before in words, and by how much it changed.
     sums: Vec<(String, String, Option<f64>)>,
 }
@@ -184,9 +183,10 @@ impl Compared {
         now: Timestamp,
     ) -> Option<Self> {
         let totals = answer.totals.as_ref().filter(|_| answer.report.has_period())?;
-        let days = Days { from: answer.period.from, to: answer.period.to }.before();
+        let days = answer.period.before();
         let asked = Question { from: Some(days.from), to: Some(days.to), ..question.clone() };
-        let before = report::answer(reader, &answer.report, &asked, &context.zone, now).ok()?;
+        let before =
+            report::answer(reader, &answer.report, &asked, &context.page.zone, now).ok()?;
         let shown = before.shown_totals()?;
         let is_exact = |answer: &Answer, index: usize| {
             answer.totals_exactness.get(index).copied().unwrap_or_default() == Exactness::Exact
@@ -194,7 +194,7 @@ impl Compared {
         let sums = answer.columns.iter().enumerate().filter_map(|(index, column)| {
             let (sum, was) = (totals.get(index)?, before.totals.as_ref()?.get(index)?);
             let is_known = is_exact(answer, index) && is_exact(&before, index);
-            let (sum, was) = (amount(sum)?, amount(was).filter(|_| is_known)?);
+            let (sum, was) = (report::number(sum)?, report::number(was).filter(|_| is_known)?);
             if sum == 0.0 && was == 0.0 {
                 return None;
             }
@@ -202,14 +202,6 @@ impl Compared {
             Some((column.name.clone(), shown.get(index)?.clone(), change))
         });
         Some(Self { days, sums: sums.collect() })
-    }
-}
-
-fn amount(value: &SqlValue) -> Option<f64> {
-    match value {
-        SqlValue::Integer(number) => Some(*number as f64),
-        SqlValue::Real(number) => Some(*number),
-        SqlValue::Null | SqlValue::Text(_) | SqlValue::Blob(_) => None,
     }
 }
 
@@ -240,10 +232,6 @@ impl View<'_> {
         }
     }
 
-    fn days(&self) -> Days {
-        Days { from: self.answer.period.from, to: self.answer.period.to }
-    }
-
     /// An address of the report with what else is asked of it.
     fn address(&self, more: &[(&str, &str)]) -> String {
         let set = self.query.others(&GIVEN);
@@ -255,30 +243,26 @@ impl View<'_> {
         link("report", &pairs)
     }
 
-    fn of_days(&self, days: Days, by: &str, format: &str) -> String {
+    fn of_days(&self, days: Period, by: &str, format: &str) -> String {
         let (from, to) = (days.from.to_string(), days.to.to_string());
         self.address(&[("from", &from), ("to", &to), ("by", by), ("format", format)])
     }
 
     fn format(&self, format: &str) -> String {
-        self.of_days(self.days(), self.by(), format)
+        self.of_days(self.answer.period, self.by(), format)
     }
 
     fn by(&self) -> &'static str {
-        match self.answer.by {
-            By::Day => "day",
-            By::Week => "week",
-            By::Month => "month",
-        }
+        self.answer.by.as_str()
     }
 
     fn ranges(&self) -> Markup {
-        let days = self.days();
+        let days = self.answer.period;
         let next = days.neighbour(1);
         html! {
             nav.ranges aria-label="Range" {
-                @for range in Range::all(self.today) {
-                    a href=(self.address(&[("range", range.name)])) aria-current=[(range.days == days).then_some("true")] { (range.title) }
+                @for range in Range::ALL {
+                    a href=(self.address(&[("range", range.as_str())])) aria-current=[(range.days(self.today) == days).then_some("true")] { (range.title()) }
                 }
             }
             nav.steps aria-label="Period" {
@@ -291,7 +275,7 @@ impl View<'_> {
 
     fn form(&self) -> Markup {
         let report = &self.answer.report;
-        let days = self.days();
+        let days = self.answer.period;
         let business = self.query.get("business").unwrap_or_default();
         let set = self.query.others(&GIVEN);
         let has_choice =
@@ -307,7 +291,7 @@ impl View<'_> {
                     @if report.counts_periods() {
                         label { "Count by "
                             select name="by" {
-                                @for choice in ["day", "week", "month"] {
+                                @for choice in CountedBy::ALL.map(CountedBy::as_str) {
                                     option value=(choice) selected[choice == self.by()] { (choice) }
                                 }
                             }

@@ -13,7 +13,7 @@ use super::server::IsStream;
 use super::snapshot::SharedSnapshot;
 use super::text::shown;
 use super::{find, live, metrics, ready, record, records, repairs, reports};
-use crate::report::HomeRange;
+use crate::report::Range;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
@@ -79,7 +79,7 @@ async fn only_with_records(
     request: Request,
     next: Next,
 ) -> Response {
-    if context.shows_records {
+    if context.shows_records() {
         return next.run(request).await;
     }
     let text =
@@ -153,13 +153,9 @@ fn refused(refusal: Refusal) -> Response {
 }
 
 /// The parameter of Home; a text that says what is wrong with it.
-fn range(query: &Query) -> Result<HomeRange, String> {
+fn range(query: &Query) -> Result<Range, String> {
     query.allow(&["range"])?;
-    let name = query.get("range").unwrap_or(HomeRange::Today.as_str());
-    HomeRange::of(name).ok_or_else(|| {
-        let known = HomeRange::ALL.map(HomeRange::as_str).join(", ");
-        format!("There is no range {name:?}; there are: {known}.")
-    })
+    Range::named(query.get("range").unwrap_or(Range::Today.as_str()), &Range::HOME)
 }
 
 async fn home(State(context): State<Arc<PageContext>>, uri: Uri) -> Result<Response, NotShown> {
@@ -195,7 +191,7 @@ async fn stream(
     let query = Query::of(&uri);
     let watched = match query.get("page") {
         Some("system") => Watched::System,
-        _ => Watched::Home(range(&query).unwrap_or(HomeRange::Today)),
+        _ => Watched::Home(range(&query).unwrap_or(Range::Today)),
     };
     live::stream(context, watched, is_stream).await
 }

@@ -21,6 +21,7 @@ use crate::budget::BudgetStatus;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration::seconds as span;
 use crate::poll::{PollerState, PollerStatus};
+use crate::record::poller_name;
 use crate::status::WorkspaceStatus;
 use crate::store::Gap;
 
@@ -55,7 +56,7 @@ fn stuck(context: &PageContext) -> LivePage {
 }
 
 fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
-    let (status, zone) = (&snapshot.status, &context.zone);
+    let (status, zone) = (&snapshot.status, &context.page.zone);
     let names = Names::of(&status.pollers);
     let rows: Vec<Part> =
         status.pollers.iter().map(|poller| names.row(poller, status, zone)).collect();
@@ -87,7 +88,7 @@ fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
             section("store", store(snapshot, zone)),
             section("sinks", sinks(&status.sinks)),
             section("gaps", gaps(&names, snapshot, zone)),
-            section("changes", changes(&names, snapshot, zone, context.shows_records)),
+            section("changes", changes(&names, snapshot, zone, context.shows_records())),
             Part::new("tools", tools(zone)),
         ],
         inner: rows.into_iter().chain(budget_parts).collect(),
@@ -115,10 +116,7 @@ impl Names {
     }
 
     fn name(&self, route: &str, business: Option<&str>) -> String {
-        match business.filter(|_| self.has_several) {
-            Some(business) => shown(&format!("{route}@{business}")),
-            None => shown(route),
-        }
+        shown(&poller_name(route, business.filter(|_| self.has_several)))
     }
 
     /// What has to change before the whole table is sent: its rows, and the errors below it.

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::escape;
+use crate::report;
 
 /// The most characters of a text that the page did not write itself.
 const LENGTH_MAX: usize = 300;
@@ -27,15 +28,7 @@ pub(super) fn message(text: &str) -> Markup {
 
 /// A number with commas between its thousands.
 pub(super) fn number(number: i64) -> String {
-    let digits = number.unsigned_abs().to_string();
-    let mut shown = String::from(if number < 0 { "-" } else { "" });
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
+    report::grouped(number as f64)
 }
 
 /// A number with its noun: `1 change`, `2 changes`.
@@ -45,10 +38,8 @@ pub(super) fn count(count: i64, one: &str, many: &str) -> String {
 
 /// An amount of money with commas between its thousands, after its currency.
 pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
-    let cents = (amount.abs() * 100.0).round() as i64;
-    let sign = if amount < 0.0 && cents > 0 { "-" } else { "" };
-    let (currency, space) = currency.map_or(("", ""), |currency| (currency, "\u{a0}"));
-    format!("{currency}{space}{sign}{}.{:02}", number(cents / 100), cents % 100)
+    let amount = report::money(amount);
+    currency.map_or_else(|| amount.clone(), |currency| format!("{currency}\u{a0}{amount}"))
 }
 
 /// Bytes in binary units.

@@ -11,9 +11,10 @@ use super::completeness::{BusinessChoice, Coverage, Exactness, Known};
 use super::head::{ColumnFormat, Report};
 use super::horizon::Horizon;
 use super::notes;
-use super::period::{By, Period, PeriodError};
+use super::period::{Period, PeriodError};
 use super::sums::Sums;
 use super::value::{displayed, grouped};
+use crate::config::CountedBy;
 use crate::record::Route;
 use crate::store::{
     Beyond, PollerRow, QueryError, QueryLimits, QueryRows, Reader, ReportDay, SqlValue, StoreError,
@@ -35,7 +36,7 @@ pub struct Question {
     /// The last day.
     pub to: Option<Date>,
     /// In what days are counted.
-    pub by: By,
+    pub by: CountedBy,
     /// Only this business.
     pub business: Option<String>,
     /// Values of the report's own parameters.
@@ -61,7 +62,7 @@ pub struct Answer {
     /// The days it is about, if it is about days: see [`Report::has_period`].
     pub period: Period,
     /// In what its days are counted.
-    pub by: By,
+    pub by: CountedBy,
     /// Up to when the mirror was read.
     pub as_of: Zoned,
     /// The columns.

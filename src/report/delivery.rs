@@ -14,11 +14,11 @@ use super::chart::svg;
 use super::csv::{Guard, csv};
 use super::html::document;
 use super::json::json;
-use super::period::{By, PeriodError};
+use super::period::PeriodError;
 use super::text::text;
 use super::timetable::period_of;
 use crate::clock::stamp;
-use crate::config::{CountedBy, ReportFormat, ScheduledReport};
+use crate::config::{ReportFormat, ScheduledReport};
 use crate::file_owner;
 
 /// Why an answer cannot be written in a form.
@@ -83,11 +83,7 @@ pub fn question_of(
     Ok(Question {
         from: Some(period.from),
         to: Some(period.to),
-        by: match settings.by {
-            CountedBy::Day => By::Day,
-            CountedBy::Week => By::Week,
-            CountedBy::Month => By::Month,
-        },
+        by: settings.by,
         business: settings.business.clone(),
         set: settings.parameters.clone(),
         currency: currency.map(str::to_owned),

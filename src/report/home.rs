@@ -10,18 +10,18 @@ mod span;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::completeness::{Exactness, Known};
+use super::period::Period;
+use super::range::Range;
 use super::value;
 use crate::record::Route;
 use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue};
 pub use reach::CompleteSince;
 use reach::Reach;
 use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
-pub use span::HomeRange;
 use span::{Span, Spans, utc};
 
 /// Days of the small line of a number, today included.
@@ -128,8 +128,8 @@ pub struct Attention {
 /// The numbers of Home.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Home {
-    /// The first and the last day of the range.
-    pub days: (Date, Date),
+    /// The days of the range.
+    pub days: Period,
     /// When the numbers were made.
     pub as_of: Timestamp,
     /// Repairs taken in.
@@ -219,7 +219,7 @@ impl Repair {
 /// If the store cannot be read in time.
 pub fn home(
     reader: &mut Reader,
-    range: HomeRange,
+    range: Range,
     ready_status: &[String],
     zone: &TimeZone,
     now: Timestamp,

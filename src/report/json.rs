@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::completeness::Exactness;
-use super::value::of_json;
+use super::value::json_of;
 use crate::clock::stamp;
 
 /// The answer of a report.
@@ -46,7 +46,7 @@ pub(super) struct ReportDays {
 /// The answer of a report for programs.
 #[must_use]
 pub fn json(answer: &Answer) -> ReportDocument {
-    let values = |row: &Vec<_>| row.iter().map(of_json).collect();
+    let values = |row: &Vec<_>| row.iter().map(json_of).collect();
     let at_least = answer.exactness.iter().enumerate().flat_map(|(row, cells)| {
         let low = cells.iter().enumerate().filter(|(_, cell)| **cell == Exactness::AtLeast);
         low.map(move |(column, _)| [row, column])

@@ -1,9 +1,11 @@
 //! The days that a report is about, in the shop's time zone.
 
-use jiff::civil::{Date, Weekday};
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
+use super::range::monday_of;
+use crate::config::CountedBy;
 use crate::store::ReportDay;
 
 /// The most days of one report: a hundred years.
@@ -11,19 +13,7 @@ const DAYS_MAX: usize = 36_600;
 /// How many days a report is about if it is not told: today and the days before it.
 const USUAL_DAYS: i64 = 30;
 
-/// In what the days are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum By {
-    /// Each day.
-    #[default]
-    Day,
-    /// Weeks, named after their Monday.
-    Week,
-    /// Months, `2026-03`.
-    Month,
-}
-
-/// Days without a gap, the first and the last included.
+/// Days, the first and the last included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
     /// The first day.
@@ -67,7 +57,11 @@ impl Period {
     ///
     /// # Errors
     /// [`PeriodError::TooLong`]
-    pub(super) fn days(self, zone: &TimeZone, by: By) -> Result<Vec<ReportDay>, PeriodError> {
+    pub(super) fn days(
+        self,
+        zone: &TimeZone,
+        by: CountedBy,
+    ) -> Result<Vec<ReportDay>, PeriodError> {
         let mut days = Vec::new();
         let mut day = self.from;
         while day <= self.to {
@@ -77,7 +71,7 @@ impl Period {
             let Ok(next) = day.tomorrow() else { break };
             days.push(ReportDay {
                 day: day.to_string(),
-                period: by.name(day),
+                period: name_of(day, by),
                 from_at: start_of(day, zone),
                 to_at: start_of(next, zone),
             });
@@ -87,27 +81,12 @@ impl Period {
     }
 }
 
-impl By {
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-        }
-    }
-
-    /// The name of the period in which a day is counted.
-    fn name(self, day: Date) -> String {
-        match self {
-            Self::Day => day.to_string(),
-            Self::Week => {
-                let back = i64::from(day.weekday().since(Weekday::Monday));
-                day.saturating_sub(back.days()).to_string()
-            }
-            Self::Month => day.strftime("%Y-%m").to_string(),
-        }
+/// The name of the period in which a day is counted: the day, the Monday of its week, or the month.
+fn name_of(day: Date, by: CountedBy) -> String {
+    match by {
+        CountedBy::Day => day.to_string(),
+        CountedBy::Week => monday_of(day).to_string(),
+        CountedBy::Month => day.strftime("%Y-%m").to_string(),
     }
 }
 
@@ -127,7 +106,7 @@ mod tests {
 
     fn bounds(zone: &str, from: &str, to: &str) -> Vec<(String, String)> {
         let period = Period { from: date(from), to: date(to) };
-        let days = period.days(&TimeZone::get(zone).unwrap(), By::Day).unwrap();
+        let days = period.days(&TimeZone::get(zone).unwrap(), CountedBy::Day).unwrap();
         days.into_iter().map(|day| (day.from_at, day.to_at)).collect()
     }
 
@@ -155,9 +134,9 @@ mod tests {
 
     #[test]
     fn weeks_begin_on_monday_and_months_have_their_name() {
-        assert_eq!(By::Week.name(date("2026-03-01")), "2026-02-23");
-        assert_eq!(By::Week.name(date("2026-03-02")), "2026-03-02");
-        assert_eq!(By::Month.name(date("2026-03-31")), "2026-03");
+        assert_eq!(name_of(date("2026-03-01"), CountedBy::Week), "2026-02-23");
+        assert_eq!(name_of(date("2026-03-02"), CountedBy::Week), "2026-03-02");
+        assert_eq!(name_of(date("2026-03-31"), CountedBy::Month), "2026-03");
     }
 
     #[test]

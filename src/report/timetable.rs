@@ -3,11 +3,12 @@
 //! Each day has one time: one that the change to summer time leaves out is the same distance later, and of
 //! two the first counts.
 
-use jiff::civil::{Date, Time, Weekday};
+use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use super::period::{Period, PeriodError};
+use super::range::{Range, monday_of};
 use crate::config::{Day, ReportPeriod};
 use crate::store::ReportRun;
 
@@ -122,12 +123,12 @@ pub fn period_of(period: ReportPeriod, today: Date) -> Result<Period, PeriodErro
         ReportPeriod::Last7Days => (back(7), back(1)),
         ReportPeriod::Last30Days => (back(29), today),
         ReportPeriod::LastWeek => {
-            let monday = back(i64::from(today.weekday().since(Weekday::Monday)) + 7);
+            let monday = monday_of(back(7));
             (monday, monday.saturating_add(6.days()))
         }
         ReportPeriod::LastMonth => {
-            let end = today.first_of_month().saturating_sub(1.day());
-            (end.first_of_month(), end)
+            let Period { from, to } = Range::LastMonth.days(today);
+            (from, to)
         }
     };
     Period::new(Some(from), Some(to), today)
@@ -135,6 +136,8 @@ pub fn period_of(period: ReportPeriod, today: Date) -> Result<Period, PeriodErro
 
 #[cfg(test)]
 mod tests {
+    use jiff::civil::Weekday;
+
     use super::*;
 
     fn at(text: &str) -> Timestamp {

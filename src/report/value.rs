@@ -19,7 +19,7 @@ pub fn shown(value: &SqlValue, format: Option<ColumnFormat>) -> String {
         SqlValue::Real(number) => *number,
     };
     match format {
-        Some(ColumnFormat::Money) => money(number),
+        Some(ColumnFormat::Money) => decimals(number),
         Some(ColumnFormat::Percent) => format!("{number:.1} %"),
         None => plain(number),
     }
@@ -50,7 +50,8 @@ pub(super) fn displayed(
 }
 
 /// A value as a number; `None` for everything else.
-pub(super) fn number(value: &SqlValue) -> Option<f64> {
+#[must_use]
+pub fn number(value: &SqlValue) -> Option<f64> {
     match value {
         SqlValue::Integer(number) => Some(*number as f64),
         SqlValue::Real(number) => Some(*number),
@@ -66,7 +67,8 @@ fn is_a_name(column: &str) -> bool {
 }
 
 /// A number with a comma between thousands.
-pub(super) fn grouped(number: f64) -> String {
+#[must_use]
+pub fn grouped(number: f64) -> String {
     separated(&plain(number))
 }
 
@@ -87,8 +89,8 @@ fn separated(text: &str) -> String {
 /// A value as a number for programs, or its text.
 pub(super) fn exact(value: &SqlValue, format: Option<ColumnFormat>) -> String {
     match (value, format) {
-        (SqlValue::Real(number), Some(ColumnFormat::Money)) => money(*number),
-        (SqlValue::Integer(number), Some(ColumnFormat::Money)) => money(*number as f64),
+        (SqlValue::Real(number), Some(ColumnFormat::Money)) => decimals(*number),
+        (SqlValue::Integer(number), Some(ColumnFormat::Money)) => decimals(*number as f64),
         _ => shown(value, None),
     }
 }
@@ -97,11 +99,12 @@ pub(super) fn exact(value: &SqlValue, format: Option<ColumnFormat>) -> String {
 #[must_use]
 pub fn objects(answer: &Answer) -> Vec<Map<String, Value>> {
     let names = || answer.columns.iter().map(|column| column.name.clone());
-    answer.rows.iter().map(|row| names().zip(row.iter().map(of_json)).collect()).collect()
+    answer.rows.iter().map(|row| names().zip(row.iter().map(json_of)).collect()).collect()
 }
 
 /// A value for programs, without the noise of binary fractions.
-pub(super) fn of_json(value: &SqlValue) -> Value {
+#[must_use]
+pub fn json_of(value: &SqlValue) -> Value {
     match value {
         SqlValue::Null => Value::Null,
         SqlValue::Integer(number) => (*number).into(),
@@ -111,8 +114,14 @@ pub(super) fn of_json(value: &SqlValue) -> Value {
     }
 }
 
+/// An amount for people, with a comma between thousands.
+#[must_use]
+pub fn money(amount: f64) -> String {
+    separated(&decimals(amount))
+}
+
 /// Two decimals; up to four if the amount has them. Money of a sum of fractions is rounded.
-fn money(amount: f64) -> String {
+fn decimals(amount: f64) -> String {
     let exact = format!("{amount:.4}");
     let shown = match exact.strip_suffix("00") {
         Some(short) => short.to_owned(),

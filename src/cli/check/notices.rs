@@ -9,9 +9,9 @@ use super::CheckReport;
 use crate::alerts;
 use crate::cli::exit;
 use crate::clock::stamp;
-use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport, SinkKind};
+use crate::config::{Config, CountedBy, ReportFormat, ReportTarget, ScheduledReport, SinkKind};
 use crate::record::{Change, Kind, Route};
-use crate::report::{self, Answer, By, Column, Known, Period, Report};
+use crate::report::{self, Answer, Column, Known, Period, Report};
 use crate::sink::{self, Verdict};
 use crate::store::{NewNotice, SqlValue};
 
@@ -73,7 +73,7 @@ fn scheduled(name: &str, settings: &ScheduledReport, now: Timestamp) -> Option<C
     let answer = Answer {
         report,
         period: Period { from: today, to: today },
-        by: By::Day,
+        by: CountedBy::Day,
         as_of: now.to_zoned(TimeZone::UTC),
         columns: vec![Column { name: "sample".to_owned(), format: None }],
         rows: vec![vec![SqlValue::Text(TEXT.to_owned())]],

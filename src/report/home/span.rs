@@ -1,47 +1,14 @@
 //! The ranges of Home and what they are compared with. Pure.
 
-use jiff::civil::{Date, Weekday};
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::{Amount, Figure, LINE_DAYS, MEDIAN, Why};
 use crate::report::completeness::Known;
+use crate::report::period::Period;
+use crate::report::range::Range;
 use crate::store::ReportDay;
-
-/// Which days the numbers of Home are about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HomeRange {
-    /// Today so far.
-    Today,
-    /// From Monday until now.
-    Week,
-    /// From the first of the month until now.
-    Month,
-    /// The calendar month before.
-    LastMonth,
-}
-
-impl HomeRange {
-    /// Every range.
-    pub const ALL: [Self; 4] = [Self::Today, Self::Week, Self::Month, Self::LastMonth];
-
-    /// Its name in addresses.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Today => "today",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::LastMonth => "last-month",
-        }
-    }
-
-    /// The range of this name.
-    #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|range| range.as_str() == name)
-    }
-}
 
 /// A length of time; the end is not in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +19,7 @@ pub(super) struct Span {
 
 /// The range, what it is compared with, and the days of the line.
 pub(super) struct Spans {
-    pub(super) days: (Date, Date),
+    pub(super) days: Period,
     /// The range, the one before, then each day of the line.
     all: Vec<Span>,
     now: Timestamp,
@@ -60,7 +27,7 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    pub(super) fn of(range: HomeRange, zone: &TimeZone, now: Timestamp) -> Self {
+    pub(super) fn of(range: Range, zone: &TimeZone, now: Timestamp) -> Self {
         let local = now.to_zoned(zone.clone());
         let today = local.date();
         // As `Period` has it: after the end of time comes nothing.
@@ -71,29 +38,24 @@ impl Spans {
             let then = local.datetime().saturating_sub(back).to_zoned(zone.clone());
             then.map_or(Timestamp::MIN, |then| then.timestamp())
         };
-        let monday = today.saturating_sub(i64::from(today.weekday().since(Weekday::Monday)).days());
-        let week_ago = |day: Date| day.saturating_sub(7.days());
-        let first = today.first_of_month();
-        let month_ago = |day: Date| day.saturating_sub(1.month());
-        let (from, to, before_from, before_to) = match range {
-            HomeRange::Today => (today, today, week_ago(today), this_hour(7.days())),
-            HomeRange::Week => (monday, today, week_ago(monday), this_hour(7.days())),
-            HomeRange::Month => (first, today, month_ago(first), this_hour(1.month())),
-            HomeRange::LastMonth => {
-                let last = month_ago(first);
-                (last, first.saturating_sub(1.day()), month_ago(last), start(last))
-            }
+        let days = range.days(today);
+        let week_ago = days.from.saturating_sub(7.days());
+        let month_ago = days.from.saturating_sub(1.month());
+        let (before_from, before_to) = match range {
+            Range::Today | Range::Week => (week_ago, this_hour(7.days())),
+            Range::Month => (month_ago, this_hour(1.month())),
+            _ => (month_ago, start(days.from)),
         };
         let after = |day: Date| start(day.saturating_add(1.day()));
         let mut all = vec![
-            Span { from: start(from), to: after(to) },
+            Span { from: start(days.from), to: after(days.to) },
             Span { from: start(before_from), to: before_to },
         ];
         for back in (0..LINE_DAYS as i64).rev() {
             let day = today.saturating_sub(back.days());
             all.push(Span { from: start(day), to: after(day) });
         }
-        Self { days: (from, to), all, now, today }
+        Self { days, all, now, today }
     }
 
     /// The rows of the table `days`, by which the numbers are asked for.
@@ -170,7 +132,7 @@ pub(super) fn utc(at: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    fn spans(range: HomeRange, now: &str) -> [String; 4] {
+    fn spans(range: Range, now: &str) -> [String; 4] {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let spans = Spans::of(range, &berlin, now.parse().unwrap());
         assert_eq!(spans.all.len(), 2 + LINE_DAYS);
@@ -183,7 +145,7 @@ mod tests {
     #[test]
     fn every_range_reads_the_repairs_completed_in_the_30_days_of_the_median() {
         let now: Timestamp = "2026-04-01T08:30:00Z".parse().unwrap();
-        for range in HomeRange::ALL {
+        for range in Range::HOME {
             let spans = Spans::of(range, &TimeZone::UTC, now);
             assert!(spans.earliest() <= now - MEDIAN, "{range:?}");
         }
@@ -193,17 +155,17 @@ mod tests {
     fn a_range_is_compared_with_the_one_before_up_to_the_same_hour() {
         // A Wednesday; clocks changed on the Sunday before.
         let now = "2026-04-01T08:30:00Z";
-        let [from, to, before, until] = spans(HomeRange::Today, now);
+        let [from, to, before, until] = spans(Range::Today, now);
         assert_eq!((from.as_str(), to.as_str()), ("2026-04-01 00:00", "2026-04-02 00:00"));
         assert_eq!((before.as_str(), until.as_str()), ("2026-03-25 00:00", "2026-03-25 10:30"));
-        let [from, _, before, until] = spans(HomeRange::Week, now);
+        let [from, _, before, until] = spans(Range::Week, now);
         assert_eq!((from.as_str(), before.as_str()), ("2026-03-30 00:00", "2026-03-23 00:00"));
         assert_eq!(until, "2026-03-25 10:30");
-        let [from, to, before, until] = spans(HomeRange::LastMonth, now);
+        let [from, to, before, until] = spans(Range::LastMonth, now);
         assert_eq!((from.as_str(), to.as_str()), ("2026-03-01 00:00", "2026-04-01 00:00"));
         assert_eq!((before.as_str(), until.as_str()), ("2026-02-01 00:00", "2026-03-01 00:00"));
         // The month before has no 31st day.
-        let [from, _, before, until] = spans(HomeRange::Month, "2026-03-31T08:30:00Z");
+        let [from, _, before, until] = spans(Range::Month, "2026-03-31T08:30:00Z");
         assert_eq!((from.as_str(), before.as_str()), ("2026-03-01 00:00", "2026-02-01 00:00"));
         assert_eq!(until, "2026-02-28 10:30");
     }

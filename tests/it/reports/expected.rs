@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
 use serde_json::{Value, json};
-use shopmirror::report::By;
+use shopmirror::config::CountedBy;
 
 use super::truth::{Shop, at};
 
@@ -16,7 +16,7 @@ use super::truth::{Shop, at};
 pub(super) struct Asked {
     pub(super) from: Date,
     pub(super) to: Date,
-    pub(super) by: By,
+    pub(super) by: CountedBy,
     pub(super) business: Option<&'static str>,
 }
 
@@ -43,15 +43,15 @@ impl Asked {
     /// The name of the period in which a day is counted.
     fn name(&self, day: Date) -> String {
         match self.by {
-            By::Day => day.to_string(),
-            By::Week => {
+            CountedBy::Day => day.to_string(),
+            CountedBy::Week => {
                 let mut monday = day;
                 while monday.weekday() != Weekday::Monday {
                     monday = monday.yesterday().unwrap();
                 }
                 monday.to_string()
             }
-            By::Month => day.to_string()[..7].to_owned(),
+            CountedBy::Month => day.to_string()[..7].to_owned(),
         }
     }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use shopmirror::report::{self, By, Question, Report};
+use shopmirror::config::CountedBy;
+use shopmirror::report::{self, Question, Report};
 use shopmirror::store::Reader;
 
 use super::expected::{Asked, OVERDUE, expected};
@@ -15,11 +16,11 @@ fn cases(shop: &Shop) -> Vec<(&'static str, Asked)> {
     let turn = shop.clock_change;
     let asked = |from, to, by, business| Asked { from, to, by, business };
     vec![
-        ("everything by day", asked(first, last, By::Day, None)),
-        ("everything by month", asked(first, last, By::Month, None)),
-        ("business 2 by week", asked(first, last, By::Week, Some("2"))),
-        ("the day of the clock change", asked(turn, turn, By::Day, Some("1"))),
-        ("up to the day of the clock change", asked(first, turn, By::Week, None)),
+        ("everything by day", asked(first, last, CountedBy::Day, None)),
+        ("everything by month", asked(first, last, CountedBy::Month, None)),
+        ("business 2 by week", asked(first, last, CountedBy::Week, Some("2"))),
+        ("the day of the clock change", asked(turn, turn, CountedBy::Day, Some("1"))),
+        ("up to the day of the clock change", asked(first, turn, CountedBy::Week, None)),
     ]
 }
 
@@ -95,7 +96,7 @@ async fn every_report_agrees_with_the_records_in_every_zone_period_unit_and_busi
     // By its own clock, the mirror was not read to the end of the last day.
     let last = last.yesterday().unwrap();
     let (from, to) = (first.to_string(), last.to_string());
-    let asked = Asked { from: first, to: last, by: By::Week, business: Some("2") };
+    let asked = Asked { from: first, to: last, by: CountedBy::Week, business: Some("2") };
     let choices = ["--from", &from, "--to", &to, "--by", "week", "--business", "2"];
     for (name, column) in [("intake", "jobs"), ("payments", "net")] {
         let args = ["report", name, "--format", "json"];
