@@ -36,7 +36,7 @@ pub(crate) use deliveries::stop_at_most;
 use health::Outside;
 use open_page::OpenPage;
 pub use requests::exit_code;
-use running::{Asked, RunningTasks, TaskEnd};
+use running::{Asked, RunningTasks};
 pub(crate) use upkeep::old_by;
 
 /// How often the service manager is told that the store is still being opened; more often than its

@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
-use super::TaskEnd;
 use super::health::Watch;
 use crate::alerts::{AlertWatch, Origin, symptoms};
 use crate::store::{Gap, StoreError};
@@ -22,13 +21,13 @@ pub(super) async fn run(
     sinks: Vec<String>,
     watch: Watch,
     stop: CancellationToken,
-) -> anyhow::Result<TaskEnd> {
+) -> anyhow::Result<()> {
     let mut watches: BTreeMap<String, AlertWatch> =
         sinks.iter().map(|sink| (sink.clone(), AlertWatch::default())).collect();
     let mut is_trimmed = false;
     loop {
         tokio::select! {
-            () = stop.cancelled() => return Ok(TaskEnd::Other),
+            () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(EVERY) => {}
         }
         if !is_trimmed {

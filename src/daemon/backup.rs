@@ -12,7 +12,6 @@ use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::TaskEnd;
 use crate::clock::{Clock, stamp};
 use crate::config;
 use crate::poll::Clocks;
@@ -41,12 +40,8 @@ pub(super) struct DailyBackup {
 }
 
 impl DailyBackup {
-    /// Makes backups until stopped.
-    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<TaskEnd> {
-        if self.settings.keep == 0 {
-            stop.cancelled().await;
-            return Ok(TaskEnd::Other);
-        }
+    /// Makes backups until stopped; only if some are to be kept.
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
         let folder = BackupFolder::new(&self.settings.path, self.store.path());
         let mut failed: Option<(Duration, String)> = None;
         let begun = self.clock.now();
@@ -95,7 +90,7 @@ impl DailyBackup {
                 () = tokio::time::sleep(if is_known { LOOK_EVERY } else { LOOK_FOR_PAGE }) => {}
             }
         }
-        Ok(TaskEnd::Other)
+        Ok(())
     }
 
     /// When the next backup is due; `None` while there is nothing to back up.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 
-use super::TaskEnd;
 use super::health::Watch;
 use crate::duration;
 use crate::status::WorkspaceStatus;
@@ -52,15 +51,15 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
+/// Whether a service manager wants to be notified.
+pub(super) fn is_wanted() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
 /// Renews the status line and notifies the watchdog until stopped.
-pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Result<TaskEnd> {
-    let under_manager = std::env::var_os("NOTIFY_SOCKET").is_some();
+pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Result<()> {
     let watchdog = sd_notify::watchdog_enabled();
     let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
-    if !under_manager {
-        stop.cancelled().await;
-        return Ok(TaskEnd::Other);
-    }
     loop {
         let mut wait = every;
         if let Some(snapshot) = watch.snapshot().await {
@@ -74,7 +73,7 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
             }
         }
         tokio::select! {
-            () = stop.cancelled() => return Ok(TaskEnd::Other),
+            () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(wait) => {}
         }
     }

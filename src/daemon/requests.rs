@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::TaskEnd;
 use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
 use crate::control::{self, ControlReply, SearchRequest, SearchResult};
@@ -20,7 +19,7 @@ pub(super) async fn serve(
     watch: Watch,
     store: Store,
     stop: CancellationToken,
-) -> anyhow::Result<TaskEnd> {
+) -> anyhow::Result<()> {
     let served =
         control::serve(store.path(), move |request| watch.reply_to(request), stop.clone()).await;
     if let Err(error) = served {
@@ -28,7 +27,7 @@ pub(super) async fn serve(
         tracing::warn!(%error, "could not open the control socket next to the store; `shopmirror status` shows only what is stored");
         stop.cancelled().await;
     }
-    Ok(TaskEnd::Other)
+    Ok(())
 }
 
 impl Watch {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::backup::DailyBackup;
@@ -31,12 +31,6 @@ pub(super) enum Asked {
     Abort,
 }
 
-/// The result of a task.
-pub(super) enum TaskEnd {
-    Polling(Box<Handover>),
-    Other,
-}
-
 /// What remains when all tasks have ended on request.
 #[derive(Default)]
 pub(super) struct Finished {
@@ -49,7 +43,9 @@ pub(super) struct Finished {
 
 /// The tasks of one configuration, without the deliveries.
 pub(super) struct RunningTasks {
-    tasks: JoinSet<anyhow::Result<TaskEnd>>,
+    tasks: JoinSet<anyhow::Result<()>>,
+    /// What the dispatcher leaves to the next one.
+    handover: oneshot::Receiver<Handover>,
     /// Tells the tasks to end after their current work.
     finish: CancellationToken,
     requests: mpsc::Sender<DispatcherRequest>,
@@ -77,10 +73,8 @@ impl RunningTasks {
             clock: clock.clone(),
         };
         let stop = finish.clone();
-        tasks.spawn(async move {
-            missed.run(stop).await.context("searching for missed customers")?;
-            Ok(TaskEnd::Other)
-        });
+        tasks
+            .spawn(async move { missed.run(stop).await.context("searching for missed customers") });
         let fields = CustomFields {
             background: background.clone(),
             store: store.clone(),
@@ -88,16 +82,18 @@ impl RunningTasks {
             businesses: config.workspace.polled_businesses(),
         };
         let stop = finish.clone();
-        tasks.spawn(async move {
-            fields.run(stop).await.context("keeping the custom fields fresh")?;
-            Ok(TaskEnd::Other)
-        });
+        tasks.spawn(
+            async move { fields.run(stop).await.context("keeping the custom fields fresh") },
+        );
 
         let dispatcher = dispatcher(config, client, clock.clone(), store, handover).await?;
         let clocks = dispatcher.clocks();
         let stop = finish.clone();
+        let (leave, handover) = oneshot::channel();
         tasks.spawn(async move {
-            Ok(TaskEnd::Polling(Box::new(dispatcher.run(inbox, stop).await.context("polling")?)))
+            // Without a reader nothing follows.
+            let _ = leave.send(dispatcher.run(inbox, stop).await.context("polling")?);
+            Ok(())
         });
 
         let backup = watch::Sender::new(None);
@@ -110,7 +106,9 @@ impl RunningTasks {
             sinks: outside.sinks.clone(),
             status: reports.clone(),
         };
-        tasks.spawn(scheduled.run(finish.clone()));
+        if !config.reports.schedule.is_empty() {
+            tasks.spawn(scheduled.run(finish.clone()));
+        }
         let watch = Watch {
             backup: backup.subscribe(),
             reports: reports.subscribe(),
@@ -122,7 +120,9 @@ impl RunningTasks {
         };
         tasks.spawn(requests::serve(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
-        tasks.spawn(notify::watch(watch.clone(), finish.clone()));
+        if notify::is_wanted() {
+            tasks.spawn(notify::watch(watch.clone(), finish.clone()));
+        }
         let daily = DailyBackup {
             settings: config.backup.clone(),
             zone: config.workspace.time_zone.clone(),
@@ -131,11 +131,13 @@ impl RunningTasks {
             store: store.clone(),
             status: backup,
         };
-        tasks.spawn(daily.run(finish.clone()));
+        if config.backup.keep > 0 {
+            tasks.spawn(daily.run(finish.clone()));
+        }
         tasks.spawn(search_index::run(store.clone(), finish.clone()));
         let retention = config.store.log_retention;
         tasks.spawn(upkeep::run(retention, clock, clocks, store.clone(), finish.clone()));
-        Ok(Self { tasks, finish, requests, watch })
+        Ok(Self { tasks, handover, finish, requests, watch })
     }
 
     /// Runs until the daemon is to stop or has a new configuration; `reread` gives that, if there is none
@@ -204,25 +206,22 @@ impl RunningTasks {
             };
             match ended {
                 None => break,
-                Some(Ok(Ok(TaskEnd::Polling(handover)))) => finished.handover = Some(*handover),
-                Some(Ok(Ok(TaskEnd::Other))) => {}
+                Some(Ok(Ok(()))) => {}
                 Some(Ok(Err(error))) => failure = Some(error),
                 Some(Err(error)) if error.is_cancelled() => {}
                 Some(Err(error)) => failure = Some(anyhow!(error).context("a task panicked")),
             }
         }
+        finished.handover = self.handover.try_recv().ok();
         failure.map_or(Ok(finished), Err)
     }
 
-    fn ended_early(
-        &self,
-        ended: Option<Result<anyhow::Result<TaskEnd>, tokio::task::JoinError>>,
-    ) -> anyhow::Error {
+    fn ended_early(&self, ended: Option<Result<anyhow::Result<()>, JoinError>>) -> anyhow::Error {
         self.finish.cancel();
         match ended {
             Some(Ok(Err(error))) => error,
             Some(Err(error)) => anyhow!(error).context("a task panicked"),
-            Some(Ok(Ok(_))) | None => {
+            Some(Ok(Ok(()))) | None => {
                 anyhow!("a task ended without a stop request; report this as a bug")
             }
         }

@@ -12,7 +12,6 @@ use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::TaskEnd;
 use super::deliveries::SinkHandles;
 use crate::clock::{Clock, stamp};
 use crate::config::{ReportTarget, ReportsSettings, ScheduledReport};
@@ -40,12 +39,8 @@ pub(super) struct ScheduledReports {
 
 impl ScheduledReports {
     /// Makes reports until stopped.
-    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<TaskEnd> {
-        if self.settings.schedule.is_empty() {
-            stop.cancelled().await;
-            return Ok(TaskEnd::Other);
-        }
-        let Some(mut kept) = self.kept_runs(&stop).await? else { return Ok(TaskEnd::Other) };
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let Some(mut kept) = self.kept_runs(&stop).await? else { return Ok(()) };
         let mut runs = kept.clone();
         runs.retain(|name, _| self.settings.schedule.contains_key(name));
         while !stop.is_cancelled() {
@@ -75,7 +70,7 @@ impl ScheduledReports {
                 () = tokio::time::sleep(wait) => {}
             }
         }
-        Ok(TaskEnd::Other)
+        Ok(())
     }
 
     fn timetable<'a>(&'a self, settings: &'a ScheduledReport) -> Timetable<'a> {

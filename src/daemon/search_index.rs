@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::TaskEnd;
 use crate::store::Store;
 
 /// The pause between two steps, which leaves the processor to the polls.
@@ -16,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Follows the log until stopped.
-pub(super) async fn run(store: Store, stop: CancellationToken) -> anyhow::Result<TaskEnd> {
+pub(super) async fn run(store: Store, stop: CancellationToken) -> anyhow::Result<()> {
     let mut log = store.last_seq();
     let mut was_failing = false;
     loop {
@@ -38,7 +37,7 @@ pub(super) async fn run(store: Store, stop: CancellationToken) -> anyhow::Result
         }
         was_failing = is_failing;
         tokio::select! {
-            () = stop.cancelled() => return Ok(TaskEnd::Other),
+            () = stop.cancelled() => return Ok(()),
             _ = log.changed(), if is_whole => {}
             () = tokio::time::sleep(pause) => {}
         }

@@ -9,7 +9,6 @@ use anyhow::Context;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::TaskEnd;
 use crate::clock::{Clock, Moment};
 use crate::poll::Clocks;
 use crate::store::Store;
@@ -33,7 +32,7 @@ pub(super) async fn run(
     clocks: Clocks,
     store: Store,
     stop: CancellationToken,
-) -> anyhow::Result<TaskEnd> {
+) -> anyhow::Result<()> {
     let mut in_the_way = 0_u32;
     let mut is_checked = false;
     loop {
@@ -55,13 +54,13 @@ pub(super) async fn run(
         }
         if !is_checked {
             tokio::select! {
-                () = stop.cancelled() => return Ok(TaskEnd::Other),
+                () = stop.cancelled() => return Ok(()),
                 checked = store.check() => checked.context("checking the store after an unclean stop")?,
             }
             is_checked = true;
         }
         tokio::select! {
-            () = stop.cancelled() => return Ok(TaskEnd::Other),
+            () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(EVERY) => {}
         }
     }

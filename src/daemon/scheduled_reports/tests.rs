@@ -11,7 +11,7 @@ const HOUR: u64 = 3600;
 struct Running {
     status: watch::Receiver<Vec<ScheduledReportStatus>>,
     stop: CancellationToken,
-    task: tokio::task::JoinHandle<anyhow::Result<TaskEnd>>,
+    task: tokio::task::JoinHandle<anyhow::Result<()>>,
     store: Store,
 }
 
