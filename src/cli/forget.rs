@@ -115,11 +115,14 @@ fn preview(
     let rows: Vec<Vec<String>> = found.iter().map(PersonRecord::row).collect();
     output::table(&["route", "id", "contact", "record"], &rows, "nothing found", true)?;
     if !found.is_empty() {
-        let count = output::count(found.len(), "record", "records");
+        let these = match found.len() {
+            1 => "this record".to_owned(),
+            count => format!("these {count} records"),
+        };
         let records: Vec<_> = found.into_iter().map(|record| (record.route, record.id)).collect();
         output::text(&format!(
-            "nothing was changed; to forget this, {count}, run `shopmirror forget --person '{}' --yes`. \
-             If one of them is of another person, name ids: `shopmirror forget ROUTE ID`\n{}",
+            "nothing was changed. To forget {these}, run `shopmirror forget --person '{}' --yes`. If one is of \
+             another person, name the ids instead: `shopmirror forget ROUTE ID`\n{}",
             cell(words, 60),
             copies(config, &records)
         ))?;

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::cli::exit::{DATA, ExitError, TRY_AGAIN};
+use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
 use crate::cli::find::contact;
 use crate::cli::log::title;
 use crate::cli::output::cell;
@@ -12,6 +12,9 @@ use crate::store::Reader;
 
 /// More records than this are of more than one person.
 const MOST: usize = 1000;
+
+/// Fewer letters or digits than this begin the names of many.
+const LEAST: usize = 3;
 
 /// A record that may be of the person.
 #[derive(Debug, Serialize)]
@@ -33,6 +36,12 @@ impl PersonRecord {
 /// What the mirror holds of a person; the same record once.
 pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<PersonRecord>> {
     let refused = |code, text: &str| ExitError { code, text: text.to_owned() };
+    // In bytes, so that a name such as 李 is long enough.
+    let letters = words.chars().filter(|c| c.is_alphanumeric());
+    if letters.map(char::len_utf8).sum::<usize>() < LEAST {
+        let text = format!("write a name or a number of at least {LEAST} letters or digits");
+        return Err(refused(USAGE, &text).into());
+    }
     let found = reader.find(words, None, MOST)?;
     if !found.searched.is_whole() {
         let text = "the search index is not complete yet, so records may be missing: try again in a minute; without a daemon, run `shopmirror verify --rebuild`";

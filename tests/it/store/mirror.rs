@@ -189,6 +189,8 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
     let left = place.run(["find", "xylo", "--json"]).await.json();
     assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
     assert_eq!(left[0]["id"], json!(other));
+    let short = place.run(["forget", "--person", "o'", "--yes"]).await;
+    assert_eq!(short.code, Some(64), "{short:?}");
     let none = place.run(["forget", "--person", "xylo phonist", "--yes"]).await;
     assert_eq!((none.code, none.out.trim()), (Some(0), "nothing found"), "{none:?}");
 }
