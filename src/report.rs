@@ -44,6 +44,6 @@ pub use listed::ListedReport;
 pub use period::{Period, PeriodError};
 pub use range::Range;
 pub use timetable::{ReportStep, Timetable, note_failed, note_made, period_of};
-pub use value::{grouped, json_of, money, number, objects, shown};
+pub use value::{grouped, json_of, money, number, shown};
 
 pub use chart::{narrow_svg, svg};

@@ -1,8 +1,8 @@
 //! How one value of a report is written.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::answer::{Answer, Column};
+use super::answer::Column;
 use super::completeness::Exactness;
 use super::head::ColumnFormat;
 use crate::store::SqlValue;
@@ -93,13 +93,6 @@ pub(super) fn exact(value: &SqlValue, format: Option<ColumnFormat>) -> String {
         (SqlValue::Integer(number), Some(ColumnFormat::Money)) => decimals(*number as f64),
         _ => shown(value, None),
     }
-}
-
-/// The rows as objects; amounts without the noise of binary fractions.
-#[must_use]
-pub fn objects(answer: &Answer) -> Vec<Map<String, Value>> {
-    let names = || answer.columns.iter().map(|column| column.name.clone());
-    answer.rows.iter().map(|row| names().zip(row.iter().map(json_of)).collect()).collect()
 }
 
 /// A value for programs, without the noise of binary fractions.
