@@ -189,7 +189,7 @@ fn first_after(reader: &Reader, args: &Args, after: i64) -> anyhow::Result<Found
 fn latest_of_record(reader: &Reader, args: &Args, route: Route, id: &str) -> anyhow::Result<Found> {
     let position = reader.last_seq()?;
     let mut changes = Vec::new();
-    reader.each_version_after(route, id, 0, |change| {
+    reader.each_version((route, id), (0, i64::MAX), |change| {
         if args.wants(&change) {
             changes.push(change);
         }

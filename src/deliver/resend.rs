@@ -80,11 +80,11 @@ pub(super) fn is_superseded(
 pub(super) fn any_newer(
     reader: &Reader,
     record: (Route, &str),
-    (after, upto): (i64, i64),
+    rows: (i64, i64),
     is_asked: impl Fn(&Change) -> Result<bool, StoreError>,
 ) -> Result<bool, StoreError> {
     let mut found = Ok(false);
-    reader.newer_versions(record, after, upto, |change| {
+    reader.each_version(record, rows, |change| {
         found = is_asked(&change);
         if matches!(found, Ok(false)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

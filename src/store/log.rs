@@ -81,14 +81,8 @@ pub(super) fn by_seq_sql() -> String {
 
 pub(super) fn of_record_sql() -> String {
     format!(
-        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.seq > ?3 ORDER BY c.version DESC"
-    )
-}
-
-pub(super) fn newer_sql() -> String {
-    format!(
         "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.seq > ?3 AND c.seq <= ?4 \
-         ORDER BY c.version DESC LIMIT 1000"
+         ORDER BY c.version DESC"
     )
 }
 
@@ -164,24 +158,18 @@ impl Reader {
         Ok(found)
     }
 
-    /// Gives `each` the versions of a record in the rows after `after` up to `upto`, the newest first,
-    /// until it breaks; at most 1,000.
+    /// Gives `each` the versions of one record among the rows of the log after the first number up to the second
+    /// one, the newest first, until it breaks.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn newer_versions(
+    pub fn each_version(
         &self,
-        (route, id): (Route, &str),
-        after: i64,
-        upto: i64,
-        mut each: impl FnMut(Change) -> ControlFlow<()>,
+        record: (Route, &str),
+        rows: (i64, i64),
+        each: impl FnMut(Change) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let mut statement = self.connection.prepare_cached(&newer_sql())?;
-        let mut rows = statement.query((route.as_str(), id, after, upto))?;
-        while let Some(row) = rows.next()?
-            && each(read(row)?).is_continue()
-        {}
-        Ok(())
+        Ok(each_version(&self.connection, record, rows, each)?)
     }
 
     /// Whether a row of the log is a version of a record that was forgotten, so that only its id is left.
@@ -223,21 +211,18 @@ impl Reader {
     }
 }
 
-/// Gives `each` the versions of one record that lie after a row of the log, the newest first, until
-/// it breaks.
+/// See [`Reader::each_version`].
 pub(super) fn each_version(
     connection: &Connection,
     (route, id): (Route, &str),
-    after: i64,
+    (after, upto): (i64, i64),
     mut each: impl FnMut(Change) -> ControlFlow<()>,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(&of_record_sql())?;
-    let mut rows = statement.query((route.as_str(), id, after))?;
-    while let Some(row) = rows.next()? {
-        if each(read(row)?).is_break() {
-            break;
-        }
-    }
+    let mut rows = statement.query((route.as_str(), id, after, upto))?;
+    while let Some(row) = rows.next()?
+        && each(read(row)?).is_continue()
+    {}
     Ok(())
 }
 

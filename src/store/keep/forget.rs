@@ -129,7 +129,7 @@ impl Operator {
 /// Removes a record's data in the caller's transaction and tells the sinks.
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
     let mut newest = None;
-    log::each_version(tx, (route, id), 0, |change| {
+    log::each_version(tx, (route, id), (0, i64::MAX), |change| {
         newest = Some(change);
         ControlFlow::Break(())
     })?;

@@ -6,7 +6,6 @@ use rusqlite::OptionalExtension;
 
 use crate::record::{Change, Route};
 use crate::store::error::StoreError;
-use crate::store::log;
 use crate::store::reader::Reader;
 
 /// The most versions of one record that are read at once.
@@ -31,7 +30,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn history(&self, route: Route, id: &str) -> Result<RecordHistory, StoreError> {
         let (mut changes, mut bytes, mut has_older) = (Vec::new(), 0, false);
-        log::each_version(&self.connection, (route, id), 0, |change| {
+        self.each_version((route, id), (0, i64::MAX), |change| {
             bytes += change.body.len() + change.before.as_ref().map_or(0, String::len);
             has_older = changes.len() == HISTORY_MAX || (bytes > BYTES_MAX && !changes.is_empty());
             if has_older {
@@ -42,21 +41,6 @@ impl Reader {
         })?;
         changes.reverse();
         Ok(RecordHistory { changes, has_older })
-    }
-
-    /// Gives `each` the versions of one record after a row of the log, the newest first, until it
-    /// breaks.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn each_version_after(
-        &self,
-        route: Route,
-        id: &str,
-        after: i64,
-        each: impl FnMut(Change) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        Ok(log::each_version(&self.connection, (route, id), after, each)?)
     }
 
     /// When a page showed a record last; `None` while it is on the newest page of its list, or if the mirror

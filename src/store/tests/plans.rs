@@ -34,7 +34,6 @@ fn hot_statements() -> Vec<String> {
         log::after_sql(),
         log::by_seq_sql(),
         log::of_record_sql(),
-        log::newer_sql(),
         log::IS_ERASED.to_owned(),
         log::NEXT_OBSERVED.to_owned(),
         log::NAMING_RECORDS.to_owned(),
