@@ -66,9 +66,7 @@ pub use outbox::report_runs::ReportRun;
 pub use outbox::sink_state::{GateState, RowState, SinkState};
 pub use outbox::sinks::{Begin, SinkRow};
 pub use reader::{Reader, RecordFilter};
-pub use workspace::{
-    Acceptance, KnownWorkspace, OtherWorkspace, WorkspaceJudgement, judge_workspace,
-};
+pub use workspace::{Acceptance, KnownWorkspace, OtherWorkspace, judge_workspace};
 
 pub use crate::contiguity::Contiguity;
 

@@ -16,9 +16,7 @@ use crate::control::{
     self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
 };
 use crate::poll;
-use crate::store::{
-    KnownWorkspace, Operator, OtherWorkspace, Reader, Store, WorkspaceJudgement, judge_workspace,
-};
+use crate::store::{KnownWorkspace, Operator, OtherWorkspace, Reader, Store, judge_workspace};
 
 /// How long a command waits before it says what it waits for.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -203,10 +201,7 @@ pub(super) async fn other_workspace(
     let (result, rate) = client.integrations_ping().await;
     let other = result.map(|ping| {
         let name = ping.workspace.filter(|name| !name.trim().is_empty())?;
-        match judge_workspace(Some(known), client.account(), &name, clock.now().wall) {
-            WorkspaceJudgement::Other(other) => Some(other),
-            WorkspaceJudgement::Same { .. } => None,
-        }
+        judge_workspace(Some(known), client.account(), &name, clock.now().wall).err()
     });
     (other, rate)
 }

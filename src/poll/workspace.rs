@@ -14,9 +14,7 @@ use super::completed::{Completed, log_pause};
 use super::hold::{Held, Hold, PauseReason};
 use crate::api::{ApiError, Class, Ping};
 use crate::budget::Purpose;
-use crate::store::{
-    KnownWorkspace, OtherWorkspace, StoreError, WorkspaceJudgement, judge_workspace,
-};
+use crate::store::{KnownWorkspace, OtherWorkspace, StoreError, judge_workspace};
 
 /// How often the name is read beside polls, and how soon again if that failed.
 const NAME_EVERY: Duration = Duration::from_secs(86_400);
@@ -132,20 +130,20 @@ impl Dispatcher {
                 self.go_on_without_name("the workspace tells no name");
                 Ok(())
             }
-            Some(WorkspaceJudgement::Same { now: known, renamed_from }) => {
-                if let Some(before) = renamed_from {
+            Some(Ok(read)) => {
+                let before = self.workspace.known.replace(read.clone());
+                if let Some(before) = before.filter(|before| before.name != read.name) {
                     tracing::warn!(
-                        before,
-                        now = known.name,
+                        before = before.name,
+                        now = read.name,
                         "the workspace has another name now, behind the same address and key"
                     );
                 }
-                self.workspace.known = Some(known.clone());
                 self.workspace.due_at = Some(now.elapsed + NAME_EVERY);
                 self.end_hold();
-                self.store.keep_workspace(known).await
+                self.store.keep_workspace(read).await
             }
-            Some(WorkspaceJudgement::Other(other)) => {
+            Some(Err(other)) => {
                 let is_known = self.other_workspace().is_some_and(|met| met.found == other.found);
                 if is_known {
                     self.hold_failed(None);

@@ -65,20 +65,6 @@ impl std::fmt::Display for OtherWorkspace {
     }
 }
 
-/// What the name that a ping told means.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkspaceJudgement {
-    /// It is the workspace of before. `renamed_from` is its name of before, if it has another now.
-    Same {
-        /// What is to be kept from now on.
-        now: KnownWorkspace,
-        /// The name of before.
-        renamed_from: Option<String>,
-    },
-    /// It is another one.
-    Other(OtherWorkspace),
-}
-
 /// What the operator has accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acceptance {
@@ -112,25 +98,24 @@ impl KnownWorkspace {
     }
 }
 
-/// Judges the name that the workspace behind an address and key tells, `known` being the one that filled
-/// the store. The same address and key cannot lead to another workspace, because a key belongs to one.
-#[must_use]
+/// Compares the name that the workspace behind an address and key tells, with `known`, the one that filled the
+/// store; returns what is to be kept of it. The same address and key cannot lead to another workspace, because a
+/// key belongs to one.
+///
+/// # Errors
+/// It is another workspace.
 pub fn judge_workspace(
     known: Option<&KnownWorkspace>,
     account: String,
     name: &str,
     at: Timestamp,
-) -> WorkspaceJudgement {
+) -> Result<KnownWorkspace, OtherWorkspace> {
     let name: String = name.trim().chars().take(MAX_NAME).collect();
     match known {
         Some(known) if known.name != name && !known.is_of(&account) => {
-            let expected = known.name.clone();
-            WorkspaceJudgement::Other(OtherWorkspace { expected, found: name, account, at })
+            Err(OtherWorkspace { expected: known.name.clone(), found: name, account, at })
         }
-        known => WorkspaceJudgement::Same {
-            renamed_from: known.filter(|known| known.name != name).map(|known| known.name.clone()),
-            now: KnownWorkspace { name, account, at },
-        },
+        _ => Ok(KnownWorkspace { name, account, at }),
     }
 }
 
@@ -140,7 +125,13 @@ impl Store {
     /// # Errors
     /// What was kept before stays.
     pub async fn keep_workspace(&self, known: KnownWorkspace) -> Result<(), StoreError> {
-        self.write(move |writer| Ok(keep(&mut writer.connection, &known)?)).await
+        self.write(move |writer| {
+            let tx = write_tx(&mut writer.connection)?;
+            meta::set(&tx, KNOWN, &text_of(&known))?;
+            meta::remove(&tx, OTHER)?;
+            Ok(tx.commit()?)
+        })
+        .await
     }
 
     /// Keeps which other workspace was met.
@@ -254,13 +245,6 @@ pub(super) fn accepted_seq(connection: &Connection) -> rusqlite::Result<i64> {
 /// Notes that a page was refused because it has other records under known ids.
 pub(super) fn note_reused_ids(connection: &Connection, at: &str) -> rusqlite::Result<()> {
     meta::set(connection, REUSED_IDS, at)
-}
-
-fn keep(connection: &mut Connection, known: &KnownWorkspace) -> rusqlite::Result<()> {
-    let tx = write_tx(connection)?;
-    meta::set(&tx, KNOWN, &text_of(known))?;
-    meta::remove(&tx, OTHER)?;
-    tx.commit()
 }
 
 fn text_of(value: &impl Serialize) -> String {
