@@ -51,7 +51,7 @@ pub use operate::Operator;
 pub use outbox::acknowledged::Acknowledged;
 pub use outbox::alerts::{AlertRow, AlertStep};
 pub use outbox::notices::{NewNotice, NoticeCounts};
-pub use outbox::queue::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow};
+pub use outbox::rows::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow};
 pub use people::PersonField;
 pub use pollers::{LastPoll, PollNote, PollOutcome, PollerRow};
 pub use query::{Beyond, QueryError, QueryLimits, QueryRows, ReportDay};

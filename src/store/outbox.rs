@@ -6,5 +6,6 @@ pub(super) mod notices;
 pub(super) mod queue;
 pub(super) mod replays;
 pub(super) mod report_runs;
+pub(super) mod rows;
 pub(super) mod sink_state;
 pub(super) mod sinks;

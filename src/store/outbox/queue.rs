@@ -5,152 +5,22 @@
 //! No statement here costs more when other rows of the same sink are retried or dead. Triggers keep
 //! the counters in `_sinks`.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
-use serde::Serialize;
 
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
-use crate::store::outbox::acknowledged::{self, Acknowledged};
+use crate::store::outbox::acknowledged;
 use crate::store::outbox::replays;
+use crate::store::outbox::rows::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow};
 use crate::store::outbox::sink_state::RowState;
 use crate::store::outbox::sinks::{self, SinkRow};
 use crate::store::reader::Reader;
 
 /// Rows that one transaction of an operator changes, at most.
 const OPERATOR_STEP: usize = 10_000;
-
-/// What a row is about. Rows of a lower lane go first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lane {
-    /// An alert or a report of this program.
-    Notice = 0,
-    /// A change that the destination has lost.
-    Refill = 1,
-    /// A change.
-    Change = 2,
-    /// An older change that an operator sends once more.
-    Replay = 3,
-}
-
-/// One row: something that a sink has not acknowledged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct QueueRow {
-    /// What it is about.
-    #[serde(skip)]
-    pub lane: Lane,
-    /// The change's number in the log.
-    pub seq: i64,
-    /// The route of its record.
-    pub route: String,
-    /// The record's id; empty for a gap.
-    pub record_id: String,
-    /// What happens next.
-    pub state: RowState,
-    /// How often the sink refused it.
-    pub attempts: i64,
-    /// How often the destination failed when it was given this change.
-    pub faults: i64,
-    /// When the next attempt is due; only while `retrying`.
-    pub due_at: Option<String>,
-    /// Why the last attempt failed.
-    pub last_error: Option<String>,
-    /// When it was queued.
-    pub since: String,
-    /// It is sent only while the sink has no newer version of its record.
-    #[serde(skip)]
-    pub only_if_newest: bool,
-}
-
-impl QueueRow {
-    /// The row of its sink.
-    #[must_use]
-    pub fn key(&self) -> (Lane, i64) {
-        (self.lane, self.seq)
-    }
-
-    /// Whether the destination failed with it so often that it may be to blame itself.
-    #[must_use]
-    pub fn is_blamed(&self) -> bool {
-        self.faults > 1
-    }
-
-    /// What order is kept for; `None` for a gap, which belongs to no record and may pass any change.
-    #[must_use]
-    pub fn record(&self) -> Option<(&str, &str)> {
-        (!self.record_id.is_empty()).then_some((self.route.as_str(), self.record_id.as_str()))
-    }
-}
-
-/// Which rows are due; stamps as [`crate::clock::stamp`] writes them.
-#[derive(Debug, Clone)]
-pub struct DueBy {
-    /// Due at or before this time.
-    pub now: String,
-    /// No attempt is planned for later than this. One that is was planned while the clock was wrong,
-    /// and is due as well.
-    pub latest: String,
-}
-
-/// Rows to queue, and what moves with them in the same transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Feed {
-    /// Their lane.
-    pub lane: Lane,
-    /// The position from which they were read. If it is another meanwhile, nothing is queued.
-    pub after: i64,
-    /// The new position.
-    pub upto: i64,
-    /// The changes, by their numbers.
-    pub rows: Vec<i64>,
-    /// Rows between the positions that are not for the sink.
-    pub unwanted: i64,
-    /// Whether each is sent only while the sink has no newer version of its record.
-    pub only_if_newest: bool,
-    /// When this is.
-    pub at: String,
-}
-
-/// Why a row leaves the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
-    /// The sink acknowledged it.
-    Delivered,
-    /// The sink refused it, and nothing waits for it.
-    Refused,
-    /// The sink has a newer version of the record.
-    LeftOut,
-    /// The change is no longer in the log.
-    Vanished,
-}
-
-/// What became of rows that were handed over; saved in one transaction.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcomes {
-    /// Rows that leave the queue.
-    pub gone: Vec<(QueueRow, Gone)>,
-    /// Rows that stay, with what is new about them.
-    pub kept: Vec<QueueRow>,
-    /// A fault or a refusal to be shown with the sink.
-    pub last_error: Option<String>,
-    /// Whether the sink is to be disabled.
-    pub disable: bool,
-    /// What the destination has acknowledged, if it keeps an account of that and it changed.
-    pub acknowledged: Option<Acknowledged>,
-    /// What the sink is to remember, if that changed.
-    pub mark: Option<String>,
-}
-
-impl Outcomes {
-    /// Whether there is nothing to save.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 const COLUMNS: &str = "lane, seq, route, record_id, state, attempts, faults, due_at, last_error, since, only_if_newest FROM _queue";
 
@@ -247,24 +117,6 @@ const DROP_ONE: &str =
 const RESEND: &str = "UPDATE _queue SET attempts = 0, faults = 0, due_at = '', \
      only_if_newest = CASE WHEN state = 'dead' THEN ?3 ELSE only_if_newest END, state = 'retrying' \
      WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state IN ('dead', 'retrying')";
-
-impl Lane {
-    const ALL: [Self; 4] = [Self::Notice, Self::Refill, Self::Change, Self::Replay];
-}
-
-impl ToSql for Lane {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok((*self as i64).into())
-    }
-}
-
-impl FromSql for Lane {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let number = value.as_i64()?;
-        let lane = Self::ALL.into_iter().find(|lane| *lane as i64 == number);
-        lane.ok_or(FromSqlError::OutOfRange(number))
-    }
-}
 
 fn read(row: &Row<'_>) -> rusqlite::Result<QueueRow> {
     Ok(QueueRow {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::error::StoreError;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
-use crate::store::outbox::queue::{Feed, Gone};
+use crate::store::outbox::rows::{Feed, Gone};
 use crate::store::reader::Reader;
 
 /// What became of a replay.

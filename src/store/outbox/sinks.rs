@@ -10,7 +10,7 @@ use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::outbox::acknowledged::{self, Acknowledged};
-use crate::store::outbox::queue::{Feed, Outcomes};
+use crate::store::outbox::rows::{Feed, Outcomes};
 use crate::store::outbox::sink_state::{GateState, SinkState};
 use crate::store::reader::Reader;
 
