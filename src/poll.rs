@@ -30,7 +30,6 @@ use crate::clock::Clock;
 use crate::record::PollerId;
 use crate::schedule::{Next, PollerSettings, Schedule};
 use crate::store::{Store, StoreError};
-use background::BackgroundQueue;
 pub use background::{BackgroundClient, BackgroundError, Grant, GrantReply};
 pub use clocks::{Clocks, clock_advice, clock_ahead_s};
 use completed::Completed;
@@ -98,7 +97,8 @@ pub struct Dispatcher {
     /// When the store last refused a write, until it has taken everything for some time.
     store_refused_at: Option<Duration>,
     clocks: Clocks,
-    background: BackgroundQueue,
+    /// Who waits for the grant of a background request, and since when.
+    waiting: Option<(GrantReply, Duration)>,
     workspace: WorkspaceName,
     /// The pollers that a single run has yet to poll; none in a daemon.
     to_poll: Option<VecDeque<usize>>,
@@ -162,7 +162,7 @@ impl Dispatcher {
             flushed_at: now.elapsed,
             store_refused_at: None,
             clocks: Clocks::default(),
-            background: BackgroundQueue::default(),
+            waiting: None,
             workspace,
             to_poll: None,
             is_first_cycle,
@@ -264,7 +264,7 @@ impl Dispatcher {
                 self.resume();
             }
             DispatcherRequest::Background(reply) => {
-                self.background.push(reply, self.clock.now().elapsed);
+                self.waiting = Some((reply, self.clock.now().elapsed));
             }
         }
     }
@@ -275,8 +275,11 @@ impl Dispatcher {
         let latest = (self.flushed_at + FLUSH_EVERY).max(now + Duration::from_secs(1));
         let ping_at = self.start_ping(under_way).unwrap_or(latest);
         let wake_at = if let Some(hold) = &self.hold {
-            if let Some(why) = hold.refuses_requests() {
-                self.background.fail_waiting(why);
+            if let Some(why) = hold.refuses_requests()
+                && let Some((reply, _)) = self.waiting.take()
+            {
+                // Sending fails if the caller has gone away, which changes nothing here.
+                let _ = reply.send(Err(BackgroundError::Paused(why)));
             }
             hold.wake_at(now, self.workspace.is_asking())
         } else {

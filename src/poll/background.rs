@@ -1,9 +1,9 @@
 //! Background requests: requests that are not polls, such as searches and lists of custom fields.
 //!
 //! They use what polls leave of the budget and a twentieth of it, one at a time. A caller asks for a [`Grant`]
-//! and sends its request with it. Callers wait for their turn in [`BackgroundClient`], so the dispatcher
-//! holds at most one that waits and one under way. A caller that goes away before costs no request. Nothing is
-//! retried here.
+//! and sends its request with it. Callers wait for their turn in [`BackgroundClient`] until the response, so at
+//! most one waits at the dispatcher or has its request under way. A caller that goes away before costs no
+//! request. Nothing is retried here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,47 +127,6 @@ impl BackgroundClient {
 /// After this long a request that waits is sent although a guarantee may be missed by one slot.
 const MAX_WAIT: Duration = Duration::from_secs(300);
 
-/// The dispatcher's side: at most one request that waits and one under way.
-#[derive(Default)]
-pub(super) struct BackgroundQueue {
-    waiting: Option<GrantReply>,
-    waits_since: Duration,
-    under_way: bool,
-}
-
-impl BackgroundQueue {
-    pub(super) fn push(&mut self, reply: GrantReply, now: Duration) {
-        self.waiting = Some(reply);
-        self.waits_since = now;
-    }
-
-    /// Fails the request that waits, because polling is paused.
-    pub(super) fn fail_waiting(&mut self, why: &'static str) {
-        if let Some(reply) = self.waiting.take() {
-            // Sending fails if the caller has gone away, which changes nothing here.
-            let _ = reply.send(Err(BackgroundError::Paused(why)));
-        }
-    }
-
-    pub(super) fn completed(&mut self) {
-        self.under_way = false;
-    }
-
-    /// True if a request waits that may be sent now.
-    fn is_ready(&mut self) -> bool {
-        if self.waiting.as_ref().is_some_and(GrantReply::is_closed) {
-            self.waiting = None;
-        }
-        self.waiting.is_some() && !self.under_way
-    }
-
-    fn start(&mut self) -> Option<GrantReply> {
-        let reply = self.waiting.take()?;
-        self.under_way = true;
-        Some(reply)
-    }
-}
-
 impl Dispatcher {
     /// Starts the background request that waits, if the budget allows it and every guarantee can
     /// do without the slot; returns when to try again. Polls that are started try again as well.
@@ -175,13 +134,12 @@ impl Dispatcher {
         &mut self,
         under_way: &mut JoinSet<Completed>,
     ) -> Option<Duration> {
-        let ready = self.background.is_ready();
-        self.schedule.set_background(ready);
-        if !ready {
-            return None;
-        }
+        // A caller that has gone away wants no request.
+        self.waiting = self.waiting.take().filter(|(reply, _)| !reply.is_closed());
+        self.schedule.set_background(self.waiting.is_some());
+        let (_, since) = self.waiting.as_ref()?;
         let now = self.clock.now();
-        let overdue = now.elapsed.saturating_sub(self.background.waits_since) >= MAX_WAIT;
+        let overdue = now.elapsed.saturating_sub(*since) >= MAX_WAIT;
         if !overdue && !self.schedule.can_spare(now) {
             return None;
         }
@@ -189,10 +147,10 @@ impl Dispatcher {
             return Some(at);
         }
         self.schedule.spent(now);
-        let reply = self.background.start()?;
+        let (reply, _) = self.waiting.take()?;
         let (ended, response) = oneshot::channel();
         let grant = Grant { client: self.client.clone(), key: self.client.key_number(), ended };
-        // A caller that has gone away sends nothing, and `ended` goes with the grant.
+        // If the caller has gone away, nothing is sent, and `ended` goes with the grant.
         let _ = reply.send(Ok(grant));
         under_way.spawn(async move { Completed::Background { rate: response.await.ok() } });
         None

@@ -49,7 +49,6 @@ impl Dispatcher {
                 self.complete_ping(result, rate.key).await
             }
             Completed::Background { rate } => {
-                self.background.completed();
                 if let Some(rate) = rate {
                     self.observe_rate(&rate).await;
                 }
