@@ -67,7 +67,7 @@ pub struct KeyReading {
     pub remaining: Option<i64>,
     /// The status was 429.
     pub refused: bool,
-    /// `Retry-After`, reckoned from the moment of the response.
+    /// `Retry-After`, counted from the moment of the response.
     pub retry_after: Option<Duration>,
 }
 
@@ -320,7 +320,7 @@ impl Budget {
         self.share_at = at;
     }
 
-    /// What the key has left by our reckoning, if a recent response said.
+    /// What the key has left as computed here, if a recent response said.
     fn left(&self, now: Duration) -> Option<f64> {
         let last = self.others.last(now.as_secs_f64())?;
         let sent_since = self.pace.total() as f64 - last.own_total;

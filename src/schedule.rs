@@ -331,7 +331,7 @@ impl Schedule {
         self.pollers[poller].guarantee
     }
 
-    /// Reckons with the present pace: polling in turn means that all pollers share evenly as far as
+    /// Takes up the present pace: polling in turn means that all pollers share evenly as far as
     /// their bounds allow. Guarantees that a fallen pace cannot keep become longer.
     fn take_up_pace(&mut self, at: f64) {
         self.reserve(at);

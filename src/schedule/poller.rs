@@ -13,22 +13,22 @@ use super::reserved::Reserved;
 use super::share::Claim;
 use super::{FILLED, Observation, PollerSettings};
 
-/// The longest time that is reckoned with, in seconds.
+/// The longest time that is considered, in seconds.
 const MAX_SPAN_S: f64 = 7.0 * 86_400.0;
-/// The guarantee of a new poller and after a danger if polling in turn is faster, in seconds: in that
+/// The guarantee of a new poller and after an overflow event if polling in turn is faster, in seconds: in that
 /// time a page of 100 holds an import of nearly ten records a second.
 const FIRST_S: f64 = 10.0;
-/// The longest guarantee after a long calm, in intervals of polling in turn.
+/// The longest guarantee after a long quiet time, in intervals of polling in turn.
 const LAST: f64 = 4.0;
-/// Seconds of calm after which the last is reached; each danger doubles it.
-const CALM_S: f64 = 7.0 * 86_400.0;
-const MAX_CALM_S: f64 = 365.0 * 86_400.0;
+/// Seconds of quiet time after which the last is reached; each further overflow event doubles it.
+const QUIET_S: f64 = 7.0 * 86_400.0;
+const MAX_QUIET_S: f64 = 365.0 * 86_400.0;
 /// For how long a running import is kept out of the rates, in seconds.
 const NOT_RATE_S: f64 = 600.0;
 /// For how long a page that filled dangerously fast is remembered, in seconds, and how many are.
 const REMEMBERED_S: f64 = 7.0 * 86_400.0;
 const MAX_FILLS: usize = 64;
-const LEARNED_VERSION: u32 = 2;
+const LEARNED_VERSION: u32 = 3;
 
 /// One poller.
 #[derive(Debug, Clone)]
@@ -67,9 +67,9 @@ pub(super) struct Memory {
     limit: u32,
     #[serde(flatten)]
     pub(super) rate: ArrivalRate,
-    /// Time since the start or the last danger, and how many dangers there were.
-    calm: f64,
-    dangers: u32,
+    /// Time since the start or the last overflow event, and how many of these there were.
+    quiet_time: f64,
+    overflow_events: u32,
     /// For how long arrivals were watched.
     pub(super) watched: f64,
     /// How long ago nearly a page of records came dangerously fast, and in how many seconds; oldest
@@ -84,8 +84,8 @@ impl Memory {
             read: None,
             limit: 0,
             rate: ArrivalRate::new(),
-            calm: 0.0,
-            dangers: 0,
+            quiet_time: 0.0,
+            overflow_events: 0,
             watched: 0.0,
             fills: Vec::new(),
         }
@@ -94,7 +94,7 @@ impl Memory {
     /// Time passes; it counts as watched if every record that came in it was seen.
     fn pass(&mut self, span: f64, is_watched: bool) {
         if is_watched {
-            self.calm += span;
+            self.quiet_time += span;
             self.watched += span;
         }
         self.fills.iter_mut().for_each(|(age, _)| *age += span);
@@ -102,9 +102,9 @@ impl Memory {
     }
 
     /// Pages that fill within ten minutes are one event; it counts for a week.
-    fn note_danger(&mut self, took: f64) {
-        self.calm = 0.0;
-        self.dangers = self.dangers.saturating_add(1);
+    fn note_overflow_event(&mut self, took: f64) {
+        self.quiet_time = 0.0;
+        self.overflow_events = self.overflow_events.saturating_add(1);
         match self.fills.last_mut() {
             Some(last) if last.0 <= NOT_RATE_S => *last = (0.0, took.min(last.1)),
             _ => self.fills.push((0.0, took)),
@@ -140,7 +140,7 @@ impl Poller {
         }
     }
 
-    /// Reckons with the present length of a `slot`: a fixed interval is kept to half a slot.
+    /// Takes up the present length of a `slot`: a fixed interval is kept to half a slot.
     pub(super) fn set_bounds(&mut self, slot: f64) {
         let room = if self.is_fixed() { 0.5 * slot } else { 0.0 };
         self.min_interval = (self.settings.min_interval.as_secs_f64() - room).max(0.001);
@@ -168,7 +168,7 @@ impl Poller {
             let importing = self.arrivals.since.is_some_and(|since| started - since <= NOT_RATE_S);
             self.memory.rate.observe(f64::from(new), span, wall, importing, common);
             if let Some(took) = filled.filter(|took| *took < self.longest(turn) / FILLED) {
-                self.memory.note_danger(took);
+                self.memory.note_overflow_event(took);
             }
         }
         self.read_at = self.read_at.max(started);
@@ -181,20 +181,20 @@ impl Poller {
     }
 
     /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it
-    /// grows with calm, unless the operator's is kept exactly. Other routes that must be followed may
-    /// borrow up to `borrowed` seconds, but not from a route that ever was in danger, and not beyond
+    /// grows with the quiet time, unless the operator's is kept exactly. Other routes that must be followed may
+    /// borrow up to `borrowed` seconds, but not from a route that ever had an overflow event, and not beyond
     /// `max_interval` unless the pace is too low to keep that anyway.
     pub(super) fn allowed(&self, turn: f64, borrowed: f64) -> f64 {
         if self.is_fixed() || self.reserved.is_some() {
             return self.raised.unwrap_or(self.max_interval);
         }
         let (first, last) = (FIRST_S.clamp(turn, LAST * turn), LAST * turn);
-        let doublings = self.memory.dangers.saturating_sub(1).min(10);
-        let patience = (CALM_S * f64::from(doublings).exp2()).min(MAX_CALM_S);
-        let calm = (self.memory.calm / patience).clamp(0.0, 1.0);
+        let doublings = self.memory.overflow_events.saturating_sub(1).min(10);
+        let needed = (QUIET_S * f64::from(doublings).exp2()).min(MAX_QUIET_S);
+        let part = (self.memory.quiet_time / needed).clamp(0.0, 1.0);
         let max = self.max_interval;
-        let own = (first + (last - first) * calm).min(max.max(turn));
-        let lends = self.memory.dangers == 0 && self.followed(turn).is_none();
+        let own = (first + (last - first) * part).min(max.max(turn));
+        let lends = self.memory.overflow_events == 0 && self.followed(turn).is_none();
         let most = if turn < max { max } else { f64::INFINITY };
         if lends { own.max(borrowed.min(last).min(most)) } else { own }
     }
@@ -216,7 +216,7 @@ impl Poller {
         Claim { root, longest, shortest: self.min_interval, followed: None }
     }
 
-    /// The longest interval that calm can lead to.
+    /// The longest interval that a quiet time can lead to.
     fn longest(&self, turn: f64) -> f64 {
         (LAST * turn).min(self.max_interval).max(turn)
     }

@@ -9,7 +9,7 @@ use super::{INSTANT_S, LATE_S, Schedule};
 
 /// How many slots are looked at for a free one.
 const MAX_SLOTS: usize = 2000;
-/// The longest `max_interval` that is reckoned with, in slots; more if there are more pollers.
+/// The longest `max_interval` that is considered, in slots; more if there are more pollers.
 const MAX_PERIOD: u64 = 1000;
 
 /// Every slot of one poller: each `period`th.

@@ -28,7 +28,7 @@ fn fixed(every: u64) -> PollerSettings {
 }
 
 /// How many events in which a page filled dangerously fast are remembered.
-fn dangers(schedule: &Schedule, poller: usize) -> usize {
+fn overflow_events(schedule: &Schedule, poller: usize) -> usize {
     schedule.pollers[poller].memory.fills.len()
 }
 
@@ -159,14 +159,14 @@ fn the_guarantee_grows_with_calm_and_shrinks_at_once_when_a_page_fills_fast() {
     let turn = 2.0 * 60.5 / 6.0;
     assert!(schedule.guarantee(0) < 1.3 * turn, "{}", schedule.guarantee(0));
     drive(&mut schedule, 0.0, 8.0 * 86_400.0, 60.5 / 6.0, |_, _| PollResult::Unchanged);
-    let calm = schedule.guarantee(0);
-    assert!((3.9 * turn..=4.01 * turn).contains(&calm), "{calm} after a week");
+    let last = schedule.guarantee(0);
+    assert!((3.9 * turn..=4.01 * turn).contains(&last), "{last} after a week");
     let now = 8.0 * 86_400.0 + 100.0;
     let ages = (0..98).map(|age| Duration::from_secs_f64(f64::from(age) / 10.0)).collect();
     read(&mut schedule, 0, now, &aged(98, ages));
     // Requests that were kept meanwhile count as two slots more.
     assert!(schedule.guarantee(0) <= turn * 2.0 + 0.01, "{}", schedule.guarantee(0));
-    assert!(schedule.guarantee(1) >= calm, "the others keep theirs");
+    assert!(schedule.guarantee(1) >= last, "the others keep theirs");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn an_import_is_followed_while_it_runs_and_no_longer() {
         page(steady(0.01, std::mem::replace(&mut seen[poller], now), now))
     };
     drive(&mut schedule, 0.0, start, 60.5 / 45.0, &mut background);
-    (0..6).for_each(|poller| remember(&mut schedule, poller, "calm", 7e5.into(), start));
+    (0..6).for_each(|poller| remember(&mut schedule, poller, "quiet_time", 7e5.into(), start));
     let import = |now: f64| (start..start + 60.0).contains(&now);
     let mut last = start;
     let polls = drive(&mut schedule, start, start + 300.0, 60.5 / 45.0, |poller, now| {
@@ -209,7 +209,7 @@ fn the_first_page_is_no_import() {
     }
     let views = [0, 1, 2].map(|place| schedule.status(place, at(2.0)));
     assert!(views.iter().all(|view| !view.at_risk), "{views:?}");
-    assert!((0..3).all(|place| dangers(&schedule, place) == 0));
+    assert!((0..3).all(|place| overflow_events(&schedule, place) == 0));
     assert!(schedule.needed_per_minute() < 1.0);
 }
 
@@ -287,7 +287,7 @@ fn an_import_too_fast_for_the_budget_is_told_while_it_runs_and_before_the_next()
     read(&mut schedule, 4, later, &aged(98, ages));
     drive(&mut schedule, later + 80_000.0, later + 86_400.0, 6.05, |_, _| PollResult::Unchanged);
     assert_eq!(is_at_risk(&schedule, later + 86_400.0), one);
-    assert_eq!(dangers(&schedule, 4), 1);
+    assert_eq!(overflow_events(&schedule, 4), 1);
     let week = later + 8.0 * 86_400.0;
     drive(&mut schedule, week, week + 3600.0, 6.05, |_, _| PollResult::Unchanged);
     assert_eq!(is_at_risk(&schedule, week + 3600.0), none, "a week later");

@@ -1,16 +1,16 @@
-//! Ages and texts that cannot be true, and what is a danger and what is none.
+//! Ages and texts that cannot be true, and what is an overflow event.
 
 use super::*;
 
 #[test]
-fn a_page_that_fills_fast_is_a_danger_and_records_that_came_at_once_are_none() {
+fn a_page_that_fills_fast_is_an_overflow_event_and_records_that_came_at_once_are_none() {
     let hour = Duration::from_secs(3600);
     // An employee marked so many repairs as finished.
     let at_once = |new: usize| vec![Duration::from_millis(300); new];
     let within = |seconds: f64| -> Vec<Duration> {
         (0..98).map(|k| Duration::from_secs_f64(0.1 + seconds * f64::from(k) / 97.0)).collect()
     };
-    for (new, ages, is_danger, is_at_risk) in [
+    for (new, ages, is_overflow_event, is_at_risk) in [
         // By their count, where ages cannot be true.
         (98, Vec::new(), true, true),
         (98, vec![hour; 50], true, true),
@@ -30,16 +30,23 @@ fn a_page_that_fills_fast_is_a_danger_and_records_that_came_at_once_are_none() {
         let first = ages.first().copied();
         read(&mut schedule, 2, 121.0, &aged(new, ages));
         let view = schedule.status(2, at(121.0));
-        assert_eq!(dangers(&schedule, 2), usize::from(is_danger), "{new} of {first:?}: {view:?}");
+        assert_eq!(
+            overflow_events(&schedule, 2),
+            usize::from(is_overflow_event),
+            "{new} of {first:?}: {view:?}"
+        );
         if is_at_risk {
             assert!(schedule.guarantee(2) < before, "{new} of {first:?}: {view:?}");
             assert!(view.reason.contains("import of about"), "{new} of {first:?}: {view:?}");
-        } else if !is_danger {
+        } else if !is_overflow_event {
             assert!(!view.reason.contains("import"), "{new} of {first:?}: {view:?}");
         }
         drive(&mut schedule, 122.0, 140.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
         let after = schedule.guarantee(0);
-        assert!(is_danger || after < other + 0.1, "{after} in place of {other} for another route");
+        assert!(
+            is_overflow_event || after < other + 0.1,
+            "{after} in place of {other} for another route"
+        );
         drive(&mut schedule, 140.0, 3600.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
         let view = schedule.status(2, at(3600.0));
         assert_eq!(view.at_risk, is_at_risk, "{new} of {first:?} an hour later: {view:?}");
@@ -57,7 +64,7 @@ fn what_was_learned_survives_a_restart_and_other_text_is_ignored() {
     let mut restarted = Schedule::new(vec![settings()], 30.0, at(86_400.0));
     let old =
         r#"{"version":1,"read":1,"slow":[1,2],"fast":[1,2],"burst":[0,0],"mean":[1,2],"hours":[]}"#;
-    let negative = learned.replace("\"calm\":", "\"calm\":-");
+    let negative = learned.replace("\"quiet_time\":", "\"quiet_time\":-");
     assert_ne!(negative, learned);
     for other in ["", "{}", "null", old, "\u{0}", &learned.replace("0.", "1e300"), &negative] {
         let fresh = restarted.learned(0);
@@ -71,7 +78,7 @@ fn what_was_learned_survives_a_restart_and_other_text_is_ignored() {
 }
 
 #[test]
-fn one_record_is_no_danger_however_few_a_page_holds() {
+fn one_record_is_no_overflow_event_however_few_a_page_holds() {
     for (limit, enough) in [(1, 2), (2, 2), (3, 2), (4, 3), (6, 4), (10, 7), (100, 97)] {
         for (new, expected) in [(enough - 1, 0), (enough, 1)] {
             let small = PollerSettings { limit, ..settings() };
@@ -83,7 +90,7 @@ fn one_record_is_no_danger_however_few_a_page_holds() {
                 let page = Observation { records: 1, new: 1, contiguous: true, ages };
                 read(&mut schedule, 1, now, &PollResult::Page(page));
             }
-            assert_eq!(dangers(&schedule, 1), expected, "{new} records, {limit} on a page");
+            assert_eq!(overflow_events(&schedule, 1), expected, "{new} records, {limit} on a page");
         }
     }
 }

@@ -136,8 +136,8 @@ fn longer_pages_show_older_records_and_no_import() {
         };
         read(&mut longer, 1, 602.0, &aged(80, vec![Duration::from_secs(9000); 80]));
         let view = longer.status(1, at(602.0));
-        assert!(dangers(&longer, 1) == 0 && view.rate_per_hour < 100.0, "{view:?}");
+        assert!(overflow_events(&longer, 1) == 0 && view.rate_per_hour < 100.0, "{view:?}");
         read(&mut longer, 1, 605.0, &aged(98, vec![Duration::from_secs(1); 98]));
-        assert_eq!(dangers(&longer, 1), 1, "the next page counts");
+        assert_eq!(overflow_events(&longer, 1), 1, "the next page counts");
     }
 }

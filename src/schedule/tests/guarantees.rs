@@ -1,11 +1,11 @@
-//! What a search and a danger do to the guarantees, and what `max_interval` promises.
+//! What a search and an overflow event do to the guarantees, and what `max_interval` promises.
 
 use super::*;
 
 const SLOT: f64 = 60.5 / 45.0;
 
-/// A page that proves a danger: nearly a hundred records in ten seconds.
-fn danger() -> PollResult {
+/// A page that proves an overflow event: nearly a hundred records in ten seconds.
+fn overflow_event() -> PollResult {
     aged(98, (0..98).map(|k| Duration::from_secs_f64(f64::from(k) / 10.0)).collect())
 }
 
@@ -19,7 +19,7 @@ fn while_a_search_waits_each_guarantee_is_one_slot_longer_within_max_interval() 
     drive(&mut schedule, 0.0, 600.0, slot, |_, _| PollResult::Unchanged);
     for (poller, usual, longer) in [(0, 24.0 * slot, 25.0 * slot), (5, 31.0, 31.0)] {
         let now = 600.0 + 60.0 * poller as f64;
-        remember(&mut schedule, poller, "calm", (8.0 * 86_400.0).into(), now);
+        remember(&mut schedule, poller, "quiet_time", (8.0 * 86_400.0).into(), now);
         read(&mut schedule, poller, now, &PollResult::Unchanged);
         let alone = schedule.guarantee(poller);
         assert!((alone - usual).abs() < 0.05, "{alone} for {poller}");
@@ -32,7 +32,7 @@ fn while_a_search_waits_each_guarantee_is_one_slot_longer_within_max_interval() 
 }
 
 #[test]
-fn danger_sets_the_guarantee_back_to_its_beginning() {
+fn an_overflow_event_sets_the_guarantee_back_to_its_beginning() {
     // Polling in turn takes 8.07 s or 12.1 s; ten seconds are safe enough to begin with.
     for (budget, beginning) in [(45.0, 10.0), (30.0, 12.1)] {
         let mut schedule = Schedule::new(vec![settings(); 6], budget, at(0.0));
@@ -41,10 +41,10 @@ fn danger_sets_the_guarantee_back_to_its_beginning() {
         assert!((schedule.guarantee(2) - beginning).abs() < 0.01, "{}", schedule.guarantee(2));
         for round in 1..4 {
             let now = 1000.0 * f64::from(round);
-            remember(&mut schedule, 2, "calm", (8.0 * 86_400.0).into(), now);
+            remember(&mut schedule, 2, "quiet_time", (8.0 * 86_400.0).into(), now);
             read(&mut schedule, 2, now, &PollResult::Unchanged);
             assert!(schedule.guarantee(2) > 1.3 * beginning, "{}", schedule.guarantee(2));
-            read(&mut schedule, 2, now + 100.0, &danger());
+            read(&mut schedule, 2, now + 100.0, &overflow_event());
             let after = schedule.guarantee(2);
             assert!((after - beginning).abs() < 0.01, "{after} after {round}, not {beginning}");
         }
@@ -52,24 +52,27 @@ fn danger_sets_the_guarantee_back_to_its_beginning() {
 }
 
 #[test]
-fn after_each_further_danger_the_guarantee_grows_half_as_fast() {
+fn after_each_further_overflow_event_the_guarantee_grows_half_as_fast() {
     let mut schedule = Schedule::new(vec![settings(); 6], 30.0, at(0.0));
     drive(&mut schedule, 0.0, 60.0, 60.5 / 30.0, |_, _| PollResult::Unchanged);
     let mut now = 100.0;
-    for (dangers, weeks) in [(0, 1.0), (1, 1.0), (2, 2.0), (3, 4.0), (5, 16.0)] {
+    for (overflow_events, weeks) in [(0, 1.0), (1, 1.0), (2, 2.0), (3, 4.0), (5, 16.0)] {
         for part in [0.25, 0.5, 1.0] {
             now += 100.0;
-            remember(&mut schedule, 2, "dangers", dangers.into(), now);
-            remember(&mut schedule, 2, "calm", (part * weeks * 7.0 * 86_400.0).into(), now);
+            remember(&mut schedule, 2, "overflow_events", overflow_events.into(), now);
+            remember(&mut schedule, 2, "quiet_time", (part * weeks * 7.0 * 86_400.0).into(), now);
             read(&mut schedule, 2, now, &PollResult::Unchanged);
             let (guarantee, wanted) = (schedule.guarantee(2), 12.1 * (1.0 + 3.0 * part));
-            assert!((guarantee - wanted).abs() < 0.01, "{guarantee}, not {wanted}, {dangers}");
+            assert!(
+                (guarantee - wanted).abs() < 0.01,
+                "{guarantee}, not {wanted}, {overflow_events}"
+            );
         }
     }
 }
 
 #[test]
-fn time_whose_records_were_not_all_seen_is_no_calm() {
+fn time_whose_records_were_not_all_seen_is_no_quiet_time() {
     for (contiguous, grown) in [(true, true), (false, false)] {
         let mut schedule = Schedule::new(vec![settings(); 6], 45.0, at(0.0));
         drive(&mut schedule, 0.0, 60.0, SLOT, |_, _| PollResult::Unchanged);

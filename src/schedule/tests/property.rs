@@ -1,4 +1,4 @@
-//! Random traffic under a budget that is reckoned here independently of the schedule.
+//! Random traffic under a budget that is computed here independently of the schedule.
 
 use super::*;
 
