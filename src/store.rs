@@ -1,4 +1,4 @@
-//! The store: one SQLite file that holds the mirror, the log, the ledger and the positions.
+//! The store: one SQLite file that holds the mirror, the log, the gaps and the positions.
 //!
 //! It is the only meeting point of polling and delivery, and the only history there is. One
 //! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place, the

@@ -203,14 +203,14 @@ impl PollerHealth {
 
     fn log(&self, error: &ApiError, class: Class) {
         let is_same = self.last_error.as_ref().is_some_and(|last| word(last) == word(error));
-        let is_news = match class {
+        let is_new = match class {
             // A single network error is common and says nothing.
             Class::Busy => self.failures == 2,
             Class::RouteBroken | Class::BadPage => !is_same,
             // Logged once for all pollers when they are paused.
             Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => false,
         };
-        if is_news {
+        if is_new {
             tracing::warn!(poller = %self.id, failures = self.failures, %error, "a poll failed and will be retried; nothing of it is stored");
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct StoreParts {
     /// of threads does not grow with the number of sinks.
     write_turn: Semaphore,
     read_turn: Semaphore,
-    /// Whether the store was not closed in order and is not checked since.
+    /// Whether the store was not shut down cleanly and is not checked since.
     is_unchecked: AtomicBool,
     is_closing: AtomicBool,
     last_seq: watch::Sender<i64>,
@@ -152,7 +152,7 @@ impl Store {
         .await
     }
 
-    /// Reads the whole file for damage if it was not closed in order. Runs beside everything else,
+    /// Reads the whole file for damage if it was not shut down cleanly. Runs beside everything else,
     /// on a connection of its own, and ends early when the store is closed.
     ///
     /// # Errors

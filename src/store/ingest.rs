@@ -243,7 +243,7 @@ impl Store {
                 return Ok(());
             }
             views::refresh(&tx)?;
-            job_states::make_again(&tx)?;
+            job_states::rebuild(&tx)?;
             Ok(tx.commit()?)
         })
         .await

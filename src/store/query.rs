@@ -129,10 +129,10 @@ impl Reader {
         self.connection.progress_handler(STEPS, Some(is_over)).map_err(failed)?;
         // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of it.
         let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
-        let usual =
+        let default =
             self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest).map_err(failed)?;
         let outcome = run(self, sql, parameters, limits, beyond);
-        self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, usual).map_err(failed)?;
+        self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, default).map_err(failed)?;
         self.connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
         self.keep_deadline()?;
         outcome

@@ -191,7 +191,7 @@ impl Writer {
             // With the indexes by which a job finds its records.
             views::refresh(&tx)?;
             if is_linked {
-                job_states::make_again(&tx)?;
+                job_states::rebuild(&tx)?;
             }
         }
         tx.commit()?;

@@ -7,15 +7,15 @@
 use serde_json::Value;
 
 /// The most bytes of a record's words.
-const TEXT_MAX: usize = 8 * 1024;
+const MAX_TEXT: usize = 8 * 1024;
 /// Fewer digits are not taken for a phone number.
-const NUMBER_MIN: usize = 6;
+const MIN_NUMBER: usize = 6;
 /// Fewer digits of a term are not searched as the end of a phone number.
-const END_MIN: usize = 4;
+const MIN_END: usize = 4;
 /// The most words of a term.
-const WORDS_MAX: usize = 12;
+const MAX_WORDS: usize = 12;
 /// The most digits that a country's code has.
-const COUNTRY_MAX: usize = 3;
+const MAX_COUNTRY: usize = 3;
 /// A field that holds the same few words in every record.
 const LEFT_OUT: &str = "status_stage";
 
@@ -52,7 +52,7 @@ fn read(name: &str, value: &Value, country: &str, text: &mut String) {
 }
 
 fn push(text: &mut String, words: &str) {
-    let room = TEXT_MAX.saturating_sub(text.len() + 1);
+    let room = MAX_TEXT.saturating_sub(text.len() + 1);
     text.push_str(&words[..words.floor_char_boundary(room)]);
     text.push(' ');
 }
@@ -78,7 +78,7 @@ fn digits(text: &str) -> Option<(String, bool)> {
 /// The word of a phone number: `r` and its digits from the last to the first.
 fn number_word(text: &str, country: &str) -> Option<String> {
     let (digits, is_international) = digits(text)?;
-    if digits.len() < NUMBER_MIN {
+    if digits.len() < MIN_NUMBER {
         return None;
     }
     let country: String = match is_international {
@@ -98,7 +98,7 @@ pub(super) fn question(term: &str) -> Option<String> {
     let words: Vec<String> = term
         .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\0'))
         .filter(|word| word.contains(char::is_alphanumeric))
-        .take(WORDS_MAX)
+        .take(MAX_WORDS)
         .map(|word| format!("\"{word}\""))
         .collect();
     if words.is_empty() {
@@ -106,15 +106,15 @@ pub(super) fn question(term: &str) -> Option<String> {
     }
     let mut question = format!("{}*", words.join(" "));
     let typed: String = term.chars().filter(char::is_ascii_digit).collect();
-    if let Some((digits, is_international)) = digits(term).filter(|_| typed.len() >= END_MIN) {
+    if let Some((digits, is_international)) = digits(term).filter(|_| typed.len() >= MIN_END) {
         // As it is: the end of a number may begin with a zero.
         question.push_str(&format!(" OR \"{}\"*", backwards(&typed)));
-        if typed != digits && digits.len() >= NUMBER_MIN {
+        if typed != digits && digits.len() >= MIN_NUMBER {
             question.push_str(&format!(" OR \"{}\"*", backwards(&digits)));
         }
         if is_international {
             // The record may hold the number without its country.
-            for cut in 1..=COUNTRY_MAX.min(digits.len().saturating_sub(NUMBER_MIN)) {
+            for cut in 1..=MAX_COUNTRY.min(digits.len().saturating_sub(MIN_NUMBER)) {
                 let national = digits[cut..].trim_start_matches('0');
                 question.push_str(&format!(" OR \"{}\"", backwards(national)));
             }
@@ -139,7 +139,7 @@ mod tests {
             !text.contains("open") && !text.contains("2026") && !text.contains("true"),
             "{text}"
         );
-        assert!(of_record(&format!("{{\"a\":\"{}\"}}", "é".repeat(10_000))).len() <= TEXT_MAX + 2);
+        assert!(of_record(&format!("{{\"a\":\"{}\"}}", "é".repeat(10_000))).len() <= MAX_TEXT + 2);
     }
 
     #[test]

@@ -54,8 +54,8 @@ fn rebuild_all(
     }
     sightings::note_pages(&tx)?;
     // The indexes went with the old tables.
-    views::make_again(&tx)?;
-    job_states::make_again(&tx)?;
+    views::rebuild(&tx)?;
+    job_states::rebuild(&tx)?;
     tx.commit()?;
     Ok(records)
 }

@@ -67,7 +67,7 @@ pub fn restore(
     file_owner::make_folder(folder).map_err(BackupError::io("make", folder))?;
     let (mut lock, was_clean) = open::Lock::take(store)?;
     let restored = check_and_swap(store, file, accept_damage, now, control);
-    // A store that was not closed in order and stays must still be checked at its next start.
+    // A store that was not shut down cleanly and stays must still be checked at its next start.
     if restored.is_ok() || was_clean {
         lock.release();
     }

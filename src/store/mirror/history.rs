@@ -9,9 +9,9 @@ use crate::store::error::StoreError;
 use crate::store::reader::Reader;
 
 /// The most versions of one record that are read at once.
-const HISTORY_MAX: usize = 200;
+const MAX_HISTORY: usize = 200;
 /// The most bytes of their bodies.
-const BYTES_MAX: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The newest versions of one record.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ impl Reader {
         let (mut changes, mut bytes, mut has_older) = (Vec::new(), 0, false);
         self.each_version((route, id), (0, i64::MAX), |change| {
             bytes += change.body.len() + change.before.as_ref().map_or(0, String::len);
-            has_older = changes.len() == HISTORY_MAX || (bytes > BYTES_MAX && !changes.is_empty());
+            has_older = changes.len() == MAX_HISTORY || (bytes > MAX_BYTES && !changes.is_empty());
             if has_older {
                 return ControlFlow::Break(());
             }

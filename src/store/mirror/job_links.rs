@@ -23,7 +23,7 @@ const SAMPLE: i64 = 300;
 /// Jobs that are looked at.
 const JOBS: i64 = 2_000;
 /// Fields of a linked route that may name its job; wider tables are looked at up to here.
-const FIELDS_MAX: usize = 64;
+const MAX_FIELDS: usize = 64;
 /// The row of `_meta` with the field that the configuration names.
 const CONFIGURED: &str = "job_link";
 
@@ -230,7 +230,7 @@ pub(in crate::store) fn look(connection: &Connection) -> rusqlite::Result<bool> 
             None => may_name_a_job(name),
         });
         let mut candidates = Vec::new();
-        for field in fields.take(FIELDS_MAX) {
+        for field in fields.take(MAX_FIELDS) {
             let values = values(connection, route, field, SAMPLE)?;
             candidates.push((field.clone(), values));
         }

@@ -90,13 +90,13 @@ impl TouchedJobs {
         Ok(())
     }
 
-    /// Makes their states again.
+    /// Rebuilds their states.
     pub(in crate::store) fn refresh(&self, connection: &Connection) -> rusqlite::Result<()> {
         refresh(connection, self.ids.iter().map(String::as_str))
     }
 }
 
-/// Makes the states of these jobs again; a job that is no longer in the mirror has none.
+/// Rebuilds the states of these jobs; a job that is no longer in the mirror has none.
 pub(in crate::store) fn refresh<'a>(
     connection: &Connection,
     ids: impl IntoIterator<Item = &'a str>,
@@ -112,8 +112,8 @@ pub(in crate::store) fn refresh<'a>(
     Ok(())
 }
 
-/// Makes the states of all jobs again.
-pub(in crate::store) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
+/// Rebuilds the states of all jobs.
+pub(in crate::store) fn rebuild(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM _job_states", [])?;
     let ids: Vec<String> = connection
         .prepare("SELECT id FROM jobs")?
@@ -159,20 +159,8 @@ impl Sources {
             connection.prepare_cached("DELETE FROM _job_states WHERE id = ?1")?.execute([id])?;
             return Ok(());
         };
-        let changes = match &self.changes {
-            Some(sql) => connection
-                .prepare_cached(sql)?
-                .query_map([id], StatusChange::read)?
-                .collect::<rusqlite::Result<Vec<_>>>()?,
-            None => Vec::new(),
-        };
-        let payments = match &self.payments {
-            Some(sql) => connection
-                .prepare_cached(sql)?
-                .query_map([id], Payment::read)?
-                .collect::<rusqlite::Result<Vec<_>>>()?,
-            None => Vec::new(),
-        };
+        let changes = rows(connection, self.changes.as_deref(), id, StatusChange::read)?;
+        let payments = rows(connection, self.payments.as_deref(), id, Payment::read)?;
         let state = JobState::of(&job, &changes, &payments);
         connection
             .prepare_cached(
@@ -191,6 +179,17 @@ impl Sources {
             ))?;
         Ok(())
     }
+}
+
+/// The rows of a source of one job; none without a statement.
+fn rows<T>(
+    connection: &Connection,
+    sql: Option<&str>,
+    id: &str,
+    read: fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let Some(sql) = sql else { return Ok(Vec::new()) };
+    connection.prepare_cached(sql)?.query_map([id], read)?.collect()
 }
 
 /// Columns of a table, with NULL for those that it does not have.

@@ -91,7 +91,7 @@ impl Plan {
 }
 
 /// As [`refresh`], even if nothing is known to have changed: the tables were rebuilt.
-pub(in crate::store) fn make_again(connection: &Connection) -> rusqlite::Result<()> {
+pub(in crate::store) fn rebuild(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM _meta WHERE name = ?1", [MADE_FROM])?;
     refresh(connection)
 }

@@ -64,7 +64,7 @@ fn only_a_lock_that_says_so_was_left_by_a_clean_end() {
     let (mut lock, _) = Lock::take(&path).unwrap();
     lock.release();
     drop(lock);
-    assert!(Lock::take(&path).unwrap().1, "closed in order");
+    assert!(Lock::take(&path).unwrap().1, "shut down cleanly");
     // A start on a full disk empties the file and cannot name itself.
     std::fs::write(dir.path().join("mirror.db-lock"), "").unwrap();
     assert!(!Lock::take(&path).unwrap().1, "nothing says that it was closed");

@@ -18,7 +18,7 @@ const OWN: [&str; 3] = ["_business", "_first_seen_at", "_changed_at"];
 /// Rows by which the type of a column is told.
 const SAMPLE: u32 = 200;
 /// Further columns of the view of a route that stand for custom fields, at most.
-const CUSTOM_MAX: usize = 100;
+const MAX_CUSTOM: usize = 100;
 
 /// The columns of one mirror table, and the custom fields that the workspace defines for it.
 pub(in crate::store) struct RouteColumns {
@@ -154,7 +154,7 @@ fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Ve
         let Some(route) = route_of_form(row.get_ref(0)?.as_str()?) else { continue };
         let of_route = custom.entry(route).or_default();
         for label in labels(row.get_ref(1)?.as_str()?) {
-            if of_route.len() < CUSTOM_MAX && !of_route.contains(&label) {
+            if of_route.len() < MAX_CUSTOM && !of_route.contains(&label) {
                 of_route.push(label);
             }
         }
