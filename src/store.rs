@@ -32,7 +32,6 @@ mod workspace;
 mod writer;
 
 pub use error::{OpenError, StoreError};
-pub use forms::FormChange;
 pub use full_text::{Found, IndexProgress, index_log};
 pub use gaps::{Certainty, Gap, GapState, Repairable};
 pub use handle::Store;

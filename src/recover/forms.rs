@@ -12,7 +12,8 @@ use crate::api::{ApiError, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
-use crate::store::{FormChange, Store, StoreError};
+use crate::record::poller_name;
+use crate::store::{Store, StoreError};
 
 /// Definitions older than this are read again.
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
@@ -58,8 +59,7 @@ async fn refresh(
         }
     }
     if !changes.is_empty() {
-        let forms: Vec<String> = changes.iter().map(FormChange::to_string).collect();
-        tracing::info!(forms = forms.join(", "), "custom fields changed");
+        tracing::info!(forms = changes.join(", "), "custom fields changed");
     }
     failed.map_or(Ok(()), Err)
 }
@@ -69,9 +69,10 @@ async fn refresh_business(
     store: &Store,
     business: Option<&str>,
     at: Timestamp,
-    changes: &mut Vec<FormChange>,
+    changes: &mut Vec<String>,
 ) -> Result<(), RefreshError> {
     let owned = || business.map(str::to_owned);
+    let named = |form_type: &str, what| format!("{} {what}", poller_name(form_type, business));
     let mut forms = background.form_types(business).await?;
     forms.truncate(MAX_FORMS);
     let mut failed = None;
@@ -95,9 +96,11 @@ async fn refresh_business(
             );
             continue;
         }
-        changes.extend(store.store_form(form_type.clone(), owned(), definition, at).await?);
+        let stored = store.store_form(form_type.clone(), owned(), definition, at).await?;
+        changes.extend(stored.map(|what| named(form_type, what)));
     }
-    changes.extend(store.keep_forms(owned(), forms, at).await?);
+    let removed = store.keep_forms(owned(), forms, at).await?;
+    changes.extend(removed.iter().map(|form_type| named(form_type, "removed")));
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
