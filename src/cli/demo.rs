@@ -37,8 +37,8 @@ const PAST_STEP: usize = 80;
 const PAST_LIMIT: u32 = 100;
 /// How often to look for new changes to print.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long the demo waits at its end until the sinks have everything.
-const SETTLE: Duration = Duration::from_secs(10);
+/// How long the demo waits for the status page, and at its end until the sink has everything.
+const SETTLE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -201,14 +201,14 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Where the daemon's status page is, once it is open; `None` if it does not open in time.
-async fn page_address(store: &Path) -> Option<String> {
+/// Waits for a status of the daemon in which `found` finds something; `None` if that takes too long.
+async fn in_status<T>(store: &Path, found: impl Fn(WorkspaceStatus) -> Option<T>) -> Option<T> {
     let limit = tokio::time::Instant::now() + SETTLE;
     while tokio::time::Instant::now() < limit {
         let reply = control::send(store, &ControlRequest::Status).await;
         let status = reply.ok().and_then(|reply| serde_json::from_slice(&reply).ok());
-        if let Some(WorkspaceStatus { page: Some(address), .. }) = status {
-            return Some(address);
+        if let Some(found) = status.and_then(&found) {
+            return Some(found);
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -253,7 +253,10 @@ async fn work(
             Some(time) => tokio::select! {
                 refused = forever => refused?,
                 () = tokio::time::sleep(time) => {
-                    settled(&store).await;
+                    let is_settled = |status: WorkspaceStatus| {
+                        status.sinks.iter().all(|sink| sink.behind == 0).then_some(())
+                    };
+                    in_status(&store, is_settled).await;
                     // This fails only if the daemon has ended already.
                     let _ = signals.send(Signal::Stop).await;
                 }
@@ -268,21 +271,6 @@ async fn work(
     }
 }
 
-/// Waits until every sink has received the whole log, up to a limit.
-async fn settled(store: &Path) {
-    let limit = tokio::time::Instant::now() + SETTLE;
-    while tokio::time::Instant::now() < limit {
-        let behind = Reader::open(store).ok().and_then(|reader| {
-            let last = reader.last_seq().ok()?;
-            Some(reader.sinks().ok()?.iter().any(|sink| sink.position < last))
-        });
-        if behind == Some(false) {
-            return;
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
 /// Prints where everything is, and then the changes as they arrive.
 async fn print_changes(
     dir: &Path,
@@ -290,7 +278,7 @@ async fn print_changes(
     store: &Path,
     before: i64,
 ) -> anyhow::Result<()> {
-    introduce(dir, workspace, page_address(store).await.as_deref())?;
+    introduce(dir, workspace, in_status(store, |status| status.page).await.as_deref())?;
     let reader = Reader::open(store)?;
     output::text(&format!("         {before} changes were in the log before\n"))?;
     let mut position = before;
