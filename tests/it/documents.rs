@@ -24,13 +24,16 @@ const SHELL: [&str; 4] = ["bash", "-euo", "pipefail", "-c"];
 
 /// Words that stand in one line of what a command prints, by the beginning of the command.
 const PRINTS: &[(&str, &[&str])] = &[
-    ("sqlite3 -readonly /var/lib/shopmirror/mirror.db 'select id, name", &["4711|Ann Fischer|"]),
+    ("sqlite3 -readonly mirror.db 'select id, name", &["4711|Ann Fischer|"]),
     ("shopmirror status leads", &["guarantee"]),
     ("shopmirror status", &["store ", "changes in the log"]),
     ("shopmirror records jobs --where", &["1042", "Completed"]),
     ("shopmirror records leads 4711", &["name", "Ann Fischer"]),
     ("shopmirror log --since 2h", &["leads.updated", "4711", "\"Ann Fisher\" -> \"Ann Fischer\""]),
     ("shopmirror gaps", &["no gaps: every page shared a record with the previous page"]),
+    ("shopmirror sinks erp dead", &["no refused changes"]),
+    ("shopmirror sinks erp replay", &["1 change of the rows", "would be sent to erp"]),
+    ("shopmirror sinks erp redrive --all", &["0 changes will be sent again"]),
     ("shopmirror sinks erp redrive --all", &["0 changes will be sent again"]),
     ("shopmirror sinks", &["erp", "webhook"]),
     ("shopmirror find Fischer", &["leads", "4711", "Ann Fischer"]),
