@@ -10,3 +10,19 @@ mod recipes;
 pub(crate) mod scheduled;
 mod truth;
 mod unknown;
+
+use serde_json::Value;
+use shopmirror::report::{Answer, json};
+
+/// A row of a report as JSON, with its columns by name.
+fn named(document: &Value, row: &Value) -> Value {
+    let columns = document["columns"].as_array().unwrap();
+    let cells = columns.iter().zip(row.as_array().unwrap());
+    cells.map(|(name, value)| (name.as_str().unwrap().to_owned(), value.clone())).collect()
+}
+
+/// The rows of an answer, each with its columns by name.
+fn rows_of(answer: &Answer) -> Vec<Value> {
+    let document = serde_json::to_value(json(answer)).unwrap();
+    document["rows"].as_array().unwrap().iter().map(|row| named(&document, row)).collect()
+}

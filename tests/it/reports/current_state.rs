@@ -181,7 +181,7 @@ fn wrong_reports(sandbox: &Sandbox, place: &Place, days: u32) -> Vec<String> {
     compare("outstanding", total(&answered("outstanding"), "outstanding"), owed);
     let technicians = answered("technicians");
     compare("open of technicians", total(&technicians, "open"), open);
-    for row in report::objects(&technicians) {
+    for row in super::rows_of(&technicians) {
         let person = row["person"].as_str().unwrap();
         let own = |job: &Value| job["assigned_to"].as_str().unwrap_or("(not assigned)") == person;
         let wanted = jobs.iter().filter(|(job, _)| is_open(job) && own(job)).count();
@@ -190,7 +190,7 @@ fn wrong_reports(sandbox: &Sandbox, place: &Place, days: u32) -> Vec<String> {
     let done = jobs.iter().filter(|(_, open_s)| open_s.is_some()).count() as f64;
     let turnaround = answered("turnaround-by-brand");
     compare("completed repairs", total(&turnaround, "repairs"), done);
-    for row in report::objects(&turnaround) {
+    for row in super::rows_of(&turnaround) {
         let brand = row["brand"].as_str().unwrap();
         let own = |job: &Value| job["device_brand"].as_str().unwrap_or("(none)") == brand;
         let of_brand = jobs.iter().filter(|(job, _)| own(job));

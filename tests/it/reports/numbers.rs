@@ -8,6 +8,7 @@ use shopmirror::report::{self, Question, Report};
 use shopmirror::store::Reader;
 
 use super::expected::{Asked, OVERDUE, expected};
+use super::named;
 use super::truth::{Shop, shops};
 
 /// What each report is asked for, and what to call it in a failure.
@@ -38,18 +39,14 @@ fn found(report: &Report, shop: &Shop, asked: &Asked) -> Vec<Value> {
     };
     let answer = report::answer(&mut reader, report, &question, &shop.zone, shop.now).unwrap();
     assert_eq!(answer.totals.is_some(), !report.totals.is_empty() && !answer.rows.is_empty());
-    serde_json::to_value(report::objects(&answer)).unwrap().as_array().unwrap().clone()
+    super::rows_of(&answer)
 }
 
 /// The rows of a report as JSON, each with its columns by name, and the line of sums.
 fn by_name(document: &Value) -> (Vec<Value>, Value) {
-    let columns = document["columns"].as_array().unwrap();
-    let named = |row: &Value| -> Value {
-        let cells = columns.iter().zip(row.as_array().unwrap());
-        cells.map(|(name, value)| (name.as_str().unwrap().to_owned(), value.clone())).collect()
-    };
-    let rows = document["rows"].as_array().unwrap().iter().map(named).collect();
-    (rows, named(&document["totals"]))
+    let rows =
+        document["rows"].as_array().unwrap().iter().map(|row| named(document, row)).collect();
+    (rows, named(document, &document["totals"]))
 }
 
 /// Where the rows differ. Hours, shares and ages may differ by what rounding does, money by nothing.
