@@ -120,7 +120,7 @@ enum Command {
     Report(report::Args),
     /// List the intervals in which records may have been missed, or accept them
     Gaps(gaps::Args),
-    /// List the sinks; test, release or forget one, or send its changes again
+    /// List the sinks; test, release, rename or forget one, or send its changes again
     Sinks(sinks::Args),
     /// Search the workspace for customers by name, e-mail or number; costs one request
     Search(search::Args),

@@ -4,6 +4,7 @@ mod attempt;
 mod dead;
 mod forget;
 mod release;
+mod rename;
 mod replay;
 
 use std::process::ExitCode;
@@ -60,6 +61,11 @@ enum Verb {
         #[arg(long)]
         skip: bool,
     },
+    /// Give the sink the name that the configuration has for it now; while no daemon runs
+    Rename {
+        /// The new name
+        new: String,
+    },
     /// Forget a sink that is no longer configured, with what it never got
     Forget,
 }
@@ -89,6 +95,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         Verb::Drop(which) => dead::drop(&sink, which, json),
         Verb::Replay(args) => replay::run(sink, args, json),
         Verb::Release { skip } => release::run(sink, *skip, json),
+        Verb::Rename { new } => rename::run(&sink, new, json),
         Verb::Forget => forget::run(&sink, json),
     }
 }

@@ -138,3 +138,17 @@ async fn dead_letters_are_listed_whole_logged_in_few_lines_and_forgotten_when_dr
     assert_eq!(lines.iter().filter_map(counted).sum::<u64>(), REFUSED, "{lines:#?}");
     assert!(lines[0].contains("no such customer"), "{lines:#?}");
 }
+
+#[tokio::test]
+async fn a_renamed_sink_goes_on_where_it_was() {
+    let named = |name| format!("[sinks.{name}]\ntype = \"file\"\npath = \"all.ndjson\"\n");
+    let (workspace, place) = filled(&named("old")).await;
+    let early = place.run(["sinks", "old", "rename", "new"]).await;
+    assert!(early.code == Some(65) && early.err.contains("change [sinks.old] to"), "{early:?}");
+    place.configure(&named("new"));
+    let renamed = place.run(["sinks", "old", "rename", "new"]).await;
+    assert_eq!(renamed.code, Some(0), "{renamed:?}");
+    workspace.add(Route::Leads, json!({"name": "Ada"}));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    assert_eq!(place.rows("SELECT name, delivered FROM _sinks"), [json!(["new", 1])]);
+}
