@@ -179,13 +179,15 @@ async fn without_a_terminal_or_a_writable_folder_nothing_is_asked() {
 }
 
 /// Runs with an `/etc` of its own that holds the unit and a folder of the group 4242, and with a
-/// `systemctl` that writes down its arguments.
+/// `systemctl` that knows the unit and writes down the other arguments that it is given.
 const INSTALLED: &str = "mkdir -p $1/up $1/work $1/bin && mount -t tmpfs none $1/up && \
     mkdir $1/up/u $1/up/w && \
     mount -t overlay overlay -o lowerdir=/etc,upperdir=$1/up/u,workdir=$1/up/w /etc && \
     mkdir -p /etc/shopmirror /etc/systemd/system && rm -f /etc/shopmirror/* && \
     chgrp 4242 /etc/shopmirror && cp $2 /etc/systemd/system/shopmirror.service && \
-    printf '#!/bin/sh\\necho \"$@\" >>%s/calls' $1 >$1/bin/systemctl && \
+    printf '#!/bin/sh\\ncase $1 in\\nshow) echo LoadState=loaded; \
+    echo ExecStart=/usr/bin/shopmirror run --config /etc/shopmirror/shopmirror.toml;;\\ncat) ;;\\n\
+    *) echo \"$@\" >>%s/calls;;\\nesac\\n' $1 >$1/bin/systemctl && \
     chmod 755 $1/bin/systemctl && export PATH=$1/bin:$PATH && dir=$1 && shift 2 && \
     { \"$@\"; code=$?; ls -l /etc/shopmirror >$dir/listed; exit $code; }";
 
