@@ -71,7 +71,7 @@ pub use reports::{
 pub use s3::S3Settings;
 pub use secret::Secret;
 pub use sink_url::SinkUrl;
-pub use sinks::{SinkFilter, SinkKind, SinkSettings, Start};
+pub use sinks::{SINK_VERBS, SinkFilter, SinkKind, SinkSettings, Start};
 pub use status::StatusSettings;
 pub use store::{BackupSettings, StoreSettings};
 pub use webhook::WebhookSettings;

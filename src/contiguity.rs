@@ -12,7 +12,7 @@ const WIDE: i64 = 4;
 /// records that change places without an edit, put a few others out of place.
 const UNCHANGED_PER_MISPLACED: usize = 4;
 /// Unchanged records are few when they are at most one of this many on the page.
-const FEW_UNCHANGED: usize = 10;
+const UNCHANGED_SHARE: usize = 10;
 
 /// What one page proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +160,7 @@ pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize
     let whole = if is_short { Contiguity::Complete } else { Contiguity::Contiguous };
     let is_in_place = unchanged > 0
         && misplaced(previous, page).saturating_mul(UNCHANGED_PER_MISPLACED) <= unchanged;
-    if is_in_place && unchanged * FEW_UNCHANGED > page.len() {
+    if is_in_place && unchanged * UNCHANGED_SHARE > page.len() {
         return proof(whole);
     }
     // The API deletes nothing, so a whole list still shows all of the previous page. A server that

@@ -26,9 +26,9 @@ use super::requests::Requests;
 use super::route::Route;
 
 /// The most that one request moves the clock: 31 days.
-const MOST_AHEAD_S: u32 = 31 * 86_400;
+const MAX_AHEAD_S: u32 = 31 * 86_400;
 /// The most records one burst may add.
-const MOST_BURST: usize = 100_000;
+const MAX_BURST: usize = 100_000;
 
 pub(super) fn routes() -> Router<Sandbox> {
     Router::new()
@@ -210,8 +210,8 @@ async fn burst(
     State(sandbox): State<Sandbox>,
     Sent(burst): Sent<Burst>,
 ) -> Result<Json<Value>, Problem> {
-    if burst.count > MOST_BURST {
-        let message = format!("a burst is of {MOST_BURST} records at most");
+    if burst.count > MAX_BURST {
+        let message = format!("a burst is of {MAX_BURST} records at most");
         return Err(Problem(StatusCode::UNPROCESSABLE_ENTITY, message));
     }
     sandbox.burst_in(route(&burst.route)?, burst.business, burst.count);
@@ -249,7 +249,7 @@ async fn clock(
     State(sandbox): State<Sandbox>,
     Sent(ahead): Sent<Move>,
 ) -> Result<Json<Value>, Problem> {
-    if ahead.advance_s > MOST_AHEAD_S {
+    if ahead.advance_s > MAX_AHEAD_S {
         let message = "the clock is moved by 31 days at most";
         return Err(Problem(StatusCode::UNPROCESSABLE_ENTITY, message.to_owned()));
     }

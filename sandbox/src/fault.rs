@@ -17,9 +17,9 @@ use super::envelope::Refusal;
 
 const MIB: usize = 1024 * 1024;
 /// The deepest nesting built in one piece.
-const MOST_BUILT: usize = 4 * MIB;
+const MAX_BUILT: usize = 4 * MIB;
 /// The most a gzip bomb unpacks to; it is built in memory at a 160th of this.
-const MOST_UNPACKED: usize = 2048 * MIB;
+const MAX_UNPACKED: usize = 2048 * MIB;
 /// How long a truncated answer stays open after its last byte.
 const CUT_AFTER: Duration = Duration::from_millis(20);
 
@@ -163,15 +163,14 @@ impl FaultKind {
             Self::Object => Body::from("{\"data\": []}"),
             Self::Null => Body::from("null"),
             Self::Deep { depth } => {
-                let depth = (*depth).min(MOST_BUILT);
+                let depth = (*depth).min(MAX_BUILT);
                 let (open, close) = ("[".repeat(depth), "]".repeat(depth));
                 Body::from(format!("[{{\"id\":1,\"deep\":{open}{close}}}]"))
             }
             Self::GzipBomb { mib } => {
                 let encoded = [json, (header::CONTENT_ENCODING, "gzip")];
                 return Some(
-                    (encoded, gzip_bomb(mib.saturating_mul(MIB).min(MOST_UNPACKED)))
-                        .into_response(),
+                    (encoded, gzip_bomb(mib.saturating_mul(MIB).min(MAX_UNPACKED))).into_response(),
                 );
             }
             Self::Huge { mib } => {

@@ -20,7 +20,7 @@ use super::requests::Received;
 use super::state::Inner;
 
 /// The largest answer that a fault changes; pages are far smaller.
-const MOST_SPOILT: usize = 16 * 1024 * 1024;
+const MAX_SPOILT: usize = 16 * 1024 * 1024;
 
 /// The client of a request, for the handlers.
 #[derive(Debug, Clone)]
@@ -109,7 +109,7 @@ async fn answer(fault: Option<FaultKind>, request: Request, next: Next) -> Respo
         return response;
     }
     let (head, body) = response.into_parts();
-    let page = to_bytes(body, MOST_SPOILT).await.unwrap_or_default();
+    let page = to_bytes(body, MAX_SPOILT).await.unwrap_or_default();
     fault.spoil(Response::from_parts(head, axum::body::Body::empty()), &page)
 }
 

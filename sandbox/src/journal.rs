@@ -12,7 +12,7 @@ use super::fields::Fields;
 use super::route::Route;
 
 /// Inputs that a state file keeps.
-const MOST_INPUTS: usize = 50_000;
+const MAX_INPUTS: usize = 50_000;
 
 /// One input from a client or the portal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,10 +52,10 @@ impl Journal {
         if !self.kept || self.full {
             return;
         }
-        if self.entries.len() == MOST_INPUTS {
+        if self.entries.len() == MAX_INPUTS {
             self.full = true;
             tracing::warn!(
-                most = MOST_INPUTS,
+                most = MAX_INPUTS,
                 "the state file is full: inputs from now on are lost at the next start; \
                  start with another --state file"
             );

@@ -177,7 +177,7 @@ pub use self::shop::{Shop, UnknownShop};
 pub use self::state_file::StateError;
 
 /// The largest body a request may have.
-const MOST_BODY: usize = 1024 * 1024;
+const MAX_BODY: usize = 1024 * 1024;
 
 impl Sandbox {
     /// The API under `/api` and its control under `/_sandbox`.
@@ -185,7 +185,7 @@ impl Sandbox {
         let api = operations::router()
             .fallback(async |uri: Uri| reads::not_found(&uri))
             .method_not_allowed_fallback(async || reads::wrong_method())
-            .layer(DefaultBodyLimit::max(MOST_BODY))
+            .layer(DefaultBodyLimit::max(MAX_BODY))
             .layer(from_fn_with_state(self.clone(), gate::pass));
         let portal = Router::new()
             .nest("/_sandbox", control::routes())

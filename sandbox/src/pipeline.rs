@@ -14,7 +14,7 @@ use super::route::Route;
 use super::state::Inner;
 
 /// The most leads, and the most self check-ins, that the workspace accepts.
-const MOST_HELD: usize = 1_000_000;
+const MAX_HELD: usize = 1_000_000;
 
 /// The outcome of a submission that is not refused: the intake envelope.
 #[derive(Debug, Clone)]
@@ -134,7 +134,7 @@ impl Inner {
             return Ok(outcome);
         }
         let held = self.records.len(Route::Leads).max(self.intake.checkins.len());
-        if held >= MOST_HELD {
+        if held >= MAX_HELD {
             return Err(Refusal::scripted(StatusCode::LOCKED, None));
         }
         let form = self.intake.form(sent).cloned();

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
 /// The fastest rival; each of its requests is reckoned singly.
-const MOST_RIVAL: u32 = 6_000;
+const MAX_RIVAL: u32 = 6_000;
 
 /// The window's answer to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Window {
 
     /// Lets another client make `per_minute` requests on this key from now on; 0 ends it.
     pub(super) fn set_rival(&mut self, now: Instant, per_minute: u32) {
-        let per_minute = per_minute.min(MOST_RIVAL);
+        let per_minute = per_minute.min(MAX_RIVAL);
         self.rival = (per_minute > 0).then(|| Rival { every: WINDOW / per_minute, next: now });
     }
 

@@ -19,9 +19,9 @@ use super::route::Route;
 use super::write::any_but_marketplaces;
 
 const DEFAULT_LIMIT: i64 = 50;
-const MOST_LIMIT: i64 = 100;
-const MOST_FOUND: usize = 25;
-const LONGEST_TERM: usize = 100;
+const MAX_LIMIT: i64 = 100;
+const MAX_FOUND: usize = 25;
+const MAX_TERM: usize = 100;
 
 fn automation_only(caller: &Caller) -> Result<(), Refusal> {
     if caller.provider == Provider::Automation {
@@ -55,7 +55,7 @@ pub(super) async fn trigger(
             let number: i64 = text
                 .parse()
                 .map_err(|_| Refusal::field("limit", "The limit must be an integer."))?;
-            number.clamp(1, MOST_LIMIT)
+            number.clamp(1, MAX_LIMIT)
         }
     };
     let limit = usize::try_from(limit).expect("a limit between 1 and 100");
@@ -78,13 +78,13 @@ pub(super) async fn search(
     if term.is_empty() {
         return Err(Refusal::field("search_term", "The search term is required."));
     }
-    if term.chars().count() > LONGEST_TERM {
+    if term.chars().count() > MAX_TERM {
         let message = "The search term may not be longer than 100 characters.";
         return Err(Refusal::field("search_term", message));
     }
     let names = ["name", "email", "mobile_number"];
     let mut inner = sandbox.grown();
-    Ok(array(inner.records.search(Route::Customers, caller.business, &names, term, MOST_FOUND)))
+    Ok(array(inner.records.search(Route::Customers, caller.business, &names, term, MAX_FOUND)))
 }
 
 pub(super) async fn automation_ping(

@@ -16,9 +16,9 @@ use super::fields::Fields;
 use super::route::Route;
 
 /// Records of one route after which the shop stops growing by itself.
-pub(super) const MOST_RECORDS: usize = 1_000_000;
+pub(super) const MAX_RECORDS: usize = 1_000_000;
 /// Rendered pages kept a route; more limits and businesses than this are rendered each time.
-const MOST_PAGES: usize = 64;
+const MAX_PAGES: usize = 64;
 
 /// One version of a record, for the ground truth.
 #[derive(Debug, Clone, Serialize)]
@@ -266,7 +266,7 @@ impl Records {
         let newest: Vec<usize> = self.newest(route, business).take(limit).collect();
         let page = self.array(route, &newest);
         let pages = &mut self.lists[route.index()].pages;
-        if pages.len() < MOST_PAGES {
+        if pages.len() < MAX_PAGES {
             pages.insert((business, limit), page.clone());
         }
         page

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::rate::WINDOW;
 
 /// Requests remembered one by one.
-const MOST_LOGGED: usize = 100_000;
+const MAX_LOGGED: usize = 100_000;
 
 /// One request received under `/api`.
 #[derive(Debug, Clone, Serialize)]
@@ -68,7 +68,7 @@ impl Log {
         while pace.recent.front().is_some_and(|first| *first + WINDOW <= at) {
             pace.recent.pop_front();
         }
-        if pace.recent.len() == MOST_LOGGED {
+        if pace.recent.len() == MAX_LOGGED {
             pace.recent.pop_front();
         }
         pace.recent.push_back(at);
@@ -76,7 +76,7 @@ impl Log {
     }
 
     pub(super) fn answered(&mut self, received: Received) {
-        if self.entries.len() == MOST_LOGGED {
+        if self.entries.len() == MAX_LOGGED {
             self.entries.pop_front();
         }
         self.entries.push_back(received);

@@ -20,7 +20,7 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 /// How often a changed state is written to its file.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The most open connections; others wait to be accepted.
-const MOST_CONNECTIONS: usize = 512;
+const MAX_CONNECTIONS: usize = 512;
 
 /// Serves the sandbox until `stop`, then lets answers under way finish for two seconds.
 ///
@@ -42,7 +42,7 @@ pub async fn serve(
             ),
         ));
     }
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let listener = Capped { listener, places }.tap_io(|connection| {
         // This only affects latency, so a failure is ignored.
         connection.stream.set_nodelay(true).ok();

@@ -23,7 +23,7 @@ use self::history::Known;
 use self::people::Person;
 use self::repair::Repair;
 use super::fields::Fields;
-use super::records::{MOST_RECORDS, Records, Row};
+use super::records::{MAX_RECORDS, Records, Row};
 use super::route::Route;
 
 pub(super) use self::history::invented;
@@ -214,7 +214,7 @@ impl Growth {
     pub(super) fn advance(&mut self, now: Timestamp, records: &mut Records) {
         let due = self.own(now);
         while let Some(entry) = self.queue.first_entry() {
-            if entry.key().0 > due || records.len(Route::JobStatusChanges) >= MOST_RECORDS {
+            if entry.key().0 > due || records.len(Route::JobStatusChanges) >= MAX_RECORDS {
                 return;
             }
             let ((at, _), event) = entry.remove_entry();

@@ -22,7 +22,7 @@ use super::state::Inner;
 const KIND: &str = "shopmirror sandbox state";
 const VERSION: u32 = 1;
 /// The largest file that is read.
-const MOST_BYTES: u64 = 512 * 1024 * 1024;
+const MAX_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +131,7 @@ impl StateFile {
     }
 
     fn read(&self) -> io::Result<Vec<u8>> {
-        if fs::metadata(&self.path)?.len() > MOST_BYTES {
+        if fs::metadata(&self.path)?.len() > MAX_BYTES {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is far too large"));
         }
         fs::read(&self.path)

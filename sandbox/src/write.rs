@@ -18,7 +18,7 @@ use super::intake::{How, Submission};
 use super::pipeline::Outcome;
 use super::receivers::{self, Adapter, Decoded, Payload, object};
 
-const LONGEST_KEY: usize = 191;
+const MAX_KEY: usize = 191;
 
 impl IntoResponse for Outcome {
     fn into_response(self) -> Response {
@@ -193,7 +193,7 @@ pub(super) fn any_but_marketplaces(caller: &Caller) -> Result<(), Refusal> {
 fn sent_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
-    if text.chars().count() > LONGEST_KEY {
+    if text.chars().count() > MAX_KEY {
         let message = "The Idempotency-Key may not be longer than 191 characters.";
         return Err(Refusal::field("Idempotency-Key", message));
     }

@@ -212,3 +212,19 @@ pub(super) fn table(status: &WorkspaceStatus, wide: bool) -> anyhow::Result<Exit
     }
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::config::SINK_VERBS;
+
+    #[test]
+    fn no_sink_can_be_named_after_a_verb() {
+        let command = Verb::augment_subcommands(clap::Command::new("sinks"));
+        let verbs: BTreeSet<&str> =
+            command.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
+        assert_eq!(verbs, BTreeSet::from(SINK_VERBS));
+    }
+}

@@ -177,6 +177,10 @@ impl Sinks {
     }
 }
 
+/// The verbs of `shopmirror sinks NAME VERB`, which no sink can be named after.
+pub const SINK_VERBS: [&str; 9] =
+    ["test", "dead", "redrive", "drop", "replay", "release", "rename", "forget", "help"];
+
 /// Every sink of the file. `workspace` is what [workspace] says, if it can be read.
 pub(super) fn read(
     table: &Table<'_>,
@@ -187,6 +191,9 @@ pub(super) fn read(
     let mut sinks = Sinks { read: BTreeMap::new(), names };
     for (name, own) in table.named() {
         let Some(sink) = sink(&own, workspace) else { continue };
+        if SINK_VERBS.contains(&name.as_str()) {
+            table.note(&name, "is a verb of `shopmirror sinks`: choose another name");
+        }
         if let SinkKind::File(FileSettings { path, .. }) = &sink.kind {
             if is_of_store(path, store) {
                 own.note("path", "is a file of the database of [store]: choose another path");

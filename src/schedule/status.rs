@@ -27,7 +27,7 @@ pub struct ScheduleStatus {
 /// A guarantee longer than `max_interval` by this factor is a risk: other clients leave too little.
 const BEYOND: f64 = 2.0;
 /// A `max_interval` below this, in seconds, counts as this: no other client makes so short a wait long.
-const LEAST_S: f64 = 5.0;
+const MIN_INTERVAL_S: f64 = 5.0;
 
 /// No budget of a key helps against a page of records that come within this time, in seconds.
 const HOPELESS_S: f64 = 1.5;
@@ -66,7 +66,7 @@ impl Schedule {
         let slow = poller.memory.fills.iter().filter(|(_, took)| *took > HOPELESS_S);
         let fills = slow.map(|(_, took)| guarantee / took);
         // Without budget a guarantee becomes longer than the route may ever wait.
-        let most = poller.max_interval.max(LEAST_S) * BEYOND;
+        let most = poller.max_interval.max(MIN_INTERVAL_S) * BEYOND;
         let waits = guarantee / most;
         fills.fold(steady.max(import).max(waits), f64::max)
     }

@@ -15,7 +15,7 @@ use crate::escape;
 use crate::record::Change;
 
 /// The longest reason, in characters; one that is escaped counts as one.
-const MOST: usize = 400;
+const MAX_REASON: usize = 400;
 /// A shorter password or key would hide too much of what is said.
 const SHORTEST: usize = 4;
 const REPLACEMENT: &str = "[secret]";
@@ -69,7 +69,7 @@ impl Secrets {
         for secret in &self.spellings {
             text = text.replace(secret.expose_secret(), REPLACEMENT);
         }
-        escape::shown(&escape::cut(&text, MOST))
+        escape::shown(&escape::cut(&text, MAX_REASON))
     }
 }
 
@@ -211,9 +211,9 @@ mod tests {
             let reason = secrets.reason(&said(&text.as_bytes()[..end], false));
             assert!(!reason.contains('C'), "{reason}");
         }
-        for before in MOST - 20..MOST + 5 {
+        for before in MAX_REASON - 20..MAX_REASON + 5 {
             let reason = secrets.reason(&format!("{}CANARYPASS", " ".repeat(before)));
-            assert!(!reason.contains('C') && reason.chars().count() <= MOST + 1, "{reason}");
+            assert!(!reason.contains('C') && reason.chars().count() <= MAX_REASON + 1, "{reason}");
         }
     }
 

@@ -19,7 +19,7 @@ use crate::intake::{Definition, FIRST_CHECKIN};
 use crate::state::Inner;
 
 /// Forms, and form types with custom fields, at most.
-const MOST_FORMS: usize = 1_000;
+const MAX_FORMS: usize = 1_000;
 
 fn refused(message: impl Into<String>) -> Problem {
     Problem(StatusCode::UNPROCESSABLE_ENTITY, message.into())
@@ -41,7 +41,7 @@ pub(super) async fn define(
     Sent(defined): Sent<Defined>,
 ) -> Result<Json<Value>, Problem> {
     let mut inner = sandbox.lock();
-    if inner.intake.definitions.len() >= MOST_FORMS {
+    if inner.intake.definitions.len() >= MAX_FORMS {
         return Err(refused("there are too many form types"));
     }
     if defined.fields.is_empty() {
@@ -95,7 +95,7 @@ pub(super) async fn configure(
     if inner.keys.of_integration(sent.integration).is_none() {
         return Err(Problem(StatusCode::NOT_FOUND, "there is no such integration".to_owned()));
     }
-    if inner.intake.forms.len() >= MOST_FORMS {
+    if inner.intake.forms.len() >= MAX_FORMS {
         return Err(refused("there are too many forms"));
     }
     let Configured { map, destination, active, duplicates, .. } = sent;

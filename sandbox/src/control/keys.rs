@@ -13,7 +13,7 @@ use crate::keys::{KEY_PREFIX, Provider};
 use crate::state::Inner;
 
 /// The most keys.
-const MOST_KEYS: usize = 1_000;
+const MAX_KEYS: usize = 1_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,8 +28,8 @@ pub(super) async fn make(
     Sent(new): Sent<NewKey>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let mut inner = sandbox.lock();
-    if inner.keys.iter().count() >= MOST_KEYS {
-        let message = format!("there are {MOST_KEYS} keys: revoke one first");
+    if inner.keys.iter().count() >= MAX_KEYS {
+        let message = format!("there are {MAX_KEYS} keys: revoke one first");
         return Err(Problem(StatusCode::UNPROCESSABLE_ENTITY, message));
     }
     let key = new.key.unwrap_or_else(|| inner.fresh_key());

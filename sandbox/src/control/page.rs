@@ -10,7 +10,7 @@ use crate::route::Route;
 use crate::state::Inner;
 
 /// Deliveries shown.
-const MOST_SHOWN: usize = 50;
+const MAX_SHOWN: usize = 50;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;\
 padding:0 1rem}table{border-collapse:collapse;width:100%;margin-bottom:1rem}td,th{text-align:left;\
@@ -67,7 +67,7 @@ pub(super) fn render(inner: &Inner) -> Markup {
     let mut deliveries: Vec<Value> =
         inner.intake.ledger.deliveries().map(intake::listed_delivery).collect();
     deliveries.reverse();
-    deliveries.truncate(MOST_SHOWN);
+    deliveries.truncate(MAX_SHOWN);
     let counts = Route::ALL.map(|route| (route.segment(), inner.records.len(route)));
     html! {
         (DOCTYPE)

@@ -12,9 +12,9 @@ use super::How;
 use super::field::{Destination, Field, Kind};
 
 /// Unlisted fields kept on a record.
-const MOST_EXTRAS: usize = 20;
+const MAX_EXTRAS: usize = 20;
 /// Characters kept of a value that becomes a custom field.
-pub(crate) const LONGEST_EXTRA: usize = 1000;
+pub(crate) const MAX_EXTRA: usize = 1000;
 
 /// The field that the API never returns.
 const PASSWORD: &str = "device_password";
@@ -132,7 +132,7 @@ impl Clean {
                 continue;
             }
             if !defined.contains(&name.as_str()) {
-                if kept == MOST_EXTRAS {
+                if kept == MAX_EXTRAS {
                     continue;
                 }
                 kept += 1;
@@ -313,8 +313,8 @@ fn amended(field: &Field, value: Value) -> Value {
 /// A value as it is kept among the custom fields: single, and cut.
 fn as_extra(value: Value) -> Value {
     match value {
-        Value::String(text) => cut(&text, LONGEST_EXTRA).into(),
-        Value::Array(_) | Value::Object(_) => cut(&value.to_string(), LONGEST_EXTRA).into(),
+        Value::String(text) => cut(&text, MAX_EXTRA).into(),
+        Value::Array(_) | Value::Object(_) => cut(&value.to_string(), MAX_EXTRA).into(),
         single => single,
     }
 }

@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::Submission;
 use super::field::Destination;
 
-const MOST_DELIVERIES: usize = 5_000;
+const MAX_DELIVERIES: usize = 5_000;
 /// The most bytes of submitted data in the log.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
-const MOST_KEYS: usize = 50_000;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+const MAX_KEYS: usize = 50_000;
 
 /// A record that intake made or found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl Ledger {
         delivery.id = self.next;
         self.bytes += delivery.bytes();
         self.deliveries.push_back(delivery);
-        while self.deliveries.len() > MOST_DELIVERIES || self.bytes > MOST_BYTES {
+        while self.deliveries.len() > MAX_DELIVERIES || self.bytes > MAX_BYTES {
             let Some(oldest) = self.deliveries.pop_front() else { return };
             self.bytes -= oldest.bytes();
         }
@@ -120,7 +120,7 @@ impl Ledger {
         if self.replays.insert(place.clone(), what).is_none() {
             self.order.push_back(place);
         }
-        while self.order.len() > MOST_KEYS {
+        while self.order.len() > MAX_KEYS {
             if let Some(oldest) = self.order.pop_front() {
                 self.replays.remove(&oldest);
             }
@@ -183,19 +183,19 @@ mod tests {
     #[test]
     fn the_log_is_bounded_in_number_and_in_bytes_and_forgets_the_oldest() {
         let mut ledger = Ledger::default();
-        for _ in 0..MOST_DELIVERIES + 3 {
+        for _ in 0..MAX_DELIVERIES + 3 {
             ledger.log(delivery(1));
         }
-        assert_eq!(ledger.deliveries.len(), MOST_DELIVERIES);
+        assert_eq!(ledger.deliveries.len(), MAX_DELIVERIES);
         assert_eq!(ledger.deliveries[0].id, 4);
-        ledger.log(delivery(MOST_BYTES - 100));
-        assert!(ledger.deliveries.len() < 20 && ledger.bytes <= MOST_BYTES);
+        ledger.log(delivery(MAX_BYTES - 100));
+        assert!(ledger.deliveries.len() < 20 && ledger.bytes <= MAX_BYTES);
     }
 
     #[test]
     fn the_oldest_key_is_forgotten_first() {
         let mut ledger = Ledger::default();
-        for nth in 0..=MOST_KEYS {
+        for nth in 0..=MAX_KEYS {
             let what = Remembered { request_id: nth.to_string(), made: None, business: None };
             ledger.remember(1, &nth.to_string(), what);
         }

@@ -9,7 +9,7 @@ use super::{Decoded, Payload, destination, object, pairs};
 use crate::envelope::Refusal;
 use crate::intake::field::Destination;
 
-const LONGEST_FORM_ID: usize = 191;
+const MAX_FORM_ID: usize = 191;
 
 /// Reads a submit envelope.
 pub(crate) fn read(mut envelope: Map<String, Value>) -> Result<Decoded, Refusal> {
@@ -52,7 +52,7 @@ pub(super) async fn form(payload: &Payload) -> Result<Decoded, Refusal> {
 fn form_id(value: Option<Value>) -> Result<Option<String>, Refusal> {
     match value {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(id)) if id.chars().count() <= LONGEST_FORM_ID => {
+        Some(Value::String(id)) if id.chars().count() <= MAX_FORM_ID => {
             Ok(Some(id).filter(|id| !id.is_empty()))
         }
         Some(Value::String(_)) => {

@@ -9,13 +9,13 @@ use crate::file_owner::folder_of;
 use crate::sink;
 
 /// With less room than this, the next pages or changes may fill the disk.
-const LEAST_FREE: u64 = 16 * 1024 * 1024;
+const MIN_FREE: u64 = 16 * 1024 * 1024;
 
 /// That the disk of a folder is full, or nearly so.
 pub(super) fn full_disk(folder: &Path) -> Option<String> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    (free < LEAST_FREE).then(|| {
+    (free < MIN_FREE).then(|| {
         let free = free / (1024 * 1024);
         format!("the disk of {} is full, {free} MiB are left: free some space", folder.display())
     })

@@ -11,10 +11,10 @@ use crate::record::Route;
 use crate::store::Reader;
 
 /// More records than this are of more than one person.
-const MOST: usize = 1000;
+const MAX_RECORDS: usize = 1000;
 
 /// Fewer letters or digits than this begin the names of many.
-const LEAST: usize = 3;
+const MIN_LETTERS: usize = 3;
 
 /// A record that may be of the person.
 #[derive(Debug, Serialize)]
@@ -38,11 +38,11 @@ pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<Person
     let refused = |code, text: &str| ExitError { code, text: text.to_owned() };
     // In bytes, so that a name such as 李 is long enough.
     let letters = words.chars().filter(|c| c.is_alphanumeric());
-    if letters.map(char::len_utf8).sum::<usize>() < LEAST {
-        let text = format!("write a name or a number of at least {LEAST} letters or digits");
+    if letters.map(char::len_utf8).sum::<usize>() < MIN_LETTERS {
+        let text = format!("write a name or a number of at least {MIN_LETTERS} letters or digits");
         return Err(refused(USAGE, &text).into());
     }
-    let found = reader.find(words, None, MOST)?;
+    let found = reader.find(words, None, MAX_RECORDS)?;
     if !found.searched.is_whole() {
         let text = "the search index is not complete yet, so records may be missing: try again in a minute; without a daemon, run `shopmirror verify --rebuild`";
         return Err(refused(TRY_AGAIN, text).into());
@@ -60,9 +60,11 @@ pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<Person
         for route in Route::ALL {
             let related = match from {
                 Route::Customers if route != Route::Customers => {
-                    reader.records_of_customer(route, &id, MOST)?
+                    reader.records_of_customer(route, &id, MAX_RECORDS)?
                 }
-                Route::Jobs if route != Route::Jobs => reader.records_of_job(route, &id, MOST)?,
+                Route::Jobs if route != Route::Jobs => {
+                    reader.records_of_job(route, &id, MAX_RECORDS)?
+                }
                 _ => continue,
             };
             for record in related {
@@ -71,8 +73,9 @@ pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<Person
                 }
             }
         }
-        if records.len() >= MOST {
-            let text = format!("{MOST} records or more hold these words: add a word or a number");
+        if records.len() >= MAX_RECORDS {
+            let text =
+                format!("{MAX_RECORDS} records or more hold these words: add a word or a number");
             return Err(refused(DATA, &text).into());
         }
     }

@@ -70,5 +70,5 @@ fn a_defined_field_takes_none_of_the_twenty_places() {
     let clean = strict(Destination::Lead, sent, &["zz"]).unwrap();
     assert_eq!(clean.custom.len(), 21);
     assert_eq!(clean.custom["zz"], "kept");
-    assert_eq!(clean.custom["x00"].as_str().unwrap().len(), LONGEST_EXTRA);
+    assert_eq!(clean.custom["x00"].as_str().unwrap().len(), MAX_EXTRA);
 }
