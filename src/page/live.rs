@@ -141,7 +141,10 @@ pub(super) async fn stream(
             .into_response();
     };
     is_stream.set();
-    let follower = context.snapshots.follow();
+    // The first event is sent at once.
+    context.snapshots.newest().await;
+    let mut follower = context.snapshots.follow();
+    follower.mark_changed();
     let viewer = Viewer { context, watched, follower, seen: HashMap::new(), _place: place };
     let events = stream::unfold(viewer, async |mut viewer| {
         let event = viewer.next().await;
