@@ -135,10 +135,10 @@ fn webhook(url: impl Into<String>) -> WebhookSettings {
 
 /// What these lines of a configuration in `dir` say of a sink.
 fn configured(dir: &Path, lines: &str) -> SinkSettings {
-    let start = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.test]\n";
+    let start = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.erp]\n";
     let base = Base { env_key: Some("key".into()), dir: dir.to_owned(), ..Base::default() };
     let config = Config::parse(&format!("{start}{lines}\n"), "shopmirror.toml", &base);
-    config.unwrap_or_else(|problems| panic!("{problems}")).sinks["test"].clone()
+    config.unwrap_or_else(|problems| panic!("{problems}")).sinks["erp"].clone()
 }
 
 fn command<const N: usize>(argv: [&str; N], timeout: Duration) -> SinkKind {
@@ -146,5 +146,5 @@ fn command<const N: usize>(argv: [&str; N], timeout: Duration) -> SinkKind {
 }
 
 fn build(kind: &SinkKind) -> Box<dyn Sink> {
-    shopmirror::sink::build_one("test", kind).unwrap()
+    shopmirror::sink::build_one("erp", kind).unwrap()
 }

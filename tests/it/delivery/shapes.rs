@@ -72,7 +72,7 @@ async fn received(
 ) -> Vec<Value> {
     let receiver = Receiver::start().await;
     let kind = SinkKind::Webhook(settings(receiver.url("/in")));
-    let mut sink = shopmirror::sink::build_one("test", &kind).unwrap();
+    let mut sink = shopmirror::sink::build_one("erp", &kind).unwrap();
     for change in changes {
         let one = std::slice::from_ref(change);
         let verdicts = sink.hand_over(one, jiff::Timestamp::now(), &CancellationToken::new()).await;

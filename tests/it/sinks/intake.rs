@@ -66,7 +66,7 @@ impl Partner {
 fn settings(base_url: &str, dir: &Path) -> IntakeSettings {
     let lines = format!(
         "type = \"intake\"\nbase_url = \"{base_url}\"\napi_key_file = \"key\"\ncreate = \"lead\"\n\
-         timeout = \"2m\"\n[sinks.test.fields]\n{}\n\
+         timeout = \"2m\"\n[sinks.erp.fields]\n{}\n\
          custom_fields = {{ Origin = \"{{{{ route }}}} {{{{ record_id }}}}\" }}",
         r#"name = "{{ record.name }}"
 mobile_number = "{{ record.mobile|default(seq) }}"
@@ -172,5 +172,5 @@ async fn a_new_key_counts_at_once_and_a_page_is_no_acknowledgement() {
     fault_says(&mut sink, &change(1), "base_url").await;
     let request = &receiver.received()[0];
     assert_eq!(request.uri, "/api/integrations/leads");
-    assert_eq!(request.header("idempotency-key"), "evt_0001-lead-test");
+    assert_eq!(request.header("idempotency-key"), "evt_0001-lead-erp");
 }

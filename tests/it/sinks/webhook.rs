@@ -227,7 +227,7 @@ async fn a_change_is_never_sent_without_tls_to_another_machine() {
     assert_eq!(deliver_one(&mut near, &change(1)).await, Verdict::Done);
     let receiver = Receiver::start().await;
     let url = receiver.url("/CANARY").replace("http://", "https://");
-    let Ok(mut sink) = shopmirror::sink::build_one("test", &SinkKind::Webhook(webhook(url))) else {
+    let Ok(mut sink) = shopmirror::sink::build_one("erp", &SinkKind::Webhook(webhook(url))) else {
         eprintln!("SKIPPED: https needs certificate authorities on this machine");
         return;
     };

@@ -17,7 +17,7 @@ fn the_name_and_the_type() {
     );
     let name = "1:8 a name in [sinks] has 1 to 64 characters of a-z, 0-9, _ and -";
     refused(r#"[sinks."My ERP"]"#, &[("type = \"file\"\npath = \"a.ndjson\"", &[name])]);
-    let verb = "1:8 `test` is a verb of `shopmirror sinks`: choose another name";
+    let verb = "1:1 `test` is a verb of `shopmirror sinks`: choose another name";
     refused("[sinks.test]", &[("type = \"file\"\npath = \"a.ndjson\"", &[verb])]);
 }
 
