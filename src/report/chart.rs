@@ -117,8 +117,12 @@ impl Data {
 
     /// A value in words.
     fn told(&self, series: usize, index: usize, value: f64) -> String {
-        let at_least = self.exactness[series][index] == Exactness::AtLeast;
-        format!("{}{}", if at_least { "≥ " } else { "" }, tick(value))
+        let sure = match self.exactness[series][index] {
+            Exactness::AtLeast => "≥ ",
+            Exactness::About => "about ",
+            Exactness::Exact | Exactness::Unknown => "",
+        };
+        format!("{sure}{}", tick(value))
     }
 
     fn values(&self) -> Vec<f64> {

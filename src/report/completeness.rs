@@ -35,6 +35,8 @@ pub enum Exactness {
     Exact,
     /// It may be larger.
     AtLeast,
+    /// It may be larger or smaller.
+    About,
     /// Nothing is known.
     Unknown,
 }

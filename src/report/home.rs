@@ -59,6 +59,7 @@ impl Amount {
         match known.exactness(Some(amount), can_only_grow) {
             Exactness::Exact => Self::Exactly(amount),
             Exactness::AtLeast => Self::AtLeast(amount),
+            Exactness::About => Self::About(amount),
             Exactness::Unknown => Self::Unknown,
         }
     }

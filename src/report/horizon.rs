@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::answer::Column;
-use super::completeness::{Coverage, Exactness, Known};
+use super::completeness::{Coverage, Exactness, Known, SETTLED};
 use super::head::{CountedTime, Report};
 use super::notes::listed;
 use super::value::number;
@@ -68,7 +68,11 @@ impl Horizon {
                         Some(SqlValue::Text(period)) => known.of(period),
                         _ => known.whole,
                     };
-                    exactness[*index] = known.exactness(number(&row[*index]), *can_only_grow);
+                    exactness[*index] = self.weakened(
+                        known.exactness(number(&row[*index]), *can_only_grow),
+                        report,
+                        &columns[*index].name,
+                    );
                     if exactness[*index] == Exactness::Unknown {
                         row[*index] = SqlValue::Null;
                     }
@@ -76,6 +80,42 @@ impl Horizon {
                 exactness
             })
             .collect()
+    }
+
+    /// How sure a number is of which this much is known by its own records: an open repair may be completed,
+    /// and an amount paid, by a status change or a payment that was missed.
+    pub(super) fn weakened(
+        &self,
+        exactness: Exactness,
+        report: &Report,
+        column: &str,
+    ) -> Exactness {
+        let is_of_now = |(_, time): &(Route, CountedTime)| {
+            matches!(time, CountedTime::Standing | CountedTime::Before)
+        };
+        let is_weaker = match exactness {
+            Exactness::Unknown | Exactness::About => false,
+            Exactness::AtLeast => {
+                report.shows_states() && !self.is_linked || self.lacks_states(report)
+            }
+            Exactness::Exact => self.lacks_states(report),
+        };
+        match is_weaker && report.counted_routes(column).iter().any(is_of_now) {
+            true => Exactness::About,
+            false => exactness,
+        }
+    }
+
+    /// Whether status changes or payments of the mirrored jobs are missing that matter now.
+    fn lacks_states(&self, report: &Report) -> bool {
+        let of = |route: Route| self.coverages.iter().find(|known| known.route == route);
+        let began = of(Route::Jobs).and_then(|jobs| jobs.since).unwrap_or(Timestamp::MIN);
+        let matters = |(_, to): &(Timestamp, Timestamp)| {
+            *to > began && self.now.duration_since(*to) < SETTLED
+        };
+        let lacks = |route: Route| of(route).is_some_and(|known| known.gaps.iter().any(matters));
+        report.shows_states() && lacks(Route::JobStatusChanges)
+            || report.shows_paid_sums() && lacks(Route::Payments)
     }
 
     /// How much is known of all the days, by the routes whose records are counted.

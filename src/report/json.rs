@@ -22,8 +22,12 @@ pub struct ReportDocument {
     /// Where `rows` has a number that may be too low, because not every record of its time is known: the number
     /// of the row and that of the column, both from 0.
     at_least: Vec<[usize; 2]>,
+    /// Where `rows` has a number that may be too low or too high, in the same way.
+    about: Vec<[usize; 2]>,
     /// Whether a sum may be too low, in the order of the columns; empty without `totals`.
     totals_at_least: Vec<bool>,
+    /// Whether a sum may be too low or too high.
+    totals_about: Vec<bool>,
     /// What the reader has to know. The last one says since when the data is complete.
     notes: Vec<String>,
     /// Up to when the mirror was read (UTC).
@@ -47,21 +51,26 @@ pub(super) struct ReportDays {
 #[must_use]
 pub fn json(answer: &Answer) -> ReportDocument {
     let values = |row: &Vec<_>| row.iter().map(json_of).collect();
-    let at_least = answer.exactness.iter().enumerate().flat_map(|(row, cells)| {
-        let low = cells.iter().enumerate().filter(|(_, cell)| **cell == Exactness::AtLeast);
-        low.map(move |(column, _)| [row, column])
-    });
+    let cells_that_are = |wanted: Exactness| {
+        let rows = answer.exactness.iter().enumerate();
+        rows.flat_map(|(row, cells)| {
+            let cells = cells.iter().enumerate().filter(move |(_, cell)| **cell == wanted);
+            cells.map(move |(column, _)| [row, column])
+        })
+        .collect()
+    };
+    let sums_that_are = |wanted: Exactness| {
+        answer.totals_exactness.iter().map(|exactness| *exactness == wanted).collect()
+    };
     ReportDocument {
         report: answer.report.name.clone(),
         columns: answer.columns.iter().map(|column| column.name.clone()).collect(),
         rows: answer.rows.iter().map(values).collect(),
         totals: answer.totals.as_ref().map(values),
-        at_least: at_least.collect(),
-        totals_at_least: answer
-            .totals_exactness
-            .iter()
-            .map(|exactness| *exactness == Exactness::AtLeast)
-            .collect(),
+        at_least: cells_that_are(Exactness::AtLeast),
+        about: cells_that_are(Exactness::About),
+        totals_at_least: sums_that_are(Exactness::AtLeast),
+        totals_about: sums_that_are(Exactness::About),
         notes: answer.notes.clone(),
         as_of: stamp(answer.as_of.timestamp()),
         period: answer.report.has_period().then(|| ReportDays {

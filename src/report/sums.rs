@@ -61,8 +61,10 @@ impl Sums {
                 is_known(&column.name) && cells.clone().all(|cell| *cell == Exactness::Exact);
             let can_only_grow = report.can_only_grow(&column.name);
             let is_something = sum.integers > 0 || sum.fractions > 0.0;
+            let is_about = cells.clone().any(|cell| *cell == Exactness::About);
             let exactness = match is_exact {
                 true => Exactness::Exact,
+                false if is_about => Exactness::About,
                 false if can_only_grow && is_something => Exactness::AtLeast,
                 false => Exactness::Unknown,
             };

@@ -45,6 +45,7 @@ pub(super) fn displayed(
     match exactness {
         Exactness::Exact => text,
         Exactness::AtLeast => format!("≥ {text}"),
+        Exactness::About => format!("about {text}"),
         Exactness::Unknown => "unknown".to_owned(),
     }
 }

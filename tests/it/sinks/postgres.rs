@@ -100,7 +100,7 @@ async fn rows_log_and_position_have_the_types_that_report_tools_expect() {
     );
     assert_eq!(
         cells(&role, "SELECT workspace, sink, seq, event_id FROM {s}.positions").await,
-        ["shop|test|2|evt_0002"]
+        ["shop|erp|2|evt_0002"]
     );
 }
 
