@@ -153,7 +153,7 @@ fn scheduled(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode
             ]
         })
         .collect();
-    let empty = "no report is made by itself; docs/reports.md shows how";
+    let empty = "no report has a schedule; docs/reports.md says how to add one";
     output::table(&["name", "report", "to", "next", "last", "error"], &rows, empty, wide)
 }
 

@@ -293,7 +293,7 @@ fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFindin
         faults.add(|| format!("{lost} of the changes in its queue are not in the log"));
     }
     let account = format!(
-        "{delivered} delivered + {pending} pending + {retrying} retrying + {dead} dead + {filtered} filtered + {skipped} skipped"
+        "{delivered} delivered + {pending} pending + {retrying} retrying + {dead} dead + {filtered} not wanted + {skipped} before start"
     );
     if sum != stored {
         faults.add(|| format!("{account} are {sum}, but {stored} are stored"));
