@@ -105,6 +105,10 @@ impl Health {
 
     /// Notes that the endpoint took a change or refused it; returns whether it had failed before.
     pub(super) fn responded(&mut self, now: Duration) -> bool {
+        if self.is_asked() && self.pause(now).is_some() {
+            // A call that began before the wait says nothing of it.
+            return false;
+        }
         let Self { mut spacing, left, step, .. } = *self;
         let mut left = left.saturating_sub(1);
         if left == 0 {
@@ -234,6 +238,8 @@ mod tests {
         let asked = Some(Duration::from_secs(600));
         health.failed(Fault { asked, ..fault(true) }, Duration::ZERO, 1.0);
         health.end_pause(Duration::ZERO);
+        assert!(!health.responded(Duration::ZERO));
+        assert_eq!(health.pause(Duration::ZERO), asked, "not for a call that began before");
         assert_eq!(health.pause(Duration::ZERO), asked, "not for an operator");
         assert_eq!(health.pause(Duration::from_secs(600)), None);
         health.failed(fault(false), Duration::from_secs(600), 1.0);
