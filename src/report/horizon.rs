@@ -93,14 +93,11 @@ impl Horizon {
         let is_of_now = |(_, time): &(Route, CountedTime)| {
             matches!(time, CountedTime::Standing | CountedTime::Before)
         };
-        let is_weaker = match exactness {
-            Exactness::Unknown | Exactness::About => false,
-            Exactness::AtLeast => {
-                report.shows_states() && !self.is_linked || self.lacks_states(report)
-            }
-            Exactness::Exact => self.lacks_states(report),
-        };
-        match is_weaker && report.counted_routes(column).iter().any(is_of_now) {
+        let is_known = matches!(exactness, Exactness::Exact | Exactness::AtLeast);
+        match is_known
+            && self.lacks_states(report)
+            && report.counted_routes(column).iter().any(is_of_now)
+        {
             true => Exactness::About,
             false => exactness,
         }
@@ -113,8 +110,13 @@ impl Horizon {
         let matters = |(_, to): &(Timestamp, Timestamp)| {
             *to > began && self.now.duration_since(*to) < SETTLED
         };
-        let lacks = |route: Route| of(route).is_some_and(|known| known.gaps.iter().any(matters));
-        report.shows_states() && lacks(Route::JobStatusChanges)
+        let is_old = |at: Timestamp| self.now.duration_since(at) > OLD;
+        let lacks = |route: Route| {
+            of(route).is_none_or(|known| {
+                known.read_at.is_none_or(is_old) || known.gaps.iter().any(matters)
+            })
+        };
+        report.shows_states() && (!self.is_linked || lacks(Route::JobStatusChanges))
             || report.shows_paid_sums() && lacks(Route::Payments)
     }
 

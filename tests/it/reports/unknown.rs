@@ -232,7 +232,7 @@ async fn open_repairs_are_about_so_many_where_status_changes_may_be_missing() {
         format!("{at:.6}")
     };
     let at = |id: u8| days_ago(10 - i64::from(id));
-    let (earlier, later) = (days_ago(6), days_ago(1));
+    let (earlier, later) = (days_ago(6), days_ago(0));
     let job = |id: u8| json!({"id": id, "job_number": format!("R-{id}"), "status": "New", "status_stage": "open", "created_at": at(id)});
     let change = |id: u8, job: u8| json!({"id": id, "job_number": format!("R-{job}"), "status": "New", "status_stage": "open", "created_at": at(id)});
     let jobs = Shown { route: Route::Jobs, at: &earlier, ..USUAL };
@@ -240,11 +240,13 @@ async fn open_repairs_are_about_so_many_where_status_changes_may_be_missing() {
     Shown { at: &later, ..jobs }.store(&store, &[job(2), job(3)]).await;
     let changes = Shown { route: Route::JobStatusChanges, ..jobs };
     changes.store(&store, &[change(1, 1), change(2, 2)]).await;
+    let changes = Shown { at: &later, ..changes };
+    changes.store(&store, &[change(2, 2), change(3, 2)]).await;
     let asked = ["report", "open-repairs", "--format", "json"];
     let json = place.run(asked).await.json();
     assert_eq!((&json["totals_at_least"][2], &json["about"]), (&json!(true), &json!([])), "{json}");
     // It shares no record with the page before.
-    Shown { at: &later, ..changes }.store(&store, &[change(8, 3), change(9, 3)]).await;
+    changes.store(&store, &[change(8, 3), change(9, 3)]).await;
     store.close().await.unwrap();
     let json = place.run(asked).await.json();
     assert_eq!((&json["totals_about"][2], &json["at_least"]), (&json!(true), &json!([])), "{json}");
