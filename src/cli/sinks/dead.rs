@@ -105,6 +105,15 @@ pub(super) fn drop(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     which.ensure_refused(sink)?;
+    for seq in &which.seqs {
+        if sink.reader.exception(sink.name(), *seq)?.is_some_and(|row| row.state != RowState::Dead)
+        {
+            let text = format!(
+                "change {seq} is still tried again: it can be dropped after the last attempt, when it is dead"
+            );
+            return Err(ExitError { code: DATA, text }.into());
+        }
+    }
     let mut operator = sink.operator()?;
     let mut dropped = 0;
     for seq in which.choices() {
@@ -169,7 +178,7 @@ pub(super) fn list(sink: &StoredSink<'_>, json: bool, wide: bool) -> anyhow::Res
         // Not among the changes, which alone are listed as JSON.
         output::aside(&format!(
             "the sink also refused {refused} of its alerts or reports for good: {why}; send them again with \
-             `shopmirror sinks {name} redrive --all`, or drop them with `shopmirror sinks {name} drop --all`"
+             `shopmirror sinks {name} redrive --all`, or drop them and every refused change with `shopmirror sinks {name} drop --all`"
         ));
     }
     Ok(ExitCode::SUCCESS)

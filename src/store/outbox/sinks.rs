@@ -351,6 +351,10 @@ pub(in crate::store) fn rename(
         tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [new])?;
         tx.execute(&format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1"), [name, new])?;
     }
+    tx.execute(
+        "UPDATE OR REPLACE _alerts SET about = 'sink/' || ?2 WHERE about = 'sink/' || ?1",
+        [name, new],
+    )?;
     acknowledged::rename(&tx, name, new)?;
     tx.commit()?;
     Ok(true)
