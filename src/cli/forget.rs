@@ -58,7 +58,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         (Some(words), _) => {
             let found = person::records(&super::reader(config)?, words)?;
             if !args.yes || found.is_empty() {
-                return preview(config, words, found, args.json);
+                return preview(config, found, args.json);
             }
             found.into_iter().map(|record| (record.route, record.id)).collect()
         }
@@ -103,12 +103,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Lists what `--person` finds. Nothing is changed.
-fn preview(
-    config: &Config,
-    words: &str,
-    found: Vec<PersonRecord>,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+fn preview(config: &Config, found: Vec<PersonRecord>, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         return output::json(&found);
     }
@@ -121,9 +116,8 @@ fn preview(
         };
         let records: Vec<_> = found.into_iter().map(|record| (record.route, record.id)).collect();
         output::text(&format!(
-            "nothing was changed. To forget {these}, run `shopmirror forget --person '{}' --yes`. If one is of \
-             another person, name the ids instead: `shopmirror forget ROUTE ID`\n{}",
-            cell(words, 60),
+            "nothing was changed. To forget {these}, run the same command with --yes. If one is of another \
+             person, name the ids instead: `shopmirror forget ROUTE ID`\n{}",
             copies(config, &records)
         ))?;
     }

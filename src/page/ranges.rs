@@ -55,7 +55,7 @@ impl Period {
         }
     }
 
-    /// CountedBy how many days it moves: days from a Monday on are a week, although it may not be over.
+    /// By how many days it moves: days from a Monday on are a week, although it may not be over.
     fn steps(self) -> i64 {
         let length = self.length();
         let is_week = self.from.weekday() == Weekday::Monday && (2..=7).contains(&length);

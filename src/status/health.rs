@@ -329,7 +329,7 @@ impl HealthReport {
             self.add(
                 Health::Degraded,
                 format!(
-                    "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror sinks {name} drop --all`"
+                    "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror sinks {name} drop --all`, which also drops the changes that it refused"
                 ),
             );
         }

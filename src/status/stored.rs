@@ -62,7 +62,7 @@ impl fmt::Display for RemovedSink {
         let changes = if *behind == 1 { "change" } else { "changes" };
         write!(
             f,
-            "{name} is no longer configured, and the log keeps {behind} {changes} for it: configure it again, or run `shopmirror sinks {name} forget`"
+            "{name} is no longer configured, and the log keeps {behind} {changes} for it: configure it again, run `shopmirror sinks {name} rename NEW` if it has another name now, or run `shopmirror sinks {name} forget`"
         )
     }
 }

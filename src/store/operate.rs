@@ -1,7 +1,7 @@
 //! What an operator changes from the command line, beside a running daemon or without one.
 //!
-//! Short write transactions of its own; only [`Operator::forget`] changes the mirror and the log, and
-//! only [`Operator::skip_held`] changes a position.
+//! Short write transactions of its own; only [`Operator::forget_records`] changes the mirror and the
+//! log.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

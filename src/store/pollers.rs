@@ -249,7 +249,7 @@ pub struct LastPoll {
     pub route: String,
     /// The business; `None` is the workspace's default.
     pub business: Option<String>,
-    /// `unchanged`, a word of the ledger, or `failed`.
+    /// `unchanged`, what the page proved, or `failed`.
     pub outcome: String,
     /// The error in one word, if the poll failed.
     pub detail: Option<String>,
