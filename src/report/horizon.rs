@@ -93,8 +93,7 @@ impl Horizon {
         let is_of_now = |(_, time): &(Route, CountedTime)| {
             matches!(time, CountedTime::Standing | CountedTime::Before)
         };
-        let is_known = matches!(exactness, Exactness::Exact | Exactness::AtLeast);
-        match is_known
+        match exactness != Exactness::Unknown
             && self.lacks_states(report)
             && report.counted_routes(column).iter().any(is_of_now)
         {

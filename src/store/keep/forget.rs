@@ -80,6 +80,9 @@ impl Operator {
         if forgotten.contains(&Forgotten::Unknown) {
             return Ok(forgotten);
         }
+        if forgotten.iter().any(|one| matches!(one, Forgotten::Now { .. })) {
+            quotes::remove(&tx)?;
+        }
         tx.commit()?;
         Ok(forgotten)
     }
@@ -126,7 +129,8 @@ impl Operator {
     }
 }
 
-/// Removes a record's data in the caller's transaction and tells the sinks.
+/// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the caller removes
+/// what quotes it once, by [`quotes::remove`].
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
     let mut newest = None;
     log::each_version(tx, (route, id), (0, i64::MAX), |change| {
@@ -145,7 +149,6 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         mirror::delete(tx, route, id)?;
         touched.refresh(tx)?;
     }
-    quotes::remove(tx)?;
     let versions = log::erase(tx, route, id, &tombstone)?;
     queue::skip_record(tx, route.as_str(), id, at)?;
     let change = NewChange {
@@ -214,6 +217,9 @@ pub(in crate::store) fn forget_again(
                 },
             )?,
         }
+    }
+    if held > 0 {
+        quotes::remove(&tx)?;
     }
     tx.commit()?;
     if held > 0 {
