@@ -91,7 +91,11 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
 #[tokio::test]
 async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
     let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
-    let is_found = |reply: &super::Reply| reply.body.contains("Found 1 person, 1 repair.");
+    // The lists are read one after the other.
+    let is_found = |reply: &super::Reply| {
+        let all = ["Found 1 person, 1 repair.", "with 2 status changes, 1 payment"];
+        all.iter().all(|said| reply.body.contains(said))
+    };
     let found = site.get_when("/find?q=ann", "all is found", is_found).await.body;
     assert!(found.contains(">JOB-7 · Ann Miller, Galaxy A54</a>"), "{found}");
     assert!(found.contains("Collected · with 2 status changes, 1 payment"), "{found}");
