@@ -227,9 +227,9 @@ async fn without_a_field_that_names_the_job_states_are_as_last_seen_and_turnarou
 #[tokio::test]
 async fn open_repairs_are_about_so_many_where_status_changes_may_be_missing() {
     let (place, store) = place("");
+    let now = Timestamp::now();
     let days_ago = |days: i64| {
-        let at = Timestamp::now().checked_sub(SignedDuration::from_hours(24 * days)).unwrap();
-        format!("{at:.6}")
+        format!("{:.6}", now.checked_sub(SignedDuration::from_hours(24 * days)).unwrap())
     };
     let at = |id: u8| days_ago(10 - i64::from(id));
     let (earlier, later) = (days_ago(6), days_ago(0));
