@@ -95,7 +95,10 @@ impl World {
 
     /// Writes the configuration: every destination with this time-out.
     pub(super) fn configure(&self, timeout: &str) {
-        let retry = format!("retry = [\"500ms\", \"1s\", {}\"1h\"]\n", "\"4s\", ".repeat(RETRIES));
+        // A kill needs a moment in which no failed attempt waits to be saved.
+        let first = if self.scenario == Scenario::Kill { "10s" } else { "500ms" };
+        let retry =
+            format!("retry = [\"{first}\", \"1s\", {}\"1h\"]\n", "\"4s\", ".repeat(RETRIES));
         let sinks = self.all.iter().map(|one| {
             let (name, keys) = (one.name(), one.keys(timeout));
             let routes = if self.is_cut(name) { "routes = [\"payments\"]\n" } else { "" };
