@@ -15,8 +15,8 @@ use super::{FILLED, Observation, PollerSettings};
 
 /// The longest time that is considered, in seconds.
 const MAX_SPAN_S: f64 = 7.0 * 86_400.0;
-/// The guarantee of a new poller and after an overflow event if polling in turn is faster, in seconds: in that
-/// time a page of 100 holds an import of nearly ten records a second.
+/// The guarantee of a new poller if polling in turn is faster, in seconds: in that time a page of 100
+/// holds an import of nearly ten records a second. After an overflow event it is that of polling in turn.
 const FIRST_S: f64 = 10.0;
 /// The longest guarantee after a long quiet time, in intervals of polling in turn.
 const LAST: f64 = 4.0;
@@ -188,13 +188,15 @@ impl Poller {
         if self.is_fixed() || self.reserved.is_some() {
             return self.raised.unwrap_or(self.max_interval);
         }
-        let (first, last) = (FIRST_S.clamp(turn, LAST * turn), LAST * turn);
+        let is_new = self.memory.overflow_events == 0;
+        let last = LAST * turn;
+        let first = if is_new { FIRST_S.clamp(turn, last) } else { turn };
         let doublings = self.memory.overflow_events.saturating_sub(1).min(10);
         let needed = (QUIET_S * f64::from(doublings).exp2()).min(MAX_QUIET_S);
         let part = (self.memory.quiet_time / needed).clamp(0.0, 1.0);
         let max = self.max_interval;
         let own = (first + (last - first) * part).min(max.max(turn));
-        let lends = self.memory.overflow_events == 0 && self.followed(turn).is_none();
+        let lends = is_new && self.followed(turn).is_none();
         let most = if turn < max { max } else { f64::INFINITY };
         if lends { own.max(borrowed.min(last).min(most)) } else { own }
     }
