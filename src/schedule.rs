@@ -281,11 +281,22 @@ impl Schedule {
         }
         let (first, second) = self.chances(place, at);
         let room = if self.background { second - first } else { 0.0 };
-        let borrowed = self.borrowed();
+        let (begun, borrowed) = (self.beginning(place), self.borrowed());
         let poller = &mut self.pollers[place];
-        let own = poller.allowed(turn, borrowed).max(first - started);
+        let own = poller.allowed(turn, begun, borrowed).max(first - started);
         poller.guarantee = own.max((own + room).min(poller.max_interval));
         self.share();
+    }
+
+    /// The guarantee that a poller begins with, at first and after an overflow event: polling in turn if the
+    /// guarantees of the others have grown, or up to [`poller::first`], so that as much is left to follow an
+    /// import as in a new daemon.
+    fn beginning(&self, place: usize) -> f64 {
+        let first = poller::first(self.turn);
+        let each = 1.0 / first;
+        let others = self.pollers.iter().enumerate().filter(|(other, _)| *other != place);
+        let spare: f64 = others.map(|(_, other)| each - 1.0 / other.guarantee).sum();
+        (1.0 / (each + spare).max(each)).max(self.turn)
     }
 
     /// When a poller is polled at the latest if each of the others is polled before, and the next free
@@ -339,7 +350,8 @@ impl Schedule {
         self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
         let (turn, borrowed) = (self.turn, self.borrowed());
         for poller in &mut self.pollers {
-            poller.guarantee = poller.allowed(turn, borrowed).max(poller.guarantee);
+            let own = poller.allowed(turn, poller::first(turn), borrowed);
+            poller.guarantee = own.max(poller.guarantee);
         }
         let slot = self.slots.open(at);
         let late = self.deadlines(slot);

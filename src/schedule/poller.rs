@@ -15,8 +15,8 @@ use super::{FILLED, Observation, PollerSettings};
 
 /// The longest time that is considered, in seconds.
 const MAX_SPAN_S: f64 = 7.0 * 86_400.0;
-/// The guarantee of a new poller if polling in turn is faster, in seconds: in that time a page of 100
-/// holds an import of nearly ten records a second. After an overflow event it is that of polling in turn.
+/// The guarantee of a new daemon's pollers if polling in turn is faster, in seconds: in that time a page of
+/// 100 holds an import of nearly ten records a second.
 const FIRST_S: f64 = 10.0;
 /// The longest guarantee after a long quiet time, in intervals of polling in turn.
 const LAST: f64 = 4.0;
@@ -180,23 +180,21 @@ impl Poller {
         self.memory.read.is_some()
     }
 
-    /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it
-    /// grows with the quiet time, unless the operator's is kept exactly. Other routes that must be followed may
+    /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it grows from
+    /// `first` with the quiet time, unless the operator's is kept exactly. Other routes that must be followed may
     /// borrow up to `borrowed` seconds, but not from a route that ever had an overflow event, and not beyond
     /// `max_interval` unless the pace is too low to keep that anyway.
-    pub(super) fn allowed(&self, turn: f64, borrowed: f64) -> f64 {
+    pub(super) fn allowed(&self, turn: f64, first: f64, borrowed: f64) -> f64 {
         if self.is_fixed() || self.reserved.is_some() {
             return self.raised.unwrap_or(self.max_interval);
         }
-        let is_new = self.memory.overflow_events == 0;
         let last = LAST * turn;
-        let first = if is_new { FIRST_S.clamp(turn, last) } else { turn };
         let doublings = self.memory.overflow_events.saturating_sub(1).min(10);
         let needed = (QUIET_S * f64::from(doublings).exp2()).min(MAX_QUIET_S);
         let part = (self.memory.quiet_time / needed).clamp(0.0, 1.0);
         let max = self.max_interval;
         let own = (first + (last - first) * part).min(max.max(turn));
-        let lends = is_new && self.followed(turn).is_none();
+        let lends = self.memory.overflow_events == 0 && self.followed(turn).is_none();
         let most = if turn < max { max } else { f64::INFINITY };
         if lends { own.max(borrowed.min(last).min(most)) } else { own }
     }
@@ -289,8 +287,13 @@ impl Poller {
         self.memory = memory;
         self.memory.rate.resume(away, wall);
         self.read_at = at - away;
-        self.guarantee = self.guarantee.max(self.allowed(turn, 0.0));
+        self.guarantee = self.guarantee.max(self.allowed(turn, first(turn), 0.0));
     }
+}
+
+/// The guarantee of a new daemon's pollers.
+pub(super) fn first(turn: f64) -> f64 {
+    FIRST_S.clamp(turn, LAST * turn)
 }
 
 /// Whether every number is one that could have been learned.
