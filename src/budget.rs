@@ -6,7 +6,6 @@
 //! key get equal shares. What the deadlines need is asked for even when the share is smaller.
 //! [`spending`] tells the next process what this one has sent.
 
-mod hour;
 mod others;
 mod pace;
 mod spending;
@@ -17,8 +16,6 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::config;
 
-pub use self::hour::BudgetMinute;
-use self::hour::Hour;
 use self::others::{Others, Reading};
 use self::pace::{Pace, SPAN};
 pub use self::spending::Spending;
@@ -77,7 +74,6 @@ pub struct Budget {
     settings: config::BudgetSettings,
     pace: Pace,
     others: Others,
-    hour: Hour,
     /// The limit the server names, if it names one.
     server_limit: Option<u32>,
     remaining_seen: Option<i64>,
@@ -111,7 +107,6 @@ impl Budget {
             settings,
             pace: Pace::new(ceiling),
             others: Others::default(),
-            hour: Hour::default(),
             server_limit: None,
             remaining_seen: None,
             share: f64::from(ceiling),
@@ -193,7 +188,6 @@ impl Budget {
             return Err(earliest);
         }
         self.pace.send(now, is_spaced);
-        self.hour.sent(now);
         match purpose {
             Purpose::Poll => self.unspaced = self.unspaced.saturating_sub(1),
             Purpose::Background => {
@@ -231,7 +225,6 @@ impl Budget {
                 own_minute: self.pace.sent_within(Duration::from_secs(60), elapsed) as f64,
                 own_total: self.pace.total() as f64,
             });
-            self.hour.heard(self.others.mean(at), elapsed);
         }
         if seen.refused {
             self.refused(seen.retry_after, elapsed);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Budget, BudgetMinute};
+use super::Budget;
 use crate::clock::Moment;
 
 /// From this length on, a rest is longer than the wait until the key has requests again.
@@ -26,9 +26,6 @@ pub struct BudgetStatus {
     pub pace_per_minute: f64,
     /// Seconds until a rest the server asked for ends.
     pub resting_s: Option<f64>,
-    /// What was spent in the last hour, minute by minute; only within the daemon.
-    #[serde(skip)]
-    pub last_hour: Vec<BudgetMinute>,
 }
 
 impl BudgetStatus {
@@ -51,7 +48,6 @@ impl Budget {
             others_per_minute: self.others.mean(at),
             pace_per_minute: self.granted(now.elapsed),
             resting_s: self.resting(now).map(|rest| rest.as_secs_f64()),
-            last_hour: self.hour.minutes(now.elapsed),
         }
     }
 }

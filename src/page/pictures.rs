@@ -1,58 +1,19 @@
-//! Two pictures of the page System, drawn on the server: the budget's last hour and the gaps on a time
-//! line. What they show is said in words beside them.
+//! The picture of the page System, drawn on the server: the gaps on a time line. What it shows is said in
+//! words beside it.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use super::text::{count, number, shown};
-use crate::budget::{BudgetMinute, BudgetStatus};
+use super::text::{count, shown};
 use crate::record::poller_name;
 use crate::store::{Gap, GapState};
 
-/// Minutes of the picture of the budget.
-const MINUTES: usize = 60;
 /// How far back the time line goes at most, and at least.
 const MAX_SPAN: SignedDuration = SignedDuration::from_hours(30 * 24);
 const MIN_SPAN: SignedDuration = SignedDuration::from_hours(24);
 /// The least width of a gap, in hundredths of the line, so that a short one is seen.
 const NARROWEST: f64 = 0.6;
-
-/// The requests of the last hour, ours and those of other clients, as parts of the limit.
-pub(super) fn hour(budget: &BudgetStatus) -> Markup {
-    let minutes = &budget.last_hour;
-    let highest = minutes.iter().map(|m| f64::from(m.own) + m.others.max(0.0));
-    let top = highest.fold(f64::from(budget.limit.max(1)), f64::max);
-    let own: i64 = minutes.iter().map(|minute| i64::from(minute.own)).sum();
-    let others = minutes.iter().map(|minute| minute.others.max(0.0)).sum::<f64>().round() as i64;
-    let said = format!(
-        "Last hour: {} by shopmirror, about {} by other clients",
-        count(own, "request", "requests"),
-        number(others)
-    );
-    html! {
-        @if !minutes.is_empty() {
-            figure.picture {
-                svg #hour viewBox="0 0 600 60" preserveAspectRatio="none" width="100%" height="60" role="img" aria-label=(said) {
-                    @for (index, minute) in minutes.iter().enumerate() {
-                        (bars(MINUTES.saturating_sub(minutes.len()) + index, *minute, top))
-                    }
-                }
-                figcaption.note { (said) ". Each bar is a minute; the height is the limit of the key." }
-            }
-        }
-    }
-}
-
-fn bars(place: usize, minute: BudgetMinute, top: f64) -> Markup {
-    let high = |amount: f64| (amount.max(0.0) / top * 60.0).min(60.0);
-    let (own, others) = (high(f64::from(minute.own)), high(minute.others));
-    let x = place * 10;
-    html! {
-        rect.own x=(x) y=(format!("{:.1}", 60.0 - own)) width="9" height=(format!("{own:.1}")) {}
-        rect.others x=(x) y=(format!("{:.1}", (60.0 - own - others).max(0.0))) width="9" height=(format!("{others:.1}")) {}
-    }
-}
 
 /// One gap on the line, in hundredths of its length.
 struct Mark<'a> {

@@ -246,11 +246,7 @@ fn budget(budget: Option<&BudgetStatus>) -> Vec<Part> {
             }
         }
     };
-    let hour = html! { div #budget-hour data-part { (pictures::hour(budget)) } };
-    // The last minute grows with every request; the numbers above have it.
-    let over = budget.last_hour.split_last().map_or(&[][..], |(_, over)| over);
-    let hour = Part::around("budget-hour", &format!("{over:?}"), hour);
-    vec![Part::new("budget-now", numbers), hour]
+    vec![Part::new("budget-now", numbers)]
 }
 
 /// What was spent of the key's limit: ours, then what the other clients spend.
