@@ -44,8 +44,8 @@ use workspace::{WorkspaceName, known_workspace};
 /// How long polling goes on after a stop while a request is under way. One that takes longer is cut off.
 const FINISH: Duration = Duration::from_secs(1);
 
-/// Polls that changed nothing are written at least this often.
-const FLUSH_EVERY: Duration = Duration::from_secs(600);
+/// The longest sleep while nothing is due.
+const MAX_SLEEP: Duration = Duration::from_secs(600);
 
 /// Reads the key as it is now; `None` if it cannot be read.
 pub type ReadKey = Arc<dyn Fn() -> Option<SecretString> + Send + Sync>;
@@ -93,7 +93,6 @@ pub struct Dispatcher {
     limit: u32,
     read_key: ReadKey,
     hold: Option<Hold>,
-    flushed_at: Duration,
     /// When the store last refused a write, until it has taken everything for some time.
     store_refused_at: Option<Duration>,
     clocks: Clocks,
@@ -159,7 +158,6 @@ impl Dispatcher {
             limit,
             read_key,
             hold: None,
-            flushed_at: now.elapsed,
             store_refused_at: None,
             clocks: Clocks::default(),
             waiting: None,
@@ -272,7 +270,7 @@ impl Dispatcher {
     /// Starts every request that is due and allowed; returns when to look again.
     fn start_due(&mut self, under_way: &mut JoinSet<Completed>) -> Duration {
         let now = self.clock.now().elapsed;
-        let latest = (self.flushed_at + FLUSH_EVERY).max(now + Duration::from_secs(1));
+        let latest = now + MAX_SLEEP;
         let ping_at = self.start_ping(under_way).unwrap_or(latest);
         let wake_at = if let Some(hold) = &self.hold {
             if let Some(why) = hold.refuses_requests()
@@ -320,28 +318,15 @@ impl Dispatcher {
         }
     }
 
-    /// Does what a wait was for: read the key, probe the store, or write what is remembered.
+    /// Does what a wait was for: read the key, or probe the store.
     async fn wake(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now().elapsed;
         if self.hold.as_mut().is_some_and(|hold| hold.start_look(now)) {
             self.look_for_correction().await?;
         }
-        if let Some(hold) = self.hold.as_ref().filter(|hold| hold.is_of_store()) {
-            if hold.until <= now { self.probe_store().await } else { Ok(()) }
-        } else if self.flushed_at + FLUSH_EVERY <= now {
-            self.flushed_at = now;
-            // A hold for the key or the workspace keeps its place.
-            if self.hold.is_some() {
-                return Ok(());
-            }
-            let flushed = self.store.flush().await;
-            self.pause_if_transient(flushed)
-        } else {
-            Ok(())
+        if !self.hold.as_ref().is_some_and(|hold| hold.is_of_store() && hold.until <= now) {
+            return Ok(());
         }
-    }
-
-    async fn probe_store(&mut self) -> Result<(), StoreError> {
         let written = self.store.try_write().await;
         if written.is_ok() {
             self.release();

@@ -28,6 +28,7 @@ mod schema;
 mod sightings;
 mod spending;
 mod time_zone;
+mod word;
 mod workspace;
 mod writer;
 

@@ -94,7 +94,7 @@ fn code_of_store(error: &StoreError) -> u8 {
         | StoreError::NoSearchIndex => TRY_AGAIN,
         StoreError::SearchFile { why, .. } => code_of_io(why),
         StoreError::Open(error) => code_of_open(error),
-        StoreError::Corrupt(_) | StoreError::OtherShop => DATA,
+        StoreError::Corrupt(_) => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
         StoreError::Closing => SOFTWARE,
     }

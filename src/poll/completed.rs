@@ -192,17 +192,12 @@ impl Dispatcher {
         rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let error = ApiError::NotStored(match error {
-            StoreError::OtherShop => error.to_string(),
-            _ => {
-                let cause = std::error::Error::source(error).map(ToString::to_string);
-                let cause = cause.unwrap_or_else(|| error.to_string());
-                format!(
-                    "a page could not be stored and its route waits ({cause}); if this goes on, \
-                    stop the daemon and run `shopmirror verify --rebuild`"
-                )
-            }
-        });
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        let cause = cause.unwrap_or_else(|| error.to_string());
+        let error = ApiError::NotStored(format!(
+            "a page could not be stored and its route waits ({cause}); if this goes on, \
+            stop the daemon and run `shopmirror verify --rebuild`"
+        ));
         self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
         let outcome = PollResult::Failed { not_before: now.elapsed + STORE_REFUSED };
         self.schedule.observe(poller, &outcome, now);

@@ -147,11 +147,6 @@ pub enum StoreError {
     /// A read was stopped at its time limit.
     #[error("reading took too long and was stopped: ask for less")]
     TooLong,
-    /// A page of another shop.
-    #[error(
-        "these are the records of another shop: most records with known ids were created at other times; nothing of them is stored. Correct base_url or the key, or give this shop a store of its own (path in [store]). If it is the same shop and it uses its ids anew, run `shopmirror check --accept-workspace`"
-    )]
-    OtherShop,
     /// The program that uses the store is ending.
     #[error("the store is closing")]
     Closing,
@@ -180,7 +175,7 @@ impl StoreError {
                     | ErrorCode::Unknown
             ),
             // Whatever else the library reports is about one statement or one value.
-            Self::Sqlite(_) | Self::OtherShop => true,
+            Self::Sqlite(_) => true,
             _ => false,
         }
     }

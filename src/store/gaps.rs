@@ -13,6 +13,7 @@ use super::log::{self, NewChange};
 use super::operate::Operator;
 use super::pollers::{self, PollerRow};
 use super::reader::Reader;
+use super::word;
 use crate::contiguity::{Contiguity, Proof};
 use crate::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
 
@@ -122,22 +123,14 @@ impl Gap {
             id: row.get(0)?,
             route: row.get(1)?,
             business: row.get(2)?,
-            certainty: match row.get_ref(3)?.as_str()? {
-                "suspect" => Certainty::Suspect,
-                _ => Certainty::Gap,
-            },
+            certainty: word::read(row, 3)?,
             found_at: row.get(4)?,
             from_at: row.get(5)?,
             to_at: row.get(6)?,
             after_id: row.get(7)?,
             before_id: row.get(8)?,
             estimate: row.get(9)?,
-            state: match row.get_ref(10)?.as_str()? {
-                "partly_repaired" => GapState::PartlyRepaired,
-                "repaired" => GapState::Repaired,
-                "accepted" => GapState::Accepted,
-                _ => GapState::Open,
-            },
+            state: word::read(row, 10)?,
             repaired: row.get(11)?,
             note: row.get(12)?,
         })

@@ -20,8 +20,8 @@ use super::gaps::{self, Gap};
 use super::handle::Store;
 use super::open::write_tx;
 use super::pollers::{self, KnownPoller, PollNote, PollOutcome, PollerRow};
-use super::writer::{Batch, Step, Writer};
-use super::{log, sightings, workspace};
+use super::writer::{Batch, Writer};
+use super::{log, sightings};
 use crate::clock::stamp;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof};
 use crate::record::{Fields, Kind, Page, PollerId, RecordId, Route};
@@ -205,14 +205,6 @@ impl Store {
         .await
     }
 
-    /// Writes what has only been remembered so far: polls that changed nothing.
-    ///
-    /// # Errors
-    /// Nothing is lost by a failure; it is tried again.
-    pub async fn flush(&self) -> Result<(), StoreError> {
-        self.write(Writer::flush).await
-    }
-
     /// Keeps what the schedule learned of each poller, and writes what is only remembered.
     ///
     /// # Errors
@@ -227,7 +219,7 @@ impl Store {
                     known.row.learned = Some(text);
                 }
             }
-            writer.save_memory()
+            writer.save_memory(true)
         })
         .await
     }
@@ -270,9 +262,6 @@ pub(super) fn store_page(
     }
     let arrival = Arrival { poller, page, facts, at: stamp(facts.at), learned };
     let stored = writer.in_batch(poller.route, |batch| arrival.store(batch));
-    if let Err(StoreError::OtherShop) = stored {
-        workspace::note_reused_ids(&writer.connection, &stamp(facts.at))?;
-    }
     let Stored { outcome, row, is_written, body, stale_pages } = stored?;
     if is_written {
         writer.pending.clear();
@@ -307,7 +296,7 @@ struct Stored {
 }
 
 impl Arrival<'_> {
-    fn store(self, batch: &mut Batch<'_>) -> Result<Step<Stored>, StoreError> {
+    fn store(self, batch: &mut Batch<'_>) -> Result<Stored, StoreError> {
         let known = batch.known.get(self.poller);
         let stale_before = known.map_or(0, |known| known.stale_pages);
         let before = known.map(|known| known.row.clone());
@@ -321,9 +310,6 @@ impl Arrival<'_> {
             facts.asked_after,
             ignored,
         )?;
-        if diff.is_of_another_shop() {
-            return Err(StoreError::OtherShop);
-        }
         let is_stale = stale_before < MAX_STALE_PAGES
             && before.as_ref().is_some_and(|row| is_older(page, row))
             // A page of edits may lack the newest record.
@@ -434,7 +420,7 @@ impl Arrival<'_> {
         row: PollerRow,
         diff: &PageDiff,
         stale_pages: u32,
-    ) -> Result<Step<Stored>, StoreError> {
+    ) -> Result<Stored, StoreError> {
         let before = batch.known.get(self.poller).map(|known| &known.row);
         let is_written = !outcome.unchanged
             || before.is_none_or(|before| {
@@ -453,7 +439,7 @@ impl Arrival<'_> {
         let is_decided = diff.undecided.is_empty() && stale_pages == 0 && row.emptied_at.is_none();
         let body = is_decided.then(|| self.page.body().to_owned());
         let stored = Stored { outcome, row, is_written, body, stale_pages };
-        Ok(if is_written { Step::Commit(stored) } else { Step::Leave(stored) })
+        Ok(stored)
     }
 
     fn next_row(
@@ -559,19 +545,16 @@ pub(super) fn store_found(
     let outcome = writer.in_batch(route, |batch| {
         let ignored = batch.ignored.get(&route).map_or(&[][..], Vec::as_slice);
         let mut diff = compare::compare(batch.tx, route, None, page, search.asked_after, ignored)?;
-        if diff.is_of_another_shop() {
-            return Err(StoreError::OtherShop);
-        }
         diff.records.retain(|(place, record)| match record {
             RecordDiff::New => true,
             RecordDiff::Changed(stored) => {
                 stored.seq <= search.asked_after && has_fields_of(page, *place, &stored.body)
             }
-            RecordDiff::SeenByPoll | RecordDiff::Restored(_) => false,
+            RecordDiff::SeenByPoll => false,
         });
         let outcome = SearchOutcome { created: diff.created(), updated: diff.updated() };
         if diff.records.is_empty() && search.backfill_term.is_none() {
-            return Ok(Step::Leave(outcome));
+            return Ok(outcome);
         }
         let poller = PollerId { route, business: search.business.clone() };
         let row = match batch.known.get(&poller) {
@@ -588,7 +571,7 @@ pub(super) fn store_found(
         };
         write::write(batch, &source, page, &diff.records, &new)?;
         note_term(batch.tx, search)?;
-        Ok(Step::Commit(outcome))
+        Ok(outcome)
     })?;
     if outcome.updated > 0 {
         writer.route_was_written(route);

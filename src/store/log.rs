@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
 use super::reader::Reader;
+use super::word;
 use crate::record::{Change, Kind, Route};
 
 /// A row about to be added.
@@ -87,17 +88,12 @@ pub(super) fn of_record_sql() -> String {
 }
 
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
-    let parse = |index: usize, error: Box<dyn std::error::Error + Send + Sync>| {
-        rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error)
-    };
-    let route: String = row.get(2)?;
-    let kind: String = row.get(4)?;
     Ok(Change {
         seq: row.get(0)?,
         event_id: row.get(1)?,
-        route: route.parse().map_err(|e| parse(2, Box::new(e)))?,
+        route: word::read(row, 2)?,
         record_id: row.get(3)?,
-        kind: kind.parse().map_err(|e| parse(4, Box::new(e)))?,
+        kind: word::read(row, 4)?,
         version: row.get(5)?,
         observed_at: row.get(6)?,
         business: row.get(7)?,
@@ -325,26 +321,6 @@ pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(positi
           AND n.record_id = changes.record_id AND n.version > changes.version \
           AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
           AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.seq = n.seq AND q.lane > 0)))";
-
-/// When a row was observed.
-pub(super) fn observed_at(connection: &Connection, seq: i64) -> rusqlite::Result<String> {
-    connection
-        .prepare_cached("SELECT observed_at FROM changes WHERE seq = ?1")?
-        .query_row([seq], |row| row.get(0))
-}
-
-/// When the first version of a record was observed that the log still has.
-pub(super) fn first_observed(
-    connection: &Connection,
-    route: Route,
-    id: &str,
-) -> rusqlite::Result<String> {
-    connection
-        .prepare_cached(
-        "SELECT observed_at FROM changes WHERE route = ?1 AND record_id = ?2 ORDER BY version LIMIT 1",
-    )?
-    .query_row((route.as_str(), id), |row| row.get(0))
-}
 
 /// Deletes superseded rows observed before `cutoff` among those from `from` to `from + span`, which every
 /// sink has behind it; returns where to go on.

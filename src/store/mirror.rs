@@ -11,11 +11,9 @@ pub(super) mod job_states;
 pub(super) mod related;
 pub(super) mod views;
 
-use std::borrow::Cow;
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
+use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::record::{Fields, Route};
@@ -73,18 +71,6 @@ pub(super) fn field_columns(
         .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?
         .query_map([route.as_str()], |row| row.get(0))?
         .collect()
-}
-
-/// The mirror of a route, read from the store on the first call.
-pub(super) fn of_route<'a>(
-    mirrors: &'a mut HashMap<Route, Mirror>,
-    connection: &Connection,
-    route: Route,
-) -> rusqlite::Result<&'a mut Mirror> {
-    Ok(match mirrors.entry(route) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(place) => place.insert(Mirror::load(connection, route)?),
-    })
 }
 
 /// Deletes a record's row.
@@ -182,20 +168,16 @@ impl Mirror {
         facts: &RowFacts<'_>,
         fields: &Fields<'_>,
     ) -> rusqlite::Result<()> {
-        let mut cells = Vec::with_capacity(self.columns.len() + 1 + OWN.len());
-        cells.resize_with(self.columns.len() + 1, || Cell::Null);
-        cells[0] = Cell::Text(Cow::Borrowed(facts.id));
-        for (name, value) in fields.iter() {
-            if let Some(index) = self.by_field.get(name) {
-                cells[index + 1] = Cell::read(value);
-            }
-        }
-        cells.push(facts.business.map_or(Cell::Null, |b| Cell::Text(Cow::Borrowed(b))));
-        cells.push(Cell::Text(Cow::Borrowed(facts.first_seen_at)));
-        cells.push(Cell::Text(Cow::Borrowed(facts.at)));
-        cells.push(facts.last_seen_at.map_or(Cell::Null, |at| Cell::Text(Cow::Borrowed(at))));
-        cells.push(Cell::Integer(facts.seq));
-        cells.push(facts.via.map_or(Cell::Null, |v| Cell::Text(Cow::Borrowed(v))));
+        let mut cells = vec![facts.id.to_sql()?];
+        cells.extend(self.cells(fields));
+        cells.extend([
+            facts.business.to_sql()?,
+            facts.first_seen_at.to_sql()?,
+            facts.at.to_sql()?,
+            facts.last_seen_at.to_sql()?,
+            facts.seq.to_sql()?,
+            facts.via.to_sql()?,
+        ]);
         connection.prepare_cached(&self.upsert)?.execute(rusqlite::params_from_iter(cells))?;
         Ok(())
     }
@@ -229,19 +211,29 @@ impl Mirror {
         first: usize,
         fields: &Fields<'_>,
     ) -> rusqlite::Result<bool> {
-        let mut wanted = Vec::with_capacity(self.columns.len());
-        wanted.resize_with(self.columns.len(), || Cell::Null);
-        for (name, value) in fields.iter() {
-            if let Some(index) = self.by_field.get(name) {
-                wanted[*index] = Cell::read(value);
-            }
-        }
-        for (index, cell) in wanted.iter().enumerate() {
-            if !cell.is(row.get_ref(first + 1 + index)?) {
+        for (index, cell) in self.cells(fields).iter().enumerate() {
+            let stored = row.get_ref(first + 1 + index)?;
+            let is_same = match cell {
+                ToSqlOutput::Borrowed(value) => *value == stored,
+                ToSqlOutput::Owned(value) => ValueRef::from(value) == stored,
+                _ => false,
+            };
+            if !is_same {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// The value of each column for these fields.
+    fn cells<'f>(&self, fields: &Fields<'f>) -> Vec<ToSqlOutput<'f>> {
+        let mut cells = vec![ToSqlOutput::from(Null); self.columns.len()];
+        for (name, value) in fields.iter() {
+            if let Some(index) = self.by_field.get(name) {
+                cells[*index] = cell(value);
+            }
+        }
+        cells
     }
 
     /// Gives a field a column, unless the table has [`MAX_COLUMNS`].
@@ -318,68 +310,29 @@ pub(super) fn quoted(name: &str) -> String {
 
 /// A JSON value as a SQLite value: text as text, numbers as received, booleans as 0 and 1, objects
 /// and arrays as JSON text. An integer that needs more than 64 bits is kept as text with all digits.
-#[derive(Debug, PartialEq)]
-enum Cell<'a> {
-    Null,
-    Integer(i64),
-    Real(f64),
-    Text(Cow<'a, str>),
-}
-
-impl<'a> Cell<'a> {
-    fn read(json: &'a str) -> Self {
-        match json.as_bytes().first() {
-            Some(b'n') => Self::Null,
-            Some(b't') => Self::Integer(1),
-            Some(b'f') => Self::Integer(0),
-            Some(b'"') => Self::Text(string(json)),
-            Some(b'-' | b'0'..=b'9') => {
-                if let Ok(integer) = json.parse() {
-                    Self::Integer(integer)
-                } else if json.contains(['.', 'e', 'E']) {
-                    json.parse::<f64>()
-                        .ok()
-                        .filter(|real| real.is_finite())
-                        .map_or(Self::Text(Cow::Borrowed(json)), Self::Real)
-                } else {
-                    Self::Text(Cow::Borrowed(json))
-                }
+fn cell(json: &str) -> ToSqlOutput<'_> {
+    match json.as_bytes().first() {
+        Some(b'n') => Null.into(),
+        Some(b't') => true.into(),
+        Some(b'f') => false.into(),
+        Some(b'"') => {
+            let inner = &json[1..json.len() - 1];
+            if !inner.contains('\\') {
+                return inner.into();
             }
-            _ => Self::Text(Cow::Borrowed(json)),
+            // A lone surrogate is valid JSON but not text: its escape is kept as received.
+            serde_json::from_str::<String>(json).map_or(inner.into(), ToSqlOutput::from)
         }
-    }
-}
-
-impl Cell<'_> {
-    /// True if the store holds this value.
-    fn is(&self, stored: ValueRef<'_>) -> bool {
-        match (self, stored) {
-            (Self::Null, ValueRef::Null) => true,
-            (Self::Integer(cell), ValueRef::Integer(stored)) => *cell == stored,
-            (Self::Real(cell), ValueRef::Real(stored)) => *cell == stored,
-            (Self::Text(cell), ValueRef::Text(stored)) => cell.as_bytes() == stored,
-            _ => false,
+        Some(b'-' | b'0'..=b'9') => {
+            if let Ok(integer) = json.parse::<i64>() {
+                return integer.into();
+            }
+            let real = json.parse::<f64>().ok().filter(|real| real.is_finite());
+            match real.filter(|_| json.contains(['.', 'e', 'E'])) {
+                Some(real) => real.into(),
+                None => json.into(),
+            }
         }
-    }
-}
-
-fn string(json: &str) -> Cow<'_, str> {
-    let inner = &json[1..json.len() - 1];
-    if inner.contains('\\') {
-        // A lone surrogate is valid JSON but not text: its escape is kept as received.
-        serde_json::from_str(json).map_or(Cow::Borrowed(inner), Cow::Owned)
-    } else {
-        Cow::Borrowed(inner)
-    }
-}
-
-impl ToSql for Cell<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self {
-            Self::Null => ToSqlOutput::Owned(Value::Null),
-            Self::Integer(integer) => ToSqlOutput::Owned(Value::Integer(*integer)),
-            Self::Real(real) => ToSqlOutput::Owned(Value::Real(*real)),
-            Self::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
-        })
+        _ => json.into(),
     }
 }

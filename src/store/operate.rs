@@ -10,9 +10,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
 
-use super::error::{OpenError, StoreError};
+use super::error::OpenError;
 use super::open;
-use crate::store::outbox::sinks;
 
 /// A connection for one command that changes what the operator may change.
 #[derive(Debug)]
@@ -41,45 +40,5 @@ impl Operator {
             .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")
             .map_err(&failed)?;
         Ok(Self { connection, path: path.to_owned() })
-    }
-
-    /// Lets the changes of a held sink go, all that the log has now; false if it is not held.
-    ///
-    /// # Errors
-    /// Nothing is changed.
-    pub fn release_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
-        Ok(sinks::release(&mut self.connection, sink)?)
-    }
-
-    /// Moves a held sink on from one row of the log to another without delivering what lies between,
-    /// of which it asked for `wanted`; false if it is not held, or not at the first row any more.
-    ///
-    /// # Errors
-    /// Nothing is changed.
-    pub fn skip_held(
-        &mut self,
-        sink: &str,
-        rows: (i64, i64),
-        wanted: i64,
-    ) -> Result<bool, StoreError> {
-        Ok(sinks::skip(&mut self.connection, sink, rows, wanted)?)
-    }
-
-    /// Forgets a sink that is no longer configured, with its position, its queue and its
-    /// dead letters; false if it is in use.
-    ///
-    /// # Errors
-    /// Nothing is changed.
-    pub fn forget_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
-        Ok(sinks::forget(&mut self.connection, sink)?)
-    }
-
-    /// Gives a sink another name, with its position, its queue and its dead letters; false if a sink of
-    /// that name has received something or is owed something. Call it while no daemon runs.
-    ///
-    /// # Errors
-    /// Nothing is changed.
-    pub fn rename_sink(&mut self, sink: &str, new: &str) -> Result<bool, StoreError> {
-        Ok(sinks::rename(&mut self.connection, sink, new)?)
     }
 }

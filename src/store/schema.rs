@@ -29,7 +29,6 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;
-         PRAGMA foreign_keys = ON;
          PRAGMA trusted_schema = OFF;
          PRAGMA cell_size_check = ON;
          PRAGMA wal_autocheckpoint = 0;
@@ -40,7 +39,7 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     bring_up_to_date(connection)?;
     // Here and not before the first write, which would keep every poll waiting.
     // Another version of the program may make other views of the same columns.
-    if !views::are_current(connection)? {
+    if !views::outdated(connection)?.is_empty() {
         let tx = write_tx(connection)?;
         views::refresh(&tx)?;
         tx.commit()?;

@@ -10,20 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::handle::Store;
+use super::meta;
 use super::open::write_tx;
 use super::operate::Operator;
 use super::reader::Reader;
-use super::{log, meta};
 
 const KNOWN: &str = "workspace";
 const SHARED_CONFIG: &str = "shared_config";
 const OTHER: &str = "workspace_other";
-/// When a page was last refused because it has other records under known ids.
-const REUSED_IDS: &str = "reused_ids";
-/// For how long a refusal can be answered; while it lasts, each route is refused again every minute.
-const REFUSAL_COUNTS: SignedDuration = SignedDuration::from_mins(10);
-/// The last row of the log when the operator accepted the workspace.
-const ACCEPTED_SEQ: &str = "accepted_seq";
 /// The longest name that is kept, in characters.
 const MAX_NAME: usize = 200;
 /// A name that was read longer ago than this is read again.
@@ -75,8 +69,6 @@ pub enum Acceptance {
         /// The name that the store keeps.
         name: String,
     },
-    /// The records of the same workspace that uses its ids anew.
-    ReusedIds,
     /// Nothing, because this one was met with another address or key.
     Outdated(OtherWorkspace),
     /// Nothing, because the address and key are those of before.
@@ -155,40 +147,27 @@ impl Operator {
     ///
     /// # Errors
     /// Nothing is changed.
-    pub fn accept_workspace(
-        &mut self,
-        account: &str,
-        now: Timestamp,
-    ) -> Result<Acceptance, StoreError> {
+    pub fn accept_workspace(&mut self, account: &str) -> Result<Acceptance, StoreError> {
         let known = read::<KnownWorkspace>(&self.connection, KNOWN)?;
         let known = known.filter(|known| !known.is_of(account));
-        let refused_at = meta::value(&self.connection, REUSED_IDS)?;
-        let has_reused_ids = refused_at
-            .and_then(|at| at.parse::<Timestamp>().ok())
-            .is_some_and(|refused_at| now.duration_since(refused_at) < REFUSAL_COUNTS);
         let (taken, acceptance) = match (read::<OtherWorkspace>(&self.connection, OTHER)?, known) {
             (Some(other), _) if other.account != account => {
                 return Ok(Acceptance::Outdated(other));
             }
             (Some(other), _) => {
                 let OtherWorkspace { found: name, account, at, .. } = other.clone();
-                (Some(KnownWorkspace { name, account, at }), Acceptance::Met(other))
+                (KnownWorkspace { name, account, at }, Acceptance::Met(other))
             }
             (None, Some(known)) => {
                 let name = known.name.clone();
                 let account = account.to_owned();
-                (Some(KnownWorkspace { account, ..known }), Acceptance::Unnamed { name })
+                (KnownWorkspace { account, ..known }, Acceptance::Unnamed { name })
             }
-            (None, None) if has_reused_ids => (None, Acceptance::ReusedIds),
             (None, None) => return Ok(Acceptance::Nothing),
         };
         let tx = write_tx(&mut self.connection)?;
-        if let Some(known) = taken {
-            meta::set(&tx, KNOWN, &text_of(&known))?;
-        }
-        meta::set(&tx, ACCEPTED_SEQ, &log::last_seq(&tx)?.to_string())?;
+        meta::set(&tx, KNOWN, &text_of(&taken))?;
         meta::remove(&tx, OTHER)?;
-        meta::remove(&tx, REUSED_IDS)?;
         tx.commit()?;
         Ok(acceptance)
     }
@@ -234,17 +213,6 @@ impl Reader {
     pub fn other_workspace(&self) -> Result<Option<OtherWorkspace>, StoreError> {
         Ok(read(&self.connection, OTHER)?)
     }
-}
-
-/// The last row of the log that says nothing of which records the ids of the workspace belong to now.
-pub(super) fn accepted_seq(connection: &Connection) -> rusqlite::Result<i64> {
-    let text = meta::value(connection, ACCEPTED_SEQ)?;
-    Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
-}
-
-/// Notes that a page was refused because it has other records under known ids.
-pub(super) fn note_reused_ids(connection: &Connection, at: &str) -> rusqlite::Result<()> {
-    meta::set(connection, REUSED_IDS, at)
 }
 
 fn text_of(value: &impl Serialize) -> String {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Transaction};
 
 use super::error::StoreError;
 use super::identity::Identities;
-use super::mirror::{self, Mirror};
+use super::mirror::Mirror;
 use super::open::{self, OpenedStore, write_tx};
 use super::pollers::{self, KnownPollers, PendingPolls};
 use crate::record::Route;
@@ -33,14 +33,11 @@ pub(super) struct Writer {
     pub(super) path: PathBuf,
     inode: u64,
     pub(super) identities: Identities,
-    mirrors: HashMap<Route, Mirror>,
     pub(super) known: KnownPollers,
     pub(super) pending: PendingPolls,
     pub(super) prune_from: i64,
     /// Rounds of upkeep so far.
     pub(super) rounds: u64,
-    /// The count of changes at the last checkpoint; `None` until the first one.
-    checkpointed_at: Option<u64>,
     lock_was_held: bool,
     pub(super) wal_most: u64,
     /// The fields of each route whose changes alone are no change of a record.
@@ -51,7 +48,7 @@ pub(super) struct Writer {
 pub(super) struct Batch<'a> {
     pub(super) tx: &'a Transaction<'a>,
     pub(super) identities: &'a Identities,
-    pub(super) mirror: &'a mut Mirror,
+    pub(super) mirror: Mirror,
     pub(super) pending: &'a PendingPolls,
     pub(super) known: &'a KnownPollers,
     pub(super) ignored: &'a HashMap<Route, Vec<String>>,
@@ -61,25 +58,15 @@ pub(super) struct Batch<'a> {
     pub(super) has_new_columns: bool,
 }
 
-/// What a transaction that may change the mirror comes to.
-pub(super) enum Step<T> {
-    /// It is committed.
-    Commit(T),
-    /// Nothing was written, and nothing is.
-    Leave(T),
-}
-
 impl Writer {
     pub(super) fn new(opened: OpenedStore, path: &Path) -> rusqlite::Result<Self> {
         let identities = Identities::read(&opened.connection)?;
         Ok(Self {
-            checkpointed_at: None,
             connection: opened.connection,
             lock: opened.lock,
             path: path.to_owned(),
             inode: opened.inode,
             identities,
-            mirrors: HashMap::new(),
             known: HashMap::new(),
             pending: PendingPolls::default(),
             prune_from: 0,
@@ -131,62 +118,37 @@ impl Writer {
     /// Cuts the write-ahead log if no program reads within a moment. A cut that waits for readers keeps
     /// pages waiting behind it; the next round tries again.
     pub(super) fn cut_briefly(&mut self) -> Result<bool, StoreError> {
-        self.connection.busy_timeout(LOCK_LOOK)?;
+        let was_held = self.lock_was_held;
+        self.expect_lock(true)?;
         let cut = checkpoint::run(&self.connection, "TRUNCATE");
-        self.connection.busy_timeout(if self.lock_was_held {
-            LOCK_LOOK
-        } else {
-            open::LOCK_WAIT
-        })?;
+        self.expect_lock(was_held)?;
         cut
     }
 
-    pub(super) fn changed_since_checkpoint(&self) -> bool {
-        self.checkpointed_at != Some(self.connection.total_changes())
-    }
-
-    pub(super) fn checkpointed(&mut self) {
-        self.checkpointed_at = Some(self.connection.total_changes());
-    }
-
-    /// Runs `work` in one transaction that may change the mirror of a route. An error stores nothing.
+    /// Runs `work` in one transaction that may change the mirror of a route. An error stores nothing, and what writes
+    /// nothing costs no write.
     pub(super) fn in_batch<T>(
         &mut self,
         route: Route,
-        work: impl FnOnce(&mut Batch<'_>) -> Result<Step<T>, StoreError>,
-    ) -> Result<T, StoreError> {
-        let outcome = self.run_batch(route, work);
-        if outcome.is_err() {
-            // The columns in memory may be ahead of a rolled-back table.
-            self.mirrors.clear();
-        }
-        outcome
-    }
-
-    fn run_batch<T>(
-        &mut self,
-        route: Route,
-        work: impl FnOnce(&mut Batch<'_>) -> Result<Step<T>, StoreError>,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.refuse_long_wal()?;
-        let mirror = mirror::of_route(&mut self.mirrors, &self.connection, route)?;
         let tx = write_tx(&mut self.connection)?;
+        let changes = tx.total_changes();
         let mut batch = Batch {
             tx: &tx,
             identities: &self.identities,
-            mirror,
+            mirror: Mirror::load(&tx, route)?,
             pending: &self.pending,
             known: &self.known,
             ignored: &self.ignored,
             touched: TouchedJobs::default(),
             has_new_columns: false,
         };
-        let outcome = match work(&mut batch)? {
-            Step::Commit(outcome) => outcome,
-            Step::Leave(outcome) => return Ok(outcome),
-        };
+        let outcome = work(&mut batch)?;
         batch.touched.refresh(&tx)?;
-        if batch.has_new_columns || views::has_log_doubled(&tx)? {
+        let is_written = tx.total_changes() != changes;
+        if batch.has_new_columns || (is_written && views::has_log_doubled(&tx)?) {
             let is_linked = job_links::look(&tx)?;
             // With the indexes by which a job finds its records.
             views::refresh(&tx)?;
@@ -216,27 +178,22 @@ impl Writer {
 
     /// Writes the polls that are only in memory, if there are any.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        if self.pending.is_empty() { Ok(()) } else { self.save_memory() }
+        if self.pending.is_empty() { Ok(()) } else { self.save_memory(true) }
     }
 
-    /// Writes what each poller knows, which a page that changes nothing does not write.
-    pub(super) fn save_pollers(&mut self) -> Result<(), StoreError> {
+    /// Writes what is only in memory: what each poller knows, and unless it has time, which polls changed nothing.
+    pub(super) fn save_memory(&mut self, with_polls: bool) -> Result<(), StoreError> {
         let tx = write_tx(&mut self.connection)?;
         for (poller, known) in &self.known {
             pollers::save(&tx, poller, &known.row)?;
         }
-        Ok(tx.commit()?)
-    }
-
-    /// Writes everything that is only in memory: polls that changed nothing, and what each poller knows.
-    pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
-        let tx = write_tx(&mut self.connection)?;
-        self.pending.write(&tx, None)?;
-        for (poller, known) in &self.known {
-            pollers::save(&tx, poller, &known.row)?;
+        if with_polls {
+            self.pending.write(&tx, None)?;
         }
         tx.commit()?;
-        self.pending.clear();
+        if with_polls {
+            self.pending.clear();
+        }
         Ok(())
     }
 }

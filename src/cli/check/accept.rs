@@ -12,17 +12,13 @@ use crate::store::{Acceptance, Operator, OtherWorkspace};
 pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let mut operator = Operator::open(&config.store.path)?;
     let account = crate::daemon::client(config, Clock::system())?.account();
-    let text = match operator.accept_workspace(&account, jiff::Timestamp::now())? {
+    let text = match operator.accept_workspace(&account)? {
         Acceptance::Met(OtherWorkspace { expected, found, .. }) => format!(
             "the store belongs to {found} from now on, before to {expected}; a daemon polls again within seconds"
         ),
         Acceptance::Unnamed { name } => format!(
             "the address and the key are accepted as those of {name}, without a look at the name; a daemon polls again within seconds"
         ),
-        Acceptance::ReusedIds => {
-            "the records under known ids are accepted as those of the same workspace; a daemon reads their routes again within a minute or so"
-                .to_owned()
-        }
         Acceptance::Outdated(OtherWorkspace { found, .. }) => {
             let text = format!(
                 "{found} was met with another address or key than those that are configured now, so it is not accepted: reload the daemon or run `shopmirror once`, then run `shopmirror check`"

@@ -5,7 +5,7 @@ use super::super::gaps::OpenGaps;
 use super::super::log::{self, NewChange};
 use super::super::mirror::RowFacts;
 use super::super::writer::Batch;
-use super::compare::{RecordDiff, StoredVersion};
+use super::compare::RecordDiff;
 use super::kind::NewRecords;
 use crate::record::{Fields, Kind, Page, Route};
 
@@ -32,8 +32,6 @@ struct NewVersion<'a> {
     before: Option<i64>,
     business: Option<&'a str>,
     via: Option<&'a str>,
-    /// The record is known, and its mirror row was deleted by hand.
-    is_missing: bool,
 }
 
 /// Writes the records of a page that differ, the oldest first: a page is newest first, and the log reads
@@ -58,7 +56,6 @@ pub(super) fn write(
             before: None,
             business: source.business,
             via: source.via,
-            is_missing: false,
         };
         match diff {
             RecordDiff::New => versions.push(first(new.kind(*place, record, &mut open_gaps))),
@@ -73,14 +70,12 @@ pub(super) fn write(
                     before: Some(stored.seq),
                     business,
                     via,
-                    is_missing: !stored.in_mirror,
                     ..first(Kind::Updated)
                 });
             }
             RecordDiff::SeenByPoll => {
                 batch.mirror.seen_by_poll(batch.tx, record.id.as_str(), source.business)?;
             }
-            RecordDiff::Restored(stored) => restore(batch, source, record.id.as_str(), stored)?,
         }
     }
     append(batch, source, &versions)?;
@@ -107,14 +102,10 @@ fn append(
         };
         let identity = batch.identities.for_next(version.before);
         let seq = log::append(batch.tx, identity, &change)?;
-        let first_seen_at = match version.is_missing {
-            true => Some(log::first_observed(batch.tx, route, version.id)?),
-            false => None,
-        };
         let facts = RowFacts {
             id: version.id,
             business: version.business,
-            first_seen_at: first_seen_at.as_deref().unwrap_or(at),
+            first_seen_at: at,
             at,
             last_seen_at: (!is_newest).then_some(at),
             seq,
@@ -128,27 +119,4 @@ fn append(
         batch.touched.note(batch.tx, route, version.id)?;
     }
     Ok(())
-}
-
-/// Writes a mirror row that was deleted by hand again, as the log has it.
-fn restore(
-    batch: &mut Batch<'_>,
-    source: &Source<'_>,
-    id: &str,
-    stored: &StoredVersion,
-) -> Result<(), StoreError> {
-    let Source { route, business, .. } = *source;
-    let fields = &Fields::of(&stored.body).unwrap_or_default();
-    batch.has_new_columns |= batch.mirror.grow(batch.tx, std::iter::once(fields))?;
-    let facts = RowFacts {
-        id,
-        business,
-        first_seen_at: &log::first_observed(batch.tx, route, id)?,
-        at: &log::observed_at(batch.tx, stored.seq)?,
-        last_seen_at: None,
-        seq: stored.seq,
-        via: None,
-    };
-    batch.mirror.put(batch.tx, &facts, fields)?;
-    Ok(batch.touched.note(batch.tx, route, id)?)
 }

@@ -17,6 +17,8 @@ const PRUNE_SPAN: i64 = 2_000;
 const POLLS_STEP: i64 = 2_000;
 /// Rounds of upkeep, half a minute each, after which is written when each route was read.
 const READING_TIMES_EVERY: u64 = 2;
+/// Rounds after which the polls that changed nothing are written as well.
+const POLLS_EVERY: u64 = 20;
 /// How long `polls` goes back.
 const POLLS_KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Past this size the write-ahead log is cut, not only copied.
@@ -75,7 +77,7 @@ pub(in crate::store) fn step(
     let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
     writer.rounds += 1;
     if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
-        writer.save_pollers()?;
+        writer.save_memory(writer.rounds.is_multiple_of(POLLS_EVERY))?;
     }
     Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
 }
@@ -84,15 +86,9 @@ pub(in crate::store) fn step(
 fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
     let path = open::with_suffix(&writer.path, "-wal");
     let size = || std::fs::metadata(&path).map_or(0, |m| m.len());
-    if !writer.changed_since_checkpoint() && size() <= WAL_TARGET {
-        return Ok((size(), true));
-    }
     // A reader would keep the cut waiting; the copy goes as far as it can.
     let finished = checkpoint::run(&writer.connection, "PASSIVE")?
         && (size() <= WAL_TARGET || writer.cut_briefly()?);
-    if finished {
-        writer.checkpointed();
-    }
     Ok((size(), finished))
 }
 

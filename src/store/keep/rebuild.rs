@@ -54,7 +54,7 @@ fn rebuild_all(
     }
     sightings::note_pages(&tx)?;
     // The indexes went with the old tables.
-    views::rebuild(&tx)?;
+    views::refresh(&tx)?;
     job_states::rebuild(&tx)?;
     tx.commit()?;
     Ok(records)

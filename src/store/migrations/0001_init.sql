@@ -111,7 +111,10 @@ CREATE TABLE _sinks (
     last_error      TEXT,
     last_error_at   TEXT,
     -- What the sink itself remembers of its last delivery.
-    mark            TEXT
+    mark            TEXT,
+    -- The destination was given the changes after one row of the log, and has acknowledged those up to another.
+    given_after     INTEGER NOT NULL DEFAULT 0,
+    given_upto      INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- What each sink is still owed: a row goes when the sink has acknowledged it. `seq` is a row of `changes`, in

@@ -1,12 +1,12 @@
-//! What a destination that keeps its own account has acknowledged, in the table `_meta`.
+//! What a destination that keeps its own account has acknowledged: two columns of the table `_sinks`.
 //!
 //! It is saved with the progress of the sink in one transaction. A destination that holds less has
 //! lost something.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::store::error::StoreError;
-use crate::store::{Reader, meta};
+use crate::store::reader::Reader;
 
 /// The rows of the log that a destination was given: those after one row, up to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,24 +17,17 @@ pub struct Acknowledged {
     pub upto: i64,
 }
 
-fn name_of(sink: &str) -> String {
-    format!("acknowledged by {sink}")
-}
-
 impl Reader {
     /// What the destination of a sink has acknowledged; `None` if there is no such sink.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn acknowledged(&self, sink: &str) -> Result<Option<Acknowledged>, StoreError> {
-        let value = meta::value(&self.connection, &name_of(sink))?;
-        Ok(value.as_deref().and_then(parsed))
+        let sql = "SELECT given_after, given_upto FROM _sinks WHERE name = ?1";
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(Acknowledged { after: row.get(0)?, upto: row.get(1)? });
+        Ok(self.connection.prepare_cached(sql)?.query_row([sink], read).optional()?)
     }
-}
-
-fn parsed(value: &str) -> Option<Acknowledged> {
-    let (after, upto) = value.split_once(' ')?;
-    Some(Acknowledged { after: after.parse().ok()?, upto: upto.parse().ok()? })
 }
 
 pub(in crate::store) fn set(
@@ -42,22 +35,10 @@ pub(in crate::store) fn set(
     sink: &str,
     acknowledged: Acknowledged,
 ) -> rusqlite::Result<()> {
-    let Acknowledged { after, upto } = acknowledged;
-    meta::set(connection, &name_of(sink), &format!("{after} {upto}"))
-}
-
-pub(in crate::store) fn forget(connection: &Connection, sink: &str) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM _meta WHERE name = ?1", [name_of(sink)]).map(|_| ())
-}
-
-pub(in crate::store) fn rename(
-    connection: &Connection,
-    sink: &str,
-    new: &str,
-) -> rusqlite::Result<()> {
-    forget(connection, new)?;
-    let names = (name_of(sink), name_of(new));
-    connection.execute("UPDATE _meta SET name = ?2 WHERE name = ?1", names).map(|_| ())
+    connection
+        .prepare_cached("UPDATE _sinks SET given_after = ?2, given_upto = ?3 WHERE name = ?1")?
+        .execute((sink, acknowledged.after, acknowledged.upto))?;
+    Ok(())
 }
 
 #[cfg(test)]

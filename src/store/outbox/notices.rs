@@ -16,6 +16,7 @@ use crate::store::handle::Store;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
 use crate::store::reader::Reader;
+use crate::store::word;
 
 /// Notices that wait for one sink, at most.
 const MAX: i64 = 1_000;
@@ -75,9 +76,6 @@ const COUNT: &str = "SELECT count(*) FILTER (WHERE state <> 'dead'), count(*) FI
      (SELECT last_error FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead' ORDER BY seq DESC LIMIT 1) \
      FROM _queue WHERE sink = ?1 AND lane = 0";
 
-const ANY_DEAD: &str =
-    "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 0)";
-
 /// With all attempts that a new one has.
 const REVIVE: &str = "UPDATE _queue SET state = 'retrying', attempts = 0, faults = 0, due_at = '' \
      WHERE sink = ?1 AND lane = 0 AND state = 'dead'";
@@ -126,14 +124,12 @@ pub(in crate::store) fn add(
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
-    let kind: String = row.get(1)?;
-    let kind = if kind == Kind::Report.as_str() { Kind::Report } else { Kind::Alert };
     Ok(Change {
         seq: 0,
         event_id: row.get(0)?,
         route: Route::Jobs,
         record_id: Some(row.get(2)?),
-        kind,
+        kind: word::read(row, 1)?,
         version: row.get(3)?,
         observed_at: row.get(4)?,
         business: None,
@@ -226,10 +222,7 @@ impl Store {
     /// Nothing is changed.
     pub async fn revive_notices(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
-            let connection = &writer.connection;
-            if connection.query_row(ANY_DEAD, [&sink], |row| row.get(0))? {
-                connection.execute(REVIVE, [&sink])?;
-            }
+            writer.connection.execute(REVIVE, [&sink])?;
             Ok(())
         })
         .await
@@ -280,7 +273,7 @@ mod tests {
         assert_eq!(ops[0].version, 6, "the oldest are dropped");
         assert_eq!(of("mail").await.unwrap().len(), 1);
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
-        for sql in [QUEUE, ONE, TRIM, COUNT, ANY_DEAD, REVIVE, DROP] {
+        for sql in [QUEUE, ONE, TRIM, COUNT, REVIVE, DROP] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
             for step in steps.map(Result::unwrap) {

@@ -18,6 +18,7 @@ use crate::store::outbox::rows::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow};
 use crate::store::outbox::sink_state::RowState;
 use crate::store::outbox::sinks::{self, SinkRow};
 use crate::store::reader::Reader;
+use crate::store::word;
 
 /// Rows that one transaction of an operator changes, at most.
 const OPERATOR_STEP: usize = 10_000;
@@ -78,10 +79,7 @@ const HOLD_BACK: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'wai
 const RELEASE: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'ready' \
      WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state = 'waiting' AND lane = ?4";
 
-const ANY_REFILL: &str = "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 1)";
-
-const ANY_FAULTED: &str =
-    "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'retrying' AND attempts = 0)";
+const DELETE_REFILL: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 1";
 
 /// They stay `retrying`, so that no later row of their records passes them.
 const RETRY_FAULTED: &str =
@@ -124,7 +122,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<QueueRow> {
         seq: row.get(1)?,
         route: row.get(2)?,
         record_id: row.get(3)?,
-        state: row.get(4)?,
+        state: word::read(row, 4)?,
         attempts: row.get(5)?,
         faults: row.get(6)?,
         due_at: row.get(7)?,
@@ -292,10 +290,7 @@ impl Store {
     /// Nothing is changed.
     pub async fn clear_refill(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
-            let connection = &writer.connection;
-            if connection.query_row(ANY_REFILL, [&sink], |row| row.get(0))? {
-                connection.execute("DELETE FROM _queue WHERE sink = ?1 AND lane = 1", [&sink])?;
-            }
+            writer.connection.execute(DELETE_REFILL, [&sink])?;
             Ok(())
         })
         .await
@@ -308,10 +303,7 @@ impl Store {
     /// Nothing is changed.
     pub async fn retry_faulted(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
-            let connection = &writer.connection;
-            if connection.query_row(ANY_FAULTED, [&sink], |row| row.get(0))? {
-                connection.execute(RETRY_FAULTED, [&sink])?;
-            }
+            writer.connection.execute(RETRY_FAULTED, [&sink])?;
             Ok(())
         })
         .await

@@ -11,6 +11,7 @@ use crate::store::open::write_tx;
 use crate::store::operate::Operator;
 use crate::store::outbox::rows::{Feed, Gone};
 use crate::store::reader::Reader;
+use crate::store::word;
 
 /// What became of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,11 +102,6 @@ impl ReplayState {
             Self::Cancelled => "cancelled",
         }
     }
-
-    fn of(word: &str) -> Self {
-        let all = [Self::Running, Self::Done];
-        all.into_iter().find(|state| state.as_str() == word).unwrap_or(Self::Cancelled)
-    }
 }
 
 impl Replay {
@@ -130,7 +126,6 @@ impl Replay {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
     let choice: String = row.get(4)?;
-    let state: String = row.get(10)?;
     Ok(Replay {
         sink: row.get(0)?,
         id: row.get(1)?,
@@ -148,7 +143,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
         sent: row.get(7)?,
         refused: row.get(8)?,
         left_out: row.get(9)?,
-        state: ReplayState::of(&state),
+        state: word::read(row, 10)?,
         last_error: row.get(11)?,
         begun_at: row.get(12)?,
         ended_at: row.get(13)?,

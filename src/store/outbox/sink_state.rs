@@ -1,6 +1,6 @@
 //! The states of a sink and of one delivery, stored and shown under the same words.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::types::{ToSql, ToSqlOutput};
 use serde::{Deserialize, Serialize};
 
 /// What the row of a sink says about it.
@@ -75,50 +75,8 @@ impl RowState {
     }
 }
 
-impl ToSql for SinkState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
-    }
-}
-
-impl ToSql for GateState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
-    }
-}
-
 impl ToSql for RowState {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
-    }
-}
-
-impl FromSql for SinkState {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word = value.as_str()?;
-        [Self::Active, Self::Disabled, Self::Removed]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-            .ok_or(FromSqlError::InvalidType)
-    }
-}
-
-impl FromSql for GateState {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word = value.as_str()?;
-        [Self::Open, Self::Held]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-            .ok_or(FromSqlError::InvalidType)
-    }
-}
-
-impl FromSql for RowState {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word = value.as_str()?;
-        [Self::Ready, Self::Retrying, Self::Waiting, Self::Dead]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-            .ok_or(FromSqlError::InvalidType)
     }
 }

@@ -9,10 +9,12 @@ use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
+use crate::store::operate::Operator;
 use crate::store::outbox::acknowledged::{self, Acknowledged};
 use crate::store::outbox::rows::{Feed, Outcomes};
 use crate::store::outbox::sink_state::{GateState, SinkState};
 use crate::store::reader::Reader;
+use crate::store::word;
 
 /// A sink's row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -136,8 +138,8 @@ const SELECT: &str = "SELECT name, type, state, position, delivered, last_succes
 
 /// Every change ever stored that the log no longer holds after the position is skipped: those before
 /// the position, and those that were pruned.
-const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, skipped, created_at, released_to) \
-     VALUES (?1, ?2, 'active', ?3, \
+const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, given_after, skipped, created_at, released_to) \
+     VALUES (?1, ?2, 'active', ?3, ?3, \
      coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
      - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
 
@@ -165,7 +167,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
     Ok(SinkRow {
         name: row.get(0)?,
         type_name: row.get(1)?,
-        state: row.get(2)?,
+        state: word::read(row, 2)?,
         position: row.get(3)?,
         delivered: row.get(4)?,
         last_success_at: row.get(5)?,
@@ -175,7 +177,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
         dead: row.get(9)?,
         filtered: row.get(10)?,
         skipped: row.get(11)?,
-        gate: row.get(12)?,
+        gate: word::read(row, 12)?,
         released_to: row.get(13)?,
     })
 }
@@ -229,7 +231,6 @@ pub(in crate::store) fn open(
     } else {
         let position = begin.position(&tx)?;
         tx.execute(INSERT, (name, type_name, position, at, log::last_seq(&tx)?))?;
-        acknowledged::set(&tx, name, Acknowledged { after: position, upto: 0 })?;
     }
     let row = tx.query_row(&find_sql(), [name], read)?;
     tx.commit()?;
@@ -297,67 +298,74 @@ fn hold(connection: &mut Connection, name: &str) -> rusqlite::Result<Option<Sink
     Ok(row)
 }
 
-/// Lets the changes of a held sink go; false if it is not held.
-pub(in crate::store) fn release(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
-    let tx = write_tx(connection)?;
-    let released = tx.execute(RELEASE, (name, log::last_seq(&tx)?))?;
-    tx.commit()?;
-    Ok(released > 0)
-}
+impl Operator {
+    /// Lets the changes of a held sink go, all that the log has now; false if it is not held.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn release_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
+        let tx = write_tx(&mut self.connection)?;
+        let released = tx.execute(RELEASE, (sink, log::last_seq(&tx)?))?;
+        tx.commit()?;
+        Ok(released > 0)
+    }
 
-/// Moves a held sink on to the row `to` without delivering what lies between, of which it asked for
-/// `wanted`; false if it is not held, or not at the position `from` any more.
-pub(in crate::store) fn skip(
-    connection: &mut Connection,
-    name: &str,
-    (from, to): (i64, i64),
-    wanted: i64,
-) -> rusqlite::Result<bool> {
-    let tx = write_tx(connection)?;
-    let skipped = tx.execute(SKIP, (name, from, to, wanted))?;
-    tx.commit()?;
-    Ok(skipped > 0)
-}
+    /// Moves a held sink on from one row of the log to another without delivering what lies between,
+    /// of which it asked for `wanted`; false if it is not held, or not at the first row any more.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn skip_held(
+        &mut self,
+        sink: &str,
+        (from, to): (i64, i64),
+        wanted: i64,
+    ) -> Result<bool, StoreError> {
+        Ok(self.connection.execute(SKIP, (sink, from, to, wanted))? > 0)
+    }
 
-/// Deletes a removed sink with everything that is kept for it; false if it is not removed.
-pub(in crate::store) fn forget(connection: &mut Connection, name: &str) -> rusqlite::Result<bool> {
-    let tx = write_tx(connection)?;
-    let forgotten =
-        tx.execute("DELETE FROM _sinks WHERE name = ?1 AND state = 'removed'", [name])? > 0;
-    if forgotten {
-        acknowledged::forget(&tx, name)?;
-        for (table, column) in OWNED {
-            tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [name])?;
+    /// Forgets a sink that is no longer configured, with its position, its queue and its
+    /// dead letters; false if it is in use.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn forget_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
+        let tx = write_tx(&mut self.connection)?;
+        let removed = "SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = ?1 AND state = 'removed')";
+        let is_removed = tx.query_row(removed, [sink], |row| row.get(0))?;
+        if is_removed {
+            for (table, column) in OWNED {
+                tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [sink])?;
+            }
         }
+        tx.commit()?;
+        Ok(is_removed)
     }
-    tx.commit()?;
-    Ok(forgotten)
-}
 
-/// Gives a sink another name, with its position, its queue and its dead letters; false if a sink of that
-/// name has received something or is owed something.
-pub(in crate::store) fn rename(
-    connection: &mut Connection,
-    name: &str,
-    new: &str,
-) -> rusqlite::Result<bool> {
-    let tx = write_tx(connection)?;
-    let used = "SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = ?1 AND delivered > 0) \
-         OR EXISTS (SELECT 1 FROM _queue WHERE sink = ?1)";
-    if tx.query_row(used, [new], |row| row.get(0))? {
-        return Ok(false);
+    /// Gives a sink another name, with its position, its queue and its dead letters; false if a sink of
+    /// that name has received something or is owed something. Call it while no daemon runs.
+    ///
+    /// # Errors
+    /// Nothing is changed.
+    pub fn rename_sink(&mut self, sink: &str, new: &str) -> Result<bool, StoreError> {
+        let tx = write_tx(&mut self.connection)?;
+        let used = "SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = ?1 AND delivered > 0) \
+             OR EXISTS (SELECT 1 FROM _queue WHERE sink = ?1)";
+        if tx.query_row(used, [new], |row| row.get(0))? {
+            return Ok(false);
+        }
+        for (table, column) in OWNED {
+            tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [new])?;
+            let moved = format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1");
+            tx.execute(&moved, [sink, new])?;
+        }
+        tx.execute(
+            "UPDATE OR REPLACE _alerts SET about = 'sink/' || ?2 WHERE about = 'sink/' || ?1",
+            [sink, new],
+        )?;
+        tx.commit()?;
+        Ok(true)
     }
-    for (table, column) in OWNED {
-        tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [new])?;
-        tx.execute(&format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1"), [name, new])?;
-    }
-    tx.execute(
-        "UPDATE OR REPLACE _alerts SET about = 'sink/' || ?2 WHERE about = 'sink/' || ?1",
-        [name, new],
-    )?;
-    acknowledged::rename(&tx, name, new)?;
-    tx.commit()?;
-    Ok(true)
 }
 
 /// Every statement that runs for each delivery, for the test of their plans.

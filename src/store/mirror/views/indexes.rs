@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension};
-
 use crate::record::Route;
 use crate::store::mirror::quoted;
 use crate::store::mirror::views::columns::RouteColumns;
@@ -117,21 +115,6 @@ fn of_links(routes: &[RouteColumns]) -> Vec<String> {
         format!("CREATE INDEX report_jobs_key_{number} ON jobs ({})", quoted(key))
     });
     of_records.chain(of_jobs).collect()
-}
-
-/// Makes an index by its statement, in place of one that another version of the program made.
-pub(in crate::store) fn make(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    let name = sql.split(' ').nth(2).unwrap_or_default();
-    let found: Option<String> = connection
-        .prepare_cached("SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?1")?
-        .query_row([name], |row| row.get(0))
-        .optional()?;
-    match found {
-        Some(same) if same == sql => return Ok(()),
-        Some(_) => connection.execute_batch(&format!("DROP INDEX {name}"))?,
-        None => {}
-    }
-    connection.execute_batch(sql)
 }
 
 impl Index {

@@ -60,7 +60,7 @@ async fn every_disagreement_is_found_and_ends_with_65() {
         (
             "UPDATE changes SET event_id = (SELECT event_id FROM changes WHERE seq = 1) WHERE seq = 2",
             "log",
-            "twice",
+            "change 2",
         ),
         (&format!("UPDATE leads SET name = 'Eve' WHERE id = {lead}"), "mirror leads", "differs"),
         (
