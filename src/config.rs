@@ -53,7 +53,7 @@ pub use address::{
 pub use alerts::AlertsSettings;
 pub use base::Base;
 pub use command::CommandSettings;
-pub use conditions::{Comparison, Condition, Side, Wanted};
+pub use conditions::{Condition, Side, Wanted};
 pub use email::{EmailSettings, MailTls};
 pub use file::{FileFormat, FileSettings};
 pub use intake::{Intake, IntakeLimit, IntakePart, IntakeSettings};

@@ -3,6 +3,7 @@
 //! A field may be named alone, which means its value after the change, or under `before` or `after`.
 //! A value stands for equality; a table names one or more comparisons.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -46,21 +47,10 @@ pub enum Wanted {
     Exists(bool),
     /// It means the same as one of these.
     In(Vec<Value>),
-    /// It compares so with this value.
-    Compared(Comparison, Value),
-}
-
-/// How a field compares with a value. Only two numbers, two times or two texts have an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// It means the same.
-    Equal,
     /// It is there and means something else.
-    NotEqual,
-    /// It is smaller.
-    Less,
-    /// It is greater.
-    Greater,
+    Not(Value),
+    /// It is less or greater than this value. Only two numbers, two times or two texts have an order.
+    Ordered(Ordering, Value),
 }
 
 /// The conditions of a sink; every problem is noted.
@@ -104,26 +94,23 @@ fn field(
         |wanted| conditions.push(Condition::Field { side, name: name.to_owned(), wanted });
     let Value::Object(comparisons) = value else {
         return match is_single(value) {
-            true => add(Wanted::Compared(Comparison::Equal, value.clone())),
+            true => add(Wanted::In(vec![value.clone()])),
             false => table.note_inside(path, format!("a field in `where` must be {OPERATORS}")),
         };
     };
     for (operator, value) in comparisons {
-        let compared = |how| is_single(value).then(|| Wanted::Compared(how, value.clone()));
-        let wanted = match (operator.as_str(), value) {
-            ("exists", Value::Bool(exists)) => Some(Wanted::Exists(*exists)),
+        match (operator.as_str(), value) {
+            ("exists", Value::Bool(exists)) => add(Wanted::Exists(*exists)),
             ("in", Value::Array(values)) if values.iter().all(is_single) => {
-                Some(Wanted::In(values.clone()))
+                add(Wanted::In(values.clone()));
             }
-            ("=", _) => compared(Comparison::Equal),
-            ("!=", _) => compared(Comparison::NotEqual),
-            ("<", _) => compared(Comparison::Less),
-            (">", _) => compared(Comparison::Greater),
-            _ => None,
-        };
-        match wanted {
-            Some(wanted) => add(wanted),
-            None => table.note_inside(
+            ("=", value) if is_single(value) => add(Wanted::In(vec![value.clone()])),
+            ("!=", value) if is_single(value) => add(Wanted::Not(value.clone())),
+            ("<", value) if is_single(value) => add(Wanted::Ordered(Ordering::Less, value.clone())),
+            (">", value) if is_single(value) => {
+                add(Wanted::Ordered(Ordering::Greater, value.clone()));
+            }
+            _ => table.note_inside(
                 &[path, &[operator.as_str()]].concat(),
                 format!("a comparison in `where` is {COMPARISONS}"),
             ),

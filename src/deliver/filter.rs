@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::config::{Comparison, Condition, Side, SinkFilter, Wanted};
+use crate::config::{Condition, Side, SinkFilter, Wanted};
 use crate::record::{Change, Kind, field, same_meaning};
 
 /// Whether the sink asked for this change.
@@ -47,14 +47,9 @@ fn fits(found: Option<&str>, wanted: &Wanted) -> bool {
         (Some(found), Wanted::In(values)) => {
             values.iter().any(|value| same_meaning(found, &value.to_string()))
         }
-        (Some(found), Wanted::Compared(comparison, value)) => {
-            let value = value.to_string();
-            match comparison {
-                Comparison::Equal => same_meaning(found, &value),
-                Comparison::NotEqual => !same_meaning(found, &value),
-                Comparison::Less => order(found, &value) == Some(Ordering::Less),
-                Comparison::Greater => order(found, &value) == Some(Ordering::Greater),
-            }
+        (Some(found), Wanted::Not(value)) => !same_meaning(found, &value.to_string()),
+        (Some(found), Wanted::Ordered(ordering, value)) => {
+            order(found, &value.to_string()) == Some(*ordering)
         }
     }
 }
@@ -78,7 +73,7 @@ fn order(a: &str, b: &str) -> Option<Ordering> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::record::Route;
@@ -108,44 +103,42 @@ mod tests {
         }
     }
 
-    fn compared(comparison: Comparison, value: Value) -> Wanted {
-        Wanted::Compared(comparison, value)
-    }
-
     #[test]
     fn a_field_is_compared_by_meaning() {
-        use Comparison::{Equal, Greater, Less, NotEqual};
+        let equal = |value| Wanted::In(vec![value]);
+        let less = |value| Wanted::Ordered(Ordering::Less, value);
+        let greater = |value| Wanted::Ordered(Ordering::Greater, value);
         let yes = |found: Option<&str>, wanted: Wanted| {
             assert!(fits(found, &wanted), "{found:?} {wanted:?}")
         };
         let no = |found: Option<&str>, wanted: Wanted| {
             assert!(!fits(found, &wanted), "{found:?} {wanted:?}")
         };
-        for (found, comparison, value) in [
-            ("10.10", Equal, json!(10.1)),
-            ("\"a\"", Equal, json!("a")),
-            ("\"a\"", NotEqual, json!("b")),
-            ("1", NotEqual, json!("1")),
-            ("null", NotEqual, json!("1")),
-            ("9", Less, json!(10)),
-            ("9007199254740993", Greater, json!(9_007_199_254_740_992_i64)),
-            ("-0.5", Less, json!(0)),
-            ("\"2026-01-01T00:30:00+01:00\"", Less, json!("2026-01-01T00:00:00Z")),
-            ("\"b\"", Greater, json!("a")),
+        for (found, wanted) in [
+            ("10.10", equal(json!(10.1))),
+            ("\"a\"", equal(json!("a"))),
+            ("\"a\"", Wanted::Not(json!("b"))),
+            ("1", Wanted::Not(json!("1"))),
+            ("null", Wanted::Not(json!("1"))),
+            ("9", less(json!(10))),
+            ("9007199254740993", greater(json!(9_007_199_254_740_992_i64))),
+            ("-0.5", less(json!(0))),
+            ("\"2026-01-01T00:30:00+01:00\"", less(json!("2026-01-01T00:00:00Z"))),
+            ("\"b\"", greater(json!("a"))),
         ] {
-            yes(Some(found), compared(comparison, value.clone()));
-            no(None, compared(comparison, value));
+            yes(Some(found), wanted.clone());
+            no(None, wanted);
         }
-        for (found, comparison, value) in [
-            ("\"9\"", Less, json!(10)),
-            ("null", Less, json!(10)),
-            ("[1]", Greater, json!(0)),
-            ("true", Greater, json!(false)),
-            ("10", Less, json!(10)),
-            ("10", Greater, json!(10)),
-            ("10", NotEqual, json!(10.0)),
+        for (found, wanted) in [
+            ("\"9\"", less(json!(10))),
+            ("null", less(json!(10))),
+            ("[1]", greater(json!(0))),
+            ("true", greater(json!(false))),
+            ("10", less(json!(10))),
+            ("10", greater(json!(10))),
+            ("10", Wanted::Not(json!(10.0))),
         ] {
-            no(Some(found), compared(comparison, value));
+            no(Some(found), wanted);
         }
         yes(Some("null"), Wanted::Exists(true));
         no(None, Wanted::Exists(true));
@@ -161,7 +154,7 @@ mod tests {
         let completed = |side| Condition::Field {
             side,
             name: "stage".into(),
-            wanted: compared(Comparison::Equal, json!("completed")),
+            wanted: Wanted::In(vec![json!("completed")]),
         };
         let begins = change(Some(r#"{"id":1,"stage":"open"}"#), r#"{"id":1,"stage":"completed"}"#);
         let ends = change(Some(r#"{"id":1,"stage":"completed"}"#), r#"{"id":1,"stage":"open"}"#);
