@@ -31,7 +31,7 @@ use crate::sink::Sink;
 use crate::store::{Begin, SinkRow, Store, StoreError};
 pub use backlog::{SinkView, behind, unread};
 pub use filter::wants;
-pub use replay::{ReplayRule, replay_filter, replay_rule};
+pub use replay::{Take, replay_filter, replay_rule};
 pub use resend::{Resend, Resent, resend};
 pub use room::Room;
 pub use status::{SinkActivity, SinkStatus};

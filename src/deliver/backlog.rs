@@ -86,10 +86,20 @@ impl SinkView {
     /// # Errors
     /// If the store cannot be read.
     pub fn status(&self, reader: &Reader, last: i64) -> Result<Option<SinkStatus>, StoreError> {
-        let Some(mut status) = self.status.borrow().clone() else { return Ok(None) };
-        status.behind = behind(reader, &status.name, &self.filter, status.position, last)?;
-        status.replay = reader.replay(&status.name)?.filter(Replay::is_shown);
-        status.notices = reader.notice_counts(&status.name)?;
-        Ok(Some(status))
+        let status = self.status.borrow().clone();
+        status.map(|status| counted(status, reader, &self.filter, last)).transpose()
     }
+}
+
+/// A status with what the store knows of the sink up to the row `last`.
+pub(super) fn counted(
+    mut status: SinkStatus,
+    reader: &Reader,
+    filter: &SinkFilter,
+    last: i64,
+) -> Result<SinkStatus, StoreError> {
+    status.behind = behind(reader, &status.name, filter, status.position, last)?;
+    status.replay = reader.replay(&status.name)?.filter(Replay::is_shown);
+    status.notices = reader.notice_counts(&status.name)?;
+    Ok(status)
 }

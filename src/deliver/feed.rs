@@ -11,7 +11,7 @@ use super::filter::wants;
 use super::flood::Burst;
 use super::pace::Pace;
 use super::task::Task;
-use super::{MAX_DEAD, MAX_READY, MAX_RETRYING, ReplayRule, replay_filter, replay_rule};
+use super::{MAX_DEAD, MAX_READY, MAX_RETRYING, Take, replay_filter, replay_rule};
 use crate::config::SinkFilter;
 use crate::record::{Change, Kind};
 use crate::store::{
@@ -71,16 +71,6 @@ pub(super) struct Refill {
     to: i64,
 }
 
-/// What a scan does with a row of the log.
-enum Take {
-    Queued,
-    Unwanted,
-    /// A replay asks for it, but the sink has a newer version or will get it.
-    LeftOut,
-    /// The scan ends before it.
-    End,
-}
-
 /// A part of the log that was looked through.
 #[derive(Debug, Default)]
 struct Scanned {
@@ -92,12 +82,13 @@ struct Scanned {
     is_end: bool,
 }
 
-/// Looks at the rows after `after` up to `last`, until `most` are to be queued.
+/// Looks at the rows after `after` up to `last`, until `most` are to be queued, or before one for which
+/// `take` returns `None`.
 fn scan(
     reader: &Reader,
     (after, last): (i64, i64),
     most: usize,
-    mut take: impl FnMut(&Change) -> Result<Take, StoreError>,
+    mut take: impl FnMut(&Change) -> Result<Option<Take>, StoreError>,
 ) -> Result<Scanned, StoreError> {
     let mut scanned = Scanned { upto: after, ..Scanned::default() };
     let (mut is_cut, mut failure) = (most == 0, None);
@@ -109,15 +100,11 @@ fn scan(
             return ControlFlow::Break(());
         }
         match take(&change) {
-            Ok(Take::Queued) => scanned.rows.push(change.seq),
-            Ok(Take::Unwanted) => scanned.unwanted += 1,
-            Ok(Take::LeftOut) => scanned.left_out += 1,
-            Ok(Take::End) => {
-                is_cut = true;
-                return ControlFlow::Break(());
-            }
-            Err(error) => {
-                failure = Some(error);
+            Ok(Some(Take::Sent)) => scanned.rows.push(change.seq),
+            Ok(Some(Take::Unwanted)) => scanned.unwanted += 1,
+            Ok(Some(Take::LeftOut)) => scanned.left_out += 1,
+            end => {
+                (is_cut, failure) = (true, end.err());
                 return ControlFlow::Break(());
             }
         }
@@ -218,9 +205,9 @@ impl Task {
             let room = usize::try_from(room).unwrap_or_default();
             let scanned = scan(reader, (after, i64::MAX), room, |change| {
                 if !wants(&filter, change) {
-                    return Ok(Take::Unwanted);
+                    return Ok(Some(Take::Unwanted));
                 }
-                let (Some(most), released_to) = gate else { return Ok(Take::Queued) };
+                let (Some(most), released_to) = gate else { return Ok(Some(Take::Sent)) };
                 // Of a record that was forgotten the sink gets no version.
                 let counts = change.kind != Kind::Baseline
                     && change.seq > released_to
@@ -228,7 +215,7 @@ impl Task {
                 if counts && let Ok(at) = change.observed_at.parse() {
                     is_flood = burst.exceeds(at, most);
                 }
-                Ok(if is_flood { Take::End } else { Take::Queued })
+                Ok((!is_flood).then_some(Take::Sent))
             })?;
             Ok((scanned, burst, is_flood, room == 0))
         });
@@ -274,14 +261,21 @@ impl Task {
         let after = self.row.position;
         let is_new = !rows.is_empty();
         let feed = self.feed_of(Lane::Change, (after, upto), rows, unwanted);
-        if let Some(row) = self.it.store.feed(self.it.name.clone(), feed).await? {
-            // An operator may have moved it on: then nothing was queued.
-            self.feeding.position = row.position;
-            self.row = row;
-        }
+        // An operator may have moved the position on: then nothing was queued.
+        let saved = self.it.store.feed(self.it.name.clone(), feed).await?;
+        self.row = self.or_new(saved).await?;
+        self.feeding.position = self.row.position;
         (self.feeding.unwanted, self.feeding.passed_at) = (0, None);
         self.look |= is_new;
         Ok(())
+    }
+
+    /// The sink's row; a new one if another program has deleted it.
+    async fn or_new(&self, row: Option<SinkRow>) -> Result<SinkRow, StoreError> {
+        match row {
+            Some(row) => Ok(row),
+            None => self.it.open().await,
+        }
     }
 
     fn feed_of(
@@ -298,12 +292,11 @@ impl Task {
     /// Holds the sink, because too many changes came at once.
     async fn hold(&mut self) -> Result<(), StoreError> {
         self.save_passed().await?;
-        let name = &self.it.name;
-        if let Some(row) = self.it.store.hold_sink(name.clone()).await? {
-            self.row = row;
-        }
+        let held = self.it.store.hold_sink(self.it.name.clone()).await?;
+        self.row = self.or_new(held).await?;
         self.feeding.burst = Burst::default();
         let most = self.it.settings.hold_above.unwrap_or_default();
+        let name = &self.it.name;
         tracing::warn!(sink = %name, hold_above = most,
             "more changes than `hold_above` came within a minute: the sink is held and keeps its changes; look at them with `shopmirror log`, then run `shopmirror sinks {name} release`, or add --skip to drop them");
         Ok(())
@@ -356,11 +349,7 @@ impl Task {
             let queued = usize::try_from(reader.ready_rows(&name, Lane::Replay)?).unwrap_or(ahead);
             let room = allowed.min(ahead.saturating_sub(queued));
             scan(reader, (replay.position, replay.to_seq), room, |change| {
-                Ok(match replay_rule(reader, &replay, (&asked, &filter), upto, change)? {
-                    ReplayRule::HandedOver => Take::Queued,
-                    ReplayRule::LeftOut => Take::LeftOut,
-                    ReplayRule::Unwanted => Take::Unwanted,
-                })
+                replay_rule(reader, &replay, (&asked, &filter), upto, change).map(Some)
             })
         });
         let scanned: Scanned = read.await?;
@@ -427,7 +416,7 @@ impl Task {
                 let is_lost = wants(&filter, change)
                     && !reader.is_queued(&name, change.seq)?
                     && !reader.is_erased(change.seq)?;
-                Ok(if is_lost { Take::Queued } else { Take::Unwanted })
+                Ok(Some(if is_lost { Take::Sent } else { Take::Unwanted }))
             })?;
             Ok::<_, StoreError>((scanned, reader.owed_rows(&name, Lane::Refill)?))
         });

@@ -13,6 +13,10 @@ use crate::store::{Gone, Lane, QueueRow, RowState};
 const AFTER_FAULT: Backoff =
     Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
 
+/// Why a dead letter that was sent again is dead.
+const SUPERSEDED: &str = "not sent again, because the sink has a newer version of the record: add \
+     --all-versions to send it all the same";
+
 /// What happens to a row that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -37,7 +41,18 @@ pub(super) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    pub(super) fn fate(&self, row: &QueueRow, verdict: &Verdict) -> Fate {
+    /// The fate of a row after this verdict; `None` if it was not sent, because the sink has a newer version
+    /// of its record: a dead letter stays one, and what is sent once more leaves the queue.
+    pub(super) fn fate(&self, row: &QueueRow, verdict: Option<&Verdict>) -> Fate {
+        let Some(verdict) = verdict else {
+            let (state, last_error) = (RowState::Dead, Some(SUPERSEDED.to_owned()));
+            return match row.lane {
+                Lane::Change => {
+                    Fate::Kept(QueueRow { state, due_at: None, last_error, ..row.clone() })
+                }
+                _ => Fate::Gone(Gone::LeftOut),
+            };
+        };
         match verdict {
             Verdict::Done => Fate::Gone(Gone::Delivered),
             // What a replay sends once more was delivered before: nothing waits for it.
@@ -57,10 +72,7 @@ impl Rules<'_> {
             Verdict::Fault { reason, retry_after } => {
                 let faults = row.faults + 1;
                 let times = u32::try_from(faults).unwrap_or(u32::MAX);
-                let wait = match retry_after {
-                    Some(asked) if !row.is_blamed() => *asked,
-                    asked => AFTER_FAULT.wait(times, self.chance, *asked),
-                };
+                let wait = AFTER_FAULT.wait(times, self.chance, *retry_after);
                 Fate::Kept(QueueRow {
                     state: RowState::Retrying,
                     faults,
@@ -112,7 +124,7 @@ mod tests {
     fn a_refused_change_is_tried_again_after_each_wait_and_is_dead_after_the_last() {
         let refused = |for_good| Verdict::Refused { reason: "answered 422".into(), for_good };
         let fate = |attempts, for_good| {
-            kept(rules(false).fate(&row(Lane::Change, attempts), &refused(for_good)))
+            kept(rules(false).fate(&row(Lane::Change, attempts), Some(&refused(for_good))))
         };
         let at = |text: &str| Some(text.to_owned());
         let first = at("1970-01-01T00:00:10.000000Z");
@@ -120,7 +132,7 @@ mod tests {
         assert_eq!(fate(1, false).3, at("1970-01-01T00:01:40.000000Z"));
         assert_eq!(fate(2, false), (RowState::Dead, 3, 0, None));
         assert_eq!(fate(0, true), (RowState::Dead, 1, 0, None));
-        let replayed = rules(false).fate(&row(Lane::Replay, 0), &refused(false));
+        let replayed = rules(false).fate(&row(Lane::Replay, 0), Some(&refused(false)));
         assert_eq!(replayed, Fate::Gone(Gone::Refused));
     }
 
@@ -128,11 +140,11 @@ mod tests {
     fn a_fault_is_no_attempt_and_keeps_the_order_where_the_sink_does() {
         let fault = |retry_after| Verdict::Fault { reason: "answered 503".into(), retry_after };
         let change = row(Lane::Change, 1);
-        let (state, attempts, faults, _) = kept(rules(false).fate(&change, &fault(None)));
+        let (state, attempts, faults, _) = kept(rules(false).fate(&change, Some(&fault(None))));
         assert_eq!((state, attempts, faults), (RowState::Retrying, 1, 1));
         let asked = fault(Some(Duration::from_secs(60)));
-        let due_at = kept(rules(false).fate(&change, &asked)).3;
+        let due_at = kept(rules(false).fate(&change, Some(&asked))).3;
         assert_eq!(due_at.as_deref(), Some("1970-01-01T00:01:00.000000Z"));
-        assert_eq!(rules(true).fate(&change, &fault(None)), Fate::Untouched);
+        assert_eq!(rules(true).fate(&change, Some(&fault(None))), Fate::Untouched);
     }
 }

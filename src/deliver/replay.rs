@@ -29,15 +29,16 @@ pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
     filter
 }
 
-/// What a replay does with one row of its range.
+/// What becomes of one row of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplayRule {
+pub enum Take {
+    /// The sink is to get it.
+    Sent,
     /// It is not asked for.
     Unwanted,
-    /// It is in the queue, its record was forgotten, or the sink got a newer version of it.
+    /// A replay asks for it, but it is in the queue, its record was forgotten, or the sink got a newer
+    /// version of it.
     LeftOut,
-    /// It is handed over.
-    HandedOver,
 }
 
 /// Decides about one row of a replay. Unless the operator asked for all versions, only the newest version
@@ -53,9 +54,9 @@ pub fn replay_rule(
     (asked, filter): (&SinkFilter, &SinkFilter),
     upto: i64,
     change: &Change,
-) -> Result<ReplayRule, StoreError> {
+) -> Result<Take, StoreError> {
     if !wants(filter, change) {
-        return Ok(ReplayRule::Unwanted);
+        return Ok(Take::Unwanted);
     }
     let is_queued = |seq: i64| reader.is_queued(&replay.sink, seq);
     // A newer version that the sink got, or that this replay sends. One in the queue still comes by itself.
@@ -70,5 +71,5 @@ pub fn replay_rule(
         _ => Ok(false),
     };
     let is_left_out = reader.is_erased(change.seq)? || is_queued(change.seq)? || is_old()?;
-    Ok(if is_left_out { ReplayRule::LeftOut } else { ReplayRule::HandedOver })
+    Ok(if is_left_out { Take::LeftOut } else { Take::Sent })
 }

@@ -11,7 +11,6 @@ use super::resend::is_superseded;
 use super::room::SMALL;
 use super::task::Task;
 use crate::clock::stamp;
-use crate::config::SinkFilter;
 use crate::record::Change;
 use crate::retry_after;
 use crate::sink::{Sink, Verdict};
@@ -31,10 +30,6 @@ const SAVE_AFTER: Duration = Duration::from_millis(100);
 /// Acknowledged rows that are still in the queue, at most.
 const UNSAVED: usize = 2 * GROUP;
 
-/// Why a dead letter that was sent again is dead.
-const SUPERSEDED: &str = "not sent again, because the sink has a newer version of the record: add \
-     --all-versions to send it all the same";
-
 /// A row that was read and not handed over yet.
 pub(super) struct Ahead {
     row: QueueRow,
@@ -50,23 +45,6 @@ pub(super) struct Call {
     rows: Vec<QueueRow>,
     /// One for each row; `None` if it was not sent, because the sink has a newer version of the record.
     verdicts: Vec<Option<Verdict>>,
-}
-
-/// What decides whether the sink has a newer version of a record.
-struct Newest {
-    sink: String,
-    filter: SinkFilter,
-    upto: i64,
-}
-
-impl Newest {
-    fn supersedes(&self, reader: &Reader, rows: &[QueueRow]) -> Result<Vec<bool>, StoreError> {
-        let is_old = |row: &QueueRow| {
-            let Self { sink, filter, upto } = self;
-            Ok(row.only_if_newest && is_superseded(reader, sink, Some(filter), *upto, row)?)
-        };
-        rows.iter().map(is_old).collect()
-    }
 }
 
 /// Rows that were read from the queue.
@@ -173,17 +151,6 @@ impl Task {
         Ok(())
     }
 
-    /// The sink has a newer version of the record: a dead letter stays one, and what is sent once more
-    /// leaves the queue.
-    fn superseded(&mut self, row: QueueRow) {
-        if row.lane == Lane::Change {
-            let (state, last_error) = (RowState::Dead, Some(SUPERSEDED.to_owned()));
-            self.outcomes.kept.push(QueueRow { state, due_at: None, last_error, ..row });
-        } else {
-            self.gone(row, Gone::LeftOut);
-        }
-    }
-
     fn gone(&mut self, row: QueueRow, gone: Gone) {
         self.outcomes.gone.push((row, gone));
         self.unsaved_since.get_or_insert(self.it.clock.now().elapsed);
@@ -282,52 +249,49 @@ impl Task {
 
     /// Begins a call. A large record is read once there is room for it.
     fn call(&mut self, mut sink: Box<dyn Sink>, batch: Vec<Ahead>) {
-        let mut rows = Vec::with_capacity(batch.len());
-        let mut changes = Vec::with_capacity(batch.len());
-        let mut large = None;
-        for Ahead { row, bytes, change } in batch {
+        for Ahead { row, .. } in &batch {
             self.in_hand.insert(row.key());
             self.records.extend(row.record().map(|(route, id)| (route.to_owned(), id.to_owned())));
-            match change {
-                Some(change) => changes.push(change),
-                None => large = Some((row.clone(), bytes)),
-            }
-            rows.push(row);
         }
+        let rows: Vec<QueueRow> = batch.iter().map(|ahead| ahead.row.clone()).collect();
         let (store, room, clock) =
             (self.it.store.clone(), self.it.room.clone(), self.it.clock.clone());
         let (ending, cut) = (self.ending.clone(), self.cut.clone());
-        let newest = rows.iter().any(|row| row.only_if_newest).then(|| Newest {
-            sink: self.it.name.clone(),
-            filter: self.it.settings.filter.clone(),
-            upto: self.feeding.position,
-        });
+        let (name, filter) = (self.it.name.clone(), self.it.settings.filter.clone());
+        let upto = self.feeding.position;
         self.calls.spawn(async move {
             let handed = async {
                 let mut superseded = vec![false; rows.len()];
-                if let Some(newest) = newest {
-                    let asked = rows.clone();
-                    superseded =
-                        store.read(move |reader| newest.supersedes(reader, &asked)).await?;
-                    let mut keep = superseded.iter().map(|is_old| !is_old);
-                    if large.is_none() {
-                        changes.retain(|_| keep.next().unwrap_or(true));
+                if rows.iter().any(|row| row.only_if_newest) {
+                    let rows = rows.clone();
+                    let read = store.read(move |reader| {
+                        let is_old = |row: &QueueRow| {
+                            Ok(row.only_if_newest
+                                && is_superseded(reader, &name, Some(&filter), upto, row)?)
+                        };
+                        rows.iter().map(is_old).collect()
+                    });
+                    superseded = read.await?;
+                }
+                let (mut changes, mut permit) = (Vec::with_capacity(rows.len()), None);
+                let current = batch.into_iter().zip(&superseded).filter(|(_, is_old)| !**is_old);
+                for (Ahead { row, bytes, change }, _) in current {
+                    if change.is_some() {
+                        changes.extend(change);
+                    } else {
+                        permit = ending.run_until_cancelled(room.take(bytes)).await;
+                        if permit.is_some() {
+                            changes.extend(store.read(move |r| change_of(r, &row)).await?);
+                        }
                     }
                 }
                 let given = superseded.iter().filter(|is_old| !**is_old).count();
-                let mut share = None;
-                if let Some((row, bytes)) = large.filter(|_| given > 0) {
-                    share = ending.run_until_cancelled(room.take(bytes)).await;
-                    if share.is_some() {
-                        changes.extend(store.read(move |reader| change_of(reader, &row)).await?);
-                    }
-                }
                 let verdicts = if given > 0 && changes.len() == given {
                     sink.hand_over(&changes, clock.now().wall, &cut).await
                 } else {
                     vec![Verdict::NotTried; given]
                 };
-                drop((changes, share));
+                drop((changes, permit));
                 let mut verdicts = verdicts.into_iter();
                 let of_row =
                     |is_old: bool| (!is_old).then(|| verdicts.next().unwrap_or(Verdict::NotTried));
@@ -343,27 +307,22 @@ impl Task {
     pub(super) fn ended(&mut self, call: Call) {
         let Call { mut sink, rows, verdicts } = call;
         let moment = self.it.clock.now();
+        let retry = self.it.settings.retry.clone();
         let rules = Rules {
-            retry: &self.it.settings.retry,
+            retry: &retry,
             keeps_order: sink.keeps_order(),
             chance: fastrand::f64(),
             now: moment.wall,
         };
-        let judge = |(row, verdict): (QueueRow, Option<Verdict>)| {
-            let fate = verdict.map(|verdict| (rules.fate(&row, &verdict), verdict));
-            (row, fate)
-        };
-        let judged: Vec<_> = rows.into_iter().zip(verdicts).map(judge).collect();
         let mut is_back = false;
-        for (row, fate) in judged {
+        for (row, verdict) in rows.into_iter().zip(verdicts) {
             if let Some((route, id)) = row.record() {
                 self.records.remove(&(route.to_owned(), id.to_owned()));
             }
-            let Some((fate, verdict)) = fate else {
-                self.superseded(row);
-                continue;
-            };
-            self.note(&row, verdict, moment.elapsed);
+            let fate = rules.fate(&row, verdict.as_ref());
+            if let Some(verdict) = verdict {
+                self.note(&row, verdict, moment.elapsed);
+            }
             match fate {
                 Fate::Gone(gone) => self.gone(row, gone),
                 Fate::Kept(kept) => {
@@ -416,10 +375,13 @@ impl Task {
                 self.outcomes.last_error = Some(reason);
                 self.responded(now);
             }
-            // The endpoint takes others, and means only this one.
+            // The endpoint took others since this one was told to wait, and means only this one.
             Verdict::Fault { retry_after: Some(_), .. }
-                if row.is_blamed() && self.health.is_well() => {}
+                if self.health.is_well() && self.told_to_wait == Some(row.key()) => {}
             Verdict::Fault { reason, retry_after } => {
+                if retry_after.is_some() {
+                    self.told_to_wait = Some(row.key());
+                }
                 if self.health.is_well() {
                     tracing::warn!(sink = %name, reason, "delivery failed; changes are kept and will be retried");
                     self.outcomes.last_error = Some(reason.clone());

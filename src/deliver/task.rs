@@ -7,12 +7,13 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::backlog::counted;
 use super::feed::Feeding;
 use super::health::Health;
 use super::pace::Pace;
 use super::refusals::{Refusals, Refused};
 use super::send::{Ahead, Call};
-use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus, behind};
+use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus};
 use crate::sink::Sink;
 use crate::store::{Lane, Outcomes, Reader, SinkRow, SinkState, StoreError};
 
@@ -41,6 +42,8 @@ pub(super) struct Task {
     /// When the first of the rows was acknowledged that are not saved.
     pub(super) unsaved_since: Option<Duration>,
     pub(super) health: Health,
+    /// The row for which the endpoint last asked for a wait.
+    pub(super) told_to_wait: Option<(Lane, i64)>,
     pub(super) refusals: Refusals,
     pub(super) pace: Option<Pace>,
     /// An operator changed something, or the configuration was read again.
@@ -156,15 +159,9 @@ impl Deliverer {
         task.save().await?;
         task.save_passed().await?;
         task.report(true);
-        let mut status = task.status();
-        let (filter, position) = (task.it.settings.filter.clone(), task.feeding.position);
-        let name = task.it.name.clone();
-        let count = move |reader: &Reader| {
-            let behind = behind(reader, &name, &filter, position, reader.last_seq()?)?;
-            Ok((behind, reader.notice_counts(&name)?))
-        };
-        (status.behind, status.notices) = task.it.store.read(count).await?;
-        Ok(status)
+        let (status, filter) = (task.status(), task.it.settings.filter.clone());
+        let count = move |reader: &Reader| counted(status, reader, &filter, reader.last_seq()?);
+        task.it.store.read(count).await
     }
 }
 
@@ -192,6 +189,7 @@ impl Task {
             outcomes: Outcomes::default(),
             unsaved_since: None,
             health: Health::default(),
+            told_to_wait: None,
             refusals: Refusals::default(),
             pace,
             is_woken: false,

@@ -15,7 +15,7 @@ use crate::cli::progress::Bar;
 use crate::cli::route_name::RouteName;
 use crate::cli::{MAX_READ, moment, output, records};
 use crate::clock::stamp;
-use crate::deliver::{ReplayRule, replay_filter, replay_rule};
+use crate::deliver::{Take, replay_filter, replay_rule};
 use crate::record::{Kind, Route};
 use crate::store::{Replay, ReplayChoice, ReplayState, SinkState, holder};
 
@@ -186,9 +186,9 @@ fn dry_run(sink: &StoredSink<'_>, replay: &Replay, json: bool) -> anyhow::Result
                 break 'log;
             }
             match replay_rule(&sink.reader, replay, filters, sink.row.position, change)? {
-                ReplayRule::Unwanted => {}
-                ReplayRule::LeftOut => left_out += 1,
-                ReplayRule::HandedOver => *types.entry(change.event_type()).or_default() += 1,
+                Take::Unwanted => {}
+                Take::LeftOut => left_out += 1,
+                Take::Sent => *types.entry(change.event_type()).or_default() += 1,
             }
         }
     }

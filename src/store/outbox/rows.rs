@@ -55,12 +55,6 @@ impl QueueRow {
         (self.lane, self.seq)
     }
 
-    /// Whether the destination failed with it so often that it may be to blame itself.
-    #[must_use]
-    pub fn is_blamed(&self) -> bool {
-        self.faults > 1
-    }
-
     /// What order is kept for; `None` for a gap, which belongs to no record and may pass any change.
     #[must_use]
     pub fn record(&self) -> Option<(&str, &str)> {
