@@ -39,6 +39,12 @@ fn escaped(text: &str, kept: &[char]) -> String {
     shown
 }
 
+/// The text of a cell: as [`shown`], cut to `most` characters.
+#[must_use]
+pub fn cell(text: &str, most: usize) -> String {
+    shown(&cut(text, most))
+}
+
 /// The first `most` characters of a text, with a mark behind them if there are more.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {

@@ -20,7 +20,7 @@
 //! | [`contiguity`] | what a page proves about the time since the previous page; pure |
 //! | [`sysexits`] | the exit codes |
 //! | [`connections`] | accepts connections and bounds their number |
-//! | [`duration`] | writes a length of time for people |
+//! | [`duration`], [`number`] | write a length of time and a number for people |
 //! | [`body`] | reads the body of a response up to a limit |
 //! | [`retry_after`] | reads the wait that a server asked for |
 //! | [`table`] | rows as lines of plain text |
@@ -71,6 +71,7 @@ pub mod duration;
 pub mod escape;
 mod file_lock;
 mod file_owner;
+pub mod number;
 pub mod page;
 pub mod poll;
 pub mod record;

@@ -14,7 +14,6 @@ mod large;
 mod live;
 mod metrics;
 mod not_shown;
-mod pictures;
 mod ranges;
 mod ready;
 mod record;

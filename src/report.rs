@@ -16,7 +16,6 @@ mod home;
 mod horizon;
 mod html;
 mod json;
-mod listed;
 mod notes;
 mod period;
 mod range;
@@ -27,8 +26,9 @@ mod value;
 
 pub use answer::{Answer, Column, Question, ReportError, answer, refused_parameter};
 pub use builtin::built_in;
+pub use chart::{narrow_svg, svg};
 pub use completeness::{BusinessChoice, Coverage, Exactness, Known};
-pub use csv::{Guard, csv, csv_line, csv_text};
+pub use csv::{Guard, csv, csv_head, csv_values};
 pub use delivery::{RenderError, ScheduledContent, notice_body, question_of, rendered, write};
 pub use folder::{FolderError, find, list};
 pub use head::{
@@ -38,12 +38,10 @@ pub use home::{
     Amount, Attention, CompleteSince, Figure, Home, JobState, LINE_DAYS, ListedRepair, RepairList,
     Why, home, job_state, repairs,
 };
-pub use html::{document, fragment};
-pub use json::{ReportDocument, json};
-pub use listed::ListedReport;
+pub use html::{document, first_upper, fragment};
+pub use json::{ReportDocument, json, listed};
 pub use period::{Period, PeriodError};
 pub use range::Range;
+pub use text::text;
 pub use timetable::{ReportStep, Timetable, note_failed, note_made, period_of};
-pub use value::{grouped, json_of, money, number, shown};
-
-pub use chart::{narrow_svg, svg};
+pub use value::{json_of, number, shown};

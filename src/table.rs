@@ -4,9 +4,34 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
 /// The rows below their heading, one line each; `is_number` says of a column and a value whether it is
-/// aligned to the right.
+/// aligned to the right. If that is wider than `width`, the last columns are left out and named; the first
+/// one stays.
 #[must_use]
-pub fn aligned(
+pub fn fitted(
+    heading: &[&str],
+    rows: &[Vec<String>],
+    width: usize,
+    is_number: &impl Fn(usize, &str) -> bool,
+) -> String {
+    let mut shown = heading.len();
+    loop {
+        let lines = aligned(&heading[..shown], rows, is_number);
+        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+        if widest > width && shown > 1 {
+            shown -= 1;
+            continue;
+        }
+        let left_out = heading[shown..].join(", ").to_uppercase();
+        let hint = match left_out.as_str() {
+            "" => String::new(),
+            names => format!("  … also {names}: add --wide to see them\n"),
+        };
+        return lines.join("\n") + "\n" + &hint;
+    }
+}
+
+/// The first columns of the rows below their heading.
+fn aligned(
     heading: &[&str],
     rows: &[Vec<String>],
     is_number: &impl Fn(usize, &str) -> bool,
@@ -15,11 +40,30 @@ pub fn aligned(
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(heading.iter().map(|name| Cell::new(name.to_uppercase())));
     for row in rows {
-        table.add_row(row.iter().enumerate().map(|(column, value)| {
+        table.add_row(row.iter().take(heading.len()).enumerate().map(|(column, value)| {
             let alignment =
                 if is_number(column, value) { CellAlignment::Right } else { CellAlignment::Left };
             Cell::new(value).set_alignment(alignment)
         }));
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_gets_the_first_columns_and_the_names_of_the_others() {
+        let rows = [["leads", "12", "5m"], ["jobs", "3", "1h"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        let fitted =
+            |width| fitted(&["route", "records", "interval"], &rows, width, &|at, _| at == 1);
+        let narrow = fitted(16);
+        let shown: Vec<&str> = narrow.lines().map(|line| line.trim()).collect();
+        let left_out = "… also INTERVAL: add --wide to see them";
+        assert_eq!(shown, ["ROUTE  RECORDS", "leads       12", "jobs         3", left_out]);
+        assert_eq!(fitted(80).lines().count(), 3);
+        assert!(fitted(1).contains("also RECORDS, INTERVAL"));
+    }
 }

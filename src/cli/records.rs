@@ -16,7 +16,7 @@ use super::route_name::RouteName;
 use super::whole_record::{WholeRecord, as_received};
 use crate::config::Config;
 use crate::record::{Change, Route};
-use crate::report::{self, Guard, csv_line, csv_text};
+use crate::report::{Guard, csv_head, csv_values};
 use crate::store::{Reader, RecordFilter, RecordHistory, SqlValue};
 
 /// The columns of the table, those that exist; the contract names them.
@@ -223,8 +223,7 @@ fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::
 fn write_csv(reader: &Reader, route: Route, raw: bool, out: &mut impl Write) -> anyhow::Result<()> {
     let guard = if raw { Guard::Nothing } else { Guard::Formulas };
     let columns = reader.columns(route)?;
-    let heads = columns.iter().map(|name| csv_text(name, guard));
-    out.write_all(csv_line(heads).as_bytes())?;
+    out.write_all(csv_head(&columns, guard).as_bytes())?;
     let (bar, total) = (Bar::beside_output(), total(reader, route)?);
     let seq = columns.iter().position(|name| name == "_seq");
     let (mut after, mut done) = (0, 0);
@@ -239,12 +238,7 @@ fn write_csv(reader: &Reader, route: Route, raw: bool, out: &mut impl Write) -> 
         done += rows.len() as u64;
         for row in &rows {
             // Columns that were added meanwhile are behind those of the header.
-            let cells = row.iter().take(columns.len()).map(|value| match value {
-                SqlValue::Real(number) => number.to_string(),
-                SqlValue::Text(text) => csv_text(text, guard),
-                other => report::shown(other, None),
-            });
-            out.write_all(csv_line(cells).as_bytes())?;
+            out.write_all(csv_values(row.iter().take(columns.len()), guard).as_bytes())?;
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
@@ -11,8 +10,8 @@ use super::current_status::current;
 use super::exit::{DATA, ExitError, USAGE, code_of_io};
 use super::output::{self, cell};
 use super::{moment, records};
-use crate::config::{Config, CountedBy};
-use crate::report::{self, Answer, FolderError, Guard, ListedReport, Question, ReportError};
+use crate::config::{Config, CountedBy, ReportFormat};
+use crate::report::{self, FolderError, Guard, Question, ReportError};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -28,14 +27,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "ID")]
     business: Option<String>,
     /// Count by day, week or month
-    #[arg(long, value_enum, default_value_t = Counted::Day)]
-    by: Counted,
+    #[arg(long, value_enum, default_value_t = CountedBy::Day)]
+    by: CountedBy,
     /// Set a parameter of the report; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = records::pair)]
     set: Vec<(String, String)>,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = Form::Table)]
-    format: Form,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
+    format: ReportFormat,
     #[command(flatten)]
     listing: super::Listing,
     /// With --format csv: keep every character, also where a spreadsheet would read a formula
@@ -49,26 +48,10 @@ pub(super) struct Args {
     sql: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Counted {
-    Day,
-    Week,
-    Month,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Table,
-    Csv,
-    Json,
-    Html,
-    Svg,
-}
-
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let folder = config.reports.folder.as_deref();
-    let form = if args.listing.json { Form::Json } else { args.format };
-    let (json, wide) = (form == Form::Json, args.listing.wide);
+    let format = if args.listing.json { ReportFormat::Json } else { args.format };
+    let (json, wide) = (format == ReportFormat::Json, args.listing.wide);
     if args.scheduled {
         return scheduled(config, json, wide);
     }
@@ -81,11 +64,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let question = Question {
         from: args.from,
         to: args.to,
-        by: match args.by {
-            Counted::Day => CountedBy::Day,
-            Counted::Week => CountedBy::Week,
-            Counted::Month => CountedBy::Month,
-        },
+        by: args.by,
         business: args.business,
         set: args.set,
         currency: config.reports.currency.clone(),
@@ -93,27 +72,13 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let zone = &config.workspace.time_zone;
     let answer = report::answer(&mut reader, &report, &question, zone, Timestamp::now())
         .map_err(unanswered)?;
-    print(&answer, form, args.raw, wide)
-}
-
-fn print(answer: &Answer, form: Form, raw: bool, wide: bool) -> anyhow::Result<ExitCode> {
-    match form {
-        Form::Table => table(answer, wide),
-        Form::Csv => {
-            let guard = if raw { Guard::Nothing } else { Guard::Formulas };
-            output::raw(report::csv(answer, guard).as_bytes())
-        }
-        Form::Json => output::json(&report::json(answer)),
-        Form::Html => output::raw(report::document(answer).as_bytes()),
-        Form::Svg => {
-            let chart = report::svg(answer).ok_or_else(|| {
-                let name = &answer.report.name;
-                let text = format!("the report {name} has no chart, or there is nothing to draw; use --format table, csv, json or html");
-                ExitError { code: DATA, text }
-            })?;
-            output::raw(chart.as_bytes())
-        }
-    }
+    let text = match format {
+        ReportFormat::Table => report::text(&answer, output::width(wide)),
+        ReportFormat::Csv if args.raw => report::csv(&answer, Guard::Nothing),
+        format => report::rendered(&answer, format)
+            .map_err(|error| ExitError { code: DATA, text: error.to_string() })?,
+    };
+    output::raw(text.as_bytes())
 }
 
 fn list(folder: Option<&Path>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
@@ -122,8 +87,7 @@ fn list(folder: Option<&Path>, json: bool, wide: bool) -> anyhow::Result<ExitCod
         output::aside(&format!("shopmirror: {error}"));
     }
     if json {
-        let listed: Vec<ListedReport> = reports.iter().map(ListedReport::from).collect();
-        return output::json(&listed);
+        return output::json(&report::listed(&reports));
     }
     let rows: Vec<Vec<String>> = reports
         .iter()
@@ -155,33 +119,6 @@ fn scheduled(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode
         .collect();
     let empty = "no report has a schedule; docs/reports.md says how to add one";
     output::table(&["name", "report", "to", "next", "last", "error"], &rows, empty, wide)
-}
-
-fn table(answer: &Answer, wide: bool) -> anyhow::Result<ExitCode> {
-    let head = format!("{}, {}\n\n", answer.report.title, answer.subject());
-    output::text(&output::plain(&head))?;
-    let heads: Vec<String> = answer.columns.iter().map(|column| cell(&column.name, 40)).collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let shown = answer.shown_rows().iter().enumerate();
-    let mut rows: Vec<Vec<String>> = shown
-        .map(|(index, row)| {
-            (0..row.len()).map(|column| filled(&answer.shown(index, column))).collect()
-        })
-        .collect();
-    rows.extend(
-        answer.shown_totals().map(|totals| totals.iter().map(|text| cell(text, 60)).collect()),
-    );
-    let numbers: Vec<bool> = (0..heads.len()).map(|column| answer.has_numbers(column)).collect();
-    output::table_with(&heads, &rows, answer.nothing(), wide, |column, _| numbers[column])?;
-    for note in answer.shown_notes() {
-        output::text(&output::plain(&format!("note: {note}\n")))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The text of a cell; a dash if there is none.
-fn filled(text: &str) -> String {
-    if text.is_empty() { "-".to_owned() } else { cell(text, 60) }
 }
 
 fn refused(error: &FolderError) -> anyhow::Error {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use clap::ValueEnum;
 use jiff::civil::{Time, Weekday};
 use serde::{Deserialize, Deserializer};
 
@@ -148,7 +149,7 @@ pub enum ReportPeriod {
 }
 
 /// In what the days of a report are counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum CountedBy {
     /// Each day.
@@ -176,7 +177,7 @@ impl CountedBy {
 }
 
 /// In what form a report is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportFormat {
     /// A table of text.

@@ -12,9 +12,11 @@ use super::context::PageContext;
 use super::frame::{Frame, Tab, pages};
 use super::not_shown::NotShown;
 use super::request::{Query, link};
-use super::text::count;
+
+use super::text::shown;
 use super::titles::Fields;
 use super::words;
+use crate::number::count;
 use crate::record::{Change, Route};
 use crate::report;
 use crate::store::{Found, IndexProgress, QueryError, Reader, StoreError};
@@ -187,7 +189,8 @@ impl Screen<'_> {
             Some(body) => Some(body.clone()),
             None => self.reader.current_body(*route, id)?,
         };
-        let fields = Fields::of(&body.unwrap_or_default());
+        let body = body.unwrap_or_default();
+        let fields = Fields::of(&body, &self.context.page);
         let also = also.iter().map(|(route, found)| {
             let (one, many) = words::record(*route);
             count(*found as i64, one, many)
@@ -201,16 +204,11 @@ impl Screen<'_> {
             Route::Customers => fields.text("mobile_number").or_else(|| fields.text("email")),
             _ => fields.text("status").or_else(|| fields.text("comment")),
         };
-        Ok(html! {
-            li {
-                a href=(link("record", &[("route", route.as_str()), ("id", id)])) { (fields.title(*route, id)) }
-                span.note {
-                    @if *route != Route::Jobs { (words::record(*route).0) }
-                    @if let Some(what) = what { @if *route != Route::Jobs { " · " } (super::text::shown(&what)) }
-                    @if !also.is_empty() { " · with " (also.join(", ")) }
-                }
-                span.when { (fields.created(&self.context.page.zone)) }
-            }
-        })
+        let note = html! {
+            @if *route != Route::Jobs { (words::record(*route).0) }
+            @if let Some(what) = what { @if *route != Route::Jobs { " · " } (shown(&what)) }
+            @if !also.is_empty() { " · with " (also.join(", ")) }
+        };
+        Ok(fields.item(*route, id, &fields.title(*route, id), &note))
     }
 }

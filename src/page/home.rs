@@ -19,8 +19,9 @@ use super::live::{LivePage, Part};
 use super::request::link;
 use super::snapshot::{SharedSnapshot, Snapshot};
 use super::spark::{Spark, hatch};
-use super::text::{count, money, number, shown, zone_name};
-use crate::report::{self, Amount, CompleteSince, Figure, Home, Range, Why};
+use super::text::{money, shown, zone_name};
+use crate::number::{count, whole};
+use crate::report::{self, Amount, CompleteSince, Figure, Home, Range, RepairList, Why};
 use crate::status::Health;
 
 /// How long numbers are new enough although something changed, and at most.
@@ -127,7 +128,7 @@ fn address(range: Range) -> String {
 fn health(snapshot: Option<&Snapshot>, home: Option<&Home>, zone: &TimeZone) -> Markup {
     let (is_good, text) = match snapshot {
         None => (false, "The program does not answer.".to_owned()),
-        Some(snapshot) => freshness(snapshot),
+        Some(Snapshot { status, .. }) => (status.health == Health::Ok, status.sentence()),
     };
     html! {
         p.health data-good=(is_good) {
@@ -137,35 +138,6 @@ fn health(snapshot: Option<&Snapshot>, home: Option<&Home>, zone: &TimeZone) -> 
                 @if !is_good { " " a href="system" { "What to do" } }
             }
         }
-    }
-}
-
-fn freshness(snapshot: &Snapshot) -> (bool, String) {
-    let status = &snapshot.status;
-    let ages = status.pollers.iter().map(|poller| poller.last_success_age_s);
-    let unread = ages.clone().filter(Option::is_none).count();
-    match status.health {
-        Health::Ok if unread > 0 => {
-            (true, format!("Starting: {unread} of {} lists are not read yet.", ages.count()))
-        }
-        Health::Ok => {
-            let oldest = ages.flatten().fold(0.0, f64::max);
-            (true, format!("Up to date: every list was read in the last {}.", at_most(oldest)))
-        }
-        Health::Degraded => (false, "Something needs attention.".to_owned()),
-        Health::AtRisk => {
-            (false, "Too few requests are allowed: records will be missed.".to_owned())
-        }
-        Health::Failing => (false, "New records are not being read.".to_owned()),
-    }
-}
-
-/// An age in steps, so that the page does not change every second.
-fn at_most(seconds: f64) -> String {
-    let steps = [10.0, 20.0, 30.0, 60.0, 90.0];
-    match steps.into_iter().find(|step| seconds < *step) {
-        Some(step) => format!("{step} seconds"),
-        None => count((seconds / 60.0).ceil() as i64, "minute", "minutes"),
     }
 }
 
@@ -235,10 +207,22 @@ impl View<'_> {
             card("money-in", "Money in", &home.money_in, Kind::Money, self.report("payments")),
             card("leads", "New leads", &home.leads, Kind::Count, self.report("leads")),
             card("open", "Open", &home.open, Kind::Standing, self.report("open-repairs")),
-            card("ready", "Ready for pickup", &home.ready, Kind::Standing, self.list("ready")),
+            card(
+                "ready",
+                "Ready for pickup",
+                &home.ready,
+                Kind::Standing,
+                self.list(RepairList::Ready),
+            ),
             Card {
                 is_bad: true,
-                ..card("overdue", "Overdue", &home.overdue, Kind::Standing, self.list("overdue"))
+                ..card(
+                    "overdue",
+                    "Overdue",
+                    &home.overdue,
+                    Kind::Standing,
+                    self.list(RepairList::Overdue),
+                )
             },
         ];
         cards.iter().map(|card| Part::new(card.id, self.card(card))).collect()
@@ -270,9 +254,9 @@ impl View<'_> {
     }
 
     /// The list of repairs behind a number, or what may be shown of it.
-    fn list(&self, list: &str) -> String {
+    fn list(&self, list: RepairList) -> String {
         match self.context.shows_records() {
-            true => link("repairs", &[("list", list)]),
+            true => link("repairs", &[("list", list.as_str())]),
             false => link("report", &[("name", "open-repairs")]),
         }
     }
@@ -288,14 +272,7 @@ impl View<'_> {
             div.card id=(card.id) data-part data-wide=[(*kind == Kind::Money).then_some("")] {
                 a href=(card.address) {
                     span.title { (card.title) }
-                    span.n {
-                        @match figure.now {
-                            Amount::Unknown => span.least { "unknown" },
-                            Amount::AtLeast(amount) => { span.least { "at least " } (self.written(amount, *kind)) }
-                            Amount::About(amount) => { span.least { "about " } (self.written(amount, *kind)) }
-                            Amount::Exactly(amount) => (self.written(amount, *kind)),
-                        }
-                    }
+                    span.n { (self.amount(figure.now, *kind, None)) }
                     span.d {
                         @if figure.now == Amount::Unknown { (self.explained(figure.why)) }
                         @else { (self.compared(card)) }
@@ -361,10 +338,10 @@ impl View<'_> {
                             svg viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true" {
                                 rect width=(format!("{:.1}", *repairs as f64 / most as f64 * 100.0)) height="14" {}
                             }
-                            span { (number(*repairs as i64)) }
+                            span { (whole(*repairs as i64)) }
                         }
                     }
-                    @if further > 0 { li { span { "other statuses" } span {} span { (number(further as i64)) } } }
+                    @if further > 0 { li { span { "other statuses" } span {} span { (whole(further as i64)) } } }
                 }
                 @if let Some(days) = home.median_days {
                     p.note { "Half of the repairs that were completed in the last 30 days took at most " (format!("{days:.1}")) " days." }
@@ -379,44 +356,25 @@ impl View<'_> {
             true => link("report", &[("name", "follow-ups")]),
             false => link("report", &[("name", "leads")]),
         };
+        let list = |list: RepairList, amount| (list.title(), amount, self.list(list));
         let rows = [
-            ("Overdue repairs", overdue.now, Kind::Standing, self.list("overdue")),
-            (
-                "Ready for pickup for more than 14 days",
-                attention.ready_long,
-                Kind::Standing,
-                self.list("ready-long"),
-            ),
-            (
-                "Open for more than 30 days",
-                attention.open_long,
-                Kind::Standing,
-                self.list("open-long"),
-            ),
-            ("Follow-ups that are due", attention.follow_ups, Kind::Standing, due),
-            (
-                "Unpaid, completed in the last 90 days",
-                attention.unpaid,
-                Kind::Money,
-                self.list("unpaid"),
-            ),
+            list(RepairList::Overdue, overdue.now),
+            list(RepairList::ReadyLong, attention.ready_long),
+            list(RepairList::OpenLong, attention.open_long),
+            ("Follow-ups that are due", attention.follow_ups, due),
+            list(RepairList::Unpaid, attention.unpaid),
         ];
+        let unpaid = RepairList::Unpaid.title();
         html! {
             section #attention data-part aria-labelledby="attention-title" {
                 h2 #attention-title { "Needs attention" }
                 table.attention {
                     tbody {
-                        @for (title, amount, kind, address) in rows {
+                        @for (title, amount, address) in rows {
+                            @let kind = if title == unpaid { Kind::Money } else { Kind::Standing };
                             tr {
                                 th scope="row" { (title) }
-                                td.number {
-                                    @match amount {
-                                        Amount::Unknown => span.least { "unknown" },
-                                        Amount::AtLeast(amount) => { span.least { "at least " } a href=(address) { (self.written(amount, kind)) } }
-                                        Amount::About(amount) => { span.least { "about " } a href=(address) { (self.written(amount, kind)) } }
-                                        Amount::Exactly(amount) => a href=(address) { (self.written(amount, kind)) },
-                                    }
-                                }
+                                td.number { (self.amount(amount, kind, Some(&address))) }
                             }
                         }
                     }
@@ -438,7 +396,7 @@ impl View<'_> {
                 @if home.is_linked {
                     "The states of repairs come from their status changes. "
                 } @else if *left > 0 {
-                    (number(*left as i64)) " of " (count(home.by_status.iter().map(|(_, n)| *n as i64).sum(), "open repair", "open repairs"))
+                    (whole(*left as i64)) " of " (count(home.by_status.iter().map(|(_, n)| *n).sum::<usize>(), "open repair", "open repairs"))
                     " were not seen since they left the newest 100"
                     @if let Some(first) = first { ", the first on " (first.to_zoned(zone.clone()).strftime("%-d %B %Y")) }
                     ": their state may be old. "
@@ -455,10 +413,27 @@ impl View<'_> {
         }
     }
 
+    /// A number with how sure it is; with an address a link.
+    fn amount(&self, amount: Amount, kind: Kind, address: Option<&str>) -> Markup {
+        let Some(value) = amount.value() else { return html! { span.least { "unknown" } } };
+        let written = self.written(value, kind);
+        html! {
+            @match amount {
+                Amount::AtLeast(_) => span.least { "at least " },
+                Amount::About(_) => span.least { "about " },
+                _ => {}
+            }
+            @match address {
+                Some(address) => a href=(address) { (written) },
+                None => (written),
+            }
+        }
+    }
+
     fn written(&self, amount: f64, kind: Kind) -> String {
         match kind {
             Kind::Money => money(amount, self.context.page.currency.as_deref()),
-            Kind::Count | Kind::Standing => number(amount.round() as i64),
+            Kind::Count | Kind::Standing => whole(amount.round() as i64),
         }
     }
 }

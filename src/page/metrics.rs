@@ -14,12 +14,6 @@ use crate::poll::{PollerState, PollerStatus};
 use crate::status::{BackupStatus, Health};
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-const EACH_HEALTH: [(Health, &str); 4] = [
-    (Health::Ok, "ok"),
-    (Health::Degraded, "degraded"),
-    (Health::AtRisk, "at_risk"),
-    (Health::Failing, "failing"),
-];
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 /// The name of a metric, what it says, and its value for one poller or one sink, if it has one.
@@ -83,8 +77,10 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     let (status, mut text) = (&snapshot.status, Text::default());
     let version = vec![("version", env!("CARGO_PKG_VERSION"))];
     text.family("build_info", "Always 1; the label names the version", [(version, 1.0)]);
-    let each =
-        EACH_HEALTH.map(|(health, name)| (vec![("state", name)], flag(status.health == health)));
+    let healths = Health::ALL.map(|health| (health, health.as_str().replace(' ', "_")));
+    let each = healths
+        .iter()
+        .map(|(health, name)| (vec![("state", name.as_str())], flag(status.health == *health)));
     text.family("health", "1 for the state that the health is in", each);
     let is_fresh = ready::hindrances(status).is_empty();
     text.one("ready", "1 if every poller was read in time", Some(flag(is_fresh)));

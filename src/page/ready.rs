@@ -30,18 +30,3 @@ pub(super) fn hindrances(status: &WorkspaceStatus) -> Vec<String> {
     }
     found
 }
-
-/// The state of the mirror in one sentence.
-pub(super) fn sentence(status: &WorkspaceStatus) -> String {
-    let pollers = status.pollers.len();
-    let unread = status.pollers.iter().filter(|p| p.last_success_age_s.is_none()).count();
-    match status.health {
-        Health::Ok if unread > 0 => {
-            format!("Starting: {unread} of {pollers} pollers have not read a page yet.")
-        }
-        Health::Ok => format!("Everything is in order: all {pollers} pollers are up to date."),
-        Health::Degraded => "Something needs your attention.".to_owned(),
-        Health::AtRisk => "The request budget is too small: records will be missed.".to_owned(),
-        Health::Failing => "Records are not being read.".to_owned(),
-    }
-}

@@ -9,17 +9,18 @@ use axum::response::{IntoResponse, Response};
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
+use super::StatusPage;
 use super::context::PageContext;
 use super::frame::{Frame, Tab};
 use super::not_shown::NotShown;
 use super::reports::json as json_response;
-use super::request::{Query, link};
+use super::request::Query;
 use super::text::{moment, money, plain, shown};
 use super::titles::Fields;
 use super::words;
 use crate::escape;
 use crate::record::Route;
-use crate::report::{JobState, job_state};
+use crate::report::{JobState, first_upper, job_state};
 use crate::store::{QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 
 /// Records of one kind that are shown with another one.
@@ -45,18 +46,19 @@ pub(super) async fn one(
     let shared = Arc::clone(&context);
     let read = move |reader: &mut Reader| {
         let found = OneRecord::read(reader, route, id)?;
-        let fields = Fields::of(found.body.as_deref().unwrap_or_default());
+        let shop = &shared.page;
+        let fields = Fields::of(found.body.as_deref().unwrap_or_default(), shop);
         let title = fields.title(route, &found.id);
         let related = Related::read(reader, route, &found.id)?;
         let page = html! {
             div {
                 h1 { (title) }
-                p.note { (words::first_upper(words::record(route).0)) " " (shown(&found.id)) @if found.body.is_some() { ", made " (fields.created(&shared.page.zone)) } }
+                p.note { (first_upper(words::record(route).0)) " " (shown(&found.id)) @if found.body.is_some() { ", made " (fields.created()) } }
             }
-            (related.state(&shared.page.zone))
-            (details(&found, &fields, &shared.page.zone))
-            (related.lists(&shared.page.zone))
-            (versions(&found, &shared.page.zone))
+            (related.state(shop))
+            (details(&found, &fields, &shop.zone))
+            (related.lists(shop))
+            (versions(&found, &shop.zone))
         };
         Ok(Frame::of(&title, Tab::Records).around(&shared, &page).into_response())
     };
@@ -103,7 +105,7 @@ impl OneRecord {
 }
 
 /// Its fields, and what the workspace sent.
-fn details(found: &OneRecord, fields: &Fields, zone: &TimeZone) -> Markup {
+fn details(found: &OneRecord, fields: &Fields<'_>, zone: &TimeZone) -> Markup {
     html! {
         section {
             h2 { "Details" }
@@ -111,7 +113,7 @@ fn details(found: &OneRecord, fields: &Fields, zone: &TimeZone) -> Markup {
                 @if let Some(seen) = &found.last_seen_at {
                     p.note { "As it was last seen, " (moment(seen, zone, "%Y-%m-%d %H:%M")) ". It has left the newest 100 since." }
                 }
-                (fields.list(zone))
+                (fields.list())
                 details { summary { "As the workspace sent it" } pre tabindex="0" { (pretty(body)) } }
             } @else {
                 p { "The mirror does not hold this record any more. Its history is below." }
@@ -172,7 +174,8 @@ impl Related {
     }
 
     /// How a repair stands now.
-    fn state(&self, zone: &TimeZone) -> Markup {
+    fn state(&self, page: &StatusPage) -> Markup {
+        let (zone, currency) = (&page.zone, page.currency.as_deref());
         let Some(state) = &self.state else { return html! {} };
         let is_from_change = state.source == "status change";
         html! {
@@ -186,8 +189,8 @@ impl Related {
                     @if is_from_change { "From its newest status change. " }
                     @else { "From the details below. " }
                     @if let Some(paid) = state.paid {
-                        "Paid: " (money(paid, None))
-                        @if let Some(total) = state.total { " of " (money(total, None)) }
+                        "Paid: " (money(paid, currency))
+                        @if let Some(total) = state.total { " of " (money(total, currency)) }
                         "."
                     } @else { "What is paid is unknown." }
                 }
@@ -195,15 +198,15 @@ impl Related {
         }
     }
 
-    fn lists(&self, zone: &TimeZone) -> Markup {
+    fn lists(&self, page: &StatusPage) -> Markup {
         html! {
             @for (route, parent) in &self.parents {
-                section { h2 { (words::field(words::record(*route).0)) } ul.found { (item(*route, parent, zone)) } }
+                section { h2 { (words::field(words::record(*route).0)) } ul.found { (item(*route, parent, page)) } }
             }
             @for (route, list) in &self.children {
                 section {
                     h2 { (words::list(*route)) " · " @if list.len() == MAX_RELATED { "the newest " } (list.len()) }
-                    ul.found { @for record in newest_first(list) { (item(*route, record, zone)) } }
+                    ul.found { @for record in newest_first(list, page) { (item(*route, record, page)) } }
                 }
             }
         }
@@ -220,16 +223,16 @@ fn one_of(
     Ok(body.map(|body| (route, RelatedRecord { id: id.to_owned(), body })))
 }
 
-fn newest_first(list: &[RelatedRecord]) -> Vec<&RelatedRecord> {
+fn newest_first<'r>(list: &'r [RelatedRecord], page: &StatusPage) -> Vec<&'r RelatedRecord> {
     let mut sorted: Vec<&RelatedRecord> = list.iter().collect();
-    sorted.sort_by_key(|record| std::cmp::Reverse(Fields::of(&record.body).created_at()));
+    sorted.sort_by_key(|record| std::cmp::Reverse(Fields::of(&record.body, page).created_at()));
     sorted
 }
 
 /// One record of a list: what says it to a person who knows to what it belongs.
-fn item(route: Route, record: &RelatedRecord, zone: &TimeZone) -> Markup {
+fn item(route: Route, record: &RelatedRecord, page: &StatusPage) -> Markup {
     let RelatedRecord { id, body } = record;
-    let fields = Fields::of(body);
+    let fields = Fields::of(body, page);
     let (title, more) = match route {
         Route::JobStatusChanges => (
             fields.text("status").map_or_else(|| fields.title(route, id), |status| shown(&status)),
@@ -243,13 +246,7 @@ fn item(route: Route, record: &RelatedRecord, zone: &TimeZone) -> Markup {
     };
     let more: Vec<String> =
         more.iter().filter_map(|name| Some(shown(&fields.text(name)?))).collect();
-    html! {
-        li {
-            a href=(link("record", &[("route", route.as_str()), ("id", id)])) { (title) }
-            span.note { (more.join(" · ")) }
-            span.when { (fields.created(zone)) }
-        }
-    }
+    fields.item(route, id, &title, &html! { (more.join(" · ")) })
 }
 
 /// The versions that the log holds, the newest first.

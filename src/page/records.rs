@@ -12,14 +12,14 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::context::PageContext;
-use super::frame::{Frame, Tab};
+use super::frame::{Frame, Tab, pages};
 use super::not_shown::NotShown;
 use super::reports::{csv, json as json_response};
-use super::request::{Query, link};
+use super::request::{Query, link, record_link};
 use super::text::{moment, shown, zone_name};
 use super::words;
 use crate::record::{FoundRecord, Route};
-use crate::report::{Guard, csv_line, csv_text, json_of, shown as value_shown};
+use crate::report::{Guard, csv_head, csv_values, json_of, shown as value_shown};
 use crate::store::{QueryLimits, QueryRows, Reader, RecordPage};
 
 /// Records on one screen, and in one CSV file.
@@ -145,12 +145,8 @@ fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {
 }
 
 fn table_csv(rows: &QueryRows) -> String {
-    let mut text = csv_line(rows.columns.iter().map(|name| csv_text(name, Guard::Formulas)));
-    for row in &rows.rows {
-        let cells = row.iter().map(|value| csv_text(&value_shown(value, None), Guard::Formulas));
-        text.push_str(&csv_line(cells));
-    }
-    text
+    let head = csv_head(&rows.columns, Guard::Formulas);
+    rows.rows.iter().fold(head, |text, row| text + &csv_values(row, Guard::Formulas))
 }
 
 fn screen(
@@ -163,9 +159,7 @@ fn screen(
     let (route, page) = (asked.route, asked.page.offset / SCREEN);
     let get = |name: &str| query.get(name).unwrap_or_default();
     let (column, text, sort, order) = (get("column"), get("text"), get("sort"), get("order"));
-    let address = |page: u32, format: &str| {
-        let number = page.to_string();
-        let page = if page == 0 { "" } else { &number };
+    let address = |page: &str, format: &str| {
         link(
             "records",
             &[
@@ -205,11 +199,8 @@ fn screen(
                 "Times are those of " (zone_name(zone)) ". The filter and the CSV have them in UTC, as they are stored: "
                 "near midnight, search for the day in UTC."
             }
-            p.note {
-                @if page > 0 { a rel="prev" href=(address(page - 1, "")) { "Previous page" } " " }
-                @if rows.rows.len() > SCREEN as usize { a rel="next" href=(address(page + 1, "")) { "Next page" } " " }
-                a href=(address(0, "csv")) { "CSV" }
-            }
+            (pages(page as usize, rows.rows.len() > SCREEN as usize, |page| address(page, "")))
+            p.note { a href=(address("", "csv")) { "CSV" } }
         }
     }
 }
@@ -229,7 +220,7 @@ fn listing(route: Route, rows: &QueryRows, zone: &TimeZone) -> Markup {
                             tr { @for (index, name) in &places {
                                 @let text = value_shown(&row[*index], None);
                                 @if *name == "id" {
-                                    td { a href=(link("record", &[("route", route.as_str()), ("id", &text)])) { (shown(&text)) } }
+                                    td { a href=(record_link(route, &text)) { (shown(&text)) } }
                                 } @else { td { (moment(&text, zone, "%Y-%m-%d %H:%M")) } }
                             } }
                         }

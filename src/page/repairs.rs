@@ -8,28 +8,20 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use super::StatusPage;
 use super::context::PageContext;
 use super::frame::{Frame, Tab, pages};
 use super::not_shown::NotShown;
 use super::request::{Query, link};
-use super::text::{count, moment, shown};
+use super::text::{moment, shown};
 use super::titles::Fields;
+use crate::number::count;
 use crate::record::Route;
 use crate::report::{self, ListedRepair, RepairList};
 use crate::store::{QueryError, Reader};
 
 /// Repairs on one page.
 const SCREEN: usize = 50;
-/// The lists by their names in addresses.
-const LISTS: [(&str, &str, RepairList); 6] = [
-    ("open", "Open repairs", RepairList::Open),
-    ("overdue", "Overdue repairs", RepairList::Overdue),
-    ("ready", "Ready for pickup", RepairList::Ready),
-    ("ready-long", "Ready for pickup for more than 14 days", RepairList::ReadyLong),
-    ("open-long", "Open for more than 30 days", RepairList::OpenLong),
-    ("unpaid", "Unpaid, completed in the last 90 days", RepairList::Unpaid),
-];
-
 /// One list as a page.
 pub(super) async fn list(
     State(context): State<Arc<PageContext>>,
@@ -39,8 +31,8 @@ pub(super) async fn list(
     query.allow(&["list", "page"])?;
     let number = query.page()? as usize;
     let asked = query.get("list").unwrap_or("open");
-    let Some((name, title, list)) = LISTS.into_iter().find(|(name, ..)| *name == asked) else {
-        let names = LISTS.map(|(name, ..)| name).join(", ");
+    let Some(list) = RepairList::ALL.into_iter().find(|list| list.as_str() == asked) else {
+        let names = RepairList::ALL.map(RepairList::as_str).join(", ");
         return Err(format!("There is no list {asked:?}; there are: {names}.").into());
     };
     let shared = Arc::clone(&context);
@@ -49,7 +41,7 @@ pub(super) async fn list(
         let found =
             report::repairs(reader, list, &shared.page.ready_status, &shared.page.zone, now)?;
         let shown = found.iter().skip(number * SCREEN).take(SCREEN);
-        let rows = shown.map(|repair| row(&shared, reader, repair));
+        let rows = shown.map(|repair| row(&shared.page, reader, repair));
         let rows = rows.collect::<Result<Vec<Markup>, QueryError>>()?;
         let order = match list {
             RepairList::Unpaid => "Those that were completed last come first.",
@@ -57,37 +49,28 @@ pub(super) async fn list(
         };
         let page = html! {
             div {
-                h1 { (title) }
+                h1 { (list.title()) }
                 p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
             }
             section { ul.found { @for row in rows { (row) } } }
             (pages(number, found.len() > (number + 1) * SCREEN, |page| {
-                link("repairs", &[("list", name), ("page", page)])
+                link("repairs", &[("list", list.as_str()), ("page", page)])
             }))
         };
-        Ok(Frame::of(title, Tab::Home).around(&shared, &page).into_response())
+        Ok(Frame::of(list.title(), Tab::Home).around(&shared, &page).into_response())
     };
     context.read(read).await
 }
 
-fn row(
-    context: &PageContext,
-    reader: &Reader,
-    repair: &ListedRepair,
-) -> Result<Markup, QueryError> {
+fn row(page: &StatusPage, reader: &Reader, repair: &ListedRepair) -> Result<Markup, QueryError> {
     let ListedRepair { id, status, since } = repair;
     let body = reader.current_body(Route::Jobs, id)?.unwrap_or_default();
-    let fields = Fields::of(&body);
+    let fields = Fields::of(&body, page);
     let due = fields.text("estimated_delivery");
-    Ok(html! {
-        li {
-            a href=(link("record", &[("route", Route::Jobs.as_str()), ("id", id)])) { (fields.title(Route::Jobs, id)) }
-            span.note {
-                (shown(status.as_deref().unwrap_or("no status")))
-                @if let Some(since) = since { " since " (moment(since, &context.page.zone, "%Y-%m-%d")) }
-                @if let Some(due) = due { ", delivery estimated for " (moment(&due, &context.page.zone, "%Y-%m-%d")) }
-            }
-            span.when { (fields.created(&context.page.zone)) }
-        }
-    })
+    let note = html! {
+        (shown(status.as_deref().unwrap_or("no status")))
+        @if let Some(since) = since { " since " (moment(since, &page.zone, "%Y-%m-%d")) }
+        @if let Some(due) = due { ", delivery estimated for " (moment(&due, &page.zone, "%Y-%m-%d")) }
+    };
+    Ok(fields.item(Route::Jobs, id, &fields.title(Route::Jobs, id), &note))
 }

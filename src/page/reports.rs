@@ -18,9 +18,7 @@ use super::request::{Query, link};
 use super::text::shown;
 use super::words;
 use crate::config::CountedBy;
-use crate::report::{
-    self, Answer, Exactness, Guard, ListedReport, Period, Question, Range, Report, ReportError,
-};
+use crate::report::{self, Answer, Exactness, Guard, Period, Question, Range, Report, ReportError};
 use crate::store::Reader;
 
 /// The parameters of a report's address that every report has.
@@ -52,8 +50,7 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
 /// The list for programs.
 pub(super) async fn list_json(State(context): State<Arc<PageContext>>) -> Response {
     let (reports, _) = listed(&context).await;
-    let listed: Vec<ListedReport> = reports.iter().map(ListedReport::from).collect();
-    json(&listed)
+    json(&report::listed(&reports))
 }
 
 async fn listed(context: &Arc<PageContext>) -> (Vec<Report>, Vec<String>) {
@@ -223,7 +220,7 @@ impl View<'_> {
                 p { (shown(&report.about)) }
                 @if report.has_period() { (self.ranges()) }
                 (self.form())
-                p.note { (words::first_upper(&shown(&self.answer.subject()))) "." }
+                p.note { (report::first_upper(&shown(&self.answer.subject()))) "." }
                 (self.compared())
                 (report::fragment(self.answer))
                 p.note { "Download: " a href=(self.format("csv")) { "CSV" } ", " a href=(self.format("json")) { "JSON" }

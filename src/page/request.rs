@@ -3,6 +3,8 @@
 use axum::http::Uri;
 use jiff::civil::Date;
 
+use crate::record::Route;
+
 /// The most parameters of a query, and the longest value in bytes.
 const PARAMETERS_MAX: usize = 40;
 const VALUE_MAX: usize = 500;
@@ -71,6 +73,11 @@ impl Query {
     pub(super) fn others(&self, but: &[&str]) -> Vec<(String, String)> {
         self.pairs.iter().filter(|(name, _)| !but.contains(&name.as_str())).cloned().collect()
     }
+}
+
+/// The address of a record.
+pub(super) fn record_link(route: Route, id: &str) -> String {
+    link("record", &[("route", route.as_str()), ("id", id)])
 }
 
 /// An address of this page with a query.

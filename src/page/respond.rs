@@ -10,7 +10,6 @@ use super::live::Watched;
 use super::not_shown::NotShown;
 use super::request::{Query, link};
 use super::server::IsStream;
-use super::snapshot::SharedSnapshot;
 use super::text::shown;
 use super::{find, live, metrics, ready, record, records, repairs, reports};
 use crate::report::Range;
@@ -225,12 +224,10 @@ async fn fresh(State(context): State<Arc<PageContext>>) -> Response {
 
 /// The same JSON as `shopmirror status --json`.
 async fn status(State(context): State<Arc<PageContext>>) -> Response {
-    let shared: SharedSnapshot = context.snapshots.newest().await;
-    let Some(snapshot) = shared else { return stuck() };
-    let mut json =
-        serde_json::to_vec_pretty(&snapshot.status).expect("a status holds plain values");
-    json.push(b'\n');
-    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+    match context.snapshots.newest().await {
+        Some(snapshot) => reports::json(&snapshot.status),
+        None => stuck(),
+    }
 }
 
 fn stuck() -> Response {

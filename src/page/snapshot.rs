@@ -19,51 +19,17 @@ use crate::store::{Gap, Reader, Store, StoreError};
 const EVERY: Duration = Duration::from_secs(1);
 /// A store that does not answer within this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Open gaps on the page.
-pub(super) const GAPS_SHOWN: usize = 20;
-/// Gaps on the time line.
-const GAPS_DRAWN: usize = 300;
 /// Changes on the page.
 const CHANGES_SHOWN: usize = 20;
-
-/// One row of the log without the record's content.
-#[derive(Debug, Clone)]
-pub(super) struct LatestChange {
-    pub(super) seq: i64,
-    pub(super) observed_at: String,
-    pub(super) route: String,
-    pub(super) business: Option<String>,
-    pub(super) kind: String,
-    pub(super) record_id: Option<String>,
-    pub(super) version: i64,
-}
-
-impl From<Change> for LatestChange {
-    fn from(change: Change) -> Self {
-        Self {
-            seq: change.seq,
-            observed_at: change.observed_at,
-            route: change.route.to_string(),
-            business: change.business,
-            kind: change.kind.to_string(),
-            record_id: change.record_id,
-            version: change.version,
-        }
-    }
-}
 
 /// The state of the workspace at one time.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) status: WorkspaceStatus,
-    /// The gaps that are neither repaired nor accepted, newest first, at most [`GAPS_SHOWN`].
+    /// The gaps that are neither repaired nor accepted, newest first.
     pub(super) gaps: Vec<Gap>,
-    /// How many such gaps there are.
-    pub(super) open_gaps: usize,
-    /// All gaps, newest first, for the time line.
-    pub(super) all_gaps: Vec<Gap>,
-    /// The last rows of the log, newest first.
-    pub(super) changes: Vec<LatestChange>,
+    /// The last rows of the log without the records' content, newest first.
+    pub(super) changes: Vec<Change>,
     /// Size of the database file in bytes.
     pub(super) store_bytes: u64,
     /// Size of its write-ahead log in bytes.
@@ -81,34 +47,21 @@ impl Snapshot {
         let last_seq = status.last_seq;
         let read = store.read(move |reader| {
             let workspace = reader.workspace()?.map(|known| known.name);
-            Ok((rows(reader, last_seq)?, workspace, sizes(path)))
+            let gaps: Vec<Gap> = reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect();
+            Ok((gaps, latest(reader, last_seq)?, workspace, sizes(path)))
         });
-        let ((mut all_gaps, changes), workspace, (store_bytes, wal_bytes)) =
+        let (gaps, changes, workspace, (store_bytes, wal_bytes)) =
             timeout(PATIENCE, read).await.ok()?.ok()?;
-        let unsettled = || all_gaps.iter().filter(|gap| gap.is_unsettled());
-        let open_gaps = unsettled().count();
-        let gaps = unsettled().take(GAPS_SHOWN).cloned().collect();
-        all_gaps.truncate(GAPS_DRAWN);
         let system = OnceLock::new();
-        Some(Self {
-            status,
-            gaps,
-            open_gaps,
-            all_gaps,
-            changes,
-            store_bytes,
-            wal_bytes,
-            workspace,
-            system,
-        })
+        Some(Self { status, gaps, changes, store_bytes, wal_bytes, workspace, system })
     }
 }
 
-fn rows(reader: &Reader, last_seq: i64) -> Result<(Vec<Gap>, Vec<LatestChange>), StoreError> {
-    let gaps = reader.gaps()?;
+fn latest(reader: &Reader, last_seq: i64) -> Result<Vec<Change>, StoreError> {
     let shown = i64::try_from(CHANGES_SHOWN).unwrap_or(i64::MAX);
     let latest = reader.changes_after(last_seq.saturating_sub(shown), CHANGES_SHOWN)?;
-    Ok((gaps, latest.into_iter().rev().map(LatestChange::from).collect()))
+    let without = |change: Change| Change { body: String::new(), before: None, ..change };
+    Ok(latest.into_iter().rev().map(without).collect())
 }
 
 /// The bytes of the database and of its write-ahead log.

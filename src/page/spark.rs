@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::text::{money, number};
+use super::text::money;
+use crate::number::whole;
 use crate::report::Amount;
 
 /// The size of the picture, in its own units.
@@ -47,7 +48,7 @@ impl Spark<'_> {
         let known = || self.days.iter().filter_map(|day| day.value());
         let written = |amount: f64| match self.is_money {
             true => money(amount, None),
-            false => number(amount.round() as i64),
+            false => whole(amount.round() as i64),
         };
         let (low, high) = (known().fold(f64::MAX, f64::min), known().fold(f64::MIN, f64::max));
         match known().count() {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use indicatif::HumanBytes;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -12,21 +13,22 @@ use maud::{Markup, html};
 use super::context::PageContext;
 use super::frame;
 use super::live::{LivePage, Part};
-use super::pictures;
-use super::ready;
-use super::request::link;
-use super::snapshot::{GAPS_SHOWN, LatestChange, SharedSnapshot, Snapshot};
-use super::text::{bytes, count, message, moment, number, shown, zone_name};
+use super::request::record_link;
+use super::snapshot::{SharedSnapshot, Snapshot};
+use super::text::{message, moment, shown, zone_name};
 use crate::budget::BudgetStatus;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration::seconds as span;
+use crate::number::{count, whole};
 use crate::poll::{PollerState, PollerStatus};
-use crate::record::poller_name;
+use crate::record::{Change, poller_name};
 use crate::status::WorkspaceStatus;
 use crate::store::Gap;
 
 /// How times are written.
 const CLOCK: &str = "%Y-%m-%d %H:%M:%S";
+/// Open gaps that are listed.
+const GAPS_SHOWN: usize = 20;
 
 /// The page as it is now; all viewers share it.
 pub(super) fn live_page(context: &PageContext, shared: &SharedSnapshot) -> Arc<LivePage> {
@@ -62,18 +64,6 @@ fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
         status.pollers.iter().map(|poller| names.row(poller, status, zone)).collect();
     let pollers =
         Part::around("pollers", &names.around(&status.pollers), names.table(status, &rows));
-    let budget_parts = budget(status.budget.as_ref());
-    let budget = Part::around(
-        "budget",
-        &budget_parts.len(),
-        html! {
-            section #budget data-part aria-labelledby="budget-title" {
-                h2 #budget-title { "Request budget" }
-                @for part in &budget_parts { (part.html()) }
-                @if budget_parts.is_empty() { p { "Not known." } }
-            }
-        },
-    );
     let section = |id: &str, content: Markup| {
         let title = format!("{id}-title");
         Part::new(id, html! { section id=(id) data-part aria-labelledby=(title) { (content) } })
@@ -84,14 +74,14 @@ fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
         parts: vec![
             Part::new("health", health),
             pollers,
-            budget,
+            section("budget", budget(status.budget.as_ref())),
             section("store", store(snapshot, zone)),
             section("sinks", sinks(&status.sinks)),
-            section("gaps", gaps(&names, snapshot, zone)),
+            section("gaps", gaps(&names, &snapshot.gaps, zone)),
             section("changes", changes(&names, snapshot, zone, context.shows_records())),
             Part::new("tools", tools(zone)),
         ],
-        inner: rows.into_iter().chain(budget_parts).collect(),
+        inner: rows,
     }
 }
 
@@ -147,29 +137,24 @@ impl Names {
             let at = now?.checked_add(SignedDuration::try_from_secs_f64(seconds).ok()?).ok()?;
             Some(at.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string())
         };
-        let seconds = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), span);
+        let or_dash = |value: Option<String>| Cell::Number(value.unwrap_or_else(|| "–".to_owned()));
         let long_ago = |age: f64| format!("{} ago", span(age));
         // A clock time does not say the day.
         let read = poller.last_read(|age| {
             at(-age).filter(|_| age < 12.0 * 3600.0).unwrap_or_else(|| long_ago(age))
         });
-        let next = poller.next_poll_s.and_then(at).unwrap_or_else(|| "–".to_owned());
-        let rate = poller.rate_per_hour.map_or_else(|| "–".to_owned(), per_hour);
-        let word = poller.state.as_str();
         let id = format!("poller-{}", poller.name());
-        let heads = POLLER_HEADS;
-        let row = html! {
-            tr id=(id) data-part role="row" {
-                th role="rowheader" scope="row" data-label=(heads[0]) { (self.name(&poller.route, poller.business.as_deref())) }
-                (state(heads[1], &word.replace('_', " "), poller.state == PollerState::Ok))
-                (numeric(heads[2], &read))
-                (numeric(heads[3], &seconds(poller.interval_s)))
-                (numeric(heads[4], &seconds(poller.guarantee_s)))
-                (numeric(heads[5], &next))
-                (numeric(heads[6], &rate))
-                (numeric(heads[7], &number(poller.gaps)))
-            }
-        };
+        let cells = [
+            Cell::text(&self.name(&poller.route, poller.business.as_deref())),
+            Cell::State(poller.state.as_str().replace('_', " "), poller.state == PollerState::Ok),
+            Cell::Number(read),
+            or_dash(poller.interval_s.map(span)),
+            or_dash(poller.guarantee_s.map(span)),
+            or_dash(poller.next_poll_s.and_then(at)),
+            or_dash(poller.rate_per_hour.map(per_hour)),
+            Cell::Number(whole(poller.gaps)),
+        ];
+        let row = row(&POLLER_HEADS, &cells, Some(&id));
         Part::new(id, row)
     }
 }
@@ -187,14 +172,50 @@ const POLLER_HEADS: [&str; 8] = [
 
 fn health(status: &WorkspaceStatus) -> Markup {
     html! {
-        p.verdict data-health=(status.health.as_str()) { (ready::sentence(status)) }
+        p.verdict data-health=(status.health.as_str()) { (status.sentence()) }
         @if !status.reasons.is_empty() {
             ul.reasons { @for reason in &status.reasons { li { (message(reason)) } } }
         }
     }
 }
 
-/// A table of rows; each is a `tr`.
+/// What a cell of a table shows.
+enum Cell {
+    Text(Markup),
+    Number(String),
+    /// A state in a word, and whether it is good.
+    State(String, bool),
+}
+
+impl Cell {
+    fn text(text: &str) -> Self {
+        Self::Text(html! { (text) })
+    }
+}
+
+/// One row; its first cell is its heading. With an id it is a part of the page.
+fn row(heads: &[&str], cells: &[Cell], id: Option<&str>) -> Markup {
+    let content = |cell: &Cell| match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Number(number) => html! { (number) },
+        Cell::State(state, is_good) => {
+            html! { span.state data-good=(is_good) { (shown(state)) } }
+        }
+    };
+    html! {
+        tr id=[id] data-part[id.is_some()] role="row" {
+            @for (index, (head, cell)) in heads.iter().zip(cells).enumerate() {
+                @if index == 0 {
+                    th role="rowheader" scope="row" data-label=(head) { (content(cell)) }
+                } @else {
+                    td.number[matches!(cell, Cell::Number(_))] role="cell" data-label=(head) { (content(cell)) }
+                }
+            }
+        }
+    }
+}
+
+/// A table of rows.
 fn table<'a>(heads: &[&str], rows: impl Iterator<Item = &'a Markup>) -> Markup {
     // The roles stay when narrow screens lay the rows out as blocks.
     html! {
@@ -207,30 +228,15 @@ fn table<'a>(heads: &[&str], rows: impl Iterator<Item = &'a Markup>) -> Markup {
     }
 }
 
-fn cell(label: &str, value: &Markup) -> Markup {
-    html! { td role="cell" data-label=(label) { (value) } }
-}
-
-fn numeric(label: &str, value: &str) -> Markup {
-    html! { td.number role="cell" data-label=(label) { (value) } }
-}
-
-fn state(label: &str, state: &str, is_good: bool) -> Markup {
-    html! {
-        td role="cell" data-label=(label) { span.state data-good=(is_good) { (shown(state)) } }
-    }
-}
-
 /// A rate with as many digits as mean something.
 fn per_hour(rate: f64) -> String {
-    if rate < 10.0 { format!("{rate:.1}") } else { number(rate.round() as i64) }
+    if rate < 10.0 { format!("{rate:.1}") } else { whole(rate.round() as i64) }
 }
 
-/// The budget in two parts: its numbers, and the picture, which changes once a minute.
-fn budget(budget: Option<&BudgetStatus>) -> Vec<Part> {
-    let Some(budget) = budget else { return Vec::new() };
-    let numbers = html! {
-        div #budget-now data-part {
+fn budget(budget: Option<&BudgetStatus>) -> Markup {
+    html! {
+        h2 #budget-title { "Request budget" }
+        @if let Some(budget) = budget {
             (budget_bar(budget))
             dl {
                 dt { "Limit of the key" } dd { (budget.limit) " per minute" }
@@ -244,9 +250,8 @@ fn budget(budget: Option<&BudgetStatus>) -> Vec<Part> {
                     dt { "The server asked to wait" } dd { (span(rest)) }
                 }
             }
-        }
-    };
-    vec![Part::new("budget-now", numbers)]
+        } @else { p { "Not known." } }
+    }
 }
 
 /// What was spent of the key's limit: ours, then what the other clients spend.
@@ -269,13 +274,13 @@ fn store(snapshot: &Snapshot, zone: &TimeZone) -> Markup {
     html! {
         h2 #store-title { "Store" }
         dl {
-            dt { "Records" } dd { (number(records)) }
+            dt { "Records" } dd { (whole(records)) }
             @for (route, count) in &status.records {
-                dt.minor { (shown(route)) } dd { (number(*count)) }
+                dt.minor { (shown(route)) } dd { (whole(*count)) }
             }
-            dt { "Changes in the log" } dd { (number(status.last_seq)) }
-            dt { "Database" } dd { (bytes(snapshot.store_bytes)) }
-            dt { "Write-ahead log" } dd { (bytes(snapshot.wal_bytes)) }
+            dt { "Changes in the log" } dd { (whole(status.last_seq)) }
+            dt { "Database" } dd { (HumanBytes(snapshot.store_bytes)) }
+            dt { "Write-ahead log" } dd { (HumanBytes(snapshot.wal_bytes)) }
             @if let Some(backup) = &status.backup {
                 dt { "Last backup" }
                 dd { @match &backup.last_at { Some(at) => (moment(at, zone, CLOCK)), None => "none yet" } }
@@ -295,24 +300,19 @@ fn store(snapshot: &Snapshot, zone: &TimeZone) -> Markup {
 
 fn sinks(sinks: &[SinkStatus]) -> Markup {
     let heads = ["Sink", "State", "Backlog", "Delivered", "Retrying", "Dead letters"];
-    let rows: Vec<Markup> = sinks
-        .iter()
-        .map(|sink| {
-            let word = sink.state.as_str();
-            html! {
-                tr role="row" {
-                    th role="rowheader" scope="row" data-label=(heads[0]) {
-                        (shown(&sink.name)) " " span.kind { (shown(&sink.type_name)) }
-                    }
-                    (state(heads[1], word, sink.state == SinkActivity::Active))
-                    (numeric(heads[2], &number(sink.behind)))
-                    (numeric(heads[3], &number(sink.delivered)))
-                    (numeric(heads[4], &number(sink.retrying)))
-                    (numeric(heads[5], &number(sink.dead)))
-                }
-            }
-        })
-        .collect();
+    let of = |sink: &SinkStatus| {
+        let name = html! { (shown(&sink.name)) " " span.kind { (shown(&sink.type_name)) } };
+        let cells = [
+            Cell::Text(name),
+            Cell::State(sink.state.as_str().to_owned(), sink.state == SinkActivity::Active),
+            Cell::Number(whole(sink.behind)),
+            Cell::Number(whole(sink.delivered)),
+            Cell::Number(whole(sink.retrying)),
+            Cell::Number(whole(sink.dead)),
+        ];
+        row(&heads, &cells, None)
+    };
+    let rows: Vec<Markup> = sinks.iter().map(of).collect();
     html! {
         h2 #sinks-title { "Sinks" }
         @if sinks.is_empty() {
@@ -331,73 +331,57 @@ fn sinks(sinks: &[SinkStatus]) -> Markup {
     }
 }
 
-fn gaps(names: &Names, snapshot: &Snapshot, zone: &TimeZone) -> Markup {
+fn gaps(names: &Names, gaps: &[Gap], zone: &TimeZone) -> Markup {
     let heads = ["Gap", "Route", "From", "To", "Records", "Found since"];
-    let rows: Vec<Markup> =
-        snapshot.gaps.iter().map(|gap| gap_row(names, &heads, gap, zone)).collect();
-    let now = snapshot.status.at.parse().unwrap_or_default();
+    let of = |gap: &Gap| {
+        let records = gap.estimate.map_or_else(|| "unknown".to_owned(), |n| format!("about {n}"));
+        let cells = [
+            Cell::text(&gap.id.to_string()),
+            Cell::text(&names.name(&gap.route, gap.business.as_deref())),
+            Cell::Text(moment(&gap.from_at, zone, CLOCK)),
+            Cell::Text(moment(&gap.to_at, zone, CLOCK)),
+            Cell::Number(records),
+            Cell::Number(whole(gap.repaired)),
+        ];
+        row(&heads, &cells, None)
+    };
+    let rows: Vec<Markup> = gaps.iter().take(GAPS_SHOWN).map(of).collect();
+    let more = gaps.len() - rows.len();
     html! {
         h2 #gaps-title { "Open gaps" }
-        (pictures::timeline(&snapshot.all_gaps, now, zone))
         @if rows.is_empty() {
             p { "None: no records are known to be missing." }
         } @else {
             p { "Records may have been missed in these times. " code { "shopmirror gaps" } " explains each." }
             (table(&heads, rows.iter()))
-            @if snapshot.open_gaps > GAPS_SHOWN {
-                p.note { (count((snapshot.open_gaps - GAPS_SHOWN) as i64, "more gap is", "more gaps are")) " open." }
-            }
-        }
-    }
-}
-
-fn gap_row(names: &Names, heads: &[&str; 6], gap: &Gap, zone: &TimeZone) -> Markup {
-    let records = gap.estimate.map_or_else(|| "unknown".to_owned(), |n| format!("about {n}"));
-    html! {
-        tr role="row" {
-            th role="rowheader" scope="row" data-label=(heads[0]) { (gap.id) }
-            (cell(heads[1], &html! { (names.name(&gap.route, gap.business.as_deref())) }))
-            (cell(heads[2], &moment(&gap.from_at, zone, CLOCK)))
-            (cell(heads[3], &moment(&gap.to_at, zone, CLOCK)))
-            (numeric(heads[4], &records))
-            (numeric(heads[5], &number(gap.repaired)))
+            @if more > 0 { p.note { (count(more, "more gap is", "more gaps are")) " open." } }
         }
     }
 }
 
 fn changes(names: &Names, snapshot: &Snapshot, zone: &TimeZone, shows_records: bool) -> Markup {
     let heads = ["No.", "When", "Route", "Kind", "Id", "Version"];
-    let row = |change: &LatestChange| change_row(names, &heads, change, zone, shows_records);
-    let rows: Vec<Markup> = snapshot.changes.iter().map(row).collect();
+    let of = |change: &Change| {
+        let id = html! {
+            @match &change.record_id {
+                Some(id) if shows_records => a href=(record_link(change.route, id)) { (shown(id)) },
+                Some(id) => (shown(id)),
+                None => "–",
+            }
+        };
+        let cells = [
+            Cell::text(&change.seq.to_string()),
+            Cell::Text(moment(&change.observed_at, zone, CLOCK)),
+            Cell::text(&names.name(change.route.as_str(), change.business.as_deref())),
+            Cell::text(&change.kind.to_string()),
+            Cell::Text(id),
+            Cell::Number(change.version.to_string()),
+        ];
+        row(&heads, &cells, None)
+    };
+    let rows: Vec<Markup> = snapshot.changes.iter().map(of).collect();
     html! {
         h2 #changes-title { "Latest changes" }
         @if rows.is_empty() { p { "The log is empty." } } @else { (table(&heads, rows.iter())) }
-    }
-}
-
-fn change_row(
-    names: &Names,
-    heads: &[&str; 6],
-    change: &LatestChange,
-    zone: &TimeZone,
-    shows_records: bool,
-) -> Markup {
-    html! {
-        tr role="row" {
-            th role="rowheader" scope="row" data-label=(heads[0]) { (change.seq) }
-            (cell(heads[1], &moment(&change.observed_at, zone, CLOCK)))
-            (cell(heads[2], &html! { (names.name(&change.route, change.business.as_deref())) }))
-            (cell(heads[3], &html! { (change.kind) }))
-            td role="cell" data-label=(heads[4]) {
-                @match &change.record_id {
-                    Some(id) if shows_records => {
-                        a href=(link("record", &[("route", &change.route), ("id", id)])) { (shown(id)) }
-                    }
-                    Some(id) => (shown(id)),
-                    None => "–",
-                }
-            }
-            (numeric(heads[5], &change.version.to_string()))
-        }
     }
 }

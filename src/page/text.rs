@@ -6,14 +6,14 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::escape;
-use crate::report;
+use crate::number;
 
 /// The most characters of a text that the page did not write itself.
 const LENGTH_MAX: usize = 300;
 
 /// Foreign text on one line, cut at a bounded length.
 pub(super) fn shown(text: &str) -> String {
-    escape::shown(&escape::cut(text, LENGTH_MAX))
+    escape::cell(text, LENGTH_MAX)
 }
 
 /// A message whose commands are between backticks.
@@ -26,31 +26,9 @@ pub(super) fn message(text: &str) -> Markup {
     }
 }
 
-/// A number with commas between its thousands.
-pub(super) fn number(number: i64) -> String {
-    report::grouped(number as f64)
-}
-
-/// A number with its noun: `1 change`, `2 changes`.
-pub(super) fn count(count: i64, one: &str, many: &str) -> String {
-    format!("{} {}", number(count), if count == 1 { one } else { many })
-}
-
-/// An amount of money with commas between its thousands, after its currency.
+/// An amount of money after its currency, which is not broken.
 pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
-    let amount = report::money(amount);
-    currency.map_or_else(|| amount.clone(), |currency| format!("{currency}\u{a0}{amount}"))
-}
-
-/// Bytes in binary units.
-pub(super) fn bytes(bytes: u64) -> String {
-    let amount = bytes as f64;
-    match amount {
-        b if b < 1024.0 => format!("{b:.0} B"),
-        b if b < 1024.0 * 1024.0 => format!("{:.0} KiB", b / 1024.0),
-        b if b < 1024.0 * 1024.0 * 1024.0 => format!("{:.1} MiB", b / (1024.0 * 1024.0)),
-        b => format!("{:.1} GiB", b / (1024.0 * 1024.0 * 1024.0)),
-    }
+    number::money(amount, currency).replace(' ', "\u{a0}")
 }
 
 /// A time stamp of the workspace or of the store in the shop's zone, as it came if one points at it; any
@@ -105,14 +83,5 @@ mod tests {
             assert_eq!(made(text), text);
         }
         assert_eq!(zone_name(&zone), "Europe/Berlin");
-    }
-
-    #[test]
-    fn numbers_are_grouped_and_sizes_have_a_unit() {
-        assert_eq!((number(1_234_567), number(-12_345)), ("1,234,567".into(), "-12,345".into()));
-        assert_eq!(number(0), "0");
-        assert_eq!(count(1, "change", "changes"), "1 change");
-        assert_eq!((bytes(1000), bytes(2048)), ("1000 B".into(), "2 KiB".into()));
-        assert_eq!(bytes(3 * 1024 * 1024 * 1024 / 2), "1.5 GiB");
     }
 }

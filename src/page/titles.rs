@@ -7,50 +7,60 @@ use maud::{Markup, html};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
+use super::StatusPage;
+use super::request::record_link;
 use super::text::{moment, money, shown};
 use super::words;
 use crate::record::Route;
+use crate::report::first_upper;
 
 /// How a time of a record is written.
 const TIME: &str = "%Y-%m-%d %H:%M";
 
-/// The fields of a record in the order in which the API sent them.
-#[derive(Debug, Default)]
-pub(super) struct Fields(Vec<(String, Value)>);
+/// The fields of a record in the order in which the API sent them, for a page.
+pub(super) struct Fields<'p> {
+    fields: InOrder,
+    zone: &'p TimeZone,
+    currency: Option<&'p str>,
+}
 
-impl<'de> Deserialize<'de> for Fields {
+#[derive(Default)]
+struct InOrder(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for InOrder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
+        struct OfMap;
 
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Fields;
+        impl<'de> Visitor<'de> for OfMap {
+            type Value = InOrder;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a record")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
-                Ok(Fields(fields))
+                Ok(InOrder(fields))
             }
         }
 
-        deserializer.deserialize_map(InOrder)
+        deserializer.deserialize_map(OfMap)
     }
 }
 
-impl Fields {
+impl<'p> Fields<'p> {
     /// The fields of a record's text; none if it is no object.
-    pub(super) fn of(body: &str) -> Self {
-        serde_json::from_str(body).unwrap_or_default()
+    pub(super) fn of(body: &str, page: &'p StatusPage) -> Self {
+        let fields = serde_json::from_str(body).unwrap_or_default();
+        Self { fields, zone: &page.zone, currency: page.currency.as_deref() }
     }
 
     /// A field as text; `None` if it is absent, empty or no text and no number.
     pub(super) fn text(&self, name: &str) -> Option<String> {
-        let (_, value) = self.0.iter().rev().find(|(known, _)| known == name)?;
+        let (_, value) = self.fields.0.iter().rev().find(|(known, _)| known == name)?;
         match value {
             Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
@@ -89,7 +99,7 @@ impl Fields {
             Route::Payments => {
                 let amount = self
                     .number("amount")
-                    .map(|amount| format!("Payment of {}", money(amount, None)));
+                    .map(|amount| format!("Payment of {}", money(amount, self.currency)));
                 [amount.or_else(number), who(None)]
             }
             Route::JobStatusChanges => [number().or_else(|| who(None)), self.text("status")],
@@ -97,14 +107,26 @@ impl Fields {
         };
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() {
-            return shown(&format!("{} {id}", words::first_upper(words::record(route).0)));
+            return shown(&format!("{} {id}", first_upper(words::record(route).0)));
         }
         shown(&parts.join(" · "))
     }
 
     /// When it was made.
-    pub(super) fn created(&self, zone: &TimeZone) -> Markup {
-        html! { @if let Some(at) = self.text("created_at") { (moment(&at, zone, TIME)) } }
+    pub(super) fn created(&self) -> Markup {
+        let at = self.text("created_at");
+        html! { @if let Some(at) = at { (moment(&at, self.zone, TIME)) } }
+    }
+
+    /// The record in a list.
+    pub(super) fn item(&self, route: Route, id: &str, title: &str, note: &Markup) -> Markup {
+        html! {
+            li {
+                a href=(record_link(route, id)) { (title) }
+                span.note { (note) }
+                span.when { (self.created()) }
+            }
+        }
     }
 
     /// When it was made, as the API wrote it; text sorts as time.
@@ -113,37 +135,38 @@ impl Fields {
     }
 
     /// Every field with its value.
-    pub(super) fn list(&self, zone: &TimeZone) -> Markup {
+    pub(super) fn list(&self) -> Markup {
         html! {
             dl.record {
-                @for (name, value) in &self.0 { dt { (shown(&words::field(name))) } dd { (written(name, value, zone)) } }
+                @for (name, value) in &self.fields.0 { dt { (shown(&words::field(name))) } dd { (self.written(name, value)) } }
             }
         }
     }
-}
 
-/// A value of a field for people.
-fn written(name: &str, value: &Value, zone: &TimeZone) -> Markup {
-    let is_amount = || ["amount", "cost", "price", "total"].iter().any(|end| name.ends_with(end));
-    html! {
-        @match value {
-            Value::Null => "–",
-            Value::Bool(yes) => { @if *yes { "yes" } @else { "no" } }
-            Value::String(text) => { @if text.is_empty() { "–" } @else { (moment(text, zone, TIME)) } }
-            Value::Number(number) => {
-                @match number.as_f64().filter(|_| is_amount()) {
-                    Some(amount) => (money(amount, None)),
-                    None => (shown(&number.to_string())),
+    /// A value of a field for people.
+    fn written(&self, name: &str, value: &Value) -> Markup {
+        let is_amount =
+            || ["amount", "cost", "price", "total"].iter().any(|end| name.ends_with(end));
+        html! {
+            @match value {
+                Value::Null => "–",
+                Value::Bool(yes) => { @if *yes { "yes" } @else { "no" } }
+                Value::String(text) => { @if text.is_empty() { "–" } @else { (moment(text, self.zone, TIME)) } }
+                Value::Number(number) => {
+                    @match number.as_f64().filter(|_| is_amount()) {
+                        Some(amount) => (money(amount, self.currency)),
+                        None => (shown(&number.to_string())),
+                    }
                 }
-            }
-            Value::Array(items) if items.is_empty() => "–",
-            Value::Array(items) => {
-                @for (index, item) in items.iter().enumerate() { @if index > 0 { ", " } (written(name, item, zone)) }
-            }
-            Value::Object(members) => {
-                @for (index, (name, value)) in members.iter().enumerate() {
-                    @if index > 0 { br; }
-                    (shown(&words::field(name))) ": " (written(name, value, zone))
+                Value::Array(items) if items.is_empty() => "–",
+                Value::Array(items) => {
+                    @for (index, item) in items.iter().enumerate() { @if index > 0 { ", " } (self.written(name, item)) }
+                }
+                Value::Object(members) => {
+                    @for (index, (name, value)) in members.iter().enumerate() {
+                        @if index > 0 { br; }
+                        (shown(&words::field(name))) ": " (self.written(name, value))
+                    }
                 }
             }
         }
@@ -154,13 +177,18 @@ fn written(name: &str, value: &Value, zone: &TimeZone) -> Markup {
 mod tests {
     use super::*;
 
+    fn of<'z>(body: &str, zone: &'z TimeZone) -> Fields<'z> {
+        let fields = serde_json::from_str(body).unwrap_or_default();
+        Fields { fields, zone, currency: Some("EUR") }
+    }
+
     #[test]
     fn a_record_is_named_as_a_person_would_name_it() {
-        let title = |route, body: &str| Fields::of(body).title(route, "7");
+        let title = |route, body: &str| of(body, &TimeZone::UTC).title(route, "7");
         let job = r#"{"job_number":"JOB-09587","customer_name":"Qi Schwarz","device_model":"Galaxy A54"}"#;
         assert_eq!(title(Route::Jobs, job), "JOB-09587 · Qi Schwarz, Galaxy A54");
         let payment = r#"{"amount":1365.95,"job_number":"JOB-1","customer_name":"Ann"}"#;
-        assert_eq!(title(Route::Payments, payment), "Payment of 1,365.95 · Ann");
+        assert_eq!(title(Route::Payments, payment), "Payment of EUR\u{a0}1,365.95 · Ann");
         assert_eq!(title(Route::Leads, r#"{"name":"Bo","device_model":null}"#), "Bo");
         assert_eq!(title(Route::OutsourcedJobs, "{}"), "Outsourced repair 7");
         assert_eq!(title(Route::Jobs, "no object"), "Repair 7");
@@ -171,11 +199,17 @@ mod tests {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let body = r#"{"zip":"1","created_at":"2026-07-01T22:30:05Z","total_amount":1250,
             "address":{"city":"Łódź","lines":["a","b"]},"paid":false,"note":null,"tags":[]}"#;
-        let list = Fields::of(body).list(&berlin).into_string();
-        let places: Vec<_> =
-            ["Zip", "2026-07-02 00:30", "1,250.00", "City: Łódź<br>Lines: a, b", "no", "Tags"]
-                .map(|part| list.find(part).unwrap_or_else(|| panic!("{part}: {list}")))
-                .into();
+        let list = of(body, &berlin).list().into_string();
+        let places: Vec<_> = [
+            "Zip",
+            "2026-07-02 00:30",
+            "EUR\u{a0}1,250.00",
+            "City: Łódź<br>Lines: a, b",
+            "no",
+            "Tags",
+        ]
+        .map(|part| list.find(part).unwrap_or_else(|| panic!("{part}: {list}")))
+        .into();
         assert!(places.is_sorted(), "{places:?}: {list}");
     }
 }

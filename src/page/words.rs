@@ -1,6 +1,7 @@
 //! The owner's words for what the workspace sends: `jobs` are repairs, fields are written as people write.
 
 use crate::record::Route;
+use crate::report::first_upper;
 
 /// A list of the workspace: `Repairs`.
 pub(super) fn list(route: Route) -> &'static str {
@@ -33,12 +34,6 @@ pub(super) fn field(name: &str) -> String {
         name => name.trim_start_matches('_').replace('_', " "),
     };
     first_upper(&spaced)
-}
-
-/// A text as the beginning of a sentence.
-pub(super) fn first_upper(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]

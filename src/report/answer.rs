@@ -7,14 +7,15 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use super::completeness::{BusinessChoice, Coverage, Exactness, Known};
+use super::completeness::{BusinessChoice, Exactness, Known, Lists};
 use super::head::{ColumnFormat, Report};
 use super::horizon::Horizon;
 use super::notes;
 use super::period::{Period, PeriodError};
 use super::sums::Sums;
-use super::value::{displayed, grouped};
+use super::value::displayed;
 use crate::config::CountedBy;
+use crate::number::grouped;
 use crate::record::Route;
 use crate::store::{
     Beyond, PollerRow, QueryError, QueryLimits, QueryRows, Reader, ReportDay, SqlValue, StoreError,
@@ -256,15 +257,12 @@ pub fn answer(
     let period = Period::new(question.from, question.to, local.date())?;
     let days = period.days(zone, question.by)?;
     reader.set_days(&days)?;
-    let pollers = reader.pollers()?;
-    let business = chosen(&pollers, question.business.as_deref())?;
+    let business = chosen(&reader.pollers()?, question.business.as_deref())?;
     let unknown_jobs = unknown_jobs(reader, report, &days, &business)?;
     let horizon = Horizon {
-        coverages: Coverage::of_all(&report.routes(), &pollers, &reader.gaps()?, &business, now),
-        is_linked: is_linked(Route::JobStatusChanges),
+        lists: Lists::read(reader, &report.routes(), &business, now)?,
         unknown_jobs,
         days,
-        now,
     };
     let parameters = parameters(report, question, period, &local, &business)?;
     let (found, row_count, sums) = counted(reader, report, &parameters)?;

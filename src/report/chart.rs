@@ -8,8 +8,9 @@ use maud::{Markup, html};
 use super::answer::Answer;
 use super::completeness::Exactness;
 use super::head::Chart;
-use super::value::{self, grouped, shown};
+use super::value::{self, shown};
 use crate::escape::{self, is_unsafe};
+use crate::number::grouped;
 use crate::store::SqlValue;
 
 /// The width for a window or a sheet of paper, and for a phone.
@@ -117,12 +118,7 @@ impl Data {
 
     /// A value in words.
     fn told(&self, series: usize, index: usize, value: f64) -> String {
-        let sure = match self.exactness[series][index] {
-            Exactness::AtLeast => "≥ ",
-            Exactness::About => "about ",
-            Exactness::Exact | Exactness::Unknown => "",
-        };
-        format!("{sure}{}", tick(value))
+        format!("{}{}", self.exactness[series][index].mark(), tick(value))
     }
 
     fn values(&self) -> Vec<f64> {

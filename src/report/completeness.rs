@@ -1,20 +1,21 @@
 //! What the mirror knows of a time: since when it is complete, where gaps are, until when it was read.
 //!
-//! Pure: it is given the pollers and the gaps. A number of a time that is not known whole is at least what
+//! A number of a time that is not known whole is at least what
 //! was counted; if nothing was counted, it is unknown, never zero.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::record::Route;
-use crate::store::{Gap, GapState, PollerRow};
+use crate::store::{Gap, GapState, PollerRow, Reader, StoreError};
 
 /// After this time a mirror has seen every record that still stands: something happened to it.
 pub(super) const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
 /// A poller whose list was not read for so long while another one's of the route was, is of a business that
 /// is no longer configured.
 const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// A business whose list was read so much earlier than another one's is named.
-const BEHIND: SignedDuration = SignedDuration::from_mins(10);
+/// A list that was not read for longer than this is named, and does not say how things stand; so is a business
+/// whose list was read so much earlier than another one's.
+pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 
 /// How much of a time is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +40,18 @@ pub enum Exactness {
     About,
     /// Nothing is known.
     Unknown,
+}
+
+impl Exactness {
+    /// What stands before the number.
+    #[must_use]
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::AtLeast => "≥ ",
+            Self::About => "about ",
+            Self::Exact | Self::Unknown => "",
+        }
+    }
 }
 
 /// Which records are asked for: those of all businesses, or of one.
@@ -105,34 +118,11 @@ impl Coverage {
             route,
             read_at: current().map(|(_, at)| at.min(now)).min(),
             behind: current()
-                .filter(|(_, at)| is_older(*at, BEHIND) && *at < now)
+                .filter(|(_, at)| is_older(*at, OLD) && *at < now)
                 .map(|(row, _)| name(row))
                 .collect(),
             since: pollers().filter_map(|row| time(row.complete_since.as_deref()?)).max(),
             gaps,
-        }
-    }
-
-    /// What was known of each of these routes.
-    pub(super) fn of_all(
-        routes: &[Route],
-        pollers: &[PollerRow],
-        gaps: &[Gap],
-        business: &BusinessChoice,
-        now: Timestamp,
-    ) -> Vec<Self> {
-        routes.iter().map(|route| Self::of(*route, pollers, gaps, business, now)).collect()
-    }
-
-    /// How much was known at a time of the records that stood then, such as open repairs. One that stood before
-    /// the mirror began, and did not change since, is not in it; after half a year there is hardly one.
-    #[must_use]
-    pub fn knows_standing(&self, at: Timestamp) -> Known {
-        match self.read_at.map(|_| self.since) {
-            Some(None) => Known::Wholly,
-            Some(Some(since)) if at.duration_since(since) >= SETTLED => Known::Wholly,
-            Some(Some(since)) if since <= at => Known::Partly,
-            _ => Known::Not,
         }
     }
 
@@ -160,6 +150,61 @@ impl Coverage {
             (false, true) => Known::Partly,
             (false, false) => Known::Not,
         }
+    }
+}
+
+/// What is known of several lists now.
+pub(super) struct Lists {
+    pub(super) coverages: Vec<Coverage>,
+    /// Whether status changes name their job.
+    pub(super) is_linked: bool,
+    pub(super) now: Timestamp,
+}
+
+impl Lists {
+    pub(super) fn read(
+        reader: &Reader,
+        routes: &[Route],
+        business: &BusinessChoice,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let (pollers, gaps) = (reader.pollers()?, reader.gaps()?);
+        let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
+        let links = reader.job_links()?;
+        let is_linked = links.iter().any(|link| link.route == Route::JobStatusChanges);
+        Ok(Self { coverages: routes.iter().map(of).collect(), is_linked, now })
+    }
+
+    pub(super) fn of(&self, route: Route) -> Option<&Coverage> {
+        self.coverages.iter().find(|known| known.route == route)
+    }
+
+    /// How much was known at a time of the records of a list that stood then, such as open repairs. One that came
+    /// before the mirror began, and did not change since, is not in it; after half a year there is hardly one.
+    pub(super) fn knows_standing(&self, route: Route, at: Timestamp) -> Known {
+        match self.of(route).filter(|list| list.read_at.is_some()).map(|list| list.since) {
+            None => Known::Not,
+            Some(Some(since)) if at < since => Known::Not,
+            Some(Some(since)) if at.duration_since(since) < SETTLED => Known::Partly,
+            Some(_) => Known::Wholly,
+        }
+    }
+
+    /// The times before `at` of which status changes or payments of the mirrored jobs may be missing, so that
+    /// it is not sure how these jobs stood at `at`. What was missed half a year before hardly matters.
+    pub(super) fn missing(&self, route: Route, at: Timestamp) -> Vec<(Timestamp, Timestamp)> {
+        let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
+        let matters = |(from, to): &(Timestamp, Timestamp)| {
+            *from < at
+                && *to > jobs_since.unwrap_or(Timestamp::MIN)
+                && at.duration_since(*to) < SETTLED
+        };
+        let Some((known, read_at)) = self.of(route).and_then(|known| Some((known, known.read_at?)))
+        else {
+            return vec![(Timestamp::MIN, at)];
+        };
+        let unread = (at.duration_since(read_at) > OLD).then_some((read_at, at));
+        known.gaps.iter().copied().filter(matters).chain(unread).collect()
     }
 }
 

@@ -1,8 +1,10 @@
 //! CSV as RFC 4180 describes it, safe to open in a spreadsheet or without loss.
 
-use super::answer::Answer;
-use super::value::exact;
+use super::answer::{Answer, Column};
+use super::head::ColumnFormat;
+use super::value::shown;
 use crate::escape::shown_lines;
+use crate::number::decimals;
 use crate::shape::{csv_row, guarded};
 use crate::store::SqlValue;
 
@@ -19,28 +21,46 @@ pub enum Guard {
 /// The answer of a report as CSV.
 #[must_use]
 pub fn csv(answer: &Answer, guard: Guard) -> String {
-    let names = answer.columns.iter().map(|column| csv_text(&column.name, guard));
-    let mut text = csv_line(names);
+    let cell = |(value, column): (&SqlValue, &Column)| csv_value(value, column.format, guard);
+    let mut text = csv_head(answer.columns.iter().map(|column| &column.name), guard);
     for row in &answer.rows {
-        text.push_str(&csv_line(row.iter().zip(&answer.columns).map(
-            |(value, column)| match value {
-                SqlValue::Text(text) => csv_text(text, guard),
-                other => exact(other, column.format),
-            },
-        )));
+        text.push_str(&line(row.iter().zip(&answer.columns).map(cell)));
     }
     text
 }
 
-/// One row with its end.
+/// The names of columns as a row.
 #[must_use]
-pub fn csv_line(cells: impl IntoIterator<Item = String>) -> String {
+pub fn csv_head<'a>(names: impl IntoIterator<Item = &'a String>, guard: Guard) -> String {
+    line(names.into_iter().map(|name| csv_text(name, guard)))
+}
+
+/// Values of the mirror as a row.
+#[must_use]
+pub fn csv_values<'a>(values: impl IntoIterator<Item = &'a SqlValue>, guard: Guard) -> String {
+    line(values.into_iter().map(|value| match value {
+        // With every digit that the mirror has.
+        SqlValue::Real(number) => number.to_string(),
+        other => csv_value(other, None, guard),
+    }))
+}
+
+/// One row with its end.
+fn line(cells: impl IntoIterator<Item = String>) -> String {
     csv_row(cells) + "\r\n"
 }
 
-/// One text as a cell.
-#[must_use]
-pub fn csv_text(text: &str, guard: Guard) -> String {
+/// One value as a cell: a number as programs read it.
+fn csv_value(value: &SqlValue, format: Option<ColumnFormat>, guard: Guard) -> String {
+    match (value, format) {
+        (SqlValue::Text(text), _) => csv_text(text, guard),
+        (SqlValue::Real(number), Some(ColumnFormat::Money)) => decimals(*number),
+        (SqlValue::Integer(number), Some(ColumnFormat::Money)) => decimals(*number as f64),
+        _ => shown(value, None),
+    }
+}
+
+fn csv_text(text: &str, guard: Guard) -> String {
     match guard {
         Guard::Nothing => text.to_owned(),
         Guard::Formulas => shown_lines(&guarded(text)),
@@ -68,6 +88,6 @@ mod tests {
         }
         assert_eq!(csv_text("=1\u{1b}", Guard::Nothing), "=1\u{1b}");
         let cells = ["say \"hi\", now", "two\nlines"].map(str::to_owned);
-        assert_eq!(csv_line(cells), "\"say \"\"hi\"\", now\",\"two\nlines\"\r\n");
+        assert_eq!(line(cells), "\"say \"\"hi\"\", now\",\"two\nlines\"\r\n");
     }
 }

@@ -96,7 +96,7 @@ pub fn question_of(
 /// [`RenderError`]
 pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, RenderError> {
     Ok(match format {
-        ReportFormat::Table => text(answer),
+        ReportFormat::Table => text(answer, usize::MAX),
         ReportFormat::Csv => csv(answer, Guard::Formulas),
         ReportFormat::Json => {
             let document = json(answer);
@@ -147,7 +147,7 @@ pub fn notice_body(
         content_type,
         file_name: format!("{name}-{to}.{end}"),
         content: rendered(answer, format)?,
-        text: text(answer),
+        text: text(answer, usize::MAX),
         html: document(answer),
         chart: svg(answer),
     };

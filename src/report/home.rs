@@ -13,14 +13,13 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::completeness::{Exactness, Known};
+use super::completeness::{BusinessChoice, Exactness, Known, Lists};
 use super::period::Period;
 use super::range::Range;
 use super::value;
 use crate::record::Route;
 use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue};
 pub use reach::CompleteSince;
-use reach::Reach;
 use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
 use span::{Span, Spans, utc};
 
@@ -185,6 +184,38 @@ pub enum RepairList {
     Unpaid,
 }
 
+impl RepairList {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Open, Self::Overdue, Self::Ready, Self::ReadyLong, Self::OpenLong, Self::Unpaid];
+
+    /// Its name in addresses.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Overdue => "overdue",
+            Self::Ready => "ready",
+            Self::ReadyLong => "ready-long",
+            Self::OpenLong => "open-long",
+            Self::Unpaid => "unpaid",
+        }
+    }
+
+    /// Its name for people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Open => "Open repairs",
+            Self::Overdue => "Overdue repairs",
+            Self::Ready => "Ready for pickup",
+            Self::ReadyLong => "Ready for pickup for more than 14 days",
+            Self::OpenLong => "Open for more than 30 days",
+            Self::Unpaid => "Unpaid, completed in the last 90 days",
+        }
+    }
+}
+
 /// One repair of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedRepair {
@@ -228,7 +259,7 @@ pub fn home(
     let spans = Spans::of(range, zone, now);
     reader.set_days(&spans.rows())?;
     let link = link_of(reader)?;
-    let reach = Reach::read(reader, link.is_some(), now)?;
+    let reach = Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?;
     let ready = ReadyStatus { named: ready_status };
     let repairs = repairs::read(reader, spans.earliest(), link.as_ref(), &ready, zone)?;
     let knows_ready = ready.is_known(reader, &repairs)?;
@@ -412,7 +443,7 @@ impl Sum<'_> {
 fn over_time(
     reader: &mut Reader,
     spans: &Spans,
-    reach: &Reach,
+    reach: &Lists,
     route: Route,
     needs: &[&str],
     sum: &Sum<'_>,
@@ -429,7 +460,7 @@ fn over_time(
 }
 
 /// The payments, with refunds taken off: a missing refund would make it less.
-fn money_in(reader: &mut Reader, spans: &Spans, reach: &Reach) -> Result<Figure, QueryError> {
+fn money_in(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Figure, QueryError> {
     // In ten-thousandths, because sums of fractions would not be exact.
     let amount = AMOUNT.replace("{}", "r.amount");
     let what = format!("total(round(10000 * {amount})) / 10000.0");
@@ -442,7 +473,7 @@ fn money_in(reader: &mut Reader, spans: &Spans, reach: &Reach) -> Result<Figure,
 fn completed(
     reader: &mut Reader,
     spans: &Spans,
-    reach: &Reach,
+    reach: &Lists,
     link: Option<&JobLink>,
 ) -> Result<Figure, QueryError> {
     let routes = [Route::Jobs, Route::JobStatusChanges];
@@ -469,7 +500,7 @@ fn completed(
 }
 
 /// How much is known of the repairs that were completed in a time.
-fn knows_completed(reader: &Reader, reach: &Reach, span: Span) -> Result<Known, QueryError> {
+fn knows_completed(reader: &Reader, reach: &Lists, span: Span) -> Result<Known, QueryError> {
     let known = reach.knows(&[Route::Jobs, Route::JobStatusChanges], span);
     let missing = match known {
         Known::Wholly => {
@@ -481,7 +512,7 @@ fn knows_completed(reader: &Reader, reach: &Reach, span: Span) -> Result<Known, 
 }
 
 /// Whether every repair is known that was completed in the days of the median.
-fn knows_completions(reader: &Reader, reach: &Reach, now: Timestamp) -> Result<bool, QueryError> {
+fn knows_completions(reader: &Reader, reach: &Lists, now: Timestamp) -> Result<bool, QueryError> {
     let needs = ["created_at", "status_stage"].map(|column| (Route::JobStatusChanges, column));
     let from = now.checked_sub(MEDIAN).unwrap_or(Timestamp::MIN);
     let span = Span { from, to: Timestamp::MAX };
@@ -507,7 +538,7 @@ fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {
 
 /// How many open leads have a follow-up that is due today or was due before. The state of a lead is the one
 /// that was last seen: it may be another once the lead has left the newest page.
-fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Reach) -> Result<Amount, QueryError> {
+fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Amount, QueryError> {
     let known = reach.knows_present(Route::Leads, spans.now());
     let needs = [(Route::Leads, "next_follow_up"), (Route::Leads, "status_stage")];
     if !has(reader, &needs)? {

@@ -2,19 +2,18 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 
 use super::answer::Column;
-use super::completeness::{Coverage, Exactness, Known, SETTLED};
+use super::completeness::{Coverage, Exactness, Known, Lists, OLD};
 use super::head::{CountedTime, Report};
 use super::notes::listed;
 use super::value::number;
+use crate::number::count;
 use crate::record::Route;
 use crate::store::{ReportDay, SqlValue};
 
-/// A list that was not read for longer than this is named, and does not say how things stand.
-pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 /// Gaps that are named one by one.
 const GAPS_MAX: usize = 3;
 /// The column with the day, week or month that a row counts.
@@ -22,19 +21,21 @@ const PERIOD: &str = "period";
 
 /// What is known of the lists that a report reads.
 pub(super) struct Horizon {
-    pub(super) coverages: Vec<Coverage>,
-    /// Whether status changes name their job.
-    pub(super) is_linked: bool,
+    pub(super) lists: Lists,
     /// Jobs that were completed in these days and that are not in the mirror.
     pub(super) unknown_jobs: i64,
     pub(super) days: Vec<ReportDay>,
-    pub(super) now: Timestamp,
 }
 
 impl Horizon {
     /// Up to when all of the lists were read.
     pub(super) fn as_of(&self) -> Timestamp {
-        self.coverages.iter().filter_map(|known| known.read_at).min().unwrap_or(self.now)
+        self.lists
+            .coverages
+            .iter()
+            .filter_map(|known| known.read_at)
+            .min()
+            .unwrap_or(self.lists.now)
     }
 
     /// The first moment of the days and the one after them, as the store writes times.
@@ -104,18 +105,8 @@ impl Horizon {
 
     /// Whether status changes or payments of the mirrored jobs are missing that matter now.
     fn lacks_states(&self, report: &Report) -> bool {
-        let of = |route: Route| self.coverages.iter().find(|known| known.route == route);
-        let began = of(Route::Jobs).and_then(|jobs| jobs.since).unwrap_or(Timestamp::MIN);
-        let matters = |(_, to): &(Timestamp, Timestamp)| {
-            *to > began && self.now.duration_since(*to) < SETTLED
-        };
-        let is_old = |at: Timestamp| self.now.duration_since(at) > OLD;
-        let lacks = |route: Route| {
-            of(route).is_none_or(|known| {
-                known.read_at.is_none_or(is_old) || known.gaps.iter().any(matters)
-            })
-        };
-        report.shows_states() && (!self.is_linked || lacks(Route::JobStatusChanges))
+        let lacks = |route: Route| !self.lists.missing(route, self.lists.now).is_empty();
+        report.shows_states() && (!self.lists.is_linked || lacks(Route::JobStatusChanges))
             || report.shows_paid_sums() && lacks(Route::Payments)
     }
 
@@ -137,7 +128,7 @@ impl Horizon {
         let mut whole: Option<Known> = None;
         for day in &self.days {
             let (Some(from), Some(to)) = (utc(&day.from_at), utc(&day.to_at)) else { continue };
-            let is_to_come = from >= self.now;
+            let is_to_come = from >= self.lists.now;
             let known =
                 routes.iter().map(|(route, time)| self.knows(*route, *time, from, to)).min();
             let known = known.unwrap_or(Known::Wholly);
@@ -158,20 +149,19 @@ impl Horizon {
     }
 
     fn knows(&self, route: Route, time: CountedTime, from: Timestamp, to: Timestamp) -> Known {
-        if route == Route::JobStatusChanges && !self.is_linked {
+        if route == Route::JobStatusChanges && !self.lists.is_linked {
             return Known::Not;
         }
-        let Some(coverage) = self.coverages.iter().find(|known| known.route == route) else {
-            return Known::Not;
-        };
+        let Some(coverage) = self.lists.of(route) else { return Known::Not };
+        let now = self.lists.now;
         let known = match time {
-            CountedTime::Period => coverage.knows(from, to, self.now),
+            CountedTime::Period => coverage.knows(from, to, now),
             CountedTime::Before => {
-                let before = coverage.knows(Timestamp::MIN, to, self.now);
-                before.min(coverage.knows(from, to, self.now))
+                let before = coverage.knows(Timestamp::MIN, to, now);
+                before.min(coverage.knows(from, to, now))
             }
-            CountedTime::After => coverage.knows(from, Timestamp::MAX, self.now),
-            CountedTime::Standing => coverage.knows_standing(self.now),
+            CountedTime::After => coverage.knows(from, Timestamp::MAX, now),
+            CountedTime::Standing => self.lists.knows_standing(route, now),
         };
         let lacks_jobs = route == Route::JobStatusChanges && self.unknown_jobs > 0;
         if lacks_jobs { known.min(Known::Partly) } else { known }
@@ -193,11 +183,11 @@ impl Horizon {
             [name] => format!("the list of {name} is {since}"),
             names => format!("the lists of {} are {since}", listed(names)),
         }));
-        if self.coverages.iter().any(|known| known.since.is_some()) {
+        if self.lists.coverages.iter().any(|known| known.since.is_some()) {
             parts.push("of earlier times only some records are known".to_owned());
         }
         parts.extend(self.gaps(has_period, &moment));
-        let is_old = |at: &Timestamp| self.now.duration_since(*at) > OLD;
+        let is_old = |at: &Timestamp| self.lists.now.duration_since(*at) > OLD;
         let old = self.grouped(|known| {
             let at = moment(known.read_at.filter(is_old)?);
             Some(match known.behind.as_slice() {
@@ -219,7 +209,7 @@ impl Horizon {
     /// The names of the lists of which the same is said.
     fn grouped(&self, said: impl Fn(&Coverage) -> Option<String>) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-        for known in &self.coverages {
+        for known in &self.lists.coverages {
             let Some(text) = said(known) else { continue };
             let name = known.route.as_str().replace('_', " ");
             match groups.iter_mut().find(|(other, _)| *other == text) {
@@ -237,8 +227,8 @@ impl Horizon {
             bounds.is_none_or(|(from, to)| gap.0 < to && gap.1 > from)
         };
         let mut gaps: Vec<(Route, Timestamp, Timestamp)> = Vec::new();
-        for known in &self.coverages {
-            let near = known.gaps.iter().filter(|gap| is_near(gap) && gap.0 < self.now);
+        for known in &self.lists.coverages {
+            let near = known.gaps.iter().filter(|gap| is_near(gap) && gap.0 < self.lists.now);
             gaps.extend(near.map(|(from, to)| (known.route, *from, *to)));
         }
         gaps.sort_by_key(|(_, from, _)| *from);
@@ -251,10 +241,9 @@ impl Horizon {
                 format!("{name} may be missing between {} and {}", moment(*from), moment(*to))
             })
             .collect();
-        match more {
-            0 => {}
-            1 => parts.push("there is 1 more gap: see `shopmirror gaps`".to_owned()),
-            more => parts.push(format!("there are {more} more gaps: see `shopmirror gaps`")),
+        if more > 0 {
+            let more = count(more, "more gap is known", "more gaps are known");
+            parts.push(format!("{more}: see `shopmirror gaps`"));
         }
         parts
     }

@@ -86,7 +86,9 @@ fn table(answer: &Answer) -> Markup {
     }
 }
 
-fn first_upper(text: &str) -> String {
+/// A text as the beginning of a sentence.
+#[must_use]
+pub fn first_upper(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

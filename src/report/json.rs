@@ -1,10 +1,11 @@
 //! An answer as one JSON object.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::completeness::Exactness;
+use super::head::{Parameter, Report};
 use super::value::json_of;
 use crate::clock::stamp;
 
@@ -45,6 +46,21 @@ pub(super) struct ReportDays {
     to: String,
     /// In what its days are counted: `day`, `week` or `month`.
     by: &'static str,
+}
+
+/// The list of reports for programs.
+#[must_use]
+pub fn listed(reports: &[Report]) -> Value {
+    let parameter = |Parameter { name, default, about, .. }: &Parameter| json!({ "name": name, "default": default, "about": about });
+    let listed = reports.iter().map(|report| {
+        let Report { name, title, about, chart, .. } = report;
+        let parameters: Vec<Value> = report.parameters.iter().map(parameter).collect();
+        json!({
+            "name": name, "title": title, "about": about, "has_chart": chart.is_some(),
+            "parameters": parameters,
+        })
+    });
+    listed.collect()
 }
 
 /// The answer of a report for programs.

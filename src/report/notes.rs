@@ -5,7 +5,8 @@ use jiff::tz::TimeZone;
 
 use super::answer::ReportError;
 use super::head::{Note, Report};
-use super::value::{grouped, shown};
+use super::value::shown;
+use crate::number::{count, grouped};
 use crate::record::Route;
 use crate::store::{QueryLimits, Reader, SqlValue, missing_link};
 
@@ -75,12 +76,11 @@ fn filled(note: &Note, row: &[SqlValue], zone: &TimeZone) -> Option<String> {
 }
 
 /// That repairs are left out because the mirror does not hold them.
-pub(super) fn of_unknown_jobs(report: &Report, count: i64) -> Option<String> {
-    let repairs = match count {
-        ..=0 => return None,
-        1 => "1 completed repair is".to_owned(),
-        count => format!("{} completed repairs are", grouped(count as f64)),
-    };
+pub(super) fn of_unknown_jobs(report: &Report, jobs: i64) -> Option<String> {
+    if jobs <= 0 {
+        return None;
+    }
+    let repairs = count(jobs, "completed repair is", "completed repairs are");
     let effect = if report.needs_job_link { ", so the true turnaround may be longer" } else { "" };
     Some(format!(
         "{repairs} left out, of which only a status change was seen: most were taken in before the mirror began{effect}"

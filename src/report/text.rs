@@ -1,44 +1,41 @@
-//! An answer as a table of plain text, for mails and files.
+//! An answer as a table of plain text, for the terminal, mails and files.
 
 use super::answer::Answer;
-use crate::escape::{cut, shown};
-use crate::table::aligned;
+use crate::escape::{cell, shown};
+use crate::table::fitted;
 
 /// The longest cell, in characters.
 const CELL_MAX: usize = 60;
 
-/// The title, the time, the rows, aligned by spaces, and the notes.
+/// The title, the time, the rows, aligned by spaces, and the notes. Columns that do not fit into `width` are
+/// left out and named.
 #[must_use]
-pub(super) fn text(answer: &Answer) -> String {
-    let mut made = format!("{}, {}\n\n", cell(&answer.report.title), cell(&answer.subject()));
+pub fn text(answer: &Answer, width: usize) -> String {
+    let mut made = shown(&format!("{}, {}", answer.report.title, answer.subject())) + "\n\n";
     match answer.rows.is_empty() {
         true => made.push_str(&format!("{}\n", answer.nothing())),
-        false => made.push_str(&rows(answer)),
+        false => made.push_str(&rows(answer, width)),
     }
     made.push('\n');
     for note in answer.shown_notes() {
-        made.push_str(&format!("note: {}\n", line(&note)));
+        made.push_str(&format!("note: {}\n", shown(&note)));
     }
     made
 }
 
-fn rows(answer: &Answer) -> String {
-    let heads: Vec<String> = answer.columns.iter().map(|column| cell(&column.name)).collect();
+fn rows(answer: &Answer, width: usize) -> String {
+    let heads: Vec<String> =
+        answer.columns.iter().map(|column| cell(&column.name, CELL_MAX)).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let value = |row, column| match answer.shown(row, column).as_str() {
+        "" => "-".to_owned(),
+        text => cell(text, CELL_MAX),
+    };
     let mut rows: Vec<Vec<String>> = (0..answer.shown_rows().len())
-        .map(|row| (0..heads.len()).map(|column| cell(&answer.shown(row, column))).collect())
+        .map(|row| (0..heads.len()).map(|column| value(row, column)).collect())
         .collect();
-    rows.extend(answer.shown_totals().map(|totals| totals.iter().map(|text| cell(text)).collect()));
+    let totals = answer.shown_totals();
+    rows.extend(totals.map(|totals| totals.iter().map(|text| cell(text, CELL_MAX)).collect()));
     let numbers: Vec<bool> = (0..heads.len()).map(|column| answer.has_numbers(column)).collect();
-    aligned(&heads, &rows, &|column, _| numbers[column]).join("\n") + "\n"
-}
-
-/// Text of a cell, cut if it is long.
-fn cell(text: &str) -> String {
-    line(&cut(text, CELL_MAX))
-}
-
-/// Text on one line, without characters that control a terminal.
-fn line(text: &str) -> String {
-    shown(&text.replace(['\n', '\t'], " "))
+    fitted(&heads, &rows, width, &|column, _| numbers[column])
 }

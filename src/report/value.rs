@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::answer::Column;
 use super::completeness::Exactness;
 use super::head::ColumnFormat;
+use crate::number::{decimals, money, plain, separated};
 use crate::store::SqlValue;
 
 /// A value as text for people; nothing for NULL. Text is not escaped.
@@ -32,21 +33,16 @@ pub(super) fn displayed(
     exactness: Exactness,
     currency: Option<&str>,
 ) -> String {
-    let is_number = matches!(value, SqlValue::Integer(_) | SqlValue::Real(_));
-    let text = shown(value, column.format);
-    let text = match is_number && (column.format.is_some() || !is_a_name(&column.name)) {
-        true => separated(&text),
-        false => text,
-    };
-    let text = match currency.filter(|_| is_number && column.format == Some(ColumnFormat::Money)) {
-        Some(currency) => format!("{currency} {text}"),
-        None => text,
+    let text = match (number(value), column.format) {
+        (Some(number), Some(ColumnFormat::Money)) => money(number, currency),
+        (Some(_), format) if format.is_some() || !is_a_name(&column.name) => {
+            separated(&shown(value, format))
+        }
+        _ => shown(value, None),
     };
     match exactness {
-        Exactness::Exact => text,
-        Exactness::AtLeast => format!("≥ {text}"),
-        Exactness::About => format!("about {text}"),
         Exactness::Unknown => "unknown".to_owned(),
+        known => format!("{}{text}", known.mark()),
     }
 }
 
@@ -67,35 +63,6 @@ fn is_a_name(column: &str) -> bool {
     })
 }
 
-/// A number with a comma between thousands.
-#[must_use]
-pub fn grouped(number: f64) -> String {
-    separated(&plain(number))
-}
-
-/// The text of a number with a comma between thousands of its whole part.
-fn separated(text: &str) -> String {
-    let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
-    let length = text[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len() - start);
-    let mut made = text[..start].to_owned();
-    for (index, digit) in text[start..start + length].chars().enumerate() {
-        if index > 0 && (length - index).is_multiple_of(3) {
-            made.push(',');
-        }
-        made.push(digit);
-    }
-    made + &text[start + length..]
-}
-
-/// A value as a number for programs, or its text.
-pub(super) fn exact(value: &SqlValue, format: Option<ColumnFormat>) -> String {
-    match (value, format) {
-        (SqlValue::Real(number), Some(ColumnFormat::Money)) => decimals(*number),
-        (SqlValue::Integer(number), Some(ColumnFormat::Money)) => decimals(*number as f64),
-        _ => shown(value, None),
-    }
-}
-
 /// A value for programs, without the noise of binary fractions.
 #[must_use]
 pub fn json_of(value: &SqlValue) -> Value {
@@ -106,28 +73,6 @@ pub fn json_of(value: &SqlValue) -> Value {
         SqlValue::Text(text) => text.as_str().into(),
         SqlValue::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
     }
-}
-
-/// An amount for people, with a comma between thousands.
-#[must_use]
-pub fn money(amount: f64) -> String {
-    separated(&decimals(amount))
-}
-
-/// Two decimals; up to four if the amount has them. Money of a sum of fractions is rounded.
-fn decimals(amount: f64) -> String {
-    let exact = format!("{amount:.4}");
-    let shown = match exact.strip_suffix("00") {
-        Some(short) => short.to_owned(),
-        None => exact.trim_end_matches('0').to_owned(),
-    };
-    if shown == "-0.00" { "0.00".to_owned() } else { shown }
-}
-
-/// The shortest text that reads as the same number, without the noise of binary fractions.
-fn plain(number: f64) -> String {
-    let rounded = (number * 1e9).round() / 1e9;
-    if rounded.is_finite() { format!("{rounded}") } else { format!("{number}") }
 }
 
 #[cfg(test)]
@@ -144,7 +89,6 @@ mod tests {
         assert_eq!(shown(&SqlValue::Integer(7), Some(ColumnFormat::Money)), "7.00");
         assert_eq!(shown(&SqlValue::Real(0.1 + 0.2), None), "0.3");
         assert_eq!(shown(&SqlValue::Real(12.5), Some(ColumnFormat::Percent)), "12.5 %");
-        assert_eq!(exact(&SqlValue::Real(12.5), Some(ColumnFormat::Percent)), "12.5");
         assert_eq!(shown(&SqlValue::Null, Some(ColumnFormat::Money)), "");
     }
 

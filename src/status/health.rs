@@ -10,6 +10,7 @@ use super::{EmptiedRoute, LastRun, RemovedSink, WorkspaceStatus};
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
+use crate::number::count;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
 use crate::record::Route;
 use crate::store::MISSING_TABLE;
@@ -43,6 +44,9 @@ pub enum Health {
 }
 
 impl Health {
+    /// All of them, the best first.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::Degraded, Self::AtRisk, Self::Failing];
+
     /// The word that is shown.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -56,6 +60,25 @@ impl Health {
 }
 
 impl WorkspaceStatus {
+    /// How the mirror is, in one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let ages = self.pollers.iter().map(|poller| poller.last_success_age_s);
+        let unread = ages.clone().filter(Option::is_none).count();
+        match self.health {
+            Health::Ok if unread > 0 => {
+                format!("Starting: {unread} of {} lists are not read yet.", ages.count())
+            }
+            Health::Ok => {
+                let oldest = ages.flatten().fold(0.0, f64::max);
+                format!("Up to date: every list was read in the last {}.", at_most(oldest))
+            }
+            Health::Degraded => "Something needs attention.".to_owned(),
+            Health::AtRisk => "Too few requests are allowed: records will be missed.".to_owned(),
+            Health::Failing => "New records are not being read.".to_owned(),
+        }
+    }
+
     /// Health and its reasons as if this sink were not there.
     #[must_use]
     pub fn without_sink(&self, name: &str) -> (Health, Vec<String>) {
@@ -68,6 +91,15 @@ impl WorkspaceStatus {
         // A sink alone makes health no worse than this.
         let is_other = self.health > Health::Degraded || !reasons.is_empty();
         (if is_other { self.health } else { Health::Ok }, reasons)
+    }
+}
+
+/// An age in steps, so that a sentence does not change every second.
+fn at_most(seconds: f64) -> String {
+    let steps = [10.0, 20.0, 30.0, 60.0, 90.0];
+    match steps.into_iter().find(|step| seconds < *step) {
+        Some(step) => format!("{step} seconds"),
+        None => count((seconds / 60.0).ceil() as i64, "minute", "minutes"),
     }
 }
 
@@ -241,14 +273,10 @@ impl HealthReport {
 
     pub(super) fn judge_gaps(&mut self, pollers: &[PollerStatus]) {
         for poller in pollers.iter().filter(|poller| poller.gaps > 0) {
-            let gaps = if poller.gaps == 1 { "gap" } else { "gaps" };
+            let (name, gaps) = (poller.name(), count(poller.gaps, "open gap", "open gaps"));
             self.add(
                 Health::Degraded,
-                format!(
-                    "{}: {} open {gaps}, records may be missing; see `shopmirror gaps`",
-                    poller.name(),
-                    poller.gaps
-                ),
+                format!("{name}: {gaps}, records may be missing; see `shopmirror gaps`"),
             );
         }
     }
@@ -300,13 +328,10 @@ impl HealthReport {
             }
             self.judge_notices(sink);
             if sink.dead > 0 {
-                let letters = if sink.dead == 1 { "dead letter" } else { "dead letters" };
+                let letters = count(sink.dead, "dead letter", "dead letters");
                 self.add(
                     Health::Degraded,
-                    format!(
-                        "sink {name}: {} {letters}; see `shopmirror sinks {name} dead`",
-                        sink.dead
-                    ),
+                    format!("sink {name}: {letters}; see `shopmirror sinks {name} dead`"),
                 );
             }
         }

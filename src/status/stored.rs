@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
+use crate::number::count;
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::{Route, poller_name};
 use crate::store::{
@@ -59,10 +60,10 @@ pub struct RemovedSink {
 impl fmt::Display for RemovedSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, behind, .. } = self;
-        let changes = if *behind == 1 { "change" } else { "changes" };
+        let changes = count(*behind, "change", "changes");
         write!(
             f,
-            "{name} is no longer configured, and the log keeps {behind} {changes} for it: configure it again, run `shopmirror sinks {name} rename NEW` if it has another name now, or run `shopmirror sinks {name} forget`"
+            "{name} is no longer configured, and the log keeps {changes} for it: configure it again, run `shopmirror sinks {name} rename NEW` if it has another name now, or run `shopmirror sinks {name} forget`"
         )
     }
 }

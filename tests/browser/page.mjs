@@ -58,18 +58,6 @@ async function fits(page) {
   assert.ok(content <= window, `${page.url()} is ${content} px wide in a window of ${window} px`);
 }
 
-await test("System draws the budget's last hour", {}, async (page) => {
-  await open(page, "system");
-  await page.locator("svg#hour rect.own").first().waitFor();
-  assert.match(await page.locator("figcaption").first().innerText(), /Last hour: [1-9].* by shopmirror, about/);
-  // In one step: the live page may replace the picture between two.
-  const [width, height] = await page.evaluate(() => {
-    const box = document.querySelector("svg#hour").getBoundingClientRect();
-    return [box.width, box.height];
-  });
-  assert.ok(width > 200 && height > 40, `${width} x ${height}`);
-});
-
 const reports = async () => (await fetch(new URL("api/reports", address))).json();
 
 await test("a new record appears without a reload, and the focus stays where it was", {}, async (page) => {
@@ -213,29 +201,17 @@ await test("everything works with JavaScript off", { javaScriptEnabled: false },
 });
 
 // The last one: the page is no longer in order afterwards.
-await test("a gap appears on the time line, on a phone as well", { viewport: { width: 360, height: 740 } }, async (page) => {
+await test("a gap is listed, on a phone as well", { viewport: { width: 360, height: 740 } }, async (page) => {
   const config = readFileSync(`${process.env.DEMO}/shopmirror.toml`, "utf8");
   const [, workspace] = /base_url = "([^"]+)"/.exec(config);
   await open(page, "system");
   await page.locator("#gaps h2").waitFor();
   // On a machine that stood still for a while, the demo may have a gap already.
-  const marks = page.locator("#timeline svg[aria-label^='leads'] rect:not(.free)");
-  const before = await marks.count();
+  const rows = page.locator("#gaps tbody tr");
+  const before = await rows.count();
   const burst = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ route: "leads", count: 300 }) };
   assert.ok((await fetch(new URL("/_sandbox/burst", workspace), burst)).ok);
-  await marks.nth(before).waitFor({ state: "attached" });
-  const [title, line, drawn] = await page.evaluate(() => {
-    const picture = document.querySelector("#timeline svg[aria-label^='leads']");
-    const found = [...picture.querySelectorAll("rect:not(.free)")]
-      .reduce((last, mark) => (mark.getBoundingClientRect().right > last.getBoundingClientRect().right ? mark : last));
-    const boxes = [picture, found].map((shape) => shape.getBoundingClientRect().toJSON());
-    return [found.querySelector("title").textContent, ...boxes];
-  });
-  assert.match(title, /^gap \d+, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d to .*, (open|partly repaired|repaired)$/);
-  // The gap is new: its mark stands at the right end of the line.
-  assert.ok(drawn.width >= 1 && drawn.height >= 8, JSON.stringify(drawn));
-  assert.ok(drawn.x + drawn.width > line.x + line.width * 0.95, JSON.stringify([line, drawn]));
-  assert.ok(drawn.x + drawn.width <= line.x + line.width + 1, JSON.stringify([line, drawn]));
+  await rows.nth(before).waitFor();
   await fits(page);
   await accessible(page);
 });

@@ -5,9 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::span::Span;
 use super::{Amount, Why};
 use crate::record::Route;
-use crate::report::completeness::{BusinessChoice, Coverage, Known, SETTLED};
-use crate::report::horizon::OLD;
-use crate::store::{Reader, StoreError};
+use crate::report::completeness::{Known, Lists, OLD, SETTLED};
 
 /// Since when every list is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,29 +18,10 @@ pub enum CompleteSince {
     Time(Timestamp),
 }
 
-/// What is known of each list.
-pub(super) struct Reach {
-    lists: Vec<Coverage>,
-    /// Whether status changes name their repair.
-    is_linked: bool,
-    now: Timestamp,
-}
-
-impl Reach {
-    pub(super) fn read(
-        reader: &Reader,
-        is_linked: bool,
-        now: Timestamp,
-    ) -> Result<Self, StoreError> {
-        let (pollers, gaps) = (reader.pollers()?, reader.gaps()?);
-        let all = BusinessChoice::default();
-        let of = |route: Route| Coverage::of(route, &pollers, &gaps, &all, now);
-        Ok(Self { lists: Route::ALL.into_iter().map(of).collect(), is_linked, now })
-    }
-
+impl Lists {
     /// How much is known of what came into these lists in a time.
     pub(super) fn knows(&self, routes: &[Route], span: Span) -> Known {
-        let asked = self.lists.iter().filter(|list| routes.contains(&list.route));
+        let asked = self.coverages.iter().filter(|list| routes.contains(&list.route));
         asked.map(|list| list.knows(span.from, span.to, self.now)).min().unwrap_or(Known::Not)
     }
 
@@ -55,7 +34,7 @@ impl Reach {
 
     /// Why a number of these lists is unknown for a time.
     pub(super) fn why(&self, routes: &[Route], span: Span) -> Why {
-        let lists = || self.lists.iter().filter(|list| routes.contains(&list.route));
+        let lists = || self.coverages.iter().filter(|list| routes.contains(&list.route));
         let since = lists().filter_map(|list| list.since).max();
         let read_at = lists().filter_map(|list| list.read_at).min();
         let mut gaps = lists().flat_map(|list| &list.gaps);
@@ -82,78 +61,58 @@ impl Reach {
         }
     }
 
-    /// How much was known at a time of the records of a list that mattered then. One that came before the
-    /// mirror began or in a gap, and did not change since, is not in it; after half a year there is hardly one.
+    /// As [`Self::knows_standing`], but a list lacks what came in a gap, or since it was read.
     pub(super) fn knows_present(&self, route: Route, at: Timestamp) -> Known {
-        let Some(list) = self.of(route) else { return Known::Not };
-        let Some(read_at) = list.read_at else { return Known::Not };
-        let is_near = |to: Timestamp| at.duration_since(to) < SETTLED;
-        let mut gaps = list.gaps.iter();
-        match list.since {
-            Some(since) if at < since => Known::Not,
-            Some(since) if is_near(since) => Known::Partly,
-            _ if gaps.any(|(from, to)| *from < at && is_near(*to)) => Known::Partly,
-            _ if at.duration_since(read_at) > OLD => Known::Partly,
-            _ => Known::Wholly,
-        }
+        let list = self.of(route);
+        let is_old = |read_at: Timestamp| at.duration_since(read_at) > OLD;
+        let matters =
+            |(from, to): &(Timestamp, Timestamp)| *from < at && at.duration_since(*to) < SETTLED;
+        let lacks = list
+            .is_some_and(|list| list.read_at.is_some_and(is_old) || list.gaps.iter().any(matters));
+        let known = self.knows_standing(route, at);
+        if lacks { known.min(Known::Partly) } else { known }
     }
 
     /// How much was known at a time of the states of the mirrored repairs: without the status changes of some
     /// time the number of open ones is too high, or too low. None is known inside of that time.
     fn knows_states(&self, at: Timestamp) -> Known {
         let changes = self.of(Route::JobStatusChanges).filter(|_| self.is_linked);
-        let Some(changes) = changes else { return Known::Not };
-        if changes.read_at.is_none_or(|read_at| at.duration_since(read_at) > OLD) {
+        if changes.is_none_or(|changes| changes.since.is_some_and(|since| at < since)) {
             return Known::Not;
         }
-        let missing = || self.missing_changes().into_iter().filter(|(from, _)| *from < at);
-        if changes.since.is_some_and(|since| at < since) || missing().any(|(_, to)| at <= to) {
-            Known::Not
-        } else if missing().any(|(_, to)| at.duration_since(to) < SETTLED) {
-            Known::Partly
-        } else {
-            Known::Wholly
+        let missing = self.missing(Route::JobStatusChanges, at);
+        match missing.iter().map(|(_, to)| *to).max() {
+            None => Known::Wholly,
+            Some(to) if to < at => Known::Partly,
+            Some(_) => Known::Not,
         }
-    }
-
-    /// The gaps of status changes since repairs are mirrored.
-    fn missing_changes(&self) -> Vec<(Timestamp, Timestamp)> {
-        let began = self.of(Route::Jobs).and_then(|jobs| jobs.since).unwrap_or(Timestamp::MIN);
-        let gaps = self.of(Route::JobStatusChanges).map_or(&[][..], |changes| &changes.gaps);
-        gaps.iter().copied().filter(|(_, to)| *to > began).collect()
     }
 
     /// The first and the last moment between which status changes are missing that matter now.
     pub(super) fn states_missing(&self) -> Option<(Timestamp, Timestamp)> {
-        let changes = self.of(Route::JobStatusChanges).filter(|_| self.is_linked)?;
-        let old = changes.read_at.filter(|at| self.now.duration_since(*at) > OLD);
-        let near = |gap: &(Timestamp, Timestamp)| self.now.duration_since(gap.1) < SETTLED;
-        let missing = self.missing_changes().into_iter().filter(near);
-        let missing: Vec<_> = missing.chain(old.map(|at| (at, self.now))).collect();
+        self.of(Route::JobStatusChanges).filter(|_| self.is_linked)?.read_at?;
+        let missing = self.missing(Route::JobStatusChanges, self.now);
         Some((missing.iter().map(|gap| gap.0).min()?, missing.iter().map(|gap| gap.1).max()?))
     }
 
-    fn of(&self, route: Route) -> Option<&Coverage> {
-        self.lists.iter().find(|list| list.route == route)
-    }
-
     pub(super) fn complete_since(&self) -> CompleteSince {
-        if self.lists.iter().any(|list| list.read_at.is_none()) {
+        if self.coverages.iter().any(|list| list.read_at.is_none()) {
             return CompleteSince::NotYet;
         }
-        let latest = self.lists.iter().filter_map(|list| list.since).max();
+        let latest = self.coverages.iter().filter_map(|list| list.since).max();
         latest.map_or(CompleteSince::Always, CompleteSince::Time)
     }
 
     /// How many gaps were not repaired.
     pub(super) fn gaps(&self) -> usize {
-        self.lists.iter().map(|list| list.gaps.len()).sum()
+        self.coverages.iter().map(|list| list.gaps.len()).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::completeness::Coverage;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -167,8 +126,8 @@ mod tests {
 
     const NOW: &str = "2026-12-01T10:00:00Z";
 
-    fn reach(jobs: Coverage, changes: Coverage) -> Reach {
-        Reach { lists: vec![jobs, changes], is_linked: true, now: at(NOW) }
+    fn reach(jobs: Coverage, changes: Coverage) -> Lists {
+        Lists { coverages: vec![jobs, changes], is_linked: true, now: at(NOW) }
     }
 
     #[test]
@@ -205,7 +164,7 @@ mod tests {
         assert_eq!(missed.states_missing(), Some((at(gap.0), at(gap.1))));
 
         let unlinked =
-            Reach { is_linked: false, ..reach(jobs(), list(Route::JobStatusChanges, None, &[])) };
+            Lists { is_linked: false, ..reach(jobs(), list(Route::JobStatusChanges, None, &[])) };
         assert_eq!(unlinked.standing(7.0, at("2026-11-09T00:00:00Z")), Amount::Unknown);
         assert_eq!(unlinked.standing(7.0, at(NOW)), Amount::About(7.0));
 
@@ -222,8 +181,8 @@ mod tests {
     fn an_unknown_number_says_why() {
         let of = |coverage: Coverage| {
             let span = Span { from: at("2026-12-01T00:00:00Z"), to: Timestamp::MAX };
-            let lists = vec![coverage];
-            Reach { lists, is_linked: true, now: at(NOW) }.why(&[Route::Jobs], span)
+            let coverages = vec![coverage];
+            Lists { coverages, is_linked: true, now: at(NOW) }.why(&[Route::Jobs], span)
         };
         let since = "2026-12-01T08:00:00Z";
         let gap = [("2026-11-30T00:00:00Z", "2026-12-01T10:00:00Z")];

@@ -90,7 +90,8 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
 
 #[tokio::test]
 async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
-    let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
+    let (_pages, _place, daemon, site) =
+        opened(&[LISTEN, SHOWN, "[reports]\ncurrency = \"EUR\"\n"].concat()).await;
     // The lists are read one after the other.
     let is_found = |reply: &super::Reply| {
         let all = ["Found 1 person, 1 repair.", "with 2 status changes, 1 payment"];
@@ -103,7 +104,7 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
     for said in [
         "<h1>JOB-7 · Ann Miller, Galaxy A54</h1>",
         "<strong>Collected</strong>",
-        "From its newest status change. Paid: 40.25 of 100.50.",
+        "From its newest status change. Paid: EUR\u{a0}40.25 of EUR\u{a0}100.50.",
         "record?route=payments&amp;id=1",
         "record?route=job_status_changes&amp;id=2",
         "record?route=customers&amp;id=5",

@@ -1,0 +1,79 @@
+//! Writes numbers for people: with a comma between thousands, with their noun, as an amount of money. Pure.
+
+/// A number with a comma between thousands, without the noise of binary fractions.
+#[must_use]
+pub fn grouped(number: f64) -> String {
+    separated(&plain(number))
+}
+
+/// A whole number with a comma between thousands.
+#[must_use]
+pub fn whole(number: i64) -> String {
+    separated(&number.to_string())
+}
+
+/// A number with its noun: `1 change`, `2,000 changes`.
+#[must_use]
+pub fn count(number: impl TryInto<i64>, one: &str, many: &str) -> String {
+    let number = number.try_into().unwrap_or(i64::MAX);
+    format!("{} {}", whole(number), if number == 1 { one } else { many })
+}
+
+/// An amount after its currency: `EUR 1,234.50`.
+#[must_use]
+pub fn money(amount: f64, currency: Option<&str>) -> String {
+    let amount = separated(&decimals(amount));
+    currency.map_or_else(|| amount.clone(), |currency| format!("{currency} {amount}"))
+}
+
+/// Two decimals; up to four if the amount has them. Money of a sum of fractions is rounded.
+#[must_use]
+pub fn decimals(amount: f64) -> String {
+    let exact = format!("{amount:.4}");
+    let shown = match exact.strip_suffix("00") {
+        Some(short) => short.to_owned(),
+        None => exact.trim_end_matches('0').to_owned(),
+    };
+    if shown == "-0.00" { "0.00".to_owned() } else { shown }
+}
+
+/// The shortest text that reads as the same number, without the noise of binary fractions.
+#[must_use]
+pub fn plain(number: f64) -> String {
+    let rounded = (number * 1e9).round() / 1e9;
+    if rounded.is_finite() { format!("{rounded}") } else { format!("{number}") }
+}
+
+/// The text of a number with a comma between thousands of its whole part.
+#[must_use]
+pub fn separated(text: &str) -> String {
+    let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
+    let length = text[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len() - start);
+    let mut made = text[..start].to_owned();
+    for (index, digit) in text[start..start + length].chars().enumerate() {
+        if index > 0 && (length - index).is_multiple_of(3) {
+            made.push(',');
+        }
+        made.push(digit);
+    }
+    made + &text[start + length..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_see_separators_and_no_error_of_binary_fractions() {
+        assert_eq!((whole(1_234_567), whole(-12_345)), ("1,234,567".into(), "-12,345".into()));
+        assert_eq!((grouped(0.1 + 0.2), grouped(1234.5)), ("0.3".into(), "1,234.5".into()));
+        assert_eq!(count(1, "change", "changes"), "1 change");
+        assert_eq!(count(2000, "change", "changes"), "2,000 changes");
+        assert_eq!(money(0.1 + 0.2, None), "0.30");
+        assert_eq!(money(-1_234_567.5, Some("EUR")), "EUR -1,234,567.50");
+        assert_eq!(
+            (money(-0.000_000_1, None), money(2.345, None)),
+            ("0.00".into(), "2.345".into())
+        );
+    }
+}
