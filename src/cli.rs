@@ -107,7 +107,7 @@ enum Command {
     /// Run the daemon: poll, store, deliver
     Run,
     /// Poll every route once, deliver, and exit; for cron and CI
-    Once,
+    Once(once::Args),
     /// Show health, pollers, budget and sinks, or how often a route is polled and why
     Status(status::Args),
     /// Find records of the mirror by words, ids or phone numbers; costs no request
@@ -247,7 +247,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "sandbox")]
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run => run::run(&config_path(place)?),
-        Command::Once => once::run(&config_path(place)?),
+        Command::Once(args) => once::run(&config_path(place)?, args),
         Command::Status(args) => status::run(&config_path(place)?, args),
         Command::Find(args) => find::run(&load_for_reading(place)?, &args),
         Command::Records(args) => records::run(&load_for_reading(place)?, args),

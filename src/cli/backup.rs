@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// Overwrite the file if it exists
     #[arg(long)]
     replace: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Writes a backup and prints what it holds.
@@ -28,6 +31,11 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let source = config.store.path.clone();
     let (file, replace) = (args.file.clone(), args.replace);
     let facts = copying::run(move |control| store::back_up(&source, &file, replace, control))?;
+    if args.json {
+        let mut printed = copying::json(&facts);
+        printed["file"] = args.file.display().to_string().into();
+        return output::json(&printed);
+    }
     output::text(&output::plain(&format!(
         "{} holds {}; the copy was checked\n",
         args.file.display(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use indicatif::HumanBytes;
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +38,12 @@ pub(super) fn run<T: Send + 'static>(
         stop.cancel();
         Ok(copied.await??)
     })
+}
+
+/// What a copy holds, for programs.
+pub(super) fn json(facts: &CopyFacts) -> Value {
+    let CopyFacts { bytes, last_seq, last_change_at } = facts;
+    json!({ "bytes": bytes, "last_seq": last_seq, "last_change_at": last_change_at })
 }
 
 /// What a copy holds, for people.

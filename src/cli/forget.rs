@@ -5,7 +5,7 @@ mod person;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::exit::{DATA, ExitError, TRY_AGAIN};
+use super::exit::{DATA, ExitError, TRY_AGAIN, refuse};
 use person::PersonRecord;
 
 use super::output::{self, cell};
@@ -31,9 +31,9 @@ pub(super) struct Args {
     /// the repairs and customers among them; only lists them without --yes
     #[arg(long, value_name = "WORDS", conflicts_with = "route")]
     person: Option<String>,
-    /// Forget the records that --person finds
-    #[arg(long, requires = "person")]
-    yes: bool,
+    /// Forget the list of --person that was printed with this code, if it is still the same
+    #[arg(long, value_name = "CODE", requires = "person")]
+    yes: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -41,7 +41,17 @@ pub(super) struct Args {
 
 /// What `forget --json` prints.
 #[derive(serde::Serialize)]
-pub(super) struct ForgetResult {
+struct ForgetResult<'r> {
+    /// The records that are forgotten, or would be.
+    records: &'r [PersonRecord],
+    /// The code for `--yes`.
+    code: &'r str,
+    /// What was removed; null if the records were only listed.
+    removed: Option<Removed>,
+}
+
+#[derive(serde::Serialize)]
+struct Removed {
     /// The versions whose data was removed, of all the records; 0 if they were forgotten before.
     versions: usize,
     /// False while the write-ahead log still holds a copy.
@@ -54,22 +64,31 @@ pub(super) struct ForgetResult {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let records: Vec<(Route, String)> = match (&args.person, args.route) {
-        (Some(words), _) => {
-            let found = person::records(&super::reader(config)?, words)?;
-            if !args.yes || found.is_empty() {
-                return preview(config, found, args.json);
-            }
-            found.into_iter().map(|record| (record.route, record.id)).collect()
+    let records: Vec<PersonRecord> = match (&args.person, args.route) {
+        (Some(words), _) => person::records(&super::reader(config)?, words)?,
+        (None, Some(route)) => {
+            args.ids.iter().map(|id| PersonRecord::named(route, id.clone())).collect()
         }
-        (None, Some(route)) => args.ids.iter().map(|id| (route, id.clone())).collect(),
         (None, None) => Vec::new(),
     };
+    let code = person::code(&records);
+    match &args.yes {
+        Some(shown) if *shown != code => {
+            return refuse(
+                TRY_AGAIN,
+                "the records of these words are not those of the list with this code: run the command without --yes, and look at the list again",
+            );
+        }
+        None if args.person.is_some() => return preview(config, &records, &code, args.json),
+        _ => {}
+    }
     let path = &config.store.path;
     let at = stamp(jiff::Timestamp::now());
     let mut operator = Operator::open(path)?;
-    let forgotten = operator.forget_records(&records, &at)?;
-    refuse_unknown(&records, &forgotten)?;
+    let named: Vec<(Route, String)> =
+        records.iter().map(|record| (record.route, record.id.clone())).collect();
+    let forgotten = operator.forget_records(&named, &at)?;
+    refuse_unknown(&named, &forgotten)?;
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
     let purged = operator.purge();
@@ -77,46 +96,60 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let rewritten = matches!(purged.rewritten, Rewritten::Done);
     // What a reader of the log holds up, the daemon removes by itself.
     let is_complete = rewritten && purged.index_deleted.is_ok() && purged.log_emptied.is_ok();
-    let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
+    let ended = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
     if args.json {
-        let versions = forgotten.iter().map(versions_of).sum();
-        let index_deleted = purged.index_deleted.is_ok();
-        let purged = matches!(purged.log_emptied, Ok(true));
-        output::json(&ForgetResult { versions, purged, rewritten, index_deleted })?;
-        return Ok(code);
+        let removed = Some(Removed {
+            versions: forgotten.iter().map(versions_of).sum(),
+            purged: matches!(purged.log_emptied, Ok(true)),
+            rewritten,
+            index_deleted: purged.index_deleted.is_ok(),
+        });
+        output::json(&ForgetResult { records: &records, code: &code, removed })?;
+        return Ok(ended);
     }
     let mut text = String::new();
-    for ((route, id), forgotten) in records.iter().zip(&forgotten) {
+    for ((route, id), forgotten) in named.iter().zip(&forgotten) {
         let shown = cell(id, 40);
         text.push_str(&match versions_of(forgotten) {
             0 => format!("{shown} in {route} was forgotten before\n"),
-            1 => format!("removed the data of {shown} in {route}: 1 version\n"),
-            versions => format!("removed the data of {shown} in {route}: {versions} versions\n"),
+            versions => {
+                let versions = output::count(versions, "version", "versions");
+                format!("removed the data of {shown} in {route}: {versions}\n")
+            }
         });
     }
-    text.push_str(&left(&purged, path));
+    let again = named.first().map_or_else(String::new, |(route, id)| {
+        format!("`shopmirror forget {route} {}`", cell(id, 40))
+    });
+    text.push_str(&left(&purged, path, &again));
     if forgotten.iter().any(|forgotten| versions_of(forgotten) > 0) {
-        text.push_str(&copies(config, &records));
+        text.push_str(&copies(config, &named));
     }
     output::text(&text)?;
-    Ok(code)
+    Ok(ended)
 }
 
 /// Lists what `--person` finds. Nothing is changed.
-fn preview(config: &Config, found: Vec<PersonRecord>, json: bool) -> anyhow::Result<ExitCode> {
+fn preview(
+    config: &Config,
+    records: &[PersonRecord],
+    code: &str,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     if json {
-        return output::json(&found);
+        return output::json(&ForgetResult { records, code, removed: None });
     }
-    let rows: Vec<Vec<String>> = found.iter().map(PersonRecord::row).collect();
+    let rows: Vec<Vec<String>> = records.iter().map(PersonRecord::row).collect();
     output::table(&["route", "id", "contact", "record"], &rows, "nothing found", true)?;
-    if !found.is_empty() {
-        let these = match found.len() {
+    if !records.is_empty() {
+        let these = match records.len() {
             1 => "this record".to_owned(),
             count => format!("these {count} records"),
         };
-        let records: Vec<_> = found.into_iter().map(|record| (record.route, record.id)).collect();
+        let records: Vec<_> =
+            records.iter().map(|record| (record.route, record.id.clone())).collect();
         output::text(&format!(
-            "nothing was changed. To forget {these}, run the same command with --yes. If one is of another \
+            "nothing was changed. To forget {these}, run the same command with --yes {code}. If one is of another \
              person, name the ids instead: `shopmirror forget ROUTE ID`\n{}",
             copies(config, &records)
         ))?;
@@ -165,14 +198,14 @@ fn refuse_unknown(records: &[(Route, String)], forgotten: &[Forgotten]) -> anyho
 }
 
 /// What may still hold words of the records, and what to do about it.
-fn left(purged: &Purged, store: &Path) -> String {
+fn left(purged: &Purged, store: &Path, again: &str) -> String {
     let mut text = match &purged.rewritten {
         Rewritten::Done => {
             "the database file was written anew and holds no word of what was removed\n".to_owned()
         }
         Rewritten::Failed { error, needed } => format!(
             "unused parts of the database file may still hold what was removed, because the file could not be written anew: \
-             {error}. That needs {} MiB of free room in {}, and as much in {} for a temporary file. Run this command again then\n",
+             {error}. That needs {} MiB of free room in {}, and as much in {} for a temporary file. Run {again} then\n",
             needed.div_ceil(1024 * 1024),
             folder_of(store).display(),
             temporary_folder().display(),
@@ -180,7 +213,7 @@ fn left(purged: &Purged, store: &Path) -> String {
     };
     if let Err(error) = &purged.index_deleted {
         text.push_str(&format!(
-            "the search index may still hold words of what was removed, because {error}; when that is fixed, run this command again\n"
+            "the search index may still hold words of what was removed, because {error}; when that is fixed, run {again}\n"
         ));
     }
     text.push_str(&match &purged.log_emptied {
@@ -189,7 +222,7 @@ fn left(purged: &Purged, store: &Path) -> String {
              the daemon removes it within 30 seconds after that program ends\n"
             .to_owned(),
         Err(error) => format!(
-            "the write-ahead log still holds a copy, because it could not be emptied: {error}; when that is fixed, run this command again\n"
+            "the write-ahead log still holds a copy, because it could not be emptied: {error}; when that is fixed, run {again}\n"
         ),
     });
     text

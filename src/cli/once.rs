@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -18,8 +19,15 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::record::PollerId;
 use crate::store::Store;
 
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Polls every route once, delivers, and prints the result.
-pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
+pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
     logging::start("warn");
     let config = read_config(path)?;
     let runtime = runtime()?;
@@ -33,7 +41,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
             }
         };
         let stop = CancellationToken::new();
-        let work = poll_and_deliver(&config, &stop);
+        let work = poll_and_deliver(&config, args, &stop);
         tokio::pin!(work);
         tokio::select! {
             outcome = &mut work => return outcome,
@@ -59,7 +67,11 @@ struct OnceResult {
     unsettled: Vec<SinkStatus>,
 }
 
-async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
+async fn poll_and_deliver(
+    config: &Config,
+    args: Args,
+    stop: &CancellationToken,
+) -> anyhow::Result<ExitCode> {
     // Before the store, so that a run that cannot start creates nothing.
     daemon::ensure_startable(config)?;
     let clock = Clock::system();
@@ -77,7 +89,7 @@ async fn poll_and_deliver(config: &Config, stop: &CancellationToken) -> anyhow::
     closed?;
     let path = config.store.path.clone();
     tokio::task::spawn_blocking(move || search_index::follow(&path)).await?;
-    print(&outcome)
+    print(&outcome, args.json)
 }
 
 /// Polls and delivers. After an error the rest is still done, and the first error is returned.
@@ -122,9 +134,20 @@ async fn work_on(
     Ok(OnceResult { stored, failed, unsettled })
 }
 
-fn print(result: &OnceResult) -> anyhow::Result<ExitCode> {
+fn print(result: &OnceResult, json: bool) -> anyhow::Result<ExitCode> {
     let OnceResult { stored, failed, unsettled } = result;
-    match output::text(&format!("{} stored\n", output::count(*stored, "change", "changes"))) {
+    let printed = if json {
+        let failed: Vec<Value> = failed
+            .iter()
+            .map(|(poller, error)| {
+                json!({ "poller": poller.to_string(), "error": error.to_string() })
+            })
+            .collect();
+        output::json(&json!({ "stored": stored, "failed": failed, "undelivered": unsettled }))
+    } else {
+        output::text(&format!("{} stored\n", output::count(*stored, "change", "changes")))
+    };
+    match printed {
         // The exit code is still of use to a reader that has closed the pipe.
         Err(error) if exit::is_closed_pipe(&error) => {}
         printed => drop(printed?),

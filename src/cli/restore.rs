@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueHint;
+use serde_json::Value;
 
 use super::copying;
 use super::output;
@@ -19,6 +20,9 @@ pub(super) struct Args {
     /// Restore a damaged backup as it is; `shopmirror verify` then lists what disagrees
     #[arg(long)]
     accept_damage: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Restores a backup and prints what to do next.
@@ -29,6 +33,15 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         store::restore(&path, &args.file, args.accept_damage, now, control)
     })?;
     search_index::follow(&config.store.path);
+    if args.json {
+        let mut printed = copying::json(&restored.facts);
+        printed["kept"] = restored.kept.map(|kept| kept.display().to_string()).into();
+        printed["forgotten_again"] = match restored.forgotten {
+            ForgottenSince::Again(count) => count.into(),
+            ForgottenSince::Unknown => Value::Null,
+        };
+        return output::json(&printed);
+    }
     let mut text = format!(
         "{} now holds {}\n",
         config.store.path.display(),
@@ -42,12 +55,10 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     }
     match restored.forgotten {
         ForgottenSince::Again(0) => {}
-        ForgottenSince::Again(1) => {
-            text.push_str("1 record that was forgotten after the backup was forgotten again\n");
+        ForgottenSince::Again(records) => {
+            let records = output::count(records, "record", "records");
+            text.push_str(&format!("{records} forgotten after the backup: forgotten again\n"));
         }
-        ForgottenSince::Again(count) => text.push_str(&format!(
-            "{count} records that were forgotten after the backup were forgotten again\n"
-        )),
         ForgottenSince::Unknown => text.push_str(
             "no replaced store says which records were forgotten after the backup: \
              run `shopmirror forget` for them before you start the daemon\n",

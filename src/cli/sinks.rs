@@ -83,20 +83,20 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             );
         }
     };
-    if let Verb::Test(args) = verb {
-        return attempt::run(config, name, args, json);
-    }
-    let sink = StoredSink::open(config, name)?;
+    let stored = || StoredSink::open(config, name);
     match verb {
-        Verb::Test(_) => unreachable!("it needs no store"),
-        Verb::Dead { seq: None } => dead::list(&sink, json, wide),
-        Verb::Dead { seq: Some(seq) } => dead::show(&sink, *seq, json),
-        Verb::Redrive { which, all_versions } => dead::redrive(&sink, which, *all_versions, json),
-        Verb::Drop(which) => dead::drop(&sink, which, json),
-        Verb::Replay(args) => replay::run(sink, args, json),
-        Verb::Release { skip } => release::run(sink, *skip, json),
-        Verb::Rename { new } => rename::run(&sink, new, json),
-        Verb::Forget => forget::run(&sink, json),
+        // It needs no store.
+        Verb::Test(args) => attempt::run(config, name, args, json),
+        Verb::Dead { seq: None } => dead::list(&stored()?, json, wide),
+        Verb::Dead { seq: Some(seq) } => dead::show(&stored()?, *seq, json),
+        Verb::Redrive { which, all_versions } => {
+            dead::redrive(&stored()?, which, *all_versions, json)
+        }
+        Verb::Drop(which) => dead::drop(&stored()?, which, json),
+        Verb::Replay(args) => replay::run(stored()?, args, json),
+        Verb::Release { skip } => release::run(stored()?, *skip, json),
+        Verb::Rename { new } => rename::run(&stored()?, new, json),
+        Verb::Forget => forget::run(&stored()?, json),
     }
 }
 

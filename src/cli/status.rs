@@ -84,8 +84,6 @@ fn print_route(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
 
 fn described(poller: &PollerStatus) -> String {
     let name = poller.name();
-    let span =
-        |seconds: Option<f64>| seconds.map_or_else(|| "unknown".to_owned(), duration::seconds);
     let rate = poller.rate_per_hour.map_or_else(
         || "unknown".to_owned(),
         |rate| {
@@ -110,9 +108,17 @@ fn described(poller: &PollerStatus) -> String {
     let mut lines = vec![
         ("poller", format!("{name}, {}", poller.state.as_str())),
         ("rate", rate),
-        ("interval", span(poller.interval_s)),
+        ("interval", poller.interval_s.map_or_else(|| "unknown".to_owned(), duration::seconds)),
         ("why", poller.reason.clone().unwrap_or_else(|| "no daemon runs".to_owned())),
-        ("guarantee", format!("polled again after {} at the latest", span(poller.guarantee_s))),
+        (
+            "guarantee",
+            poller.guarantee_s.map_or_else(
+                || "unknown while no daemon runs".to_owned(),
+                |longest| {
+                    format!("polled again after {} at the latest", duration::seconds(longest))
+                },
+            ),
+        ),
         ("risk", risk),
         ("last read", read),
         ("next poll", next),

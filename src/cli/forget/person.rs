@@ -2,6 +2,7 @@
 //! and customers among them.
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
 use crate::cli::find::contact;
@@ -28,9 +29,21 @@ pub(super) struct PersonRecord {
 }
 
 impl PersonRecord {
+    /// A record that the operator has named.
+    pub(super) fn named(route: Route, id: String) -> Self {
+        Self { route, id, body: String::new() }
+    }
+
     pub(super) fn row(&self) -> Vec<String> {
         vec![self.route.to_string(), cell(&self.id, 24), contact(&self.body), title(&self.body)]
     }
+}
+
+/// A code of these records: the same list has the same one.
+pub(super) fn code(records: &[PersonRecord]) -> String {
+    let lines = records.iter().map(|PersonRecord { route, id, .. }| format!("{route} {id:?}\n"));
+    let digest = Sha256::digest(lines.collect::<String>());
+    digest[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the mirror holds of a person; the same record once.

@@ -98,6 +98,14 @@ struct Example {
     value: Value,
 }
 
+impl Example {
+    fn needs_no_daemon(&self) -> bool {
+        self.sources
+            .iter()
+            .any(|source| ["once", "restore"].iter().any(|command| source.starts_with(command)))
+    }
+}
+
 fn examples() -> Vec<Example> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md");
     let text = fs::read_to_string(path).unwrap();
@@ -157,26 +165,11 @@ async fn every_output_for_programs_is_as_its_schema_or_its_example_says() {
     let lead = lead.as_str().unwrap();
     outputs.command(&place, "status", "status --json").await;
     outputs.address(&site, "status", "/api/status").await;
-    for example in examples() {
-        for source in &example.sources {
-            let actual = match source.strip_prefix("GET ") {
-                Some(path) => get(&site, path).await,
-                None => {
-                    let line = source
-                        .replace("erp", "hook")
-                        .replace("search miller", "search a")
-                        .replace(" ID ", &format!(" {lead} "))
-                        .replace("SEQ", &seq);
-                    let ended: Ended = place.run(line.split(' ')).await;
-                    serde_json::from_str(&ended.out)
-                        .unwrap_or_else(|error| panic!("{line}: {error}: {ended:?}"))
-                }
-            };
-            assert!(actual.as_array().is_none_or(|all| !all.is_empty()), "{source} shows nothing");
-            assert!(is_like(&example.value, &actual), "{source} is not as its example: {actual:#}");
-        }
-    }
+    let (stopped, running): (Vec<_>, Vec<_>) =
+        examples().into_iter().partition(Example::needs_no_daemon);
+    hold_against(&running, &place, &site, lead, &seq).await;
     daemon.stop().await;
+    hold_against(&stopped, &place, &site, lead, &seq).await;
     add_scheduled_report(&place, &mut outputs).await;
     outputs.command(&place, "status", "status --json").await;
     // The last of each kind: there are hundreds, and all of a kind are made alike.
@@ -187,6 +180,29 @@ async fn every_output_for_programs_is_as_its_schema_or_its_example_says() {
         outputs.add("event", "a line of a file sink", line);
     }
     judge(&outputs);
+}
+
+/// Holds what each command and address says against its example.
+async fn hold_against(examples: &[Example], place: &Place, site: &str, lead: &str, seq: &str) {
+    for example in examples {
+        for source in &example.sources {
+            let actual = match source.strip_prefix("GET ") {
+                Some(path) => get(site, path).await,
+                None => {
+                    let line = source
+                        .replace("erp", "hook")
+                        .replace("search miller", "search a")
+                        .replace(" ID ", &format!(" {lead} "))
+                        .replace("SEQ", seq);
+                    let ended: Ended = place.run(line.split(' ')).await;
+                    serde_json::from_str(&ended.out)
+                        .unwrap_or_else(|error| panic!("{line}: {error}: {ended:?}"))
+                }
+            };
+            assert!(actual.as_array().is_none_or(|all| !all.is_empty()), "{source} shows nothing");
+            assert!(is_like(&example.value, &actual), "{source} is not as its example: {actual:#}");
+        }
+    }
 }
 
 /// Lets a report be due while no daemon runs, so that the next one makes it at once.

@@ -157,8 +157,8 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
 
     let preview = place.run(["forget", "--person", "xylo phonist", "--json"]).await;
     assert_eq!(preview.code, Some(0), "{preview:?}");
-    let mut listed: Vec<String> = preview
-        .json()
+    let preview = preview.json();
+    let mut listed: Vec<String> = preview["records"]
         .as_array()
         .unwrap()
         .iter()
@@ -175,22 +175,29 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
     ];
     wanted.sort();
     assert_eq!(listed, wanted);
-    let preview = place.run(["forget", "--person", "xylo phonist"]).await;
-    assert!(preview.out.contains("nothing was changed"), "{preview:?}");
+    let shown = place.run(["forget", "--person", "xylo phonist"]).await;
+    assert!(shown.out.contains("nothing was changed"), "{shown:?}");
     assert!(
-        preview.out.contains("in sink audit (file), in sink told (file, which is sent the change"),
-        "{preview:?}"
+        shown.out.contains("in sink audit (file), in sink told (file, which is sent the change"),
+        "{shown:?}"
     );
     assert_eq!(place.number("SELECT count(*) FROM _forgotten"), 0);
 
-    let done = place.run(["forget", "--person", "xylo phonist", "--yes"]).await;
+    let code = preview["code"].as_str().unwrap();
+    let later = workspace.add(Route::Leads, json!({"name": "Xylo Phonist"}));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let refused = place.run(["forget", "--person", "xylo phonist", "--yes", code]).await;
+    assert_eq!(refused.code, Some(75), "a record was added to the list: {refused:?}");
+    workspace.edit(Route::Leads, &later, json!({"name": "Xylo Other"}));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let done = place.run(["forget", "--person", "xylo phonist", "--yes", code]).await;
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(place.number("SELECT count(*) FROM _forgotten"), 4);
-    let left = place.run(["find", "xylo", "--json"]).await.json();
-    assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
-    assert_eq!(left[0]["id"], json!(other));
-    let short = place.run(["forget", "--person", "o'", "--yes"]).await;
+    let left = place.run(["find", "xylo other", "--json"]).await.json();
+    assert_eq!(left.as_array().unwrap().len(), 2, "{left}");
+    assert!(left.as_array().unwrap().iter().any(|found| found["id"] == json!(other)), "{left}");
+    let short = place.run(["forget", "--person", "o'"]).await;
     assert_eq!(short.code, Some(64), "{short:?}");
-    let none = place.run(["forget", "--person", "xylo phonist", "--yes"]).await;
+    let none = place.run(["forget", "--person", "xylo phonist"]).await;
     assert_eq!((none.code, none.out.trim()), (Some(0), "nothing found"), "{none:?}");
 }
