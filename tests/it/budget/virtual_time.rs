@@ -1,8 +1,8 @@
 //! The rate budget over hours of virtual time: the real dispatcher, store and deliverers against the
 //! sandbox's router.
 //!
-//! Nothing here waits for real time: an hour of one daemon takes about a second. Each test runs
-//! several seeds, which move the start, the delays of the network and the jitter of retries.
+//! Nothing here waits for real time: an hour of one daemon takes about a second. A seed moves the
+//! start, the delays of the network and the jitter of retries.
 
 mod shop;
 mod waits;
@@ -17,6 +17,11 @@ use crate::support::Workspace;
 /// Small pages keep an hour of polls cheap.
 const SMALL_PAGES: &str = "[poll]\nlimit = 10\n";
 
+/// The seeds of a test; SHOPMIRROR_SEEDS asks for more.
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    0..std::env::var("SHOPMIRROR_SEEDS").map_or(usual, |seeds| seeds.parse().unwrap())
+}
+
 fn was_never_refused(shop: &VirtualShop, limit: u32) {
     let requests = shop.sandbox.requests();
     let refused: Vec<_> = requests.log.iter().filter(|r| r.status != 200).collect();
@@ -27,12 +32,12 @@ fn was_never_refused(shop: &VirtualShop, limit: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn a_rival_is_never_refused_and_full_pace_is_back_after_it_left() {
-    for seed in 0..2 {
+    for seed in seeds(1) {
         let shop = VirtualShop::new(Workspace::usual(), seed);
         let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
         daemon.start().await;
         // Each seed meets the rival in another phase of the minute.
-        let from = 1200.0 + seed as f64 * 17.3;
+        let from = 400.0 + seed as f64 * 17.3;
         let to = from + 600.0;
         let statuses = shop.rival(50, from, to).await;
         assert!(statuses.iter().all(|status| *status == 200), "seed {seed}: the rival was refused");
@@ -54,7 +59,7 @@ async fn a_rival_is_never_refused_and_full_pace_is_back_after_it_left() {
 
 #[tokio::test(start_paused = true)]
 async fn two_daemons_on_one_key_come_to_equal_shares() {
-    for seed in 0..2 {
+    for seed in seeds(1) {
         let options = Options { shop: Shop::Chain, speed: 0.01, ..Workspace::usual() };
         let shop = VirtualShop::new(options, seed);
         let settings = |business| format!("businesses = [\"{business}\"]\n{SMALL_PAGES}");
@@ -173,7 +178,7 @@ async fn no_route_waits_longer_than_its_guarantee_from_the_first_minute_on() {
         let budget = format!("[budget]\nrequests_per_minute = {a_minute}\nreserve = {reserve}\n");
         let mut daemon = VirtualDaemon::new(&shop, &format!("{budget}{SMALL_PAGES}"));
         daemon.start().await;
-        let (excess, at) = exceeds_its_guarantee(&shop, &daemon, HOUR).await;
+        let (excess, at) = exceeds_its_guarantee(&shop, &daemon, HOUR / 3.0).await;
         assert!(excess <= 1.0, "{a_minute} a minute, reserve {reserve}: {excess} s over; {at}");
         daemon.stop().await;
     }
@@ -215,7 +220,7 @@ async fn a_max_interval_shorter_than_polling_in_turn_is_kept_while_an_import_run
 
 #[tokio::test(start_paused = true)]
 async fn guarantees_hold_after_restarts_and_while_another_client_comes_and_goes() {
-    for seed in 0..2 {
+    for seed in seeds(1) {
         let shop = VirtualShop::new(Workspace::usual(), seed);
         let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
         for runs in [7.0, 25.0, 50.0] {
@@ -255,7 +260,7 @@ async fn searches_without_end_take_a_twentieth_of_the_budget_and_no_guarantee() 
         };
         let ((excess, at), searches) =
             tokio::join!(exceeds_its_guarantee(&shop, &daemon, HOUR), search);
-        let whole = 3600.0 / 60.5 * f64::from(a_minute - reserve);
+        let whole = HOUR / 60.5 * f64::from(a_minute - reserve);
         let polls = shop.polls(120.0, 120.0 + HOUR).len() as f64;
         assert!(excess <= 1.0, "{a_minute} a minute: {excess} s over; {at}");
         let part = f64::from(searches) / whole;
@@ -289,12 +294,12 @@ async fn a_max_interval_is_kept_through_reloads() {
     let longest = [("jobs", 5.4), ("leads", 12.0), ("outsourced_jobs", 14.0)];
     let tables =
         longest.map(|(route, most)| format!("[routes.{route}]\nmax_interval = \"{most}s\"\n"));
-    for seed in 0..3 {
+    for seed in seeds(2) {
         let shop = VirtualShop::new(Workspace::usual(), seed);
         let mut chance = fastrand::Rng::with_seed(seed);
-        let mut daemon = VirtualDaemon::new(&shop, &tables.concat());
+        let mut daemon = VirtualDaemon::new(&shop, &format!("{SMALL_PAGES}{}", tables.concat()));
         daemon.start().await;
-        for _ in 0..100 {
+        for _ in 0..60 {
             shop.until(shop.now() + 3.0 + 25.0 * chance.f64()).await;
             daemon.reload().await;
         }
@@ -305,7 +310,7 @@ async fn a_max_interval_is_kept_through_reloads() {
             let waited = times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
             // The network delays each request by up to half a second.
             assert!(waited <= most + 0.5, "seed {seed}: {route} waited {waited} of {most}");
-            assert!(times.len() > 90, "{route} was polled {} times", times.len());
+            assert!(times.len() > 60, "{route} was polled {} times", times.len());
         }
         daemon.stop().await;
     }

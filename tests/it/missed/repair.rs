@@ -195,7 +195,7 @@ async fn a_customer_found_by_search_is_stored_through_the_daemon_and_proves_noth
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backfill_collects_what_is_older_than_a_page_and_forwards_none_of_it() {
-    let bench = Bench::start(6_000, 1_000).await;
+    let bench = Bench::start(60_000, 1_000).await;
     bench.command(&["once"]).await;
     let all = bench.workspace.sandbox.truth(Route::Customers).len();
     assert!(all > 150, "{all}");

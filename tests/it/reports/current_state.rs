@@ -18,7 +18,7 @@ use tower::ServiceExt;
 use crate::support::Place;
 
 /// How often each route is read, in seconds of the shop's clock.
-const STEP_S: u32 = 1_800;
+const STEP_S: u32 = 3_600;
 
 const READ: [(Route, &str); 3] = [
     (Route::Jobs, "jobs"),
@@ -41,7 +41,7 @@ async fn mirrored(days: u32, newest_by_change: bool) -> (Sandbox, Place) {
     let store = Store::open(&place.store()).unwrap();
     for step in 0..days * 86_400 / STEP_S {
         // About 60 jobs a day, so that a repair of two days is no longer among the newest 100.
-        sandbox.burst(sandbox::Route::Jobs, usize::from(step % 4 != 0));
+        sandbox.burst(sandbox::Route::Jobs, 1 + step as usize % 2);
         for (route, path) in READ {
             read(&sandbox, &store, route, path).await;
         }

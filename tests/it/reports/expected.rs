@@ -120,13 +120,19 @@ fn sources(shop: &Shop, asked: &Asked) -> Vec<Value> {
 }
 
 fn leads(shop: &Shop, asked: &Asked) -> Vec<Value> {
-    let same = |a: &Value, b: &Value, field: &str| a[field].is_string() && a[field] == b[field];
-    // Whatever business the customer came to.
+    // When a customer with this number or address came last, whatever business it came to.
+    let mut came: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    for customer in shop.all("customers") {
+        for field in ["mobile_number", "email"] {
+            let Some(of) = customer[field].as_str() else { continue };
+            let last = came.entry((field, of)).or_default();
+            *last = (*last).max(text(customer, "created_at"));
+        }
+    }
     let is_converted = |lead: &Value| {
-        shop.all("customers").iter().any(|customer| {
-            (same(lead, customer, "mobile_number") || same(lead, customer, "email"))
-                && customer["created_at"].as_str() >= lead["created_at"].as_str()
-        })
+        let made = text(lead, "created_at");
+        let came = |field| Some(*came.get(&(field, lead[field].as_str()?))? >= made);
+        ["mobile_number", "email"].into_iter().any(|field| came(field) == Some(true))
     };
     let mut periods: BTreeMap<String, (u32, u32)> = asked.periods();
     for lead in asked.during(shop, "leads") {
@@ -200,12 +206,13 @@ fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<(&'s Value, f64)> {
     let jobs = shop.all("jobs").iter().filter(|job| asked.has(job));
     let completed = jobs.filter(|job| job["status_stage"] == "completed");
     let mut found = Vec::new();
+    let of = |record: &'s Value| (text(record, "job_number"), text(record, "_business"));
+    let mut all: BTreeMap<(&str, &str), Vec<&Value>> = BTreeMap::new();
+    for change in shop.all("job_status_changes") {
+        all.entry(of(change)).or_default().push(change);
+    }
     for job in completed {
-        let of_job = |change: &&Value| {
-            change["job_number"] == job["job_number"] && change["_business"] == job["_business"]
-        };
-        let mut changes: Vec<&Value> =
-            shop.all("job_status_changes").iter().filter(of_job).collect();
+        let mut changes = all.get(&of(job)).cloned().unwrap_or_default();
         changes.sort_by_key(|change| text(change, "created_at"));
         let (mut open_seconds, mut opened, mut done) = (0.0, Some(at(job)), None);
         for change in changes {
@@ -327,13 +334,15 @@ fn customers(shop: &Shop, asked: &Asked) -> Vec<Value> {
     for customer in asked.during(shop, "customers") {
         periods.get_mut(&asked.name(shop.day(customer))).unwrap().0 += 1;
     }
+    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+    for job in shop.all("jobs") {
+        let at = text(job, "created_at");
+        let first = first.entry(text(job, "mobile_number")).or_insert(at);
+        *first = (*first).min(at);
+    }
     for job in asked.during(shop, "jobs") {
         let Some(number) = job["mobile_number"].as_str() else { continue };
-        let before = |other: &Value| {
-            other["mobile_number"] == number
-                && other["created_at"].as_str() < job["created_at"].as_str()
-        };
-        if shop.all("jobs").iter().any(before) {
+        if first[number] < text(job, "created_at") {
             periods.get_mut(&asked.name(shop.day(job))).unwrap().1.insert(number);
         }
     }
