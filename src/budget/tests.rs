@@ -293,36 +293,6 @@ fn a_new_limit_takes_effect_and_what_was_sent_stays_counted() {
 }
 
 #[test]
-fn requests_of_an_earlier_process_count_and_are_not_taken_for_others() {
-    let mut key = Key::new(true);
-    let mut before = Eager::new(settings(60, 15), 0.0);
-    while before.next < 200.0 {
-        before.turn(&mut key);
-    }
-    // The new process has a clock of its own, which starts at zero.
-    let ages: Vec<Duration> =
-        before.sent.iter().map(|sent| Duration::from_secs_f64(200.0 - sent)).collect();
-    let mut budget = Budget::new(settings(60, 15), at(0.0));
-    budget.recall(&ages, at(0.0));
-    assert!(budget.snapshot(at(0.0)).used_last_60s >= 43);
-    let mut now = 0.0;
-    while now < 120.0 {
-        match budget.try_take(Purpose::Poll, at(now)) {
-            Ok(()) => {
-                let seen = key.ask(200.0 + now);
-                assert!(seen.remaining.unwrap() >= 15, "the reserve was touched at {now}");
-                now += 0.1;
-                budget.observe(&seen, at(now));
-                let others = budget.snapshot(at(now)).others_per_minute;
-                assert!(others < 1.0, "{others} a minute taken for others");
-            }
-            Err(until) => now = until.as_secs_f64(),
-        }
-    }
-    assert!(budget.snapshot(at(120.0)).used_last_60s >= 42);
-}
-
-#[test]
 fn a_first_cycle_is_bounded_by_the_minute_only() {
     let first_cycle = |already: usize| {
         let mut key = Key::new(true);

@@ -88,38 +88,6 @@ async fn an_endpoint_that_takes_one_change_a_minute_gets_no_request_before_the_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_asks_for_a_wait_is_left_alone_for_that_long() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", Scripted::new(4, |_| wait_for(600)), settings()).await;
-    shop.see("1", "First").await;
-    until("it is asked to wait", MINUTE, || task.status().state == SinkActivity::Paused).await;
-    // Neither new changes nor an operator end the wait.
-    shop.see("2", "Second").await;
-    task.wake.send_replace(());
-    tokio::time::sleep(Duration::from_secs(590)).await;
-    assert_eq!(task.sink.given().len(), 1);
-    task.sink.now_returns(|_| Verdict::Done);
-    until("both have arrived", MINUTE, || task.taken().len() == 2).await;
-    until("nothing is owed", MINUTE, || shop.owed() == 0).await;
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_that_fails_and_changes_again_does_not_hold_up_others() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(1, "Poison", fault()), settings()).await;
-    for (id, name) in [("1", "Poison"), ("1", "Poison again"), ("2", "Good")] {
-        shop.see(id, name).await;
-    }
-    until("the good one arrives", MINUTE, || task.taken() == ["Good"]).await;
-    until("both versions are parked", MINUTE, || task.status().retrying == 2).await;
-    task.sink.now_returns(|_| Verdict::Done);
-    until("they arrive in order", MINUTE, || task.taken() == ["Good", "Poison", "Poison again"])
-        .await;
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
     for (batch, bad) in [(1, 7), (16, 7), (1, 40), (4, 100)] {
         let shop = Shop::new().await;
@@ -172,20 +140,6 @@ async fn a_dead_letter_is_not_sent_again_after_a_newer_version_was() {
     assert_eq!(shop.resend(&task, true), Resent { changes: 1, superseded: 0 });
     until("the older one arrives", MINUTE, || task.taken().len() == 4).await;
     task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_single_run_passes_what_fails_alone() {
-    let shop = Shop::new().await;
-    let (deliverer, _poke) = shop.deliverer("erp", &refusing(1, "Poison", fault()), settings());
-    deliverer.open().await.unwrap();
-    for (id, name) in ["Good", "Poison", "Good", "Good", "Poison", "Good"].iter().enumerate() {
-        shop.see(&(id + 1).to_string(), name).await;
-    }
-    let begun = Instant::now();
-    let status = deliverer.once(&CancellationToken::new()).await.unwrap();
-    assert_eq!((status.delivered, status.retrying, status.behind), (4, 2, 0));
-    assert!(begun.elapsed().is_zero(), "it waits for nothing");
 }
 
 #[tokio::test(start_paused = true)]

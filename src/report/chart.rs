@@ -521,34 +521,6 @@ mod tests {
     }
 
     #[test]
-    fn a_legend_that_is_too_wide_goes_on_in_the_next_line() {
-        let names = ["under 1 day", "from 1 to 3 days", "from 3 to 7 days", "over 7 days"];
-        let wide = Legend::of(&names, LEFT, WIDE);
-        assert!(wide.places.iter().all(|(_, line)| *line == 0));
-        let narrow = Legend::of(&names, 8.0, NARROW);
-        let lines: Vec<usize> = narrow.places.iter().map(|(_, line)| *line).collect();
-        assert_eq!(lines, [0, 0, 1, 1]);
-        assert!(narrow.height > wide.height);
-        for (name, (x, _)) in names.iter().zip(&narrow.places) {
-            assert!(x + 14.0 + CHARACTER * name.chars().count() as f64 <= NARROW, "{name}");
-        }
-    }
-
-    #[test]
-    fn hatching_stays_in_its_part() {
-        let drawn = hatched(100.0, 50.0, 20.0, 90.0).into_string();
-        let path = drawn.split('"').nth(1).unwrap();
-        let points = path.split(['M', 'L']).filter(|point| !point.is_empty());
-        let points: Vec<(f64, f64)> = points
-            .map(|point| point.split_once(' ').unwrap())
-            .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
-            .collect();
-        assert!(points.len() > 20);
-        let is_inside = |x, y| (100.0..=120.0).contains(&x) && (50.0..=140.0).contains(&y);
-        assert!(points.iter().all(|(x, y)| is_inside(*x, *y)), "{path}");
-    }
-
-    #[test]
     fn a_label_is_cut_where_it_would_leave_the_chart() {
         let long = "Diagnosed – awaiting approval";
         assert_eq!(cut(long, WIDE), "Diagnosed – awaiting app…");

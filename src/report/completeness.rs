@@ -264,21 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn what_came_after_the_last_reading_is_unknown() {
-        let known = coverage(None, "03T12:00", &[]);
-        let now = at("06T12:00");
-        let day = |from: &str, to: &str| {
-            known.knows(at(&format!("{from}T00:00")), at(&format!("{to}T00:00")), now)
-        };
-        assert_eq!(day("01", "02"), Known::Wholly, "the first page held the whole list");
-        assert_eq!(day("03", "04"), Known::Partly);
-        assert_eq!(day("05", "06"), Known::Not);
-        assert_eq!(day("06", "07"), Known::Not, "today");
-        let never = Coverage { read_at: None, ..known };
-        assert_eq!(never.knows(at("01T00:00"), at("02T00:00"), now), Known::Not);
-    }
-
-    #[test]
     fn the_coverage_of_several_businesses_is_what_all_of_them_know() {
         let poller = |business: Option<&str>, since: Option<&str>, read: &str| PollerRow {
             route: "jobs".to_owned(),
@@ -311,15 +296,5 @@ mod tests {
         assert_eq!(coverage(Some("1")), (since, Some(at("18T00:00")), none()));
         assert_eq!(coverage(Some("2")), (None, Some(at("19T00:00")), none()));
         assert_eq!(coverage(Some("3")), (None, None, none()), "no poller reads it");
-    }
-
-    #[test]
-    fn a_number_of_a_time_that_is_not_known_whole_is_at_least_what_was_counted() {
-        assert_eq!(Known::Wholly.exactness(Some(0.0), true), Exactness::Exact);
-        assert_eq!(Known::Partly.exactness(Some(7.0), true), Exactness::AtLeast);
-        assert_eq!(Known::Not.exactness(Some(7.0), true), Exactness::AtLeast);
-        assert_eq!(Known::Partly.exactness(Some(0.0), true), Exactness::Unknown);
-        assert_eq!(Known::Not.exactness(None, true), Exactness::Unknown);
-        assert_eq!(Known::Partly.exactness(Some(7.0), false), Exactness::Unknown, "a share");
     }
 }

@@ -436,31 +436,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_comment_at_the_start_describes_the_report() {
-        let text = "-- title: Screens\n\
-                    -- about: Screens: by brand.\n\
-                    -- needs: jobs.device_brand, jobs.problem\n\
-                    -- parameter: word text 'crack' what the problem says\n\
-                    -- parameter: least integer 2 the smallest number\n\
-                    -- format: money total\n\
-                    -- a note\n\
-                    -- chart: bars brand jobs\n\
-                    SELECT 1 -- title: not this\n";
-        let report = Report::parse("screens", text).unwrap();
-        assert_eq!(
-            (report.title.as_str(), report.about.as_str()),
-            ("Screens", "Screens: by brand.")
-        );
-        assert_eq!(report.needs[1], Need { route: Route::Jobs, column: "problem".to_owned() });
-        assert_eq!(report.parameters[0].default, "crack");
-        assert_eq!(report.parameters[1].about, "the smallest number");
-        assert_eq!(report.format("total"), Some(ColumnFormat::Money));
-        let series = vec!["jobs".to_owned()];
-        assert_eq!(report.chart, Some(Chart::Bars { x: "brand".to_owned(), series }));
-        assert_eq!(Report::parse("plain", "SELECT 1").unwrap().title, "plain");
-    }
-
-    #[test]
     fn notes_follow_the_select() {
         let text = "-- needs: job_link\n-- counts: leads all some\nSELECT 1\n\
                     -- note: {1} are left out\nSELECT 2\n-- note: and more\nSELECT 3\n";

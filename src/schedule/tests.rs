@@ -113,31 +113,16 @@ fn the_first_round_reaches_every_poller_in_turn() {
 }
 
 #[test]
-fn quiet_hours_use_the_whole_budget() {
-    let slot = 60.5 / 10.0;
-    let mut schedule = Schedule::new(vec![settings(); 3], 10.0, at(0.0));
-    let busy = |now: f64| (now / 3600.0) as u64 % 24 < 8;
-    let mut last = [0.0; 3];
-    let all = drive(&mut schedule, 0.0, 3.0 * 86_400.0, slot, |poller, now| {
-        let from = std::mem::replace(&mut last[poller], now);
-        if busy(now) { page(steady(0.05, from, now)) } else { PollResult::Unchanged }
-    });
-    let night = |time: f64| time > 2.0 * 86_400.0 && !busy(time) && !busy(time - 3600.0);
-    let (polls, whole) = (all.iter().filter(|poll| night(poll.0)).count(), 15.0 * 3600.0 / slot);
-    assert!(polls as f64 >= whole - 10.0, "{polls} of {whole} by night");
-}
-
-#[test]
 fn polls_are_shared_by_the_square_root_of_arrivals_times_weight() {
     let heavy = PollerSettings { weight: 9.0, ..settings() };
     for (rate, first) in [(0.09, settings()), (0.01, heavy)] {
         let mut schedule = Schedule::new(vec![first, settings()], 10.0, at(0.0));
         let mut last = [0.0; 2];
-        let polls = drive(&mut schedule, 0.0, 5.0 * 86_400.0, 6.05, |poller, now| {
+        let polls = drive(&mut schedule, 0.0, 3.0 * 86_400.0, 6.05, |poller, now| {
             let rate = if poller == 0 { rate } else { 0.01 };
             page(steady(rate, std::mem::replace(&mut last[poller], now), now))
         });
-        let late: Vec<_> = polls.into_iter().filter(|poll| poll.0 > 4.0 * 86_400.0).collect();
+        let late: Vec<_> = polls.into_iter().filter(|poll| poll.0 > 2.0 * 86_400.0).collect();
         let ratio = count(&late, 0) as f64 / count(&late, 1) as f64;
         assert!((2.4..3.6).contains(&ratio), "{ratio}, the square root of nine is three");
     }
@@ -151,22 +136,6 @@ fn more_pollers_than_the_budget_allows_share_it_evenly() {
         let polls = count(&polls, poller);
         assert!((42..=46).contains(&polls), "{polls} polls for one, even are 44");
     }
-}
-
-#[test]
-fn the_guarantee_grows_with_calm_and_shrinks_at_once_when_a_page_fills_fast() {
-    let mut schedule = Schedule::new(vec![settings(); 2], 6.0, at(0.0));
-    let turn = 2.0 * 60.5 / 6.0;
-    assert!(schedule.guarantee(0) < 1.3 * turn, "{}", schedule.guarantee(0));
-    drive(&mut schedule, 0.0, 8.0 * 86_400.0, 60.5 / 6.0, |_, _| PollResult::Unchanged);
-    let last = schedule.guarantee(0);
-    assert!((3.9 * turn..=4.01 * turn).contains(&last), "{last} after a week");
-    let now = 8.0 * 86_400.0 + 100.0;
-    let ages = (0..98).map(|age| Duration::from_secs_f64(f64::from(age) / 10.0)).collect();
-    read(&mut schedule, 0, now, &aged(98, ages));
-    // Requests that were kept meanwhile count as two slots more.
-    assert!(schedule.guarantee(0) <= turn * 2.0 + 0.01, "{}", schedule.guarantee(0));
-    assert!(schedule.guarantee(1) >= last, "the others keep theirs");
 }
 
 #[test]

@@ -76,39 +76,6 @@ fn key_of(route: Route, business: Option<&str>) -> PollerId {
 }
 
 #[tokio::test]
-async fn each_read_is_requested_where_the_contract_has_it() {
-    let transport = Recorder::new(|| ok("[]"));
-    // A trailing slash, a query and a fragment in the address change nothing.
-    let polled = client("https://shop.example.com/api/?x=1#y", Auth::Bearer, &transport);
-    let base = "https://shop.example.com/api";
-    for (route, name) in [
-        (Route::Jobs, "jobs"),
-        (Route::Customers, "customers"),
-        (Route::Leads, "leads"),
-        (Route::Payments, "payments"),
-        (Route::JobStatusChanges, "job-status-changes"),
-        (Route::OutsourcedJobs, "outsourced-jobs"),
-    ] {
-        let (page, _) = polled.poll(&key_of(route, None)).await;
-        assert!(page.unwrap().records().is_empty());
-        let expected = format!("{base}/automation/triggers/{name}?limit=100");
-        assert_eq!(transport.last_url(), expected);
-        assert_eq!(transport.last_header("x-business"), None);
-    }
-    let transport = Recorder::new(|| ok(r#"{"status":"connected","form_types":[],"fields":[]}"#));
-    let client = client(base, Auth::Bearer, &transport);
-    client.automation_ping().await.0.unwrap();
-    assert_eq!(transport.last_url(), format!("{base}/automation/ping"));
-    client.integrations_ping().await.0.unwrap();
-    assert_eq!(transport.last_url(), format!("{base}/integrations/ping"));
-    client.form_types(None).await.0.unwrap();
-    assert_eq!(transport.last_url(), format!("{base}/integrations/custom-fields"));
-    client.custom_fields("Lead & more", None).await.0.unwrap();
-    let expected = format!("{base}/integrations/custom-fields?form_type=Lead%20%26%20more");
-    assert_eq!(transport.last_url(), expected);
-}
-
-#[tokio::test]
 async fn a_search_term_is_encoded_and_bounded() {
     let transport = Recorder::new(|| ok(r#"[{"id":1}]"#));
     let client = client("https://shop.example.com/api", Auth::Bearer, &transport);

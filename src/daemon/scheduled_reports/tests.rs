@@ -120,21 +120,3 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     assert!(dir.path().join("absent/mirror.csv").exists());
     running.end().await;
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_report_for_a_sink_waits_for_it_in_the_store() {
-    let dir = tempfile::tempdir().unwrap();
-    let rest = "[reports.schedule.mirror]\nreport = \"mirror\"\nat = \"02:30\"\nsink = \"audit\"\n\
-                [sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n";
-    let running = Running::start(dir.path(), "2026-05-04T00:29:00Z", rest);
-    running.hours(1).await;
-    let notices = running.store.read(|reader| reader.notices("audit")).await.unwrap();
-    assert_eq!(notices.len(), 1);
-    let change = &notices[0];
-    assert_eq!((change.kind, change.record_id.as_deref()), (Kind::Report, Some("mirror")));
-    let body: serde_json::Value = serde_json::from_str(&change.body).unwrap();
-    assert_eq!((&body["report"], &body["to"]), (&"mirror".into(), &"2026-05-04".into()));
-    assert!(body["content"].as_str().unwrap().contains("Nothing in this period"), "{body}");
-    assert_eq!(body["file_name"], "mirror-2026-05-04.html");
-    running.end().await;
-}

@@ -295,27 +295,4 @@ mod tests {
         assert!(!is_on_disk(dir.path(), "Quetzal"));
         assert_eq!(rebuild(&path, &mut |_, _| ()).unwrap(), 1);
     }
-
-    #[tokio::test]
-    async fn several_records_are_forgotten_together_or_not_at_all() {
-        let (dir, store) = open();
-        let path = dir.path().join("mirror.db");
-        let shown = [record(1, "Quetzal One"), record(2, "Quetzal Two"), record(3, "Three")];
-        Poll::USUAL.shows(&store, &shown).await;
-        store.close().await.unwrap();
-        drop(store);
-        let mut operator = Operator::open(&path).unwrap();
-        let mut forget = |ids: &[&str]| {
-            let records: Vec<_> = ids.iter().map(|&id| (Route::Leads, id.to_owned())).collect();
-            operator.forget_records(&records, "2026").unwrap()
-        };
-        let now = Forgotten::Now { versions: 1 };
-        assert_eq!(forget(&["1", "9", "2"]), [now, Forgotten::Unknown, now]);
-        assert_eq!(forget(&["1", "2", "1"]), [now, now, Forgotten::Before], "nothing was changed");
-        let purged = operator.purge();
-        assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
-        assert!(matches!(purged.log_emptied, Ok(true)), "{purged:?}");
-        drop(operator);
-        assert!(!is_on_disk(dir.path(), "Quetzal") && is_on_disk(dir.path(), "Three"));
-    }
 }

@@ -7,7 +7,7 @@
 mod shop;
 mod waits;
 
-use sandbox::{Options, Route, Shop};
+use sandbox::{Options, Route};
 
 use shopmirror::poll::PollingStatus;
 
@@ -54,34 +54,6 @@ async fn a_rival_is_never_refused_and_full_pace_is_back_after_it_left() {
         was_never_refused(&shop, 60);
         daemon.has_missed_nothing_since(60.0, 1).await;
         daemon.stop().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_daemons_on_one_key_come_to_equal_shares() {
-    for seed in seeds(1) {
-        let options = Options { shop: Shop::Chain, speed: 0.01, ..Workspace::usual() };
-        let shop = VirtualShop::new(options, seed);
-        let settings = |business| format!("businesses = [\"{business}\"]\n{SMALL_PAGES}");
-        let mut first = VirtualDaemon::new(&shop, &settings(1));
-        let mut second = VirtualDaemon::new(&shop, &settings(2));
-        first.start().await;
-        let later = 200.0 + seed as f64 * 13.7;
-        shop.until(later).await;
-        second.start().await;
-        shop.until(HOUR).await;
-
-        let polls = shop.polls(later + 600.0, HOUR);
-        let of = |business| polls.iter().filter(|poll| poll.business == business).count() as f64;
-        let (one, two) = (of(1), of(2));
-        let together = (one + two) / (HOUR - later - 600.0) * 60.0;
-        assert!(together > 35.0, "seed {seed}: together only {together} a minute");
-        assert!((0.4..0.6).contains(&(one / (one + two))), "seed {seed}: {one} and {two}");
-        was_never_refused(&shop, 60);
-        first.has_missed_nothing_since(60.0, 1).await;
-        second.has_missed_nothing_since(later + 60.0, 2).await;
-        first.stop().await;
-        second.stop().await;
     }
 }
 

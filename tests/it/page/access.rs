@@ -56,10 +56,15 @@ async fn with_a_token_nothing_is_answered_without_it() {
         let refused = site.get(path).await;
         assert_eq!(refused.code, 401, "{path}: {refused:?}");
         assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));
-        let wrong = site.ask("GET", path, &["Authorization: Bearer CANARY0123456789abcdeF"]).await;
-        assert_eq!(wrong.code, 401, "{path}: {wrong:?}");
     }
     let password = STANDARD.encode(format!("anna:{TOKEN}"));
+    let user = STANDARD.encode(format!("{TOKEN}:"));
+    for sent in
+        ["Bearer CANARY0123456789abcdeF", "Bearer ", TOKEN, "Basic !!", &format!("Basic {user}")]
+    {
+        let wrong = site.ask("GET", "/", &[&format!("Authorization: {sent}")]).await;
+        assert_eq!(wrong.code, 401, "{sent}: {wrong:?}");
+    }
     for sent in [format!("Bearer {TOKEN}"), format!("Basic {password}")] {
         let header = format!("Authorization: {sent}");
         let reply = site.ask("GET", "/healthz", &[&header]).await;

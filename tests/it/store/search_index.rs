@@ -5,7 +5,7 @@ use std::fs;
 use sandbox::Route;
 use serde_json::json;
 
-use crate::support::{LIMIT_S, Place, Workspace, look_again, wait_until};
+use crate::support::{LIMIT_S, Place, Workspace, look_again};
 
 /// The ids that `find` prints once it needs no note and no error.
 async fn found(place: &Place, term: &str) -> Vec<String> {
@@ -31,34 +31,6 @@ fn files_with(place: &Place, part: &[u8]) -> Vec<String> {
         bytes.windows(part.len()).any(|window| window == part)
     };
     names.into_iter().filter(holds).map(str::to_owned).collect()
-}
-
-#[tokio::test]
-async fn a_deleted_or_damaged_search_index_costs_nothing_else_and_is_made_again() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::file_sink("audit", "start = \"beginning\""));
-    let first = workspace.add(Route::Leads, json!({"name": "Quetzal One"}));
-    let daemon = place.started().await;
-    workspace.polled(Route::Leads).await;
-    assert_eq!(found(&place, "quetzal").await, [first.as_str()]);
-    fs::remove_file(place.path("search.db")).unwrap();
-    assert_eq!(found(&place, "quetzal").await, [first.as_str()]);
-    let second = workspace.add(Route::Leads, json!({"name": "Quetzal Two"}));
-    workspace.polled(Route::Leads).await;
-    wait_until("the sink has both", || {
-        let lines = place.lines("audit.ndjson");
-        [&first, &second].iter().all(|id| lines.iter().any(|line| line["record_id"] == **id))
-    })
-    .await;
-    assert_eq!(found(&place, "quetzal").await, [second.as_str(), first.as_str()]);
-    assert_eq!(place.status().await["health"], "ok");
-    daemon.stop().await;
-
-    place.write("search.db", &"This is not an index.\n".repeat(1_000));
-    let daemon = place.started().await;
-    assert_eq!(found(&place, "quetzal").await, [second, first]);
-    daemon.stop().await;
 }
 
 #[tokio::test]

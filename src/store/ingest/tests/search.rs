@@ -40,23 +40,6 @@ fn open() -> (tempfile::TempDir, Store) {
 }
 
 #[tokio::test]
-async fn a_customer_found_twice_is_stored_once_and_an_edit_is_an_update() {
-    let (_dir, store) = open();
-    let ask = |name| search(page(&[(1, name)]), Kind::Baseline);
-    assert_eq!(
-        store.store_found(ask("Ann")).await.unwrap(),
-        SearchOutcome { created: 1, updated: 0 }
-    );
-    assert_eq!(store.store_found(ask("Ann")).await.unwrap(), SearchOutcome::default());
-    assert_eq!(
-        store.store_found(ask("Anna")).await.unwrap(),
-        SearchOutcome { created: 0, updated: 1 }
-    );
-    let want = [("1".to_owned(), Kind::Baseline), ("1".to_owned(), Kind::Updated)];
-    assert_eq!(kinds(&store).await, want);
-}
-
-#[tokio::test]
 async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_first() {
     let (_dir, store) = open();
     store.store_page(customers(), page(&[(3, "Bob"), (2, "Ann")]), facts(100), None).await.unwrap();
