@@ -5,13 +5,16 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::StoredSink;
-use crate::cli::exit::{DATA, TRY_AGAIN, refuse};
+use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
 use crate::cli::output;
 use crate::store::holder;
 
 pub(super) fn run(sink: &StoredSink<'_>, new: &str, json: bool) -> anyhow::Result<ExitCode> {
     let name = sink.name();
     let sinks = &sink.config.sinks;
+    if new == name {
+        return refuse(USAGE, format!("the sink is called {name} already: give it another name"));
+    }
     if sinks.contains_key(name) || !sinks.contains_key(new) {
         return refuse(
             DATA,

@@ -146,6 +146,8 @@ async fn a_renamed_sink_goes_on_where_it_was() {
     let early = place.run(["sinks", "old", "rename", "new"]).await;
     assert!(early.code == Some(65) && early.err.contains("change [sinks.old] to"), "{early:?}");
     place.configure(&named("new"));
+    let same = place.run(["sinks", "old", "rename", "old"]).await;
+    assert!(same.code == Some(64) && same.err.contains("is called old already"), "{same:?}");
     let renamed = place.run(["sinks", "old", "rename", "new"]).await;
     assert_eq!(renamed.code, Some(0), "{renamed:?}");
     workspace.add(Route::Leads, json!({"name": "Ada"}));
