@@ -92,15 +92,9 @@ pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Sympt
         found.push(Symptom::new("key".to_owned(), [(Duration::ZERO, 1)], text));
     }
     let (health, reasons) = status.without_sink(sink);
-    let mark = match health {
-        Health::Ok => 0,
-        Health::Degraded => 1,
-        Health::AtRisk => 2,
-        Health::Failing => 3,
-    };
-    if mark > 0 {
+    if health != Health::Ok {
         let text = format!("health is {}: {}", health.as_str(), reasons.join("; "));
-        let symptom = Symptom::new("health".to_owned(), [(SETTLED, mark)], text);
+        let symptom = Symptom::new("health".to_owned(), [(SETTLED, health as i64)], text);
         found.push(Symptom { reasons, ..symptom });
     }
     let mut routes: BTreeMap<String, Vec<&Gap>> = BTreeMap::new();
@@ -158,14 +152,13 @@ impl AlertWatch {
                 steps.push(AlertStep::Keep { about, since, told: mark.max(told), notice });
             }
         }
-        let is_over = |about: &&String| symptoms.iter().all(|symptom| symptom.about != **about);
-        for about in known.keys().filter(is_over) {
+        let is_over = |about: &str| symptoms.iter().all(|symptom| symptom.about != about);
+        for (about, row) in known.iter().filter(|(about, _)| is_over(about)) {
             let absent_since = *self.absent_since.entry(about.clone()).or_insert(now.elapsed);
             if now.elapsed.saturating_sub(absent_since) < SETTLED {
                 continue;
             }
             self.absent_since.remove(about);
-            let row = &known[about];
             let notice =
                 (row.told > 0).then(|| over(about, row, origin, now.wall).notice(row.told + 1));
             steps.push(AlertStep::End { about: about.clone(), notice });

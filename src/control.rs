@@ -51,11 +51,6 @@ pub enum ControlRequest {
 }
 
 impl ControlRequest {
-    /// True if a member of the readers' group may send it: it writes nothing and costs no request.
-    fn is_for_readers(&self) -> bool {
-        matches!(self, Self::Status)
-    }
-
     /// How long to wait for the reply.
     fn time_limit(&self) -> Duration {
         if self.waits_for_budget() { SLOW } else { QUICK }
@@ -63,10 +58,7 @@ impl ControlRequest {
 
     /// True if the reply may have to wait for a free request in the budget.
     fn waits_for_budget(&self) -> bool {
-        match self {
-            Self::Status | Self::Wake { .. } => false,
-            Self::Search(_) => true,
-        }
+        matches!(self, Self::Search(_))
     }
 }
 

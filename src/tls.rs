@@ -8,7 +8,6 @@
 use std::error::Error;
 use std::io;
 use std::path::Path;
-use std::sync::Once;
 
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, ClientBuilder};
@@ -17,14 +16,10 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::small_file;
 
-static PROVIDER: Once = Once::new();
-
 /// Makes `ring` what TLS uses wherever a library does not ask.
 pub fn use_ring() {
-    PROVIDER.call_once(|| {
-        // An error means that a provider is already installed, which is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
+    // An error means that a provider is already installed, which is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// A builder with the settings that every client of this program shares.
@@ -177,10 +172,8 @@ pub fn http_client(
         None if is_plain => builder.tls_certs_only(std::iter::empty()),
         None => builder,
     };
-    builder.build().map_err(|error| {
-        let why = error.without_url();
-        format!("making the HTTPS client: {why}; install the package ca-certificates")
-    })
+    let unmade = "cannot make the HTTPS client (install the package ca-certificates)";
+    builder.build().map_err(|error| format!("{unmade}: {}", error.without_url()))
 }
 
 /// TLS that verifies the server by the authorities in `ca_file`, or by those of this machine.

@@ -76,9 +76,10 @@ where
     stream.shutdown().await
 }
 
-/// True if the user `sender` may send this request to a daemon that runs as the user `own`.
+/// True if the user `sender` may send this request to a daemon that runs as the user `own`. A member of the
+/// readers' group may send what writes nothing and costs no request.
 fn may_send(request: &ControlRequest, sender: u32, own: u32) -> bool {
-    request.is_for_readers() || sender == own || sender == 0
+    *request == ControlRequest::Status || sender == own || sender == 0
 }
 
 fn refusal() -> ControlReply<()> {
