@@ -427,7 +427,7 @@ impl Task {
             let feed = self.feed_of(Lane::Refill, (at, upto), scanned.rows, 0);
             self.it.store.feed(self.it.name.clone(), feed).await?;
             self.feeding.refill = Some(Refill { at: upto, to });
-        } else if at >= to && owed == 0 && !self.is_busy() {
+        } else if at >= to && owed == 0 && self.in_hand.is_empty() {
             tracing::info!(sink = %self.it.name, "the database has what it lacked");
             self.feeding.refill = None;
             self.look = true;

@@ -65,17 +65,12 @@ impl Refusals {
         Some(self.next_at.map_or(Duration::ZERO, |at| at.saturating_sub(now)))
     }
 
-    /// The line that is due.
-    pub(super) fn due(&mut self, now: Duration) -> Option<Refused> {
-        if !self.wait(now)?.is_zero() {
+    /// The line that is due, or what is not said yet because the task ends.
+    pub(super) fn due(&mut self, now: Duration, is_last: bool) -> Option<Refused> {
+        if !is_last && !self.wait(now)?.is_zero() {
             return None;
         }
         self.next_at = Some(now + REPORT_EVERY);
-        self.unreported.take()
-    }
-
-    /// What is not said yet, because the task ends.
-    pub(super) fn rest(&mut self) -> Option<Refused> {
         self.unreported.take()
     }
 }
@@ -108,14 +103,17 @@ mod tests {
         let mut now = Duration::ZERO;
         for seq in 1..=1000 {
             refusals.add(&letter(seq), now);
-            while let Some(said) = refusals.due(now) {
+            while let Some(said) = refusals.due(now, false) {
                 reports += 1;
                 counted += said.count;
                 assert_eq!((said.last.seq, said.dead), (seq, said.count));
             }
             now += Duration::from_millis(600);
         }
-        assert_eq!((reports, counted + refusals.rest().map_or(0, |said| said.count)), (10, 1000));
+        assert_eq!(
+            (reports, counted + refusals.due(now, true).map_or(0, |said| said.count)),
+            (10, 1000)
+        );
         assert_eq!(refusals.wait(now), None);
     }
 

@@ -68,22 +68,13 @@ impl Task {
         self.ahead.iter().filter(|ahead| ahead.change.is_some()).map(|ahead| ahead.bytes).sum()
     }
 
-    /// Whether rows are under way or not saved.
-    pub(super) fn is_busy(&self) -> bool {
-        !self.in_hand.is_empty()
-    }
-
-    /// Whether rows wait to be saved for so long, or so many that none is handed over before they are.
-    pub(super) fn must_save(&self, now: Duration) -> bool {
-        let is_old = self.unsaved_since.is_some_and(|since| now >= since + SAVE_AFTER);
-        let is_final = !self.outcomes.kept.is_empty()
-            || self.outcomes.disable
-            || self.outcomes.last_error.is_some();
-        is_final || is_old || self.outcomes.gone.len() >= GROUP
-    }
-
-    /// How long to wait until rows are saved.
+    /// How long to wait until rows are saved: not at all for what changes the order of the queue, or if so
+    /// many are acknowledged that none is handed over before they are saved.
     pub(super) fn save_wait(&self, now: Duration) -> Option<Duration> {
+        let Outcomes { gone, kept, disable, last_error, .. } = &self.outcomes;
+        if !kept.is_empty() || *disable || last_error.is_some() || gone.len() >= GROUP {
+            return Some(Duration::ZERO);
+        }
         self.unsaved_since.map(|since| (since + SAVE_AFTER).saturating_sub(now))
     }
 

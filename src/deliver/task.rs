@@ -115,8 +115,8 @@ impl Deliverer {
         }
     }
 
-    /// Delivers what is in the log and due now, and returns the status of the sink then. Each change is
-    /// tried once, and only a rate is waited for.
+    /// Delivers what is in the log and due, and returns the status of the sink then. Only a rate is waited
+    /// for.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails.
@@ -210,7 +210,9 @@ impl Task {
 
     /// Saves, feeds, reads and begins calls; returns how long to wait before the next step.
     async fn step(&mut self, finishing: bool) -> Result<Duration, StoreError> {
-        if self.must_save(self.now()) || finishing && self.calls.is_empty() {
+        if self.save_wait(self.now()).is_some_and(|wait| wait.is_zero())
+            || finishing && self.calls.is_empty()
+        {
             self.save().await?;
         }
         if finishing {
@@ -228,7 +230,7 @@ impl Task {
         let start = self.start();
         self.report(false);
         let now = self.now();
-        if self.must_save(now) || self.may_feed() || self.may_read(now) {
+        if self.may_feed() || self.may_read(now) {
             return Ok(Duration::ZERO);
         }
         let next_due =
@@ -310,7 +312,7 @@ impl Task {
     /// Writes the line about refusals that is due, or the last one.
     fn report(&mut self, is_last: bool) {
         let now = self.now();
-        let due = if is_last { self.refusals.rest() } else { self.refusals.due(now) };
+        let due = self.refusals.due(now, is_last);
         let Some(Refused { count, dead, last }) = due else { return };
         let (name, reason) = (&self.it.name, last.last_error.as_deref());
         if last.lane == Lane::Notice {
