@@ -56,8 +56,8 @@ pub use command::CommandSettings;
 pub use conditions::{Condition, Side, Wanted};
 pub use email::{EmailSettings, MailTls};
 pub use file::{FileFormat, FileSettings};
-pub use intake::{Intake, IntakeLimit, IntakePart, IntakeSettings};
-pub use key::{KeyError, KeySource, checked_for_file as checked_key};
+pub use intake::{Intake, IntakeField, IntakeLimit, IntakePart, IntakeSettings};
+pub use key::{KeyError, KeySource, checked as checked_key};
 pub use mqtt::MqttSettings;
 pub use nats::NatsSettings;
 pub use polling::{BudgetSettings, PollSettings, RouteSettings};
@@ -192,12 +192,7 @@ impl Config {
         let report = Report::new(text, base);
         let config = sections(&Table::document(&report, document.get_ref()));
         let problems = report.finish();
-        match config {
-            Some(config) if problems.is_empty() => {
-                Ok(Self { for_readers: for_readers(text), ..config })
-            }
-            _ => Err(Problems::new(file_name, problems)),
-        }
+        config.filter(|_| problems.is_empty()).ok_or_else(|| Problems::new(file_name, problems))
     }
 }
 
@@ -229,7 +224,7 @@ fn sections(document: &Table<'_>) -> Option<Config> {
         alerts: alerts?,
         reports: reports?,
         sinks: sinks.read,
-        for_readers: String::new(),
+        for_readers: for_readers(document.report.text),
     })
 }
 

@@ -197,8 +197,7 @@ async fn given_key(files: &Files, args: &Args) -> anyhow::Result<SecretString> {
     match (&files.key, args.key_file.as_deref()) {
         (KeyFile::InPlace(path), _) => Ok(KeySource::File(path.clone()).read()?),
         (KeyFile::New(_), Some(path)) if path != Path::new("-") => {
-            let key = KeySource::File(path.to_owned()).read()?;
-            Ok(checked_key(key.expose_secret(), &path.display().to_string())?)
+            Ok(KeySource::File(path.to_owned()).read()?)
         }
         (KeyFile::New(_), Some(_)) if !ask::is_possible() => {
             let text = ask::whole_input().await?;

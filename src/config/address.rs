@@ -10,6 +10,9 @@ use url::Url;
 const WEBHOOK: &str = "https://erp.example.com/hooks/shop";
 const WORKSPACE: &str = "https://myshop.example.com/api";
 const PROXY: &str = "http://127.0.0.1:3128";
+const MQTT: &str = "mqtts://user:password@broker.example.com";
+const NATS: &str = "nats://nats.example.com:4222";
+const SERVICE: &str = "https://s3.example.com";
 
 /// True if a host is this machine: `localhost` or a loopback address. Every other name, also one under
 /// `.localhost`, is resolved by a name server.
@@ -33,23 +36,23 @@ pub fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether records may go to this host without TLS. A name is looked up when the sink connects.
-///
-/// # Errors
-/// Who may be reached without TLS.
-pub(super) fn plain(url: &Url, allow_plain: bool) -> Result<(), &'static str> {
+/// The address, unless records would leave for too far without TLS; `allow_plain` is `None` where it is no key.
+/// A name is looked up when the sink connects.
+fn near_or_tls(url: Url, allow_plain: Option<bool>) -> Result<Url, String> {
     let host = url.host_str().unwrap_or_default();
-    match ip(host) {
-        _ if is_this_machine(host) => Ok(()),
-        _ if !allow_plain => Err(
-            "without TLS only this machine (127.0.0.1) is reached, because records and passwords would \
-             cross the network in clear text; in your own network add allow_plain = true",
-        ),
-        Some(ip) if !is_private(ip) => {
-            Err("without TLS only an address of the local network is reached, such as 192.168.1.20")
+    let why = match (ip(host), allow_plain) {
+        _ if !["http", "mqtt"].contains(&url.scheme()) || is_this_machine(host) => return Ok(url),
+        (Some(ip), Some(true)) if !is_private(ip) => {
+            "without TLS only an address of the local network is reached, such as 192.168.1.20"
         }
-        _ => Ok(()),
-    }
+        (_, Some(true)) => return Ok(url),
+        (_, Some(false)) => {
+            "without TLS only this machine (127.0.0.1) is reached, because records and passwords would \
+             cross the network in clear text; in your own network add allow_plain = true"
+        }
+        (_, None) => "without TLS only this machine (127.0.0.1) is reached",
+    };
+    Err(format!("must begin with {}s://: {why}", url.scheme()))
 }
 
 fn ip(host: &str) -> Option<IpAddr> {
@@ -61,13 +64,7 @@ fn ip(host: &str) -> Option<IpAddr> {
 /// # Errors
 /// The problem and what to do about it; it follows a name, for example "`base_url` must end in /api".
 pub fn workspace(text: &str) -> Result<Url, String> {
-    let mut url = web(text, WORKSPACE)?;
-    if url.scheme() == "http" && !is_loopback(&url) {
-        return Err(
-            "must begin with https://; http:// is only for this machine, for example http://127.0.0.1:8080/api"
-                .into(),
-        );
-    }
+    let mut url = near_or_tls(of(text, ["https", "http"], WORKSPACE)?, None)?;
     if has_user(&url) {
         return Err("holds a user name or password: remove it, the API key is enough".into());
     }
@@ -89,11 +86,7 @@ pub fn workspace(text: &str) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
-    let url = web(text, WEBHOOK)?;
-    if url.scheme() == "http" {
-        plain(&url, allow_plain).map_err(|why| format!("must begin with https://: {why}"))?;
-    }
-    Ok(url)
+    near_or_tls(of(text, ["https", "http"], WEBHOOK)?, Some(allow_plain))
 }
 
 /// The address of an MQTT broker.
@@ -101,12 +94,7 @@ pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn mqtt(text: &str, allow_plain: bool) -> Result<Url, String> {
-    let url = of_schemes(text, &["mqtts", "mqtt"])
-        .ok_or("must be mqtts://user:password@host, or mqtt://127.0.0.1 on this machine")?;
-    if url.scheme() == "mqtt" {
-        plain(&url, allow_plain).map_err(|why| format!("must begin with mqtts://: {why}"))?;
-    }
-    Ok(url)
+    near_or_tls(of(text, ["mqtts", "mqtt"], MQTT)?, Some(allow_plain))
 }
 
 /// The address of a NATS server.
@@ -114,55 +102,40 @@ pub fn mqtt(text: &str, allow_plain: bool) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn nats(text: &str) -> Result<Url, String> {
-    of_schemes(text, &["nats", "tls"])
-        .ok_or_else(|| "must be nats://host:4222, or tls:// for TLS from the first byte".to_owned())
-}
-
-fn of_schemes(text: &str, schemes: &[&str]) -> Option<Url> {
-    Url::parse(text).ok().filter(|url| schemes.contains(&url.scheme()) && url.has_host())
+    of(text, ["nats", "tls"], NATS)
 }
 
 /// The address of a service such as S3: a host, and a port if it needs one.
 pub(super) fn service(text: &str) -> Result<Url, String> {
-    let url = web(text, "https://s3.example.com")?;
-    if url.scheme() == "http" {
-        plain(&url, false)?;
-    }
-    bare(&url, "https://s3.example.com")?;
-    Ok(url)
+    bare(near_or_tls(of(text, ["https", "http"], SERVICE)?, None)?, SERVICE)
 }
 
 /// The address of a proxy.
 pub(super) fn proxy(text: &str) -> Result<Url, String> {
-    let url = web(text, PROXY)?;
-    bare(&url, PROXY)?;
-    Ok(url)
+    bare(of(text, ["https", "http"], PROXY)?, PROXY)
 }
 
 fn has_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-fn bare(url: &Url, example: &str) -> Result<(), String> {
-    if has_user(url) {
+fn bare(url: Url, example: &str) -> Result<Url, String> {
+    if has_user(&url) {
         return Err("holds a user name or password, which are not supported here".into());
     }
     if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
         return Err(format!("must be a host and a port only, for example \"{example}\""));
     }
-    Ok(())
+    Ok(url)
 }
 
-/// An address with http or https.
-fn web(text: &str, example: &str) -> Result<Url, String> {
-    if text.chars().any(char::is_whitespace) {
-        return Err("holds white space: remove it".into());
-    }
-    match Url::parse(text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
-        Ok(_) => Err(format!("must begin with https://, for example \"{example}\"")),
-        Err(error) => Err(format!("is not a web address ({error}): write it as \"{example}\"")),
-    }
+/// An address with one of these schemes.
+fn of(text: &str, schemes: [&str; 2], example: &str) -> Result<Url, String> {
+    let read = Url::parse(text).ok();
+    let fits = |url: &Url| schemes.contains(&url.scheme()) && url.has_host();
+    read.filter(fits).ok_or_else(|| {
+        format!("must begin with {}://, for example \"{example}\"", schemes.join(":// or "))
+    })
 }
 
 #[cfg(test)]

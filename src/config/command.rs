@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::shape;
 use super::table::Table;
-use super::value::{Text, count, seconds, timeout, unfit};
+use super::value::{Text, number, seconds, timeout, within};
 use crate::shape::Format;
 
 /// `type = "command"`
@@ -20,7 +20,7 @@ pub struct CommandSettings {
     #[serde(skip)]
     pub format: Format,
     /// The most changes that one run gets; 1: one run for each change.
-    #[serde(default = "count::<1>")]
+    #[serde(default = "number::<1, _>", deserialize_with = "within::<1, 10_000, _, _>")]
     pub batch: usize,
     /// The time after which the process group is killed.
     #[serde(default = "seconds::<30>", deserialize_with = "timeout")]
@@ -41,13 +41,9 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<CommandSettings> {
     let advice =
         "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
     let read: CommandSettings = table.read(&[("command", advice)])?;
-    table.between("batch", read.batch, 1, 10_000);
     let program = read.argv.first().map_or("", String::as_str);
-    if !Path::new(program).is_absolute() || unfit(program).is_some() {
+    if !Path::new(program).is_absolute() {
         table.note("command", "must begin with the absolute path of a program, for example \"/usr/local/bin/print-label\"; no shell and no PATH is used");
-    }
-    if read.argv.iter().any(|word| word.contains('\0')) {
-        table.note("command", "holds an argument with a NUL character: remove it");
     }
     let format = format?;
     if read.batch > 1 && matches!(format, Format::Template { .. }) {

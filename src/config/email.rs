@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use url::Url;
 
 use super::address::is_this_machine;
 use super::secret::Secret;
 use super::shape::compiled;
 use super::table::Table;
-use super::value::{Text, seconds, timeout, two_lines};
+use super::value::{DAY_MS, Text, lasting, seconds, timeout, two_lines};
 use crate::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 
 /// What a mail about one change says unless the configuration says otherwise.
@@ -54,6 +55,7 @@ pub struct EmailSettings {
     #[serde(skip)]
     pub html: Option<Template>,
     /// One mail about all changes of this time; `None`: one mail for each change.
+    #[serde(default, deserialize_with = "lasting::<10_000, { 7 * DAY_MS }, _, _>")]
     pub digest: Option<Duration>,
     /// The longest time that one mail may take.
     #[serde(default = "seconds::<30>", deserialize_with = "timeout")]
@@ -105,10 +107,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
     if read.to.is_empty() {
         table.note("to", "must hold at least one recipient");
     }
-    if let Some(digest) = read.digest {
-        let week = Duration::from_secs(7 * 86_400);
-        table.between("digest", digest, Duration::from_secs(10), week);
-    }
     let (names, subject, text): (&[&str], _, _) = match read.digest {
         None => (&NAMES, SUBJECT, TEXT),
         Some(_) => (&DIGEST_NAMES, DIGEST_SUBJECT, DIGEST_TEXT),
@@ -124,26 +122,21 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
 
 /// Takes `HOST` or `HOST:PORT` apart, and checks that port and protection fit.
 fn check_server(table: &Table<'_>, read: &mut EmailSettings) {
-    let (host, port) = match read.server.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-            (host, port.parse().ok())
-        }
-        _ => (read.server.as_str(), Some(0)),
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let legal = |b: u8| b.is_ascii_alphanumeric() || b"-._:".contains(&b);
-    let (false, true, Some(port)) = (host.is_empty(), host.bytes().all(legal), port) else {
+    let url = Url::parse(&format!("smtp://{}", read.server)).ok();
+    let url = url.filter(|url| url.path().is_empty() && url.username().is_empty());
+    let server = url.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
+    let Some((host, port)) = server else {
         return table.note("server", "must be a host name, with a port if it is not the usual one, for example \"smtp.example.com:587\"");
     };
-    if port == TLS_PORT && !table.has("tls") {
+    if port == Some(TLS_PORT) && !table.has("tls") {
         read.tls = MailTls::Tls;
     }
-    read.port = match (port, read.tls) {
-        (0, MailTls::StartTls) => STARTTLS_PORT,
-        (0, MailTls::Tls) => TLS_PORT,
-        (0, MailTls::Off) => 25,
-        (port, _) => port,
-    };
+    read.port = port.unwrap_or(match read.tls {
+        MailTls::StartTls => STARTTLS_PORT,
+        MailTls::Tls => TLS_PORT,
+        MailTls::Off => 25,
+    });
+    let host = host.trim_matches(['[', ']']).to_owned();
     match (read.tls, read.port) {
         (MailTls::StartTls, TLS_PORT) => table.note("tls", "does not fit port 465, where a server speaks TLS from the first byte: write tls = \"tls\", or use port 587"),
         (MailTls::Tls, STARTTLS_PORT) => table.note("tls", "does not fit port 587, where a server begins without TLS: write tls = \"starttls\", or use port 465"),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::Url;
 
 use super::SinkFilter;
@@ -20,7 +20,6 @@ use super::value::{seconds, timeout};
 use super::workspace::{Auth, WorkspaceSettings, base_url};
 use crate::record::Route;
 use crate::shape::{Escape, NAMES, Template};
-use input::ADDRESS;
 pub use input::{IntakeLimit, IntakePart};
 
 const CUSTOM_FIELDS_MAX: usize = 20;
@@ -41,18 +40,25 @@ pub struct IntakeSettings {
     pub create: Intake,
     /// The business (branch) it is made in; `None` is the workspace's default.
     pub business: Option<String>,
-    /// The text fields, by name.
+    /// What it is made of; of address fields and custom fields, all of one kind are together.
     #[serde(skip)]
-    pub fields: BTreeMap<String, Template>,
-    /// The parts of the address.
-    #[serde(skip)]
-    pub address: BTreeMap<String, Template>,
-    /// The custom fields, by label.
-    #[serde(skip)]
-    pub custom_fields: BTreeMap<String, Template>,
+    pub fields: Vec<IntakeField>,
     /// The longest time that one request may take.
     #[serde(default = "seconds::<20>", deserialize_with = "timeout")]
     pub timeout: Duration,
+}
+
+/// One field of what is made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IntakeField {
+    /// Where it stands.
+    pub part: IntakePart,
+    /// Its name, or the label of a custom field.
+    pub name: String,
+    /// What may be sent of it.
+    pub limit: IntakeLimit,
+    /// Its text.
+    pub template: Template,
 }
 
 /// The values of the fields; a table inside is `address` or `custom_fields`.
@@ -82,57 +88,47 @@ pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
         ("create", "\"lead\" or \"self_checkin\""),
     ])?;
     for (name, value) in fields?.fields {
-        match (name.as_str(), value) {
-            ("address", Value::Object(inner)) => {
-                for (name, value) in &inner {
-                    let template = field(table, read.create, IntakePart::Address, name, value);
-                    read.address.extend(template.map(|template| (name.clone(), template)));
-                }
-            }
-            ("custom_fields", Value::Object(inner)) => {
-                for (name, value) in &inner {
-                    let template = field(table, read.create, IntakePart::Custom, name, value);
-                    read.custom_fields.extend(template.map(|template| (name.clone(), template)));
-                }
-            }
-            (_, value) => {
-                let template = field(table, read.create, IntakePart::Own, &name, &value);
-                read.fields.extend(template.map(|template| (name, template)));
-            }
+        let (part, values) = match (name.as_str(), value) {
+            ("address", Value::Object(inner)) => (IntakePart::Address, inner),
+            ("custom_fields", Value::Object(inner)) => (IntakePart::Custom, inner),
+            (_, value) => (IntakePart::Own, Map::from_iter([(name, value)])),
+        };
+        if part == IntakePart::Custom && values.len() > CUSTOM_FIELDS_MAX {
+            table.note("fields", format!("holds more than {CUSTOM_FIELDS_MAX} custom fields"));
         }
+        let fields =
+            values.iter().filter_map(|(name, value)| field(table, read.create, part, name, value));
+        read.fields.extend(fields);
     }
-    if read.custom_fields.len() > CUSTOM_FIELDS_MAX {
-        table.note("fields", format!("holds more than {CUSTOM_FIELDS_MAX} custom fields"));
-    }
-    let has = |name: &str| read.fields.contains_key(name);
+    let has = |name: &str| {
+        read.fields.iter().any(|field| field.part == IntakePart::Own && field.name == name)
+    };
     if !has("name") || !(has("mobile_number") || has("email")) {
         table.note("fields", "needs `name`, and `mobile_number` or `email`");
     }
     Some(read)
 }
 
-/// The template of one field; `None` only if a problem was noted.
+/// One field; `None` only if a problem was noted.
 fn field(
     table: &Table<'_>,
     create: Intake,
     part: IntakePart,
     name: &str,
     value: &Value,
-) -> Option<Template> {
+) -> Option<IntakeField> {
     let path = match part {
         IntakePart::Own => &["fields", name][..],
         IntakePart::Address => &["fields", "address", name],
         IntakePart::Custom => &["fields", "custom_fields", name],
     };
     let Some(limit) = create.limit(part, name) else {
-        let message = match part {
+        table.note_inside(path, match part {
             IntakePart::Address => {
-                format!("an address has no such field; its fields are: {}", ADDRESS.join(", "))
+                "an address has no such field; its fields are: address_line, city, state, zip_code"
             }
-            _ => "there is no such input field here; put a field of your own into `custom_fields`"
-                .to_owned(),
-        };
-        table.note_inside(path, message);
+            _ => "there is no such input field here; put a field of your own into `custom_fields`",
+        });
         return None;
     };
     let source = match value {
@@ -143,17 +139,8 @@ fn field(
             return None;
         }
     };
-    let length = source.trim().chars().count();
-    if length > limit.most && !source.contains('{') {
-        table.note_inside(
-            path,
-            format!(
-                "this field has {length} characters, and a workspace takes at most {}: shorten it",
-                limit.most
-            ),
-        );
-    }
-    compiled(table, path, &source, Escape::Text, &NAMES)
+    let template = compiled(table, path, &source, Escape::Text, &NAMES)?;
+    Some(IntakeField { part, name: name.to_owned(), limit, template })
 }
 
 /// Notes what would feed itself, or spend the requests of the polls.

@@ -50,7 +50,7 @@ pub enum KeyError {
     Empty(String),
     /// With its line break the key would make a file longer than 4 KiB.
     #[error("{0} has more than {KEY_MAX} bytes: it must hold only the key")]
-    TooLongToKeep(String),
+    TooLong(String),
     /// The content has white space inside, control characters or other characters no key has.
     #[error(
         "{0} holds white space or other characters that no key has: it must hold only the key, on one line"
@@ -99,27 +99,18 @@ fn exposed(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// [`KeyError`] if the text cannot be a key.
-fn checked(content: &str, place: &str) -> Result<SecretString, KeyError> {
+pub fn checked(content: &str, place: &str) -> Result<SecretString, KeyError> {
     let word = content.trim();
     if word.is_empty() {
         return Err(KeyError::Empty(place.to_owned()));
+    }
+    if word.len() > KEY_MAX {
+        return Err(KeyError::TooLong(place.to_owned()));
     }
     if !word.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(KeyError::Malformed(place.to_owned()));
     }
     Ok(SecretString::from(word))
-}
-
-/// As [`checked`], for a key that will be written into a file. Of a longer text, `content` holds more
-/// than 4 KiB.
-///
-/// # Errors
-/// [`KeyError`] if the text cannot be a key, or no file may be as long.
-pub fn checked_for_file(content: &str, place: &str) -> Result<SecretString, KeyError> {
-    if content.len() as u64 > SECRET_MAX || content.trim().len() > KEY_MAX {
-        return Err(KeyError::TooLongToKeep(place.to_owned()));
-    }
-    checked(content, place)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub struct MqttSettings {
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<MqttSettings> {
     let url = ("url", "the broker, for example \"mqtts://broker.example.com\"");
-    let read: MqttSettings = table.read(&[url, SHOP])?;
-    let url = table.url(read.url.clone(), |text| address::mqtt(text, read.allow_plain));
-    Some(MqttSettings { url, ..read })
+    let mut read: MqttSettings = table.read(&[url, SHOP])?;
+    table.url(&mut read.url, |text| address::mqtt(text, read.allow_plain));
+    Some(read)
 }

@@ -39,7 +39,7 @@ fn stream() -> String {
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<NatsSettings> {
     let url = ("url", "the server, for example \"nats://127.0.0.1:4222\"");
-    let read: NatsSettings = table.read(&[url, SHOP])?;
-    let url = table.url(read.url.clone(), address::nats);
-    Some(NatsSettings { url, ..read })
+    let mut read: NatsSettings = table.read(&[url, SHOP])?;
+    table.url(&mut read.url, address::nats);
+    Some(read)
 }

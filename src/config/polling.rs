@@ -5,21 +5,19 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::table::Table;
-use super::value::{number, seconds};
+use super::value::{DAY_MS, lasting, number, seconds, within};
 use crate::record::Route;
 
-const MIN_INTERVAL: Duration = Duration::from_millis(100);
-const DAY: Duration = Duration::from_secs(86_400);
 const WEIGHT_MAX: f64 = 1000.0;
 
 /// `[budget]`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct BudgetSettings {
     /// Requests a minute the key has for all of its clients.
-    #[serde(default = "number::<60>")]
+    #[serde(default = "number::<60, _>", deserialize_with = "within::<1, 1_000_000, _, _>")]
     pub requests_per_minute: u32,
     /// Requests a minute left to the other clients.
-    #[serde(default = "number::<15>")]
+    #[serde(default = "number::<15, _>")]
     pub reserve: u32,
 }
 
@@ -27,10 +25,10 @@ pub struct BudgetSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct PollSettings {
     /// Records per page, 1 to 100 (contract, "Limits").
-    #[serde(default = "number::<100>")]
+    #[serde(default = "number::<100, _>", deserialize_with = "within::<1, 100, _, _>")]
     pub limit: u32,
     /// The longest time that one request may take in total.
-    #[serde(default = "seconds::<20>")]
+    #[serde(default = "seconds::<20>", deserialize_with = "lasting::<100, 600_000, _, _>")]
     pub timeout: Duration,
 }
 
@@ -47,6 +45,7 @@ pub struct RouteSettings {
     #[serde(skip)]
     pub max_interval: Duration,
     /// A fixed interval instead of the adaptive one.
+    #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
     pub every: Option<Duration>,
     /// How important an arrival on this route is, relative to the other routes; 1 by default.
     #[serde(default = "one")]
@@ -54,10 +53,6 @@ pub struct RouteSettings {
     /// Top-level fields whose changes do not make a new version of a record.
     #[serde(default)]
     pub ignore: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Enabled {
     #[serde(default = "yes")]
     enabled: bool,
 }
@@ -65,12 +60,16 @@ struct Enabled {
 /// The keys that `[poll]` and `[routes.NAME]` have in common.
 #[derive(Deserialize)]
 struct Intervals {
+    #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
     min_interval: Option<Duration>,
+    #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
     max_interval: Option<Duration>,
 }
 
 #[derive(Deserialize)]
 struct Once {
+    // A cron job runs at most once per minute, and a shop wants its records within a week.
+    #[serde(default, deserialize_with = "lasting::<1000, { 7 * DAY_MS }, _, _>")]
     every: Option<Duration>,
 }
 
@@ -78,7 +77,7 @@ fn any_route() -> Route {
     Route::Jobs
 }
 
-pub(super) fn yes() -> bool {
+fn yes() -> bool {
     true
 }
 
@@ -90,7 +89,6 @@ fn one() -> f64 {
 pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
     let mut read: BudgetSettings = table.read(&[])?;
     let per_minute = read.requests_per_minute;
-    table.between("requests_per_minute", per_minute, 1, 1_000_000);
     if per_minute <= 20 && !table.has("reserve") {
         read.reserve = per_minute / 4;
     }
@@ -104,22 +102,14 @@ pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
 
 /// `[poll]` and the shortest and longest interval of all routes.
 pub(super) fn poll(table: &Table<'_>) -> (Option<PollSettings>, (Duration, Duration)) {
-    let read: Option<PollSettings> = table.read(&[]);
-    if let Some(poll) = &read {
-        table.between("limit", poll.limit, 1, 100);
-        table.between("timeout", poll.timeout, MIN_INTERVAL, Duration::from_secs(600));
-    }
     // In 90 seconds a client can create 90 records, one per second, which is all that the key
     // allows. They fit on one page with some known records, even on a route that was quiet.
-    (read, intervals(table, (Duration::from_secs(1), Duration::from_secs(90))))
+    (table.read(&[]), intervals(table, (Duration::from_secs(1), Duration::from_secs(90))))
 }
 
 fn intervals(table: &Table<'_>, default: (Duration, Duration)) -> (Duration, Duration) {
     let Some(Intervals { min_interval, max_interval }) = table.read(&[]) else { return default };
     let (min, max) = (min_interval.unwrap_or(default.0), max_interval.unwrap_or(default.1));
-    for (key, value) in [("min_interval", min), ("max_interval", max)] {
-        table.between(key, value, MIN_INTERVAL, DAY);
-    }
     if min > max {
         let key = if min_interval.is_some() { "min_interval" } else { "max_interval" };
         table
@@ -135,12 +125,9 @@ pub(super) fn routes(table: &Table<'_>, default: (Duration, Duration)) -> Vec<Ro
     let mut disabled = 0;
     let mut enabled = Vec::new();
     for route in Route::ALL {
-        table.section(route.as_str(), |own| {
-            let read = self::route(route, own, default);
-            match own.read(&[]) {
-                Some(Enabled { enabled: false }) => disabled += 1,
-                _ => enabled.extend(read),
-            }
+        table.section(route.as_str(), |own| match self::route(route, own, default) {
+            Some(RouteSettings { enabled: false, .. }) => disabled += 1,
+            read => enabled.extend(read),
         });
     }
     if disabled == Route::ALL.len() {
@@ -152,14 +139,11 @@ pub(super) fn routes(table: &Table<'_>, default: (Duration, Duration)) -> Vec<Ro
 fn route(route: Route, table: &Table<'_>, default: (Duration, Duration)) -> Option<RouteSettings> {
     let (min_interval, max_interval) = intervals(table, default);
     let read: RouteSettings = table.read(&[])?;
-    if let Some(every) = read.every {
-        table.between("every", every, MIN_INTERVAL, DAY);
-        if table.has("min_interval") || table.has("max_interval") {
-            table.note(
-                "every",
-                "sets a fixed interval: remove `every`, or remove min_interval and max_interval",
-            );
-        }
+    if read.every.is_some() && (table.has("min_interval") || table.has("max_interval")) {
+        table.note(
+            "every",
+            "sets a fixed interval: remove `every`, or remove min_interval and max_interval",
+        );
     }
     if !(read.weight > 0.0 && read.weight <= WEIGHT_MAX) {
         table.note("weight", format!("must be above 0 and at most {WEIGHT_MAX}"));
@@ -172,8 +156,5 @@ fn route(route: Route, table: &Table<'_>, default: (Duration, Duration)) -> Opti
 
 /// `[once]`: how often a timer runs `shopmirror once`.
 pub(super) fn once(table: &Table<'_>) -> Option<Duration> {
-    let every = table.read::<Once>(&[])?.every?;
-    // A cron job runs at most once per minute, and a shop wants its records within a week.
-    table.between("every", every, Duration::from_secs(1), 7 * DAY);
-    Some(every)
+    table.read::<Once>(&[])?.every
 }

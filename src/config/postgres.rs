@@ -5,13 +5,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::sink_url::SinkUrl;
 use super::table::Table;
-use super::value::{parsed, seconds, timeout};
-
-const NAME_MAX: usize = 63;
+use super::value::{seconds, timeout};
 
 /// `type = "postgres"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -21,7 +19,7 @@ pub struct PostgresSettings {
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// The schema of the tables.
-    #[serde(default = "default_schema", deserialize_with = "schema")]
+    #[serde(default = "schema")]
     pub schema: String,
     /// What stands in the column `workspace` of every row: it keeps the rows of several shops apart.
     pub workspace: String,
@@ -32,7 +30,7 @@ pub struct PostgresSettings {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<PostgresSettings> {
-    let read: PostgresSettings = table.read(&[
+    let mut read: PostgresSettings = table.read(&[
         (
             "url",
             "postgresql://user:password@host/database; or write it into a file, mode 0640, and name the file with url_file",
@@ -43,26 +41,12 @@ pub(super) fn read(table: &Table<'_>) -> Option<PostgresSettings> {
         ),
     ])?;
     #[cfg(feature = "postgres")]
-    let url = table.url(read.url.clone(), super::postgres_target);
+    table.url(&mut read.url, super::postgres_target);
     #[cfg(not(feature = "postgres"))]
-    let url = table.url(read.url.clone(), |_| Ok(()));
-    Some(PostgresSettings { url, ..read })
+    table.url(&mut read.url, |_| Ok(()));
+    Some(read)
 }
 
-fn default_schema() -> String {
+fn schema() -> String {
     "shopmirror".to_owned()
-}
-
-fn schema<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    parsed(d, |text| {
-        let begins = text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-        let reserved = text.starts_with("pg_") || text == "information_schema";
-        match text.len() <= NAME_MAX && begins && text.chars().all(legal) && !reserved {
-            true => Ok(text.to_owned()),
-            false => Err(format!(
-                "must be 1 to {NAME_MAX} characters of a-z, 0-9 and _, and no name of PostgreSQL itself"
-            )),
-        }
-    })
 }

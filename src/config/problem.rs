@@ -8,9 +8,12 @@ use std::fmt;
 /// One problem in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    line: usize,
-    column: usize,
-    message: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1, in characters.
+    pub column: usize,
+    /// The problem and what to do.
+    pub message: String,
 }
 
 impl Problem {
@@ -23,24 +26,6 @@ impl Problem {
             column: before[line_start..].chars().count() + 1,
             message,
         }
-    }
-
-    /// The line, from 1.
-    #[must_use]
-    pub fn line(&self) -> usize {
-        self.line
-    }
-
-    /// The column, from 1, in characters.
-    #[must_use]
-    pub fn column(&self) -> usize {
-        self.column
-    }
-
-    /// The problem and what to do.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
     }
 }
 

@@ -5,17 +5,16 @@
 //! the files of the folder may change at any time.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use clap::ValueEnum;
-use jiff::civil::{Time, Weekday};
+use jiff::civil::{Date, Time};
 use serde::{Deserialize, Deserializer};
 
 use super::sinks::Sinks;
 use super::store::time_of_day;
 use super::table::Table;
-use super::value::{parsed, text_or_number, words};
+use super::value::{TextOrNumber, words};
 
 /// The longest currency, in characters.
 const CURRENCY_MAX: usize = 8;
@@ -65,19 +64,12 @@ pub struct ScheduledReport {
     /// Where it goes.
     #[serde(skip)]
     pub to: ReportTarget,
-}
-
-#[derive(Deserialize)]
-struct Target {
     path: Option<PathBuf>,
     sink: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Parameter(#[serde(deserialize_with = "text_or_number")] String);
-
 fn parameters<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<(String, String)>, D::Error> {
-    let read = BTreeMap::<String, Parameter>::deserialize(d)?;
+    let read = BTreeMap::<String, TextOrNumber>::deserialize(d)?;
     Ok(read.into_iter().map(|(name, value)| (name, value.0)).collect())
 }
 
@@ -86,42 +78,28 @@ fn every_day() -> Vec<Day> {
 }
 
 /// A day of the week.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Day(pub Weekday);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs)]
+pub enum Day {
+    Mon,
+    Tue,
+    Wed,
+    Thu,
+    Fri,
+    Sat,
+    Sun,
+}
 
 impl Day {
     /// From Monday to Sunday.
-    pub const ALL: [Self; 7] = [
-        Self(Weekday::Monday),
-        Self(Weekday::Tuesday),
-        Self(Weekday::Wednesday),
-        Self(Weekday::Thursday),
-        Self(Weekday::Friday),
-        Self(Weekday::Saturday),
-        Self(Weekday::Sunday),
-    ];
-}
+    pub const ALL: [Self; 7] =
+        [Self::Mon, Self::Tue, Self::Wed, Self::Thu, Self::Fri, Self::Sat, Self::Sun];
 
-impl<'de> Deserialize<'de> for Day {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        parsed(d, |text| {
-            let days = Self::ALL.into_iter().find(|day| day.to_string() == text);
-            days.ok_or_else(|| "must hold days: mon, tue, wed, thu, fri, sat or sun".to_owned())
-        })
-    }
-}
-
-impl fmt::Display for Day {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Weekday::Monday => "mon",
-            Weekday::Tuesday => "tue",
-            Weekday::Wednesday => "wed",
-            Weekday::Thursday => "thu",
-            Weekday::Friday => "fri",
-            Weekday::Saturday => "sat",
-            Weekday::Sunday => "sun",
-        })
+    /// Whether a date is of this day.
+    #[must_use]
+    pub fn is_of(self, date: Date) -> bool {
+        date.weekday().to_monday_zero_offset() == self as i8
     }
 }
 
@@ -243,13 +221,11 @@ pub(super) fn read(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<Rep
 
 /// One table; `None` only if a problem was noted.
 fn scheduled(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<ScheduledReport> {
-    let target: Option<Target> = table.read(&[]);
-    let read: ScheduledReport = table.read(&[
+    let mut read: ScheduledReport = table.read(&[
         ("report", "the name of a report, as `shopmirror report` lists it"),
         ("at", "a time of day, for example at = \"07:30\""),
     ])?;
-    let Target { path, sink } = target?;
-    let to = match (path, sink) {
+    let to = match (read.path.take(), read.sink.take()) {
         (Some(_), Some(_)) => {
             table.note(
                 "sink",

@@ -17,7 +17,6 @@ use super::value::{SHOP, parsed, seconds, timeout, two_lines, word};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct S3Settings {
     /// The bucket.
-    #[serde(deserialize_with = "bucket")]
     pub bucket: String,
     /// The address of the service; `None` is that of AWS in the region.
     #[serde(default, deserialize_with = "endpoint")]
@@ -44,25 +43,16 @@ fn region() -> String {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<S3Settings> {
-    let read: S3Settings = table.read(&[
+    table.read(&[
         ("bucket", "the name of the bucket"),
         (
             "access_key_file",
             "a file with two lines, the id of the access key and its secret, mode 0640",
         ),
         SHOP,
-    ])?;
-    Some(read)
+    ])
 }
 
 fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {
     parsed(d, |text| address::service(text).map(Some))
-}
-
-fn bucket<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    parsed(d, |text| match (3..=63).contains(&text.len()) && text.chars().all(legal) {
-        true => Ok(text.to_owned()),
-        false => Err("must be 3 to 63 characters of a-z, 0-9, - and .".into()),
-    })
 }

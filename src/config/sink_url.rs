@@ -17,16 +17,10 @@ use crate::small_file;
 #[serde(from = "Secret")]
 pub struct SinkUrl {
     at_start: Secret,
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
 }
 
 impl SinkUrl {
-    /// The same address, which is read from `file` from now on.
-    #[must_use]
-    pub fn of_file(self, file: Option<PathBuf>) -> Self {
-        Self { file, ..self }
-    }
-
     /// True if the configuration itself holds the address.
     #[must_use]
     pub fn is_inline(&self) -> bool {

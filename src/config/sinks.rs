@@ -20,14 +20,26 @@ use super::postgres::{self, PostgresSettings};
 use super::reports::{is_of_store, without_dots};
 use super::s3::{self, S3Settings};
 use super::table::Table;
-use super::value::{businesses, choice, parsed, words};
+use super::value::{businesses, choice, parsed, within, words};
 use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
 use crate::duration;
 use crate::record::{Kind, Route};
 
-const TYPES: [&str; 9] =
-    ["webhook", "file", "command", "email", "intake", "postgres", "nats", "mqtt", "s3"];
+/// Reads the keys of one type of sink. The text is what CloudEvents name as their source.
+type ReadKind = fn(&Table<'_>, &str) -> Option<SinkKind>;
+
+const TYPES: [(&str, ReadKind); 9] = [
+    ("webhook", |table, source| webhook::read(table, source).map(SinkKind::Webhook)),
+    ("file", |table, source| file::read(table, source).map(SinkKind::File)),
+    ("command", |table, source| command::read(table, source).map(SinkKind::Command)),
+    ("email", |table, _| email::read(table).map(SinkKind::Email)),
+    ("intake", |table, _| intake::read(table).map(SinkKind::Intake)),
+    ("postgres", |table, _| postgres::read(table).map(SinkKind::Postgres)),
+    ("nats", |table, _| nats::read(table).map(SinkKind::Nats)),
+    ("mqtt", |table, _| mqtt::read(table).map(SinkKind::Mqtt)),
+    ("s3", |table, _| s3::read(table).map(SinkKind::S3)),
+];
 
 /// The example schedule of the Standard Webhooks specification, in seconds. The first attempt is
 /// made at once.
@@ -116,14 +128,10 @@ impl SinkKind {
     }
 }
 
-#[derive(Deserialize)]
-struct TypeKey {
-    r#type: String,
-}
-
 /// The keys that all sinks have.
 #[derive(Deserialize)]
 struct Keys {
+    r#type: String,
     #[serde(default, deserialize_with = "words")]
     routes: Option<Vec<Route>>,
     #[serde(default, deserialize_with = "words")]
@@ -134,6 +142,7 @@ struct Keys {
     r#where: BTreeMap<String, serde_json::Value>,
     #[serde(default, deserialize_with = "start")]
     start: Option<Start>,
+    #[serde(default, deserialize_with = "within::<1, 1_000_000, _, _>")]
     hold_above: Option<u32>,
     retry: Option<Vec<Duration>>,
     #[serde(default, deserialize_with = "rate")]
@@ -187,7 +196,7 @@ pub(super) fn read(
     store: &Path,
     workspace: Option<&WorkspaceSettings>,
 ) -> Sinks {
-    let names = table.keys().into_iter().map(str::to_owned).collect();
+    let names = table.entries.keys().cloned().collect();
     let mut sinks = Sinks { read: BTreeMap::new(), names };
     for (name, own) in table.named() {
         let Some(sink) = sink(&own, workspace) else { continue };
@@ -211,35 +220,22 @@ pub(super) fn read(
 
 /// One sink; `None` only if a problem was noted.
 fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<SinkSettings> {
-    let types = TYPES.join(", ");
-    let keys: Option<Keys> = table.read(&[]);
+    let types = TYPES.map(|(name, _)| name);
     // The keys of a type are checked when it is known.
-    let TypeKey { r#type } = table.read(&[("type", &format!("one of {types}"))])?;
-    let source = workspace.map_or("shopmirror", |workspace| workspace.base_url.as_str());
-    let kind = match r#type.as_str() {
-        "webhook" => webhook::read(table, source).map(SinkKind::Webhook),
-        "file" => file::read(table, source).map(SinkKind::File),
-        "command" => command::read(table, source).map(SinkKind::Command),
-        "email" => email::read(table).map(SinkKind::Email),
-        "intake" => intake::read(table).map(SinkKind::Intake),
-        "postgres" => postgres::read(table).map(SinkKind::Postgres),
-        "nats" => nats::read(table).map(SinkKind::Nats),
-        "mqtt" => mqtt::read(table).map(SinkKind::Mqtt),
-        "s3" => s3::read(table).map(SinkKind::S3),
-        other => {
-            table.note("type", format!("is none of the types; {}", choice(other, &TYPES)));
-            return None;
-        }
+    let keys: Keys = table.read(&[("type", &format!("one of {}", types.join(", ")))])?;
+    let Some((_, read)) = TYPES.iter().find(|(name, _)| *name == keys.r#type) else {
+        table.note("type", format!("is none of the types; {}", choice(&keys.r#type, &types)));
+        return None;
     };
+    let kind = read(table, workspace.map_or("shopmirror", |it| it.base_url.as_str()));
     table.finish();
-    let keys = keys?;
-    let is_postgres = r#type == "postgres";
+    let is_postgres = keys.r#type == "postgres";
     // A copy of everything is what a database is for.
     let start = keys.start.unwrap_or(if is_postgres { Start::Beginning } else { Start::Now });
     let default: &[Kind] = match start {
         _ if is_postgres => &Kind::ALL,
         // Another lead at each edit of a record is not wanted.
-        _ if r#type == "intake" => &[Kind::Created],
+        _ if keys.r#type == "intake" => &[Kind::Created],
         // Who asks for the beginning wants all there is.
         Start::Beginning => &[Kind::Baseline, Kind::Created, Kind::Updated],
         _ => &[Kind::Created, Kind::Updated],
@@ -258,9 +254,6 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
         );
     }
     check_businesses(table, &filter.businesses, workspace);
-    if let Some(most) = keys.hold_above {
-        table.between("hold_above", most, 1, 1_000_000);
-    }
     let retry = keys.retry.unwrap_or_else(|| STANDARD_RETRY.map(Duration::from_secs).to_vec());
     match &kind {
         // Otherwise the broker would keep the state of a forgotten record for ever.
@@ -276,7 +269,7 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
     }
     let retry = Arc::from(retry);
     // A key has 60 requests a minute for all of its clients.
-    let rate = keys.rate.or((r#type == "intake").then_some(20.0 / 60.0));
+    let rate = keys.rate.or((keys.r#type == "intake").then_some(20.0 / 60.0));
     let hold_above = keys.hold_above;
     Some(SinkSettings { filter, start, hold_above, retry, rate, kind: kind? })
 }

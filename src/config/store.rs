@@ -7,11 +7,11 @@ use jiff::civil::Time;
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
-use super::value::{count, parsed, seconds};
+use super::value::{lasting, number, parsed, seconds, within};
 
 const DAY_S: u64 = 86_400;
-/// A year of daily backups.
-const KEEP_MAX: usize = 366;
+/// A century.
+const RETENTION_MAX_MS: u64 = 100 * 31_557_600_000;
 
 /// `[store]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -21,6 +21,7 @@ pub struct StoreSettings {
     pub path: PathBuf,
     /// How long older versions stay in the log. The newest version of a record is always kept.
     #[serde(default = "seconds::<{ 400 * DAY_S }>")]
+    #[serde(deserialize_with = "lasting::<60_000, RETENTION_MAX_MS, _, _>")]
     pub log_retention: Duration,
 }
 
@@ -28,7 +29,7 @@ pub struct StoreSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct BackupSettings {
     /// How many daily backups are kept; 0 makes none.
-    #[serde(default = "count::<7>")]
+    #[serde(default = "number::<7, _>", deserialize_with = "within::<0, 366, _, _>")]
     pub keep: usize,
     /// When the daily backup is made, by the machine's time zone.
     #[serde(default = "half_past_three", deserialize_with = "time_of_day")]
@@ -57,15 +58,12 @@ pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
     if text.starts_with(':') || text.starts_with("file:") || text.ends_with('/') {
         table.note("path", "must be the path of a file, for example \"mirror.db\"");
     }
-    let century = Duration::from_secs(100 * 31_557_600);
-    table.between("log_retention", read.log_retention, Duration::from_secs(60), century);
     Some(StoreSettings { path: table.report.base.store_path(&text), ..read })
 }
 
 /// `[backup]`; `store` is where the store is. `None` only if a problem was noted.
 pub(super) fn backup(table: &Table<'_>, store: &Path) -> Option<BackupSettings> {
     let read: BackupSettings = table.read(&[])?;
-    table.between("keep", read.keep, 0, KEEP_MAX);
     let path = match table.has("path") {
         true => table.report.base.state_path(&read.path),
         false => store.with_file_name(&read.path),

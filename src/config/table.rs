@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
@@ -19,7 +18,6 @@ use super::problem::Problem;
 use super::sink_url::SinkUrl;
 use super::value::{Keys, Refusal, Value, nearest};
 use super::{Base, files};
-use crate::duration;
 
 const NAME_LEN_MAX: usize = 64;
 
@@ -40,7 +38,7 @@ const TRIED: [(&str, &str, &str); 3] = [
 
 /// What is found in one file.
 pub(super) struct Report<'d> {
-    text: &'d str,
+    pub(super) text: &'d str,
     /// What relative paths start from.
     pub(super) base: &'d Base,
     problems: RefCell<Vec<Problem>>,
@@ -177,11 +175,6 @@ impl<'d> Table<'d> {
         }
     }
 
-    /// The keys as they stand in the file.
-    pub(super) fn keys(&self) -> Vec<&str> {
-        self.entries.keys().map(String::as_str).collect()
-    }
-
     /// The tables of a table whose keys are names that the shop chose, such as `[sinks]`.
     pub(super) fn named(&self) -> Vec<(String, Self)> {
         let mut tables = Vec::new();
@@ -258,23 +251,12 @@ impl<'d> Table<'d> {
         self.report.note(self.place, message.to_string());
     }
 
-    /// Notes a value that is outside of its bounds.
-    pub(super) fn between<V: PartialOrd + Bound>(&self, key: &str, value: V, low: V, high: V) {
-        if value < low || value > high {
-            self.note(key, format!("must be from {} to {}", low.text(), high.text()));
-        }
-    }
-
-    /// The address in `url`, with the file that it comes from; notes if `read` refuses it.
-    pub(super) fn url<T>(
-        &self,
-        url: SinkUrl,
-        read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> SinkUrl {
+    /// Completes the address in `url` with the file that it comes from; notes if `read` refuses it.
+    pub(super) fn url<T>(&self, url: &mut SinkUrl, read: impl FnOnce(&str) -> Result<T, String>) {
         if let Err(why) = read(url.expose_secret()) {
             self.note("url", why);
         }
-        url.of_file(self.url_file.clone())
+        url.file.clone_from(&self.url_file);
     }
 
     /// Notes every key that no struct has. Call it when all of the table was read.
@@ -288,29 +270,5 @@ impl<'d> Table<'d> {
         }
         let known = known.into_iter().map(|key| (self.name.clone(), key));
         self.report.known.borrow_mut().extend(known);
-    }
-}
-
-/// What [`Table::between`] compares.
-pub(super) trait Bound: Copy {
-    /// As the file writes it.
-    fn text(self) -> String;
-}
-
-impl Bound for u32 {
-    fn text(self) -> String {
-        self.to_string()
-    }
-}
-
-impl Bound for usize {
-    fn text(self) -> String {
-        self.to_string()
-    }
-}
-
-impl Bound for Duration {
-    fn text(self) -> String {
-        duration::exact(self)
     }
 }

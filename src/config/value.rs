@@ -18,9 +18,13 @@ use toml::de::DeValue;
 
 use super::files::CONTENTS;
 use super::secret::Secret;
+use crate::duration;
 use crate::escape::is_unsafe;
 
 const WORD_MAX: usize = 64;
+/// Milliseconds, for [`lasting`].
+const HOUR_MS: u64 = 3_600_000;
+pub(super) const DAY_MS: u64 = 24 * HOUR_MS;
 /// What a sink whose names begin with the shop's needs.
 pub(super) const SHOP: (&str, &str) =
     ("workspace", "the name of this shop in each name, for example \"north\"");
@@ -242,17 +246,10 @@ pub(super) fn parsed<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
-    struct Text<F>(F);
-    impl<T, F: Fn(&str) -> Result<T, String>> Visitor<'_> for Text<F> {
-        type Value = T;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string in quotes")
-        }
-        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-            (self.0)(text).map_err(E::custom)
-        }
+    match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::String(text) => parse(&text).map_err(D::Error::custom),
+        _ => Err(D::Error::custom("must be a string in quotes")),
     }
-    deserializer.deserialize_any(Text(parse))
 }
 
 /// Any text, also empty or of several lines.
@@ -291,24 +288,27 @@ pub(super) fn unfit(text: &str) -> Option<&'static str> {
     }
 }
 
+/// A text, or a number as a text.
+pub(super) struct TextOrNumber(pub(super) String);
+
+impl<'de> Deserialize<'de> for TextOrNumber {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(d)? {
+            serde_json::Value::String(text) => Ok(Self(text)),
+            serde_json::Value::Number(number) => Ok(Self(number.to_string())),
+            _ => Err(D::Error::custom("must be a string or a number")),
+        }
+    }
+}
+
 /// The ids of businesses (branches): texts or numbers.
 pub(super) fn businesses<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    #[derive(serde::Deserialize)]
-    struct Id(#[serde(deserialize_with = "text_or_number")] String);
-    let ids: Vec<String> = Vec::<Id>::deserialize(d)?.into_iter().map(|id| id.0).collect();
+    let ids: Vec<String> =
+        Vec::<TextOrNumber>::deserialize(d)?.into_iter().map(|id| id.0).collect();
     if ids.iter().any(|id| id.is_empty() || !id.bytes().all(|b| b.is_ascii_graphic())) {
         return Err(D::Error::custom("must hold ids of businesses, without white space"));
     }
     distinct(ids).map_err(D::Error::custom)
-}
-
-/// A text, or a number as a text.
-pub(super) fn text_or_number<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    match serde_json::Value::deserialize(d)? {
-        serde_json::Value::String(text) => Ok(text),
-        serde_json::Value::Number(number) => Ok(number.to_string()),
-        _ => Err(D::Error::custom("must be a string or a number")),
-    }
 }
 
 /// One word of a subject, a topic or the name of an object.
@@ -341,13 +341,35 @@ fn distinct<T: PartialEq>(list: Vec<T>) -> Result<Vec<T>, &'static str> {
     }
 }
 
+/// A number from `LOW` to `HIGH`.
+pub(super) fn within<'de, const LOW: u32, const HIGH: u32, D, T>(d: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<u32>,
+{
+    let number = u32::deserialize(d)?;
+    let read = T::try_from(number).ok().filter(|_| (LOW..=HIGH).contains(&number));
+    read.ok_or_else(|| D::Error::custom(format!("must be from {LOW} to {HIGH}")))
+}
+
+/// A length of time from `LOW` to `HIGH` milliseconds.
+pub(super) fn lasting<'de, const LOW: u64, const HIGH: u64, D, T>(d: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: From<Duration>,
+{
+    let time = Duration::deserialize(d)?;
+    let (low, high) = (Duration::from_millis(LOW), Duration::from_millis(HIGH));
+    if (low..=high).contains(&time) {
+        return Ok(time.into());
+    }
+    let [low, high] = [low, high].map(duration::exact);
+    Err(D::Error::custom(format!("must be from {low} to {high}")))
+}
+
 /// The longest time of one attempt of a sink.
 pub(super) fn timeout<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
-    let time = Duration::deserialize(d)?;
-    match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) {
-        true => Ok(time),
-        false => Err(D::Error::custom("must be from 100ms to 1h")),
-    }
+    lasting::<100, HOUR_MS, _, _>(d)
 }
 
 /// Defaults of keys, for `#[serde(default = …)]`.
@@ -356,13 +378,8 @@ pub(super) fn seconds<const N: u64>() -> Duration {
 }
 
 /// A default, as [`seconds`].
-pub(super) fn number<const N: u32>() -> u32 {
-    N
-}
-
-/// A default, as [`seconds`].
-pub(super) fn count<const N: usize>() -> usize {
-    N
+pub(super) fn number<const N: u16, T: From<u16>>() -> T {
+    N.into()
 }
 
 /// The word of `known` that `word` is most likely a misspelling of.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use super::secret::Secret;
 use super::sink_url::SinkUrl;
 use super::table::Table;
-use super::value::{count, parsed, seconds, timeout};
+use super::value::{number, parsed, seconds, timeout, within};
 use super::{address, shape};
 use crate::shape::Format;
 
@@ -58,7 +58,7 @@ pub struct WebhookSettings {
     #[serde(default = "seconds::<20>", deserialize_with = "timeout")]
     pub timeout: Duration,
     /// How many changes may be in flight at the same time.
-    #[serde(default = "count::<4>")]
+    #[serde(default = "number::<4, _>", deserialize_with = "within::<1, 64, _, _>")]
     pub concurrency: usize,
 }
 
@@ -67,16 +67,15 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let format = shape::read(table, source);
     let url =
         ("url", "the address to post to; or write it into a file and name the file with url_file");
-    let read: WebhookSettings = table.read(&[url])?;
-    table.between("concurrency", read.concurrency, 1, 64);
+    let mut read: WebhookSettings = table.read(&[url])?;
     if read.redirect_host.as_ref().is_some_and(|host| host.contains(['/', ':', '@'])) {
         table.note(
             "redirect_host",
             "must be a host name only, for example \"script.googleusercontent.com\"",
         );
     }
-    let url = table.url(read.url.clone(), |text| address::webhook(text, read.allow_plain));
-    Some(WebhookSettings { url, format: format?, ..read })
+    table.url(&mut read.url, |text| address::webhook(text, read.allow_plain));
+    Some(WebhookSettings { format: format?, ..read })
 }
 
 /// The secrets in a file, one a line. Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.
@@ -116,9 +115,7 @@ fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<HeaderMap, D::Error> {
             D::Error::custom("holds a value with other characters than visible ASCII")
         })?;
         value.set_sensitive(true);
-        if headers.insert(name, value).is_some() {
-            return Err(D::Error::custom("holds a header twice"));
-        }
+        headers.insert(name, value);
     }
     Ok(headers)
 }

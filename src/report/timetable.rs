@@ -104,7 +104,7 @@ impl Timetable<'_> {
         let today = moment.to_zoned(self.zone.clone()).date();
         days.filter_map(move |days| {
             let day = today.checked_add(days.days()).ok()?;
-            let is_wanted = self.days.iter().any(|wanted| wanted.0 == day.weekday());
+            let is_wanted = self.days.iter().any(|wanted| wanted.is_of(day));
             let at = is_wanted.then(|| day.to_datetime(self.at).to_zoned(self.zone.clone()))?;
             Some(at.ok()?.timestamp())
         })
@@ -136,7 +136,6 @@ pub fn period_of(period: ReportPeriod, today: Date) -> Result<Period, PeriodErro
 
 #[cfg(test)]
 mod tests {
-    use jiff::civil::Weekday;
 
     use super::*;
 
@@ -154,7 +153,7 @@ mod tests {
         let every = |after| next("07:30", &Day::ALL, after);
         assert_eq!(every("2026-11-20T05:00:00Z"), at("2026-11-20T06:30:00Z"));
         assert_eq!(every("2026-11-20T06:30:00Z"), at("2026-11-21T06:30:00Z"), "strictly after");
-        let mondays = [Day(Weekday::Monday)];
+        let mondays = [Day::Mon];
         assert_eq!(next("07:30", &mondays, "2026-11-23T06:30:00Z"), at("2026-11-30T06:30:00Z"));
     }
 

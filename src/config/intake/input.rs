@@ -43,8 +43,6 @@ const FIELDS: [Field; 19] = [
     Field("scheduled_on", 0, ANY, false),
 ];
 
-pub(super) const ADDRESS: [&str; 4] = ["address_line", "city", "state", "zip_code"];
-
 const ADDRESS_FIELDS: [Field; 4] = [
     Field("address_line", 200, 255, true),
     Field("city", 100, 255, true),

@@ -3,39 +3,34 @@
 //! An empty value is left out. A text that is longer than the contract allows is cut where a cut does
 //! no harm; otherwise the change is refused before anything is sent.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
-use crate::config::{IntakeLimit, IntakePart as Part, IntakeSettings};
+use crate::config::{IntakeField, IntakePart, IntakeSettings};
 use crate::record::Change;
-use crate::shape::{Context, Template, TemplateError};
+use crate::shape::{Context, TemplateError};
 use crate::sink::Verdict;
 
 /// The body as JSON.
 pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, Verdict> {
     let context = Context::of(change);
     let mut body = Map::new();
-    for (name, template) in &settings.fields {
-        let limit = settings.create.limit(Part::Own, name);
-        let Some(text) = rendered(name, template, &context, limit)? else {
-            continue;
-        };
-        let value = match name.as_str() {
+    for field in &settings.fields {
+        let Some(text) = rendered(field, &context)? else { continue };
+        let value = match field.name.as_str() {
             "is_recovery" | "is_pickup_booked" => truth(&text).map(Value::from),
             _ => Some(Value::from(text)),
         };
-        if let Some(value) = value {
-            body.insert(name.clone(), value);
-        }
-    }
-    for (name, fields, part) in [
-        ("address", &settings.address, Part::Address),
-        ("custom_fields", &settings.custom_fields, Part::Custom),
-    ] {
-        let values = nested(settings, fields, &context, part)?;
-        if !values.is_empty() {
-            body.insert(name.to_owned(), values.into());
+        let whole = match field.part {
+            IntakePart::Own => None,
+            IntakePart::Address => Some("address"),
+            IntakePart::Custom => Some("custom_fields"),
+        };
+        let part = match whole {
+            None => Some(&mut body),
+            Some(name) => body.entry(name).or_insert_with(|| Map::new().into()).as_object_mut(),
+        };
+        if let (Some(part), Some(value)) = (part, value) {
+            part.insert(field.name.clone(), value);
         }
     }
     let has = |name: &str| body.contains_key(name);
@@ -47,33 +42,12 @@ pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, V
     Ok(Value::Object(body).to_string())
 }
 
-fn nested(
-    settings: &IntakeSettings,
-    fields: &BTreeMap<String, Template>,
-    context: &Context,
-    part: Part,
-) -> Result<Map<String, Value>, Verdict> {
-    let mut values = Map::new();
-    for (name, template) in fields {
-        let limit = settings.create.limit(part, name);
-        if let Some(text) = rendered(name, template, context, limit)? {
-            values.insert(name.clone(), Value::from(text));
-        }
-    }
-    Ok(values)
-}
-
 /// The text of one field; `None` if it is empty.
-fn rendered(
-    name: &str,
-    template: &Template,
-    context: &Context,
-    limit: Option<IntakeLimit>,
-) -> Result<Option<String>, Verdict> {
+fn rendered(field: &IntakeField, context: &Context) -> Result<Option<String>, Verdict> {
+    let IntakeField { name, limit, template, .. } = field;
     let explained = |error: TemplateError| Verdict::refused(format!("fields.{name}: {error}"));
     let text = template.render(context).map_err(explained)?;
     let text = text.trim();
-    let Some(limit) = limit else { return Ok((!text.is_empty()).then(|| text.to_owned())) };
     let length = text.chars().count();
     if length > limit.most && !limit.is_cut {
         return Err(Verdict::refused_for_good(format!(

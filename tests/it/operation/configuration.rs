@@ -59,8 +59,8 @@ fn refused(head: &str, rows: &[(&str, &[&str])]) {
         assert_eq!(problems.iter().count(), wanted.len(), "{keys}\n{shown}");
         for (problem, wanted) in problems.iter().zip(*wanted) {
             let (place, part) = wanted.split_once(' ').unwrap();
-            let found = format!("{}:{}", problem.line(), problem.column());
-            let is_said = found == place && problem.message().contains(part);
+            let found = format!("{}:{}", problem.line, problem.column);
+            let is_said = found == place && problem.message.contains(part);
             assert!(is_said, "{keys}\nwanted {wanted}\n{shown}");
         }
     }

@@ -171,7 +171,9 @@ async fn a_corrected_file_of_an_address_counts_at_the_next_attempt() {
     let kind = configured(dir.path(), "type = \"webhook\"\nurl_file = \"erp-url\"").kind;
     let mut sink = build(&kind);
     fault_says(&mut sink, &change(1), "nothing accepts connections").await;
-    for (text, words) in [("CANARY-48", "is not a web address"), ("https://CANARY-49", "reload")] {
+    for (text, words) in
+        [("CANARY-48", "must begin with https://"), ("https://CANARY-49", "reload")]
+    {
         write(text);
         fault_says(&mut sink, &change(1), words).await;
     }

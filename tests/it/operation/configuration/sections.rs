@@ -50,7 +50,10 @@ fn the_workspace() {
     refused(
         "[workspace]",
         &[
-            (r#"base_url = "shop.example.com/api""#, &["2:12 is not a web address"]),
+            (
+                r#"base_url = "shop.example.com/api""#,
+                &["2:12 must begin with https:// or http://, for example"],
+            ),
             (r#"base_url = "http://shop.example.com/api""#, &["2:12 must begin with https://"]),
             (r#"base_url = "https://shop.example.com/""#, &["2:12 must end in /api, for example"]),
             (r#"base_url = "https://shop.example.com/api?p=2""#, &["2:12 holds a `?` or `#`"]),
@@ -161,7 +164,10 @@ fn the_scheduled_reports() {
             (r#"sink = "adit""#, &["4:8 names no sink"]),
             ("path = \"till.csv\"\nsink = \"erp\"", &["5:8 is a second target"]),
             (r#"path = "mirror.db""#, &["4:8 is a file that shopmirror uses already"]),
-            ("path = \"a.csv\"\ndays = [\"monday\"]", &["5:9 must hold days: mon, tue, wed"]),
+            (
+                "path = \"a.csv\"\ndays = [\"monday\"]",
+                &["5:9 `days` cannot be this word; did you mean"],
+            ),
             ("path = \"a.csv\"\nperiod = \"tomorrow\"", &["5:10 use one of today, yesterday"]),
         ],
     );

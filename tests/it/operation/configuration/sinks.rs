@@ -146,7 +146,7 @@ fn a_database_a_broker_and_a_bucket() {
             (r#"type = "mqtt""#, &["1:1 needs `url`: the broker"]),
             (
                 "type = \"s3\"\nbucket = \"shop\"\naccess_key_file = \"two-lines\"\nendpoint = \"s3.example.com\"",
-                &["6:12 is not a web address"],
+                &["6:12 must begin with https://"],
             ),
             (r#"type = "s3""#, &["1:1 needs `bucket`", "1:1 needs `access_key_file`"]),
         ],
