@@ -121,9 +121,7 @@ fn scan(
 
 impl Feeding {
     pub(super) fn after(position: i64) -> Self {
-        let mut feeding = Self { position, ..Self::default() };
-        feeding.look_at_all();
-        feeding
+        Self { position, look: true, look_for_replay: true, ..Self::default() }
     }
 
     /// The row up to which the sink has everything, or is owed it: what is lost counts as behind.
@@ -260,9 +258,8 @@ impl Task {
     ) -> Result<(), StoreError> {
         let after = self.row.position;
         let is_new = !rows.is_empty();
-        let feed = self.feed_of(Lane::Change, (after, upto), rows, unwanted);
         // An operator may have moved the position on: then nothing was queued.
-        let saved = self.it.store.feed(self.it.name.clone(), feed).await?;
+        let saved = self.queue(Lane::Change, (after, upto), rows, unwanted, false).await?;
         self.row = self.or_new(saved).await?;
         self.feeding.position = self.row.position;
         (self.feeding.unwanted, self.feeding.passed_at) = (0, None);
@@ -278,15 +275,18 @@ impl Task {
         }
     }
 
-    fn feed_of(
+    /// Queues rows of the log, and moves the position of their lane from the first row to the second.
+    async fn queue(
         &self,
         lane: Lane,
         (after, upto): (i64, i64),
         rows: Vec<i64>,
         unwanted: i64,
-    ) -> Feed {
+        only_if_newest: bool,
+    ) -> Result<Option<SinkRow>, StoreError> {
         let at = self.it.clock.now().stamp();
-        Feed { lane, after, upto, rows, unwanted, only_if_newest: false, at }
+        let feed = Feed { lane, after, upto, rows, unwanted, only_if_newest, at };
+        self.it.store.feed(self.it.name.clone(), feed).await
     }
 
     /// Holds the sink, because too many changes came at once.
@@ -365,9 +365,7 @@ impl Task {
         under_way.at = now;
         let only_if_newest = !under_way.replay.choice.all_versions;
         let range = (under_way.replay.position, upto);
-        let feed = self.feed_of(Lane::Replay, range, scanned.rows, scanned.left_out);
-        let feed = Feed { only_if_newest, ..feed };
-        self.it.store.feed(self.it.name.clone(), feed).await?;
+        self.queue(Lane::Replay, range, scanned.rows, scanned.left_out, only_if_newest).await?;
         (self.feeding.look_for_replay, self.look) = (true, true);
         Ok(())
     }
@@ -424,8 +422,7 @@ impl Task {
         let upto = if scanned.is_end { to } else { scanned.upto };
         if at < to && upto > at {
             self.look |= !scanned.rows.is_empty();
-            let feed = self.feed_of(Lane::Refill, (at, upto), scanned.rows, 0);
-            self.it.store.feed(self.it.name.clone(), feed).await?;
+            self.queue(Lane::Refill, (at, upto), scanned.rows, 0, false).await?;
             self.feeding.refill = Some(Refill { at: upto, to });
         } else if at >= to && owed == 0 && self.in_hand.is_empty() {
             tracing::info!(sink = %self.it.name, "the database has what it lacked");

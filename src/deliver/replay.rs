@@ -58,18 +58,16 @@ pub fn replay_rule(
     if !wants(filter, change) {
         return Ok(Take::Unwanted);
     }
-    let is_queued = |seq: i64| reader.is_queued(&replay.sink, seq);
     // A newer version that the sink got, or that this replay sends. One in the queue still comes by itself.
-    let supersedes = |newer: &Change| {
-        let is_sent = newer.seq <= replay.to_seq && wants(filter, newer);
-        Ok((is_sent || wants(asked, newer)) && !is_queued(newer.seq)?)
-    };
+    let counts =
+        |newer: &Change| newer.seq <= replay.to_seq && wants(filter, newer) || wants(asked, newer);
     let is_old = || match &change.record_id {
         Some(id) if !replay.choice.all_versions => {
-            any_newer(reader, (change.route, id), (change.seq, upto), supersedes)
+            any_newer(reader, &replay.sink, (change.route, id), (change.seq, upto), counts)
         }
         _ => Ok(false),
     };
-    let is_left_out = reader.is_erased(change.seq)? || is_queued(change.seq)? || is_old()?;
+    let is_left_out =
+        reader.is_erased(change.seq)? || reader.is_queued(&replay.sink, change.seq)? || is_old()?;
     Ok(if is_left_out { Take::LeftOut } else { Take::Sent })
 }

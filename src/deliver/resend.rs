@@ -69,23 +69,25 @@ pub(super) fn is_superseded(
     row: &QueueRow,
 ) -> Result<bool, StoreError> {
     let (Ok(route), Some(_)) = (row.route.parse::<Route>(), row.record()) else { return Ok(false) };
-    any_newer(reader, (route, &row.record_id), (row.seq, upto), |newer| {
-        Ok(filter.is_none_or(|filter| wants(filter, newer))
-            && !reader.is_queued(sink, newer.seq)?)
+    any_newer(reader, sink, (route, &row.record_id), (row.seq, upto), |newer| {
+        filter.is_none_or(|filter| wants(filter, newer))
     })
 }
 
-/// Whether one of the newer versions of a record among the rows after the first one, up to the second
-/// one, is as asked. The newest is looked at first.
+/// Whether the sink got one of the newer versions of a record that count, among the rows after the first
+/// one, up to the second one. The newest is looked at first.
 pub(super) fn any_newer(
     reader: &Reader,
+    sink: &str,
     record: (Route, &str),
     rows: (i64, i64),
-    is_asked: impl Fn(&Change) -> Result<bool, StoreError>,
+    counts: impl Fn(&Change) -> bool,
 ) -> Result<bool, StoreError> {
     let mut found = Ok(false);
     reader.each_version(record, rows, |change| {
-        found = is_asked(&change);
+        if counts(&change) {
+            found = reader.is_queued(sink, change.seq).map(|is_queued| !is_queued);
+        }
         if matches!(found, Ok(false)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     found

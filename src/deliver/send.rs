@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::task::JoinError;
 
 use super::health::Fault;
 use super::outcome::{Fate, Rules};
@@ -150,18 +151,15 @@ impl Task {
     /// Begins as many calls as the sink, its health and its rate allow. Returns how long to wait for
     /// more, if time alone brings it.
     pub(super) fn start(&mut self) -> Option<Duration> {
-        let mut wait = None;
-        let is_closed = self.row.state == SinkState::Disabled;
-        while !is_closed && wait.is_none() && self.outcomes.gone.len() < UNSAVED {
+        while self.row.state != SinkState::Disabled && self.outcomes.gone.len() < UNSAVED {
             let is_paused = self.health.pause(self.now()).is_some();
             if is_paused || self.health.is_careful() && !self.calls.is_empty() {
-                break;
+                return None;
             }
-            wait = self.rate_wait();
-            if wait.is_some() {
-                break;
+            if let Some(wait) = self.rate_wait() {
+                return Some(wait);
             }
-            let Some(sink) = self.idle.pop() else { break };
+            let sink = self.idle.pop()?;
             match self.batch(&*sink) {
                 Ok(batch) if !batch.is_empty() => {
                     if let Some(pace) = &mut self.pace {
@@ -169,17 +167,13 @@ impl Task {
                     }
                     self.call(sink, batch);
                 }
-                Ok(_) => {
+                none => {
                     self.idle.push(sink);
-                    break;
-                }
-                Err(left) => {
-                    self.idle.push(sink);
-                    wait = Some(left);
+                    return none.err();
                 }
             }
         }
-        wait
+        None
     }
 
     /// How long the next row waits for the rate of the sink, or because its endpoint asked for a wait.
@@ -295,7 +289,8 @@ impl Task {
     }
 
     /// Takes in what became of a call.
-    pub(super) fn ended(&mut self, call: Call) {
+    pub(super) fn ended(&mut self, ended: Result<Call, JoinError>) {
+        let call = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         let Call { mut sink, rows, verdicts } = call;
         let moment = self.it.clock.now();
         let retry = self.it.settings.retry.clone();

@@ -3,8 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::backlog::counted;
@@ -99,8 +98,8 @@ impl Deliverer {
             tokio::select! {
                 biased;
                 () = finish.cancelled(), if !finishing => {}
-                Some(ended) = task.calls.join_next() => task.ended(outcome_of(ended)),
-                () = woken(&mut wake), if !finishing => task.is_woken = true,
+                Some(ended) = task.calls.join_next() => task.ended(ended),
+                Ok(()) = wake.changed(), if !finishing => task.is_woken = true,
                 grown = log.changed(), if !finishing => match grown {
                     Ok(()) => task.feeding.look = true,
                     Err(_) => return Ok(()),
@@ -123,22 +122,16 @@ impl Deliverer {
     pub async fn once(self, cut: &CancellationToken) -> Result<SinkStatus, StoreError> {
         let mut task = Task::begin(self, CancellationToken::new(), cut.clone()).await?;
         let mut faults = 0;
-        loop {
+        while !(cut.is_cancelled() && task.calls.is_empty()) {
             let wait = task.step(false).await?;
             if let Some(ended) = task.calls.join_next().await {
-                task.ended(outcome_of(ended));
+                task.ended(ended);
                 faults = if task.health.is_well() { 0 } else { faults + 1 };
-                if cut.is_cancelled() && task.calls.is_empty() {
-                    break;
-                }
                 continue;
             }
             if let Some(left) = task.rate_wait() {
                 tokio::time::sleep(left).await;
                 continue;
-            }
-            if cut.is_cancelled() {
-                break;
             }
             let now = task.now();
             if wait.is_zero() {
@@ -293,20 +286,16 @@ impl Task {
             _ if self.refusals.are_all(now) => SinkActivity::Refusing,
             _ => SinkActivity::Active,
         };
-        let last_error = self.health.reason().map(str::to_owned);
+        // The last refusal, while refused changes are left, or why the sink is disabled.
+        let is_left =
+            self.row.retrying + self.row.dead > 0 || self.row.state == SinkState::Disabled;
+        let refused = self.row.last_error.clone().filter(|_| is_left);
         SinkStatus {
             position: self.feeding.shown(),
             next_attempt_s: self.health.next_attempt_s(now),
-            last_error: last_error.or_else(|| self.refused()),
+            last_error: self.health.reason().map(str::to_owned).or(refused),
             ..SinkStatus::of_row(self.row.clone(), state)
         }
-    }
-
-    /// The last refusal, while refused changes are left, or why the sink is disabled.
-    fn refused(&self) -> Option<String> {
-        let is_disabled = self.row.state == SinkState::Disabled;
-        let is_left = self.row.retrying + self.row.dead > 0 || is_disabled;
-        self.row.last_error.clone().filter(|_| is_left)
     }
 
     /// Writes the line about refusals that is due, or the last one.
@@ -323,15 +312,4 @@ impl Task {
                 "the sink refused changes, the last one for this reason: see `shopmirror sinks {name} dead`");
         }
     }
-}
-
-/// Ends when an operator changed something; never if no one can any more.
-async fn woken(wake: &mut watch::Receiver<()>) {
-    if wake.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
-fn outcome_of(ended: Result<Call, JoinError>) -> Call {
-    ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
