@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::shape;
 use super::table::Table;
-use super::value::{Text, number, seconds, timeout, within};
+use super::value::{number, seconds, timeout, within};
 use crate::shape::Format;
 
 /// `type = "command"`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct CommandSettings {
     /// The program as an absolute path, and its arguments. No shell is used.
-    #[serde(rename = "command", deserialize_with = "words")]
+    #[serde(rename = "command")]
     pub argv: Vec<String>,
     /// What it gets for each change.
     #[serde(skip)]
@@ -50,9 +50,4 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<CommandSettings> {
         table.note("batch", "must be 1 with format = \"template\": a template writes one change");
     }
     Some(CommandSettings { format, ..read })
-}
-
-/// An argument may be empty or hold anything.
-fn words<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    Ok(Vec::<Text>::deserialize(d)?.into_iter().map(|word| word.0).collect())
 }

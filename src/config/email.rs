@@ -13,7 +13,7 @@ use super::address::is_this_machine;
 use super::secret::Secret;
 use super::shape::compiled;
 use super::table::Table;
-use super::value::{DAY_MS, Text, lasting, seconds, timeout, two_lines};
+use super::value::{DAY_MS, lasting, seconds, timeout, two_lines};
 use crate::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 
 /// What a mail about one change says unless the configuration says otherwise.
@@ -82,9 +82,9 @@ const STARTTLS_PORT: u16 = 587;
 
 #[derive(Deserialize)]
 struct Texts {
-    subject: Option<Text>,
-    text: Option<Text>,
-    html: Option<Text>,
+    subject: Option<String>,
+    text: Option<String>,
+    html: Option<String>,
 }
 
 /// The sink; `None` only if a problem was noted.
@@ -113,10 +113,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
     };
     let texts = texts?;
     let template = |key, escape, text: &str| compiled(table, &[key], text, escape, names);
-    let given = |text: Option<Text>, default: &str| text.map_or(default.to_owned(), |text| text.0);
-    read.subject = template("subject", Escape::Text, &given(texts.subject, subject))?;
-    read.text = template("text", Escape::Text, &given(texts.text, text))?;
-    read.html = texts.html.and_then(|html| template("html", Escape::Html, &html.0));
+    read.subject = template("subject", Escape::Text, texts.subject.as_deref().unwrap_or(subject))?;
+    read.text = template("text", Escape::Text, texts.text.as_deref().unwrap_or(text))?;
+    read.html = texts.html.and_then(|html| template("html", Escape::Html, &html));
     Some(read)
 }
 

@@ -54,10 +54,10 @@ enum Word {
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<FileSettings> {
     let format = format(table, source);
     let read: FileSettings = table.read(&[("path", "the file to append to")])?;
-    if read.path.to_string_lossy().ends_with('/') {
+    let path = table.report.base.state_path(&read.path);
+    if path.to_string_lossy().ends_with('/') {
         table.note("path", "must be the path of a file, not of a folder");
     }
-    let path = table.report.base.state_path(&read.path);
     Some(FileSettings { path, format: format? })
 }
 

@@ -6,14 +6,13 @@
 use serde::Deserialize;
 
 use super::table::Table;
-use super::value::Text;
 use crate::shape::{CloudEvents, Escape, Format, NAMES, Template};
 
 #[derive(Deserialize)]
 struct Keys {
     #[serde(default)]
     format: Word,
-    template: Option<Text>,
+    template: Option<String>,
     #[serde(default = "json")]
     content_type: String,
 }
@@ -55,7 +54,7 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
                 return None;
             };
             let escape = Escape::of_media_type(&content_type);
-            let template = compiled(table, &["template"], &template.0, escape, &NAMES)?;
+            let template = compiled(table, &["template"], &template, escape, &NAMES)?;
             Some(Format::Template { template, content_type })
         }
     }

@@ -55,7 +55,8 @@ fn half_past_three() -> Time {
 pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
     let read: StoreSettings = table.read(&[])?;
     let text = read.path.to_string_lossy();
-    if text.starts_with(':') || text.starts_with("file:") || text.ends_with('/') {
+    if text.is_empty() || text.starts_with(':') || text.starts_with("file:") || text.ends_with('/')
+    {
         table.note("path", "must be the path of a file, for example \"mirror.db\"");
     }
     Some(StoreSettings { path: table.report.base.store_path(&text), ..read })

@@ -19,7 +19,6 @@ use toml::de::DeValue;
 use super::files::CONTENTS;
 use super::secret::Secret;
 use crate::duration;
-use crate::escape::is_unsafe;
 
 const WORD_MAX: usize = 64;
 /// Milliseconds, for [`lasting`].
@@ -123,14 +122,6 @@ impl<'de> Deserializer<'de> for Value<'de> {
         read.map_err(|refusal| refusal.at(self))
     }
 
-    /// A text that is one value: on one line, not empty, without white space around it.
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        match self.0.get_ref().as_str().and_then(unfit) {
-            Some(why) => Err(Refusal::custom(why).at(self)),
-            None => self.deserialize_any(visitor),
-        }
-    }
-
     /// A length of time is written as a text, for example `"90s"` or `"1h 30m"`.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
@@ -173,7 +164,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str bytes byte_buf unit
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
         unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
@@ -252,15 +243,6 @@ pub(super) fn parsed<'de, D: Deserializer<'de>, T>(
     }
 }
 
-/// Any text, also empty or of several lines.
-pub(super) struct Text(pub(super) String);
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        parsed(d, |text| Ok(Self(text.to_owned())))
-    }
-}
-
 /// The two lines of a file: a name and what is secret.
 pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
     d: D,
@@ -273,19 +255,6 @@ pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
             _ => Err("must name a file with two lines: a name, and the password or secret".into()),
         }
     })
-}
-
-/// The problem with a text that should be a value on one line.
-pub(super) fn unfit(text: &str) -> Option<&'static str> {
-    if text.is_empty() {
-        Some("is empty: give a value or remove it")
-    } else if text.trim() != text {
-        Some("has white space at its start or end: remove it")
-    } else if text.chars().any(is_unsafe) {
-        Some("holds a line break or another control character: remove it")
-    } else {
-        None
-    }
 }
 
 /// A text, or a number as a text.
