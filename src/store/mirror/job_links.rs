@@ -3,10 +3,8 @@
 //! The contract does not show that field, so it is found in the data: a field whose values are the id or a
 //! number of mirrored jobs. The configuration may name it. What was found is in the table `_links`.
 
-use std::collections::HashSet;
 use std::fmt;
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
@@ -214,27 +212,18 @@ pub(in crate::store) fn look(connection: &Connection) -> rusqlite::Result<bool> 
     if missing.is_empty() {
         return Ok(false);
     }
-    let mut jobs = Vec::new();
-    for field in
-        mirror::field_columns(connection, Route::Jobs)?.into_iter().filter(|name| is_job_key(name))
-    {
-        jobs.push((field.clone(), values(connection, Route::Jobs, &field, JOBS)?));
-    }
-    jobs.push(("id".to_owned(), values(connection, Route::Jobs, "id", JOBS)?));
+    let keys = mirror::field_columns(connection, Route::Jobs)?.into_iter();
+    let keys: Vec<String> = keys.filter(|name| is_job_key(name)).chain(["id".to_owned()]).collect();
     for route in missing {
-        let fields = mirror::field_columns(connection, route)?;
+        let mut fields = mirror::field_columns(connection, route)?;
         // A field that is named is that of the routes that have it.
-        let configured = configured.as_ref().filter(|name| fields.contains(name));
-        let fields = fields.iter().filter(|name| match configured {
-            Some(configured) => *name == configured,
-            None => may_name_a_job(name),
+        let is_configured = configured.as_ref().is_some_and(|name| fields.contains(name));
+        fields.retain(|name| match &configured {
+            Some(configured) if is_configured => name == configured,
+            _ => may_name_a_job(name),
         });
-        let mut candidates = Vec::new();
-        for field in fields.take(MAX_FIELDS) {
-            let values = values(connection, route, field, SAMPLE)?;
-            candidates.push((field.clone(), values));
-        }
-        if let Some((field, job_field)) = best(&candidates, &jobs, configured.is_some()) {
+        fields.truncate(MAX_FIELDS);
+        if let Some((field, job_field)) = best(connection, route, &fields, &keys, is_configured)? {
             connection.execute(
                 "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)",
                 (route.as_str(), field, job_field),
@@ -245,39 +234,14 @@ pub(in crate::store) fn look(connection: &Connection) -> rusqlite::Result<bool> 
     Ok(has_changed)
 }
 
-/// A value with the business in which it means something.
-type Value = (String, Key);
-
-/// Two values of a field are the same only if they have one type; an id is compared as text.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
-    Text(String),
-    Integer(i64),
-}
-
-/// The newest values of a column; neither NULL nor fractions.
-fn values(
-    connection: &Connection,
-    route: Route,
-    column: &str,
-    most: i64,
-) -> rusqlite::Result<Vec<Value>> {
+/// The newest values of a column, each with the business in which it means something; neither NULL nor fractions.
+fn sample(table: Route, column: &str, as_text: bool, most: i64) -> String {
     let column = quoted(column);
-    let mut statement = connection.prepare(&format!(
-        "SELECT coalesce(_business, ''), {column} FROM \"{route}\" \
-         WHERE {column} IS NOT NULL ORDER BY _seq DESC LIMIT ?1"
-    ))?;
-    let mut rows = statement.query([most])?;
-    let mut values = Vec::new();
-    while let Some(row) = rows.next()? {
-        let key = match row.get_ref(1)? {
-            ValueRef::Text(text) => Key::Text(String::from_utf8_lossy(text).into_owned()),
-            ValueRef::Integer(number) => Key::Integer(number),
-            _ => continue,
-        };
-        values.push((row.get(0)?, key));
-    }
-    Ok(values)
+    let value = if as_text { format!("CAST({column} AS TEXT)") } else { column.clone() };
+    format!(
+        "SELECT coalesce(_business, '') AS b, {value} AS v FROM \"{table}\" \
+         WHERE typeof({column}) IN ('text', 'integer') ORDER BY _seq DESC LIMIT {most}"
+    )
 }
 
 /// Whether a field of a job can tell jobs apart by its name: a number or a code of the job itself.
@@ -305,49 +269,47 @@ fn may_name_a_job(name: &str) -> bool {
 /// The field and the job's field whose values meet most often. Many records name jobs that are older than
 /// the mirror, so a field that is named for it needs a quarter of its values only; any other nearly all.
 fn best<'a>(
-    candidates: &'a [(String, Vec<Value>)],
-    jobs: &'a [(String, Vec<Value>)],
+    connection: &Connection,
+    route: Route,
+    fields: &'a [String],
+    keys: &'a [String],
     is_configured: bool,
-) -> Option<(&'a str, &'a str)> {
+) -> rusqlite::Result<Option<(&'a str, &'a str)>> {
     let mut possible = Vec::new();
-    for (job_field, of_jobs) in jobs {
-        let is_id = job_field == "id";
-        let known: HashSet<Value> = of_jobs.iter().map(|value| comparable(value, is_id)).collect();
+    for key in keys {
+        // An id is text in `jobs` and may be a number in the field.
+        let is_id = key == "id";
+        let jobs = sample(Route::Jobs, key, is_id, JOBS);
         // A value that several jobs share tells no job.
-        if known.len() < of_jobs.len() {
+        let are_different =
+            format!("SELECT count(*) = count(DISTINCT b || char(31) || v) FROM ({jobs})");
+        if !connection.query_row(&are_different, [], |row| row.get(0))? {
             continue;
         }
-        for (field, values) in candidates {
-            let (matched, distinct) = met(values, &known, is_id);
+        for field in fields {
+            let (values, matched, distinct): (i64, i64, i64) = connection.query_row(
+                &format!(
+                    "WITH s AS MATERIALIZED (SELECT b, v, (b, v) IN (SELECT b, v FROM ({jobs})) AS met FROM ({})) \
+                     SELECT count(*), count(*) FILTER (WHERE met), \
+                     count(DISTINCT b || char(31) || v) FILTER (WHERE met) FROM s",
+                    sample(route, field, is_id, SAMPLE)
+                ),
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )?;
             let is_named = is_configured || is_named_for_jobs(field);
             let is_enough = match is_named {
-                true => matched > 0 && matched * 4 >= values.len(),
-                false => matched >= 20 && distinct >= 10 && matched * 20 >= values.len() * 19,
+                true => matched > 0 && matched * 4 >= values,
+                false => matched >= 20 && distinct >= 10 && matched * 20 >= values * 19,
             };
             if is_enough {
                 // Small numbers meet by chance, so the name goes before how many values meet.
-                let is_namesake = field == job_field || (is_id && field.ends_with("_id"));
-                possible.push((is_named, is_namesake, matched, field, job_field));
+                let is_namesake = field == key || (is_id && field.ends_with("_id"));
+                possible.push((is_named, is_namesake, matched, field.as_str(), key.as_str()));
             }
         }
     }
-    let (.., field, job_field) = possible.into_iter().max()?;
-    Some((field, job_field))
-}
-
-/// How many of the values are those of a job, and how many different ones.
-fn met(values: &[Value], jobs: &HashSet<Value>, is_id: bool) -> (usize, usize) {
-    let of_jobs = values.iter().map(|value| comparable(value, is_id));
-    let met: Vec<Value> = of_jobs.filter(|value| jobs.contains(value)).collect();
-    (met.len(), met.iter().collect::<HashSet<_>>().len())
-}
-
-fn comparable((business, key): &Value, is_id: bool) -> Value {
-    let key = match key {
-        Key::Integer(number) if is_id => Key::Text(number.to_string()),
-        other => other.clone(),
-    };
-    (business.clone(), key)
+    Ok(possible.into_iter().max().map(|(.., field, key)| (field, key)))
 }
 
 /// The job of a record of a linked route.
@@ -368,31 +330,45 @@ pub(in crate::store) fn job_of(
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
-    fn of(name: &str, values: &[i64]) -> (String, Vec<Value>) {
-        let values = values.iter().map(|number| (String::new(), Key::Integer(*number)));
-        (name.to_owned(), values.collect())
-    }
-
-    fn range(name: &str, values: std::ops::Range<i64>) -> (String, Vec<Value>) {
-        of(name, &values.collect::<Vec<_>>())
+    /// The link that is found if payments have these values in a field, and jobs these numbers and ids from 1 on.
+    fn found(
+        jobs: &[i64],
+        field: &str,
+        values: Range<i64>,
+        is_configured: bool,
+    ) -> Option<(String, String)> {
+        let connection = Connection::open_in_memory().unwrap();
+        let tables = format!(
+            "CREATE TABLE jobs (id TEXT, job_number, _business, _seq); \
+             CREATE TABLE payments ({field}, _business, _seq);"
+        );
+        connection.execute_batch(&tables).unwrap();
+        for (seq, number) in (1..).zip(jobs) {
+            let job = (seq, number);
+            connection.execute("INSERT INTO jobs VALUES (?1, ?2, NULL, ?1)", job).unwrap();
+        }
+        for value in values {
+            connection.execute("INSERT INTO payments VALUES (?1, NULL, ?1)", [value]).unwrap();
+        }
+        let (fields, keys) = ([field.to_owned()], ["job_number", "id"].map(str::to_owned));
+        let best = best(&connection, Route::Payments, &fields, &keys, is_configured).unwrap();
+        best.map(|(field, key)| (field.to_owned(), key.to_owned()))
     }
 
     #[test]
     fn a_field_that_is_named_for_jobs_is_found_although_most_of_its_jobs_are_older_than_the_mirror()
     {
-        let jobs = [range("job_number", 100..200), range("id", 1..100)];
-        let named = [range("job_number", 10..130)];
-        assert_eq!(best(&named, &jobs, false), Some(("job_number", "job_number")));
-        let other = [range("reference", 10..130)];
-        assert_eq!(best(&other, &jobs, false), None, "90 of 120 are no proof");
-        let by_id = [range("job_id", 50..150)];
-        assert_eq!(best(&by_id, &jobs, false), Some(("job_id", "id")));
-        let unnamed = [range("reference", 110..180)];
-        assert_eq!(best(&unnamed, &jobs, false), Some(("reference", "job_number")));
-        let shared = [of("job_number", &[7, 7, 8])];
-        assert_eq!(best(&[range("job_number", 7..9)], &shared, false), None, "7 tells no job");
-        assert_eq!(best(&[of("note", &[105])], &jobs, true), Some(("note", "job_number")));
+        let numbers: Vec<i64> = (1_100..1_200).collect();
+        let key = |field, values| found(&numbers, field, values, false).map(|(_, key)| key);
+        assert_eq!(key("job_number", 1_010..1_130).as_deref(), Some("job_number"));
+        assert_eq!(key("reference", 1_010..1_130), None, "30 of 120 are no proof");
+        assert_eq!(key("job_id", 50..150).as_deref(), Some("id"));
+        assert_eq!(key("reference", 1_110..1_180).as_deref(), Some("job_number"));
+        assert_eq!(found(&[7, 7, 8], "job_number", 7..9, false), None, "7 tells no job");
+        assert!(found(&numbers, "note", 1_105..1_106, true).is_some());
     }
 }
