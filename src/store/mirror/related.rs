@@ -9,9 +9,23 @@ use crate::store::reader::Reader;
 
 /// By which a record of a route without a link names its job.
 const NUMBER: &str = "job_number";
-/// By which a customer is the same, with what else must be the same then.
-const CONTACTS: [(&str, Option<&str>); 2] =
-    [("mobile_number", Some("mobile_country_code")), ("email", None)];
+
+/// The conditions under which a record is of a customer, the best first; `has` tells whether both tables have a column.
+pub(in crate::store) fn same_contact(
+    record: &str,
+    customer: &str,
+    has: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let code = "mobile_country_code";
+    let same_code = format!(" AND {customer}.{code} IS {record}.{code}");
+    let contacts =
+        [("mobile_number", if has(code) { same_code.as_str() } else { "" }), ("email", "")];
+    let contacts = contacts.into_iter().filter(|(field, _)| has(field));
+    let same = |(field, and): (&str, &str)| {
+        format!("{customer}.{field} = {record}.{field} AND {record}.{field} <> ''{and}")
+    };
+    contacts.map(same).collect()
+}
 
 /// A record that belongs to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +68,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn customer_of(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
-        for same in self.same_contact(route, "r", "c")? {
+        for same in self.same_contact(route)? {
             let sql = format!(
                 "SELECT c.id FROM \"{route}\" r CROSS JOIN customers c ON {same} WHERE r.id = ?1 \
                  ORDER BY c.rowid LIMIT 1"
@@ -78,7 +92,7 @@ impl Reader {
         customer: &str,
         most: usize,
     ) -> Result<Vec<RelatedRecord>, StoreError> {
-        for same in self.same_contact(route, "r", "c")? {
+        for same in self.same_contact(route)? {
             let from = format!("customers c CROSS JOIN \"{route}\" r ON {same}");
             let found = self.related(&from, "c.id", customer, most)?;
             if !found.is_empty() {
@@ -120,29 +134,10 @@ impl Reader {
         Ok(has_number.then_some(JobLink { route, field, job_field }))
     }
 
-    /// The conditions under which a record of a route is of a customer, the best first.
-    fn same_contact(
-        &self,
-        route: Route,
-        record: &str,
-        customer: &str,
-    ) -> Result<Vec<String>, StoreError> {
-        let mut conditions = Vec::new();
-        for (field, with) in CONTACTS {
-            if !self.has(route, field)? || !self.has(Route::Customers, field)? {
-                continue;
-            }
-            let mut same =
-                format!("{customer}.{field} = {record}.{field} AND {record}.{field} <> ''");
-            if let Some(with) = with
-                && self.has(route, with)?
-                && self.has(Route::Customers, with)?
-            {
-                same.push_str(&format!(" AND {customer}.{with} IS {record}.{with}"));
-            }
-            conditions.push(same);
-        }
-        Ok(conditions)
+    fn same_contact(&self, route: Route) -> Result<Vec<String>, StoreError> {
+        let tables = [self.columns(route)?, self.columns(Route::Customers)?];
+        let has = |field: &str| tables.iter().all(|table| table.iter().any(|name| name == field));
+        Ok(same_contact("r", "c", has))
     }
 
     fn has(&self, route: Route, column: &str) -> Result<bool, StoreError> {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::record::{Route, field};
 use crate::store::mirror::job_links::{self, JobLink};
+use crate::store::mirror::related::same_contact;
 use crate::store::mirror::{self, quoted};
 
 /// Names of date fields that the shop enters (contract, "Read records").
@@ -295,18 +296,13 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> 
     let customers = of(Route::Customers).filter(|_| table.route != Route::Customers);
     let Some(customers) = customers else { return joins };
     let (alias, source) = contact;
-    let mut ways = Vec::new();
-    for field in ["mobile_number", "email"] {
-        if source.has(field) && customers.has(field) {
-            let code = "mobile_country_code";
-            let same_code = field == "mobile_number" && source.has(code) && customers.has(code);
-            let and =
-                if same_code { format!(" AND n.{code} IS {alias}.{code}") } else { String::new() };
-            ways.push(format!(
-                "(SELECT n.rowid FROM customers n WHERE n.{field} = {alias}.{field} AND {alias}.{field} <> ''{and} ORDER BY n.rowid LIMIT 1)"
-            ));
-        }
-    }
+    let has = |field: &str| source.has(field) && customers.has(field);
+    let mut ways: Vec<String> = same_contact(alias, "n", has)
+        .iter()
+        .map(|same| {
+            format!("(SELECT n.rowid FROM customers n WHERE {same} ORDER BY n.rowid LIMIT 1)")
+        })
+        .collect();
     if ways.is_empty() {
         return joins;
     }
