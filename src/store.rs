@@ -6,7 +6,7 @@
 
 mod error;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod forms;
 mod full_text;
 mod gaps;

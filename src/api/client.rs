@@ -195,17 +195,12 @@ impl Client {
             Err(error) => return (Err(error), unknown),
         };
         let request = ApiRequest { url: url.clone(), headers, timeout: inner.timeout };
-        let sent = inner.clock.now();
         let result = inner.transport.send(request).await;
-        let received = inner.clock.now();
-        let latency = received.elapsed.saturating_sub(sent.elapsed);
         let response = match result {
             Ok(response) => response,
-            Err(error) => {
-                return (Err(error.into()), RateHeaders { latency, ..unknown });
-            }
+            Err(error) => return (Err(error.into()), unknown),
         };
-        let rate = RateHeaders::read(response.status, &response.headers, received.wall, latency);
+        let rate = RateHeaders::read(response.status, &response.headers, inner.clock.now().wall);
         let rate = RateHeaders { key: number, ..rate };
         let result = if response.status == 200 && is_of_another(business, &response.headers) {
             Err(PageError::OtherBusiness.into())

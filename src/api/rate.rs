@@ -28,20 +28,13 @@ pub struct RateHeaders {
     pub business: Option<i64>,
     /// The server's clock, from `Date`; absent if a cache may have kept the response.
     pub server_time: Option<Timestamp>,
-    /// From sending the request to the end of the response.
-    pub latency: Duration,
     /// Which key was sent; see [`Client::key_number`](super::Client::key_number).
     pub key: u64,
 }
 
 impl RateHeaders {
     /// Reads a response's headers; `now` is used if the server sends no `Date`.
-    pub(super) fn read(
-        status: u16,
-        headers: &HeaderMap,
-        now: Timestamp,
-        latency: Duration,
-    ) -> Self {
+    pub(super) fn read(status: u16, headers: &HeaderMap, now: Timestamp) -> Self {
         let date = text(headers, DATE)
             .and_then(|text| httpdate::parse_http_date(text).ok())
             .and_then(|date| Timestamp::try_from(date).ok());
@@ -56,7 +49,6 @@ impl RateHeaders {
                 .and_then(|text| text.parse().ok()),
             // A cache repeats an old `Date`, and says so with `Age`.
             server_time: date.filter(|_| !headers.contains_key(AGE)),
-            latency,
             key: 0,
         }
     }
@@ -87,7 +79,7 @@ mod tests {
                 (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
             })
             .collect();
-        RateHeaders::read(status, &headers, NOW.parse().unwrap(), Duration::ZERO)
+        RateHeaders::read(status, &headers, NOW.parse().unwrap())
     }
 
     #[test]

@@ -118,7 +118,6 @@ async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
                 asked_after: i64::MAX,
                 limit: PAST_LIMIT,
                 latency: Duration::ZERO,
-                remaining: None,
                 served_business: None,
             };
             let page = decode(format!("[{}]", texts.join(",")).into_bytes())?;

@@ -204,41 +204,44 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
 
 /// Each record's exact text, in the order of the changes; nothing is lost.
 fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
-    let (bar, total) = (Bar::beside_output(), total(reader, route)?);
-    let (mut after, mut done) = (0, 0);
-    loop {
-        bar.at(done, total);
-        let seqs = reader.record_seqs_after(route, after, STEP)?;
-        let Some(last) = seqs.last() else { return Ok(()) };
-        after = *last;
-        done += seqs.len() as u64;
-        for change in reader.changes(&seqs)? {
+    each_row(reader, route, |_, seq| {
+        for change in reader.changes(&[seq])? {
             // A record may have been sent over several lines; line breaks stand between its parts only.
             let line = change.body.replace(['\n', '\r'], " ");
             writeln!(out, "{line}")?;
         }
-    }
+        Ok(())
+    })
 }
 
 fn write_csv(reader: &Reader, route: Route, raw: bool, out: &mut impl Write) -> anyhow::Result<()> {
     let guard = if raw { Guard::Nothing } else { Guard::Formulas };
     let columns = reader.columns(route)?;
     out.write_all(csv_head(&columns, guard).as_bytes())?;
+    each_row(reader, route, |row, _| {
+        // Columns that were added meanwhile are behind those of the header.
+        Ok(out.write_all(csv_values(row.iter().take(columns.len()), guard).as_bytes())?)
+    })
+}
+
+/// Gives `each` the values of every row of a route and the number of its newest version, in the order of these.
+fn each_row(
+    reader: &Reader,
+    route: Route,
+    mut each: impl FnMut(&[SqlValue], i64) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let (bar, total) = (Bar::beside_output(), total(reader, route)?);
-    let seq = columns.iter().position(|name| name == "_seq");
     let (mut after, mut done) = (0, 0);
     loop {
         bar.at(done, total);
         let rows = reader.record_rows_after(route, after, STEP)?;
-        let Some(last) = rows.last() else { return Ok(()) };
-        after = match seq.and_then(|index| last.get(index)) {
-            Some(SqlValue::Integer(seq)) => *seq,
-            _ => return Ok(()),
-        };
+        if rows.is_empty() {
+            return Ok(());
+        }
         done += rows.len() as u64;
-        for row in &rows {
-            // Columns that were added meanwhile are behind those of the header.
-            out.write_all(csv_values(row.iter().take(columns.len()), guard).as_bytes())?;
+        for (seq, row) in &rows {
+            each(row, *seq)?;
+            after = *seq;
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::clock::Clock;
 use crate::config::Start;
-use crate::record::{Change, Route};
+use crate::record::Change;
 use crate::sink::{Scripted, Verdict};
 use shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 

@@ -13,8 +13,6 @@ use crate::clock::stamp;
 use crate::schedule::PollResult;
 use crate::store::{PageOutcome, PollFacts, PollNote, PollOutcome, StoreError};
 
-/// How long a route waits after the store refused its page.
-const STORE_REFUSED: Duration = Duration::from_secs(60);
 /// How long the store has to take every page until the journal says that it can be written again.
 const STORE_WORKS_AFTER: Duration = Duration::from_secs(60);
 
@@ -60,13 +58,13 @@ impl Dispatcher {
                     Ok(_) if !self.workspace.accepts_response_of(rate.key) => {
                         // The key has changed, and it is not known yet which workspace this one reads.
                         let error = ApiError::OtherWorkspace("the key has changed".to_owned());
-                        self.poll_again(poller, &error, &rate).await
+                        self.poll_again(poller, &error).await
                     }
                     Ok(body) => self.complete_poll(poller, asked_after, body, &rate).await,
                     Err(error) if self.is_of_older_key(&rate) && error.is_about_key() => {
-                        self.poll_again(poller, &error, &rate).await
+                        self.poll_again(poller, &error).await
                     }
-                    Err(error) => self.fail_poll(poller, error, &rate).await,
+                    Err(error) => self.fail_poll(poller, error).await,
                 }
             }
         }
@@ -78,18 +76,13 @@ impl Dispatcher {
     }
 
     /// The workspace refused the key before this one: the poll is repeated with this one.
-    async fn poll_again(
-        &mut self,
-        poller: usize,
-        error: &ApiError,
-        rate: &RateHeaders,
-    ) -> Result<(), StoreError> {
+    async fn poll_again(&mut self, poller: usize, error: &ApiError) -> Result<(), StoreError> {
         let now = self.clock.now();
         if let Some(to_poll) = &mut self.to_poll {
             to_poll.push_back(poller);
         }
         self.schedule.observe(poller, &PollResult::Failed { not_before: now.elapsed }, now);
-        self.note_failed(poller, error, rate).await
+        self.note_failed(poller, error).await
     }
 
     async fn observe_rate(&mut self, rate: &RateHeaders) {
@@ -134,7 +127,6 @@ impl Dispatcher {
             asked_after,
             limit: self.limit,
             latency: self.pollers[poller].latency(now.elapsed),
-            remaining: rate.remaining,
             served_business: rate.business.map(|id| id.to_string()),
         };
         let id = &self.pollers[poller].id;
@@ -144,7 +136,7 @@ impl Dispatcher {
         }
         let page = match api::decode(body.into()) {
             Ok(page) => page,
-            Err(error) => return self.fail_poll(poller, error.into(), rate).await,
+            Err(error) => return self.fail_poll(poller, error.into()).await,
         };
         let ages = ages(&page, rate.server_time.unwrap_or(now.wall));
         let id = id.clone();
@@ -157,7 +149,8 @@ impl Dispatcher {
                 self.schedule.observe(poller, &PollResult::Failed { not_before }, now);
             }
             Err(error) if error.is_of_one_route() => {
-                return self.fail_to_store(poller, &error, rate).await;
+                // The other routes go on.
+                return self.fail_poll(poller, not_stored(&error)).await;
             }
             Err(error) => return Err(error),
         }
@@ -184,32 +177,7 @@ impl Dispatcher {
         self.schedule.observe(poller, &outcome_of(outcome, ages), now);
     }
 
-    /// Puts off a route whose page the store refuses; the other routes go on.
-    async fn fail_to_store(
-        &mut self,
-        poller: usize,
-        error: &StoreError,
-        rate: &RateHeaders,
-    ) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let cause = std::error::Error::source(error).map(ToString::to_string);
-        let cause = cause.unwrap_or_else(|| error.to_string());
-        let error = ApiError::NotStored(format!(
-            "a page could not be stored and its route waits ({cause}); if this goes on, \
-            stop the daemon and run `shopmirror verify --rebuild`"
-        ));
-        self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
-        let outcome = PollResult::Failed { not_before: now.elapsed + STORE_REFUSED };
-        self.schedule.observe(poller, &outcome, now);
-        self.note_failed(poller, &error, rate).await
-    }
-
-    async fn fail_poll(
-        &mut self,
-        poller: usize,
-        error: ApiError,
-        rate: &RateHeaders,
-    ) -> Result<(), StoreError> {
+    async fn fail_poll(&mut self, poller: usize, error: ApiError) -> Result<(), StoreError> {
         let now = self.clock.now();
         let failure = self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
         let outcome = PollResult::Failed { not_before: now.elapsed + failure.wait };
@@ -235,26 +203,17 @@ impl Dispatcher {
                 }
             }
         }
-        self.note_failed(poller, &error, rate).await
+        self.note_failed(poller, &error).await
     }
 
     /// Notes in the store that a poll failed.
-    async fn note_failed(
-        &mut self,
-        poller: usize,
-        error: &ApiError,
-        rate: &RateHeaders,
-    ) -> Result<(), StoreError> {
+    async fn note_failed(&mut self, poller: usize, error: &ApiError) -> Result<(), StoreError> {
         let note = PollNote {
             outcome: PollOutcome::Failed,
             detail: Some(word(error)),
             at: stamp(self.clock.now().wall),
-            records: 0,
             created: 0,
             updated: 0,
-            overlap: 0,
-            latency: rate.latency,
-            remaining: rate.remaining,
         };
         let noted = self.store.note_failed_poll(self.pollers[poller].id.clone(), note).await;
         self.pause_if_transient(noted)
@@ -310,6 +269,15 @@ impl Dispatcher {
         let now = self.clock.now().elapsed;
         self.schedule.wait_until(poller, self.pollers[poller].waits_until(now).unwrap_or(now));
     }
+}
+
+fn not_stored(error: &StoreError) -> ApiError {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let cause = cause.unwrap_or_else(|| error.to_string());
+    ApiError::NotStored(format!(
+        "a page could not be stored and its route waits ({cause}); if this goes on, \
+        stop the daemon and run `shopmirror verify --rebuild`"
+    ))
 }
 
 pub(super) fn log_pause(reason: PauseReason, error: &ApiError) {

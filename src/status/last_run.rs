@@ -43,14 +43,11 @@ impl LastRun {
     pub(super) fn read(reader: &Reader, now: Timestamp) -> Result<Option<Self>, StoreError> {
         let polls = reader.last_polls()?;
         let Some(at) = polls.iter().map(|poll| poll.at.clone()).max() else { return Ok(None) };
-        let failed = polls.iter().filter(|poll| poll.failed()).map(|poll| FailedPoll {
-            poller: poller_name(&poll.route, poll.business.as_deref()),
-            error: poll.detail.clone().unwrap_or_else(|| "unknown".to_owned()),
+        let failed = polls.iter().filter_map(|poll| {
+            let poller = poller_name(&poll.route, poll.business.as_deref());
+            Some(FailedPoll { poller, error: poll.error.clone()? })
         });
-        let successes = polls.iter().map(|poll| {
-            let at = poll.last_success_at.as_deref()?;
-            age_s(at, now)
-        });
+        let successes = polls.iter().map(|poll| age_s(poll.last_success_at.as_deref()?, now));
         let oldest = successes.collect::<Option<Vec<f64>>>();
         Ok(Some(Self {
             age_s: age_s(&at, now).unwrap_or_default(),

@@ -114,7 +114,7 @@ pub enum StoreError {
     /// The disk is full. The daemon waits until there is space.
     #[error("the disk that holds the store is full: free some space")]
     Full,
-    /// The store's files may not grow, although the disk has room.
+    /// The store's files may not grow, although the disk seems to have room.
     #[error("the store may not grow: {0}; polling resumes by itself")]
     Limit(&'static str),
     /// Another process holds the write lock for too long.
@@ -185,26 +185,6 @@ impl StoreError {
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full | Self::Limit(_))
     }
-
-    /// Tells a write that failed for a limit from one that failed for the disk. SQLite reports
-    /// only that writing failed, so `probe` has to try; it returns what the system says.
-    pub(super) fn explain_write(self, probe: impl FnOnce() -> io::Result<()>) -> Self {
-        let Self::Sqlite(error) = &self else { return self };
-        let code = error.sqlite_error().map(|error| error.extended_code);
-        if !matches!(code, Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)) {
-            return self;
-        }
-        match probe().map_err(|error| error.kind()) {
-            Err(io::ErrorKind::StorageFull) => Self::Full,
-            Err(io::ErrorKind::QuotaExceeded) => {
-                Self::Limit("the disk quota is used up, so free space or raise the quota")
-            }
-            Err(io::ErrorKind::FileTooLarge) => Self::Limit(
-                "the file size limit is reached, so raise it, for example by LimitFSIZE= in the unit",
-            ),
-            _ => self,
-        }
-    }
 }
 
 impl From<OpenError> for StoreError {
@@ -226,35 +206,32 @@ impl From<rusqlite::Error> for StoreError {
                 Self::Corrupt(error.to_string())
             }
             Some(ErrorCode::OperationInterrupted) => Self::TooLong,
+            _ if is_refused_write(&error) => Self::Limit(
+                "the system refuses to write it: free some space, raise the quota or the file size limit (LimitFSIZE= in the unit), or look for a failing disk",
+            ),
             _ => Self::Sqlite(error),
         }
     }
+}
+
+/// A write that failed for a quota, a limit or the disk. What the disk has no room for has a code of its own.
+fn is_refused_write(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn failed(code: i32) -> StoreError {
-        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
-    }
-
     #[test]
-    fn a_write_that_fails_for_a_limit_is_transient_and_one_that_fails_for_the_disk_is_not() {
-        let table = [
-            (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::QuotaExceeded), true),
-            (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::FileTooLarge), true),
-            (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::StorageFull), true),
-            (ffi::SQLITE_IOERR_SHMSIZE, Some(io::ErrorKind::QuotaExceeded), true),
-            (ffi::SQLITE_IOERR_WRITE, Some(io::ErrorKind::PermissionDenied), false),
-            (ffi::SQLITE_IOERR_WRITE, None, false),
-            (ffi::SQLITE_IOERR_READ, Some(io::ErrorKind::QuotaExceeded), false),
-        ];
-        for (code, said, is_transient) in table {
-            let probe = || said.map_or(Ok(()), |kind| Err(kind.into()));
-            let error = failed(code).explain_write(probe);
-            assert_eq!(error.is_transient(), is_transient, "{code} {said:?}: {error}");
+    fn a_write_that_the_system_refuses_is_transient_and_a_read_that_fails_is_not() {
+        let failed = |code: i32| -> StoreError {
+            rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
+        };
+        for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_FULL] {
+            assert!(failed(code).is_transient(), "{code}");
         }
-        assert!(failed(ffi::SQLITE_FULL).is_transient());
+        assert!(!failed(ffi::SQLITE_IOERR_READ).is_transient());
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{PageOutcome, PollFacts, Store};
+use super::{Forgotten, Operator, PageOutcome, PollFacts, Rewritten, Store};
 use crate::record::{Page, PollerId, Record, Route};
 
 pub(super) fn open() -> (TempDir, Store) {
@@ -69,7 +69,6 @@ impl Poll {
             asked_after: store.seq(),
             limit: self.limit,
             latency: Duration::ZERO,
-            remaining: None,
             served_business: self.served.map(str::to_owned),
         }
     }
@@ -85,4 +84,15 @@ pub(super) async fn gaps(store: &Store) -> Vec<(&'static str, String)> {
         (gap.certainty.as_str(), bounds)
     });
     shown.collect()
+}
+
+/// Forgets a lead and purges.
+pub(crate) fn forget(operator: &mut Operator, id: &str, at: &str) -> Forgotten {
+    let forgotten = operator.forget_records(&[(Route::Leads, id.to_owned())], at).unwrap()[0];
+    if forgotten != Forgotten::Unknown {
+        let purged = operator.purge();
+        assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
+        assert!(purged.index_deleted.is_ok(), "{purged:?}");
+    }
+    forgotten
 }

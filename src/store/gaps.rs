@@ -208,22 +208,8 @@ impl Operator {
     }
 }
 
-/// Where a record lies beside the unsettled gaps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GapPlace {
-    Inside,
-    Outside,
-    /// There is a gap, and nothing says whether the record lies in it.
-    Unknown,
-}
-
 /// The unsettled gaps of one poller, into which found records are counted.
-pub(super) struct OpenGaps(Vec<OpenGap>);
-
-struct OpenGap {
-    gap: Gap,
-    found: i64,
-}
+pub(super) struct OpenGaps(Vec<(Gap, i64)>);
 
 impl OpenGaps {
     pub(super) fn read(
@@ -232,31 +218,30 @@ impl OpenGaps {
         business: Option<&str>,
     ) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare_cached(&open_gaps_sql())?;
-        let rows = statement.query_map((route.as_str(), business.unwrap_or("")), |row| {
-            Ok(OpenGap { gap: Gap::read(row)?, found: 0 })
-        })?;
+        let rows = statement
+            .query_map((route.as_str(), business.unwrap_or("")), |row| Ok((Gap::read(row)?, 0)))?;
         rows.collect::<rusqlite::Result<_>>().map(Self)
     }
 
-    /// Counts a record in the gap it lies in.
-    pub(super) fn credit(&mut self, record: &Record) -> GapPlace {
+    /// Counts a record in the gap it lies in; whether there is a gap that may have hidden it.
+    pub(super) fn credit(&mut self, record: &Record) -> bool {
         let (id, created_at) = (record.id.as_integer(), record.created_at);
-        let mut place = GapPlace::Outside;
-        for open in &mut self.0 {
-            match lies_in(&open.gap, id, created_at) {
+        let mut may_be_hidden = false;
+        for (gap, found) in &mut self.0 {
+            match lies_in(gap, id, created_at) {
                 Some(true) => {
-                    open.found += 1;
-                    return GapPlace::Inside;
+                    *found += 1;
+                    return true;
                 }
                 Some(false) => {}
-                None => place = GapPlace::Unknown,
+                None => may_be_hidden = true,
             }
         }
-        place
+        may_be_hidden
     }
 
     pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
-        for OpenGap { gap, found } in self.0.iter().filter(|open| open.found > 0) {
+        for (gap, found) in self.0.iter().filter(|(_, found)| *found > 0) {
             let repaired = gap.repaired + found;
             let whole = gap.most().is_some_and(|most| repaired >= most);
             let state = if whole { GapState::Repaired } else { GapState::PartlyRepaired };
@@ -328,7 +313,22 @@ pub(super) fn record(
     if gap.certainty == Certainty::Suspect && extend_suspect(connection, poller, &gap)? {
         return Ok(None);
     }
-    gap.id = insert(connection, poller, &gap)?;
+    gap.id = connection
+        .prepare_cached(
+            "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .insert((
+            poller.route.as_str(),
+            pollers::business_text(poller),
+            gap.certainty.as_str(),
+            &gap.found_at,
+            &gap.from_at,
+            &gap.to_at,
+            &gap.after_id,
+            &gap.before_id,
+            gap.estimate,
+        ))?;
     let body = serde_json::to_string(&gap).expect("a gap holds plain values");
     log::append(
         connection,
@@ -344,25 +344,6 @@ pub(super) fn record(
         },
     )?;
     Ok(Some(gap))
-}
-
-/// Adds a gap; the number in `gap.id` is ignored and the new one returned.
-fn insert(connection: &Connection, poller: &PollerId, gap: &Gap) -> rusqlite::Result<i64> {
-    connection.prepare_cached(
-        "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?
-    .insert((
-        poller.route.as_str(),
-        pollers::business_text(poller),
-        gap.certainty.as_str(),
-        &gap.found_at,
-        &gap.from_at,
-        &gap.to_at,
-        &gap.after_id,
-        &gap.before_id,
-        gap.estimate,
-    ))
 }
 
 /// Extends the poller's last gap to `gap.to_at` if it is a suspect without bounds, as `gap` is, and ends

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::error::{OpenError, StoreError};
 use super::log;
-use super::open::{self, Checked};
+use super::open;
 use super::reader::Reader;
 use super::schema;
 use super::writer::Writer;
@@ -140,7 +140,7 @@ impl Store {
                     writer.expect_lock(true)?;
                     return Err(StoreError::Busy);
                 }
-                outcome => outcome.map_err(|error| writer.explain(error))?,
+                outcome => outcome?,
             };
             if writer.connection.total_changes() != before {
                 writer.expect_lock(false)?;
@@ -165,7 +165,7 @@ impl Store {
         run_blocking(move || {
             let stopped = Arc::clone(&shared);
             let is_stopped = move || stopped.is_closing.load(Ordering::Relaxed);
-            if open::check(&shared.path, is_stopped)? == Checked::Sound {
+            if open::check(&shared.path, is_stopped)? {
                 shared.is_unchecked.store(false, Ordering::Relaxed);
             }
             Ok(())

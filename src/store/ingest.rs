@@ -44,8 +44,6 @@ pub struct PollFacts {
     pub limit: u32,
     /// How long ago the page was requested: what happened since then may be missing from it.
     pub latency: Duration,
-    /// `X-RateLimit-Remaining` of the response.
-    pub remaining: Option<i64>,
     /// `X-Business` of the response: the business it is of, whether it was requested or is the
     /// workspace default.
     pub served_business: Option<String>,
@@ -72,8 +70,6 @@ pub struct PageOutcome {
     pub created: usize,
     /// Records whose meaning changed.
     pub updated: usize,
-    /// Records that were on the poller's previous page.
-    pub overlap: usize,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
     /// The id of a record that the page shows twice with two texts.
@@ -165,14 +161,12 @@ impl Store {
             return None;
         }
         known.row.last_success_at = facts.asked_at();
-        let records = known.row.head.len();
         let outcome = PageOutcome {
             unchanged: true,
             contiguity: Contiguity::Contiguous,
-            records,
+            records: known.row.head.len(),
             created: 0,
             updated: 0,
-            overlap: records,
             gap: None,
             conflicting_duplicate: None,
         };
@@ -262,7 +256,7 @@ pub(super) fn store_page(
     }
     let arrival = Arrival { poller, page, facts, at: stamp(facts.at), learned };
     let stored = writer.in_batch(poller.route, |batch| arrival.store(batch));
-    let Stored { outcome, row, is_written, body, stale_pages } = stored?;
+    let (outcome, known, is_written) = stored?;
     if is_written {
         writer.pending.clear();
     } else {
@@ -271,7 +265,7 @@ pub(super) fn store_page(
     if outcome.created + outcome.updated > 0 {
         writer.route_was_written(poller.route);
     }
-    writer.known.insert(poller.clone(), KnownPoller { row, body, stale_pages });
+    writer.known.insert(poller.clone(), known);
     Ok(outcome)
 }
 
@@ -286,14 +280,8 @@ struct Arrival<'a> {
     learned: Option<String>,
 }
 
-/// What became of a page, and what the poller knows now.
-struct Stored {
-    outcome: PageOutcome,
-    row: PollerRow,
-    is_written: bool,
-    body: Option<String>,
-    stale_pages: u32,
-}
+/// What became of a page, what its poller knows now, and whether that is written.
+type Stored = (PageOutcome, KnownPoller, bool);
 
 impl Arrival<'_> {
     fn store(self, batch: &mut Batch<'_>) -> Result<Stored, StoreError> {
@@ -329,7 +317,6 @@ impl Arrival<'_> {
             records: page.records().len(),
             created: diff.created(),
             updated: diff.updated(),
-            overlap: proof.shared,
             gap: None,
             conflicting_duplicate: page.duplicates().conflicting.clone(),
         };
@@ -438,8 +425,7 @@ impl Arrival<'_> {
         }
         let is_decided = diff.undecided.is_empty() && stale_pages == 0 && row.emptied_at.is_none();
         let body = is_decided.then(|| self.page.body().to_owned());
-        let stored = Stored { outcome, row, is_written, body, stale_pages };
-        Ok(stored)
+        Ok((outcome, KnownPoller { row, body, stale_pages }, is_written))
     }
 
     fn next_row(
@@ -525,12 +511,8 @@ fn poll_note(outcome: &PageOutcome, facts: &PollFacts) -> PollNote {
         },
         detail: None,
         at: stamp(facts.at),
-        records: outcome.records,
         created: outcome.created,
         updated: outcome.updated,
-        overlap: outcome.overlap,
-        latency: facts.latency,
-        remaining: facts.remaining,
     }
 }
 

@@ -321,18 +321,3 @@ pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(positi
           AND n.record_id = changes.record_id AND n.version > changes.version \
           AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
           AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.seq = n.seq AND q.lane > 0)))";
-
-/// Deletes superseded rows observed before `cutoff` among those from `from` to `from + span`, which every
-/// sink has behind it; returns where to go on.
-///
-/// The newest version of a record always stays: it is what the next change is compared with.
-pub(super) fn prune(
-    connection: &Connection,
-    from: i64,
-    span: i64,
-    cutoff: &str,
-) -> rusqlite::Result<(usize, i64)> {
-    let next = from.saturating_add(span);
-    let deleted = connection.prepare_cached(PRUNE)?.execute((from, next, cutoff))?;
-    Ok((deleted, next))
-}

@@ -212,35 +212,26 @@ pub(super) fn has_our_header(path: &Path) -> bool {
     read.is_ok() && header.ends_with(&id[id.len() - 4..])
 }
 
-/// What reading the whole file for damage has shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Checked {
-    /// No damage.
-    Sound,
-    /// A stop was requested before the end.
-    Stopped,
-}
-
-/// Reads the whole file for damage on a connection of its own.
+/// Reads the whole file for damage on a connection of its own; false if a stop was requested before the end.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] if it is damaged.
 pub(super) fn check(
     path: &Path,
     is_stopped: impl FnMut() -> bool + Send + 'static,
-) -> Result<Checked, StoreError> {
+) -> Result<bool, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.execute_batch("PRAGMA cache_size = -2048;")?;
     connection.progress_handler(CHECK_STEPS, Some(is_stopped))?;
     let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match said {
-        Ok(said) if said == "ok" => Ok(Checked::Sound),
+        Ok(said) if said == "ok" => Ok(true),
         Ok(said) => Err(StoreError::Corrupt(said)),
         Err(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) =>
         {
-            Ok(Checked::Stopped)
+            Ok(false)
         }
         Err(error) => Err(error.into()),
     }
@@ -306,22 +297,6 @@ fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), OpenErro
         _ => return Ok(()),
     };
     Err(OpenError::NetworkFileSystem { path: path.to_owned(), kind })
-}
-
-/// Tests in a temporary file whether the larger of the store's files can grow.
-pub(super) fn probe_room(store: &Path) -> std::io::Result<()> {
-    static GROWTH: [u8; 64 * 1024] = [0; 64 * 1024];
-    let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-    let largest = size(store).max(size(&with_suffix(store, "-wal")));
-    let path = with_suffix(store, "-probe");
-    let mut file = file_owner::open_or_make(&path)?;
-    let outcome = file
-        .set_len(0)
-        .and_then(|()| file.seek(std::io::SeekFrom::Start(largest)))
-        .and_then(|_| file.write_all(&GROWTH))
-        .and_then(|()| file.sync_data());
-    fs::remove_file(&path)?;
-    outcome
 }
 
 /// The path of a side file: the store's whole name and a suffix.

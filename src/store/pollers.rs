@@ -4,7 +4,6 @@
 //! costs no write. Consecutive polls with the same outcome are one row.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -249,30 +248,23 @@ pub struct LastPoll {
     pub route: String,
     /// The business; `None` is the workspace's default.
     pub business: Option<String>,
-    /// `unchanged`, what the page proved, or `failed`.
-    pub outcome: String,
     /// The error in one word, if the poll failed.
-    pub detail: Option<String>,
+    pub error: Option<String>,
     /// When it ended.
     pub at: String,
     /// Records that were new.
     pub created: i64,
     /// Records whose meaning changed.
     pub updated: i64,
-    /// When a poll of this poller last succeeded; `None` if that was too long ago or never.
+    /// When a poll of this poller last succeeded; `None` if never.
     pub last_success_at: Option<String>,
 }
 
-impl LastPoll {
-    /// True if the poll failed.
-    #[must_use]
-    pub fn failed(&self) -> bool {
-        self.outcome == PollOutcome::Failed.as_str()
-    }
-}
-
-/// Rows of `polls` in which the last poll of every poller is looked for.
-const RECENT_POLLS: i64 = 10_000;
+/// The last poll of each poller, among the newest rows of the table.
+const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, ''), \
+     iif(l.outcome = 'failed', coalesce(l.detail, 'unknown'), NULL), l.to_at, l.created, l.updated, \
+     p.last_success_at, max(l.id) FROM (SELECT * FROM _polls ORDER BY id DESC LIMIT 10000) l \
+     LEFT JOIN _pollers p ON p.route = l.route AND p.business = l.business GROUP BY l.route, l.business";
 
 impl Reader {
     /// The stored state of each poller.
@@ -288,31 +280,19 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn last_polls(&self) -> Result<Vec<LastPoll>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-        "SELECT route, nullif(business, ''), outcome, detail, to_at, created, updated FROM _polls \
-         ORDER BY id DESC LIMIT ?1",
-    )?;
-        let mut rows = statement.query([RECENT_POLLS])?;
-        let mut polls: Vec<LastPoll> = Vec::new();
-        while let Some(row) = rows.next()? {
-            let (route, business): (String, Option<String>) = (row.get(0)?, row.get(1)?);
-            let (outcome, at): (String, String) = (row.get(2)?, row.get(4)?);
-            let success = (outcome != PollOutcome::Failed.as_str()).then(|| at.clone());
-            match polls.iter_mut().find(|poll| poll.route == route && poll.business == business) {
-                Some(poll) => poll.last_success_at = poll.last_success_at.take().or(success),
-                None => polls.push(LastPoll {
-                    route,
-                    business,
-                    outcome,
-                    detail: row.get(3)?,
-                    at,
-                    created: row.get(5)?,
-                    updated: row.get(6)?,
-                    last_success_at: success,
-                }),
-            }
-        }
-        Ok(polls)
+        let mut statement = self.connection.prepare_cached(LAST_POLLS)?;
+        let rows = statement.query_map([], |row| {
+            Ok(LastPoll {
+                route: row.get(0)?,
+                business: row.get(1)?,
+                error: row.get(2)?,
+                at: row.get(3)?,
+                created: row.get(4)?,
+                updated: row.get(5)?,
+                last_success_at: row.get(6)?,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
 
@@ -325,18 +305,10 @@ pub struct PollNote {
     pub detail: Option<String>,
     /// When it ended.
     pub at: String,
-    /// Records on the page.
-    pub records: usize,
     /// Records that were new.
     pub created: usize,
     /// Records whose meaning changed.
     pub updated: usize,
-    /// Records that were on the poller's previous page.
-    pub overlap: usize,
-    /// How long the request took.
-    pub latency: Duration,
-    /// `X-RateLimit-Remaining` of the response.
-    pub remaining: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -407,8 +379,8 @@ fn insert_poll(
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     connection
         .prepare_cached(
-            "INSERT INTO _polls (route, business, outcome, detail, polls, from_at, to_at, records, created, updated, \
-             overlap, latency_ms, remaining) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            "INSERT INTO _polls (route, business, outcome, detail, polls, from_at, to_at, created, updated) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(rusqlite::params![
             id.route.as_str(),
@@ -418,12 +390,8 @@ fn insert_poll(
             polls,
             from_at,
             note.at,
-            count(note.records),
             count(note.created),
             count(note.updated),
-            count(note.overlap),
-            i64::try_from(note.latency.as_millis()).unwrap_or(i64::MAX),
-            note.remaining,
         ])?;
     Ok(())
 }

@@ -100,11 +100,6 @@ impl Writer {
         ))
     }
 
-    /// Says why a write failed, in more detail than SQLite does.
-    pub(super) fn explain(&self, error: StoreError) -> StoreError {
-        error.explain_write(|| open::probe_room(&self.path))
-    }
-
     /// Shortens the wait for the write lock while another program is known to hold it. Behind this
     /// one connection the waits of all callers would add up.
     pub(super) fn expect_lock(&mut self, held: bool) -> Result<(), StoreError> {

@@ -81,7 +81,6 @@ impl Shop {
                 asked_after: i64::MAX,
                 limit: 100,
                 latency: Duration::ZERO,
-                remaining: None,
                 served_business: None,
             };
             let key = PollerId { route: Route::Leads, business: None };

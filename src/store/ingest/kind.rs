@@ -1,6 +1,6 @@
 //! Decides whether a record that is stored for the first time is `created`, or was there before.
 
-use super::super::gaps::{GapPlace, OpenGaps};
+use super::super::gaps::OpenGaps;
 use super::super::pollers::PollerRow;
 use crate::record::{Kind, Record};
 
@@ -34,6 +34,6 @@ impl NewRecords<'_> {
                 (!last_page.is_some_and(|row| row.is_newer(record)), *old)
             }
         };
-        if is_old && gaps.credit(record) == GapPlace::Outside { kind } else { Kind::Created }
+        if is_old && !gaps.credit(record) { kind } else { Kind::Created }
     }
 }

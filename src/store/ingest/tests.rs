@@ -42,7 +42,6 @@ fn facts(limit: u32, asked_after: i64) -> PollFacts {
         asked_after,
         limit,
         latency: Duration::ZERO,
-        remaining: None,
         served_business: None,
     }
 }

@@ -110,23 +110,6 @@ impl Operator {
         let pages = number("PRAGMA page_count")? - number("PRAGMA freelist_count")?;
         Ok(u64::try_from(pages * number("PRAGMA page_size")?).unwrap_or_default())
     }
-
-    /// Forgets one record and purges, as tests do.
-    #[cfg(test)]
-    pub(crate) fn forget(
-        &mut self,
-        route: Route,
-        id: &str,
-        at: &str,
-    ) -> Result<Forgotten, StoreError> {
-        let forgotten = self.forget_records(&[(route, id.to_owned())], at)?[0];
-        if forgotten != Forgotten::Unknown {
-            let purged = self.purge();
-            assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
-            assert!(purged.index_deleted.is_ok(), "{purged:?}");
-        }
-        Ok(forgotten)
-    }
 }
 
 /// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the caller removes
@@ -231,7 +214,7 @@ pub(in crate::store) fn forget_again(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fixtures::{Poll, open, record};
+    use crate::store::fixtures::{self, Poll, open, record};
     use crate::store::{Store, rebuild};
 
     /// Whether any file of the store holds the text.
@@ -267,10 +250,10 @@ mod tests {
         assert!(is_on_disk(dir.path(), "Quetzal"));
 
         let mut operator = Operator::open(&path).unwrap();
-        assert_eq!(operator.forget(Route::Leads, "9", "2026").unwrap(), Forgotten::Unknown);
-        let now = operator.forget(Route::Leads, "1", "2026").unwrap();
+        assert_eq!(fixtures::forget(&mut operator, "9", "2026"), Forgotten::Unknown);
+        let now = fixtures::forget(&mut operator, "1", "2026");
         assert_eq!(now, Forgotten::Now { versions: 2 });
-        assert_eq!(operator.forget(Route::Leads, "1", "2026").unwrap(), Forgotten::Before);
+        assert_eq!(fixtures::forget(&mut operator, "1", "2026"), Forgotten::Before);
         drop(operator);
         assert!(!is_on_disk(dir.path(), "Quetzal"));
 

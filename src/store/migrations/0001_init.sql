@@ -73,12 +73,8 @@ CREATE TABLE _polls (
     polls      INTEGER NOT NULL,
     from_at    TEXT NOT NULL,
     to_at      TEXT NOT NULL,
-    records    INTEGER NOT NULL,
     created    INTEGER NOT NULL,
-    updated    INTEGER NOT NULL,
-    overlap    INTEGER NOT NULL,
-    latency_ms INTEGER NOT NULL,
-    remaining  INTEGER
+    updated    INTEGER NOT NULL
 );
 CREATE INDEX _polls_to_at ON _polls (to_at);
 

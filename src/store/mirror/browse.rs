@@ -58,23 +58,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// The numbers of the newest versions of a route's records, in their order.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn record_seqs_after(
-        &self,
-        route: Route,
-        after: i64,
-        limit: i64,
-    ) -> Result<Vec<i64>, StoreError> {
-        let sql = format!("SELECT _seq FROM \"{route}\" WHERE _seq > ?1 ORDER BY _seq LIMIT ?2");
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let rows = statement.query_map([after, limit], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// The rows of a route's table in the order of their last change, with the values of
+    /// The rows of a route's table in the order of their last change: the number of that change, and the values of
     /// [`Reader::columns`].
     ///
     /// # Errors
@@ -84,12 +68,13 @@ impl Reader {
         route: Route,
         after: i64,
         limit: i64,
-    ) -> Result<Vec<Vec<Value>>, StoreError> {
+    ) -> Result<Vec<(i64, Vec<Value>)>, StoreError> {
         let sql = format!("SELECT * FROM \"{route}\" WHERE _seq > ?1 ORDER BY _seq LIMIT ?2");
         let mut statement = self.connection.prepare(&sql)?;
         let width = statement.column_count();
         let rows = statement.query_map([after, limit], |row| {
-            (0..width).map(|index| row.get(index)).collect::<rusqlite::Result<Vec<Value>>>()
+            let values = (0..width).map(|index| row.get(index));
+            Ok((row.get("_seq")?, values.collect::<rusqlite::Result<Vec<Value>>>()?))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }

@@ -172,7 +172,7 @@ impl Sources {
                 &state.status,
                 &state.stage,
                 state.since.map(stamp),
-                state.source.as_str(),
+                state.source,
                 state.completed_at.map(stamp),
                 state.open_seconds,
                 state.paid,
@@ -290,22 +290,6 @@ fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<f64>> {
     .map(|number| number.filter(|number: &f64| number.is_finite()))
 }
 
-/// Which record the current state is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Job,
-    StatusChange,
-}
-
-impl Source {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Job => "job",
-            Self::StatusChange => "status change",
-        }
-    }
-}
-
 /// The current state of a job.
 #[derive(Debug, PartialEq)]
 struct JobState {
@@ -313,7 +297,8 @@ struct JobState {
     stage: Option<String>,
     /// Since when it has this status, as far as that is known.
     since: Option<Timestamp>,
-    source: Source,
+    /// Which record that is from.
+    source: &'static str,
     /// `None` unless it is completed and the change that completed it is known.
     completed_at: Option<Timestamp>,
     /// How long it was open until then, without the time between a completion and a reopening.
@@ -332,8 +317,8 @@ impl JobState {
         let newest = changes.last().copied();
         let later = newest.filter(|(_, change)| job.is_seen_before(change.seen_at));
         let (status, stage, source) = match later {
-            Some((_, change)) => (&change.status, &change.stage, Source::StatusChange),
-            None => (&job.status, &job.stage, Source::Job),
+            Some((_, change)) => (&change.status, &change.stage, "status change"),
+            None => (&job.status, &job.stage, "job"),
         };
         let of_change = newest.filter(|(_, change)| change.status == *status);
         // Another field may have changed last, which says nothing of the status.
@@ -444,13 +429,13 @@ mod tests {
     fn the_newest_source_says_what_a_job_is() {
         let changes = [change("02T00:00", "waiting"), change("03T00:00", "completed")];
         let old = JobState::of(&job("open", "01T12:00"), &changes, &[]);
-        assert_eq!((old.stage.as_deref(), old.source), (Some("completed"), Source::StatusChange));
+        assert_eq!((old.stage.as_deref(), old.source), (Some("completed"), "status change"));
         assert_eq!((old.since, old.completed_at), (at("03T00:00"), at("03T00:00")));
         let seen = JobState::of(&job("open", "03T00:01"), &changes, &[]);
-        assert_eq!((seen.stage.as_deref(), seen.source), (Some("open"), Source::Job));
+        assert_eq!((seen.stage.as_deref(), seen.source), (Some("open"), "job"));
         assert_eq!((seen.completed_at, seen.since), (None, at("01T00:00")));
         let same = JobState::of(&job("completed", "04T00:00"), &changes, &[]);
-        assert_eq!((same.source, same.since), (Source::Job, at("03T00:00")));
+        assert_eq!((same.source, same.since), ("job", at("03T00:00")));
         let alone = JobState::of(&job("completed", "04T00:00"), &[], &[]);
         assert_eq!((alone.completed_at, alone.open_seconds), (None, None), "when is not known");
     }

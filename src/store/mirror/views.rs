@@ -10,7 +10,7 @@ pub(in crate::store) mod indexes;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::store::{log, meta};
+use crate::store::{log, meta, mirror};
 use columns::{RouteColumns, ViewColumn, view_columns};
 
 /// The row of `_meta` with the last row of the log when the views were looked at.
@@ -30,10 +30,15 @@ pub(in crate::store) fn outdated(connection: &Connection) -> rusqlite::Result<Ve
     let views = routes.iter().map(|columns| view_sql(columns, &routes));
     let mut find = connection
         .prepare_cached("SELECT type, sql FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE")?;
+    let tables = mirror::tables(connection)?;
     let mut outdated = Vec::new();
     for sql in views.chain(indexes::wanted(&routes)) {
-        let mut words = sql.split(' ').skip(1);
-        let (kind, name) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        let words: Vec<&str> = sql.splitn(6, ' ').collect();
+        let [_, kind, name, _, table, _] = words[..] else { continue };
+        // A tool may have deleted the table.
+        if kind == "INDEX" && !tables.contains(table) {
+            continue;
+        }
         let found: Option<(String, String)> =
             find.query_row([name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         match found {

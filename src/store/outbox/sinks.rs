@@ -101,7 +101,8 @@ impl Reader {
 }
 
 impl Store {
-    /// Opens a sink's row, making it where the sink is to begin; see [`Begin`].
+    /// Makes the sink's row where it is to begin unless there is one, marks it active, and returns it. A row that is
+    /// active already costs no write, so that a full disk or a locked store does not matter.
     ///
     /// # Errors
     /// Nothing is stored.
@@ -112,7 +113,28 @@ impl Store {
         begin: Begin,
         at: String,
     ) -> Result<SinkRow, StoreError> {
-        self.write(move |writer| open(&mut writer.connection, &name, type_name, &begin, &at)).await
+        self.write(move |writer| {
+            let is_open =
+                |row: &SinkRow| row.state == SinkState::Active && row.type_name == type_name;
+            if let Some(row) = find(&writer.connection, &name)?.filter(is_open) {
+                return Ok(row);
+            }
+            let tx = write_tx(&mut writer.connection)?;
+            if let Some(before) = find(&tx, &name)? {
+                if before.type_name != type_name {
+                    begin_account(&tx, &before, &begin)?;
+                }
+                tx.execute(COUNT_PRUNED, [&name])?;
+                tx.execute(ACTIVATE, (&name, type_name))?;
+            } else {
+                let position = begin.position(&tx)?;
+                tx.execute(INSERT, (&name, type_name, position, &at, log::last_seq(&tx)?))?;
+            }
+            let row = tx.query_row(&find_sql(), [&name], read)?;
+            tx.commit()?;
+            Ok(row)
+        })
+        .await
     }
 
     /// Marks every sink not named as removed; returns the rows of those that were not yet. The log keeps what
@@ -121,7 +143,15 @@ impl Store {
     /// # Errors
     /// Nothing is stored.
     pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<Vec<SinkRow>, StoreError> {
-        self.write(move |writer| Ok(retire(&mut writer.connection, &configured)?)).await
+        self.write(move |writer| {
+            let mut gone = list(&writer.connection)?;
+            gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
+            for row in &gone {
+                writer.connection.execute(RETIRE, [&row.name])?;
+            }
+            Ok(gone)
+        })
+        .await
     }
 
     /// Holds a sink back until an operator releases it; returns its row.
@@ -129,7 +159,11 @@ impl Store {
     /// # Errors
     /// Nothing is stored.
     pub async fn hold_sink(&self, sink: String) -> Result<Option<SinkRow>, StoreError> {
-        self.write(move |writer| Ok(hold(&mut writer.connection, &sink)?)).await
+        self.write(move |writer| {
+            writer.connection.prepare_cached(HOLD)?.execute([&sink])?;
+            Ok(find(&writer.connection, &sink)?)
+        })
+        .await
     }
 }
 
@@ -146,6 +180,14 @@ const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, given_aft
 /// The tables with what is kept for a sink, and the column that names it.
 const OWNED: [(&str, &str); 4] =
     [("_sinks", "name"), ("_queue", "sink"), ("_alerts", "sink"), ("_replays", "sink")];
+
+/// While a sink was removed the log may have lost changes that it did not get.
+const COUNT_PRUNED: &str = "UPDATE _sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
+     - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)) WHERE name = ?1 AND state = 'removed'";
+
+const ACTIVATE: &str = "UPDATE _sinks SET type = ?2, state = 'active' WHERE name = ?1";
+
+const RETIRE: &str = "UPDATE _sinks SET state = 'removed' WHERE name = ?1";
 
 const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
 
@@ -200,43 +242,6 @@ pub(in crate::store) fn find(
     connection.prepare_cached(&find_sql())?.query_row([name], read).optional()
 }
 
-/// Makes the sink's row where it is to begin unless there is one, marks it active, and returns it. A
-/// row that is active already costs no write, so that a full disk or a locked store does not matter.
-pub(in crate::store) fn open(
-    connection: &mut Connection,
-    name: &str,
-    type_name: &str,
-    begin: &Begin,
-    at: &str,
-) -> Result<SinkRow, StoreError> {
-    let is_open = |row: &SinkRow| row.state == SinkState::Active && row.type_name == type_name;
-    if let Some(row) = find(connection, name)?.filter(is_open) {
-        return Ok(row);
-    }
-    let tx = write_tx(connection)?;
-    if let Some(before) = find(&tx, name)? {
-        if before.type_name != type_name {
-            begin_account(&tx, &before, begin)?;
-        }
-        // While it was removed the log may have lost changes that it did not get.
-        tx.execute(
-            "UPDATE _sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
-             - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)) WHERE name = ?1 AND state = 'removed'",
-            [name],
-        )?;
-        tx.execute(
-            "UPDATE _sinks SET type = ?2, state = 'active' WHERE name = ?1",
-            (name, type_name),
-        )?;
-    } else {
-        let position = begin.position(&tx)?;
-        tx.execute(INSERT, (name, type_name, position, at, log::last_seq(&tx)?))?;
-    }
-    let row = tx.query_row(&find_sql(), [name], read)?;
-    tx.commit()?;
-    Ok(row)
-}
-
 /// A sink of another type takes the name over. What the sink before it was given is not at the new
 /// destination, which is to have everything from its own beginning.
 fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(), StoreError> {
@@ -245,24 +250,6 @@ fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(),
         _ => Acknowledged { after: begin.position(tx)?, upto: before.position },
     };
     Ok(acknowledged::set(tx, &before.name, account)?)
-}
-
-/// Marks every sink that is not in `configured` as removed; returns the rows of those that were not yet.
-pub(in crate::store) fn retire(
-    connection: &mut Connection,
-    configured: &[String],
-) -> rusqlite::Result<Vec<SinkRow>> {
-    let mut gone = list(connection)?;
-    gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
-    if gone.is_empty() {
-        return Ok(gone);
-    }
-    let tx = write_tx(connection)?;
-    for row in &gone {
-        tx.execute("UPDATE _sinks SET state = 'removed' WHERE name = ?1", [&row.name])?;
-    }
-    tx.commit()?;
-    Ok(gone)
 }
 
 /// Moves the position over the rows that are queued, of which `absent` were no longer in the log; false if
@@ -288,14 +275,6 @@ pub(in crate::store) fn count(
     let Outcomes { last_error, disable, mark, .. } = outcomes;
     let counted = (name, delivered, vanished, at, last_error, disable, mark);
     tx.prepare_cached(COUNT)?.execute(counted).map(|_| ())
-}
-
-fn hold(connection: &mut Connection, name: &str) -> rusqlite::Result<Option<SinkRow>> {
-    let tx = write_tx(connection)?;
-    tx.prepare_cached(HOLD)?.execute([name])?;
-    let row = find(&tx, name)?;
-    tx.commit()?;
-    Ok(row)
 }
 
 impl Operator {

@@ -68,7 +68,6 @@ async fn read(sandbox: &Sandbox, store: &Store, route: Route, path: &str) {
         asked_after: i64::MAX,
         limit: 100,
         latency: Duration::ZERO,
-        remaining: None,
         served_business: None,
     };
     let poller = PollerId { route, business: None };

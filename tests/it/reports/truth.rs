@@ -230,7 +230,6 @@ async fn show_to(store: &Store, key: PollerId, at: Timestamp, limit: u32, texts:
         asked_after: store.seq(),
         limit,
         latency: Duration::ZERO,
-        remaining: None,
         served_business: None,
     };
     store.store_page(key, page, facts, None).await.unwrap();

@@ -37,7 +37,6 @@ impl Shown<'_> {
             asked_after: store.seq(),
             limit: self.limit,
             latency: Duration::ZERO,
-            remaining: None,
             served_business: self.served.map(str::to_owned),
         };
         let key = PollerId { route: self.route, business: self.business.map(str::to_owned) };

@@ -18,7 +18,6 @@ fn facts(limit: u32) -> PollFacts {
         asked_after: i64::MAX,
         limit,
         latency: Duration::from_millis(5),
-        remaining: None,
         served_business: None,
     }
 }
