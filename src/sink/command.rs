@@ -119,7 +119,7 @@ impl CommandSink {
         let group = Group::of(&child);
         let mut said = Vec::new();
         let ended = {
-            let run = pin!(attend(&mut child, &mut said));
+            let run = pin!(wait_with_stderr(&mut child, &mut said));
             tokio::select! {
                 biased;
                 ended = run => Some(ended),
@@ -132,7 +132,7 @@ impl CommandSink {
         match ended {
             Some(Ok((status, mut stderr))) => {
                 group.leave();
-                let rest = async { while listen(&mut stderr, &mut said).await {} };
+                let rest = async { while read_stderr(&mut stderr, &mut said).await {} };
                 let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
                 Run::ended(judge(status, &said))
             }
@@ -320,7 +320,7 @@ fn input_hint(error: &io::Error) -> &'static str {
 }
 
 /// Reads the program's standard error until it ends; the last output may be left.
-async fn attend(
+async fn wait_with_stderr(
     child: &mut Child,
     said: &mut Vec<u8>,
 ) -> Result<(ExitStatus, Option<ChildStderr>), NoStatus> {
@@ -328,14 +328,14 @@ async fn attend(
     let status = loop {
         tokio::select! {
             status = child.wait() => break status.map_err(NoStatus::Unknown)?,
-            open = listen(&mut stderr, said), if stderr.is_some() => if !open { stderr = None },
+            open = read_stderr(&mut stderr, said), if stderr.is_some() => if !open { stderr = None },
         }
     };
     Ok((status, stderr))
 }
 
 /// Reads once, keeps the first bytes of all and drops the others; false at the end.
-async fn listen(stderr: &mut Option<ChildStderr>, said: &mut Vec<u8>) -> bool {
+async fn read_stderr(stderr: &mut Option<ChildStderr>, said: &mut Vec<u8>) -> bool {
     let Some(stderr) = stderr else { return false };
     let mut chunk = [0; STDERR_BYTES];
     match stderr.read(&mut chunk).await {

@@ -26,7 +26,7 @@ use append::{Appender, Mark};
 const BATCH: usize = 256;
 
 /// How long one call waits for the disk. A write that takes longer goes on in its own thread.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the operator can do about a file that cannot be written; may be empty.
 pub fn advice(error: &io::Error) -> &'static str {
@@ -49,7 +49,7 @@ pub(super) struct FileSink {
     /// Where the acknowledged lines end; `None` before the first one.
     mark: Option<Mark>,
     /// How long one call waits for the disk.
-    patience: Duration,
+    write_timeout: Duration,
 }
 
 impl FileSink {
@@ -60,7 +60,7 @@ impl FileSink {
             path: settings.path.clone(),
             format: settings.format.clone(),
             mark: None,
-            patience: PATIENCE,
+            write_timeout: WRITE_TIMEOUT,
         }
     }
 }
@@ -89,7 +89,7 @@ impl Sink for FileSink {
             let append = move || appender.append(mark.as_ref(), &lines);
             tokio::task::spawn_blocking(append).await
         };
-        let verdict = match tokio::time::timeout(self.patience, write).await {
+        let verdict = match tokio::time::timeout(self.write_timeout, write).await {
             Ok(Ok(Ok(mark))) => {
                 self.mark = Some(mark);
                 Verdict::Done
@@ -99,7 +99,7 @@ impl Sink for FileSink {
             Err(_) => Verdict::fault(format!(
                 "{} was not written within {} s: check the disk it is on; the write is awaited, and nothing else is written to this file before it has ended",
                 self.path.display(),
-                self.patience.as_secs_f64()
+                self.write_timeout.as_secs_f64()
             )),
         };
         vec![verdict; changes.len()]
@@ -184,7 +184,7 @@ mod tests {
 
         // As a write that hangs has it.
         let mut hanging = Arc::clone(&sink.appender).lock_owned().await;
-        sink.patience = Duration::from_millis(20);
+        sink.write_timeout = Duration::from_millis(20);
         for _ in 0..2 {
             let verdict = deliver(&mut sink, 2).await;
             let Verdict::Fault { reason, .. } = verdict else { panic!("{verdict:?}") };
@@ -193,7 +193,7 @@ mod tests {
         hanging.append(sink.mark.as_ref(), &line(&sink.format, &change(2))).unwrap();
         drop(hanging);
 
-        sink.patience = PATIENCE;
+        sink.write_timeout = WRITE_TIMEOUT;
         assert_eq!(deliver(&mut sink, 2).await, Verdict::Done);
         let text = std::fs::read_to_string(&sink.path).unwrap();
         assert_eq!(text, [1, 2].map(|seq| line(&sink.format, &change(seq))).concat());

@@ -261,7 +261,7 @@ impl MqttSink {
         let task = tokio::spawn(async move {
             loop {
                 if let Err(error) = connection.poll().await {
-                    return End { reason: told(&error), too_large: is_too_large(&error) };
+                    return End { reason: described(&error), too_large: is_too_large(&error) };
                 }
             }
         });
@@ -344,7 +344,7 @@ fn is_too_large(error: &ConnectionError) -> bool {
 }
 
 /// Why the connection failed, with what to do about it.
-fn told(error: &ConnectionError) -> String {
+fn described(error: &ConnectionError) -> String {
     if is_too_large(error) {
         return format!("larger than the broker takes: {TOO_LARGE}");
     }
@@ -379,7 +379,7 @@ mod tests {
         ] {
             let error = ConnectionError::MqttState(state);
             assert!(is_too_large(&error), "{error}");
-            assert!(told(&error).contains("raise max_packet_size"), "{}", told(&error));
+            assert!(described(&error).contains("raise max_packet_size"), "{}", described(&error));
         }
     }
 }

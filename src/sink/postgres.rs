@@ -6,9 +6,9 @@
 //! tables and are kept apart by the column `workspace`. No text of a record is ever part of an SQL
 //! statement, except names of fields in quotes.
 
+mod error;
 mod session;
 mod tables;
-mod trouble;
 mod write;
 
 use std::path::PathBuf;
@@ -26,8 +26,8 @@ use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{PostgresSettings, SinkUrl, postgres_target};
 use crate::duration;
 use crate::record::Change;
+use error::{Doing, PostgresError};
 use session::Session;
-use trouble::{Doing, Trouble};
 use write::Owner;
 
 /// The most changes in one transaction.
@@ -76,7 +76,7 @@ impl PostgresSink {
         format!("no result within {limit}; check the server and the network, or raise `timeout`")
     }
 
-    async fn store(&mut self, changes: &[Change]) -> Result<(), Trouble> {
+    async fn store(&mut self, changes: &[Change]) -> Result<(), PostgresError> {
         // A change that only tries the sink is no row of the log.
         let logged: Vec<&Change> = changes.iter().filter(|change| !change.is_test()).collect();
         if self.open.as_ref().is_none_or(Session::is_closed) {
@@ -97,14 +97,14 @@ impl PostgresSink {
     }
 
     /// The server at this attempt.
-    async fn target(&self) -> Result<Config, Trouble> {
-        let url = current(&self.url).await.map_err(Trouble::Server)?;
+    async fn target(&self) -> Result<Config, PostgresError> {
+        let url = current(&self.url).await.map_err(PostgresError::Server)?;
         postgres_target(url.expose_secret())
-            .map_err(|problem| Trouble::Server(format!("the url {problem}")))
+            .map_err(|problem| PostgresError::Server(format!("the url {problem}")))
     }
 
     /// Connects, and makes the tables that are missing.
-    async fn connect(&self) -> Result<Session, Trouble> {
+    async fn connect(&self) -> Result<Session, PostgresError> {
         let mut session = self.session().await?;
         let Session { client, schema, .. } = &mut session;
         let tx = client.transaction().await.map_err(schema.failed(Doing::MakingTables))?;
@@ -113,14 +113,14 @@ impl PostgresSink {
         Ok(session)
     }
 
-    async fn session(&self) -> Result<Session, Trouble> {
+    async fn session(&self) -> Result<Session, PostgresError> {
         Session::open(&self.target().await?, self.ca_file.as_deref(), &self.schema, self.timeout)
             .await
     }
 
     async fn look<T>(
         &self,
-        looking: impl Future<Output = Result<T, Trouble>>,
+        looking: impl Future<Output = Result<T, PostgresError>>,
     ) -> Result<T, String> {
         match tokio::time::timeout(self.timeout, looking).await {
             Ok(found) => found.map_err(|error| error.to_string()),
@@ -158,7 +158,7 @@ impl Sink for PostgresSink {
             let storing = tokio::time::timeout(self.timeout, self.store(&changes[start..end]));
             let outcome = match stop.run_until_cancelled(storing).await {
                 Some(Ok(outcome)) => outcome,
-                Some(Err(_)) => Err(Trouble::Server(self.too_late())),
+                Some(Err(_)) => Err(PostgresError::Server(self.too_late())),
                 None => {
                     self.open = None;
                     verdicts[start..].fill(Verdict::CutShort);
@@ -167,17 +167,17 @@ impl Sink for PostgresSink {
             };
             match outcome {
                 Ok(()) => part.fill(Verdict::Done),
-                Err(Trouble::Data(_)) if part.len() > 1 => {
+                Err(PostgresError::Data(_)) if part.len() > 1 => {
                     let middle = usize::midpoint(start, end);
                     parts.extend([(middle, end), (start, middle)]);
                 }
-                Err(error @ Trouble::Data(_)) => part.fill(Verdict::refused(error)),
-                Err(Trouble::Lost(held)) => {
+                Err(error @ PostgresError::Data(_)) => part.fill(Verdict::refused(error)),
+                Err(PostgresError::Lost(held)) => {
                     self.lost = Some(held);
                     self.expected = held;
                     break;
                 }
-                Err(error @ Trouble::Server(_)) => {
+                Err(error @ PostgresError::Server(_)) => {
                     self.open = None;
                     part.fill(Verdict::fault(error));
                     break;

@@ -94,7 +94,7 @@ impl S3Sink {
     }
 
     /// What a failure means, without addresses: the signature is part of an address.
-    fn told(&self, failure: &Failure) -> String {
+    fn described(&self, failure: &Failure) -> String {
         let bucket = self.bucket.name();
         match failure {
             Failure::Answered(StatusCode::NOT_FOUND) => {
@@ -152,7 +152,7 @@ impl Sink for S3Sink {
         let verdict = match stop.run_until_cancelled(self.store(changes, now)).await {
             None => Verdict::CutShort,
             Some(Ok(())) => Verdict::Done,
-            Some(Err(failure)) => Verdict::fault(self.told(&failure)),
+            Some(Err(failure)) => Verdict::fault(self.described(&failure)),
         };
         vec![verdict; changes.len()]
     }
@@ -167,7 +167,7 @@ impl Sink for S3Sink {
             Ok(body::whole(&mut accepted(response)?, MAX_LISTING).await?)
         };
         match listing.await {
-            Err(failure) => Err(self.told(&failure)),
+            Err(failure) => Err(self.described(&failure)),
             Ok(Some(xml)) if String::from_utf8_lossy(&xml).contains("<ListBucketResult") => {
                 Ok(format!("the bucket {} is there; nothing was stored", self.bucket.name()))
             }

@@ -12,7 +12,7 @@ use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::trouble::Trouble;
+use super::error::PostgresError;
 use crate::config::is_on_this_machine;
 use crate::tls;
 
@@ -62,7 +62,7 @@ impl Session {
         ca_file: Option<&Path>,
         schema: &str,
         timeout: Duration,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, PostgresError> {
         let mut target = target.clone();
         target
             .connect_timeout(CONNECT_TIMEOUT.min(timeout))
@@ -70,20 +70,20 @@ impl Session {
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let (client, connection) = if is_on_this_machine(&target) && ca_file.is_none() {
             let connecting = target.ssl_mode(SslMode::Disable).connect(NoTls);
-            let (client, connection) = connecting.await.map_err(Trouble::connecting)?;
-            (client, attend(connection)?)
+            let (client, connection) = connecting.await.map_err(PostgresError::connecting)?;
+            (client, in_background(connection)?)
         } else {
-            let tls = tls::client_config(ca_file).await.map_err(Trouble::Server)?;
+            let tls = tls::client_config(ca_file).await.map_err(PostgresError::Server)?;
             let connecting = target.ssl_mode(SslMode::Require).connect(MakeRustlsConnect::new(tls));
-            let (client, connection) = connecting.await.map_err(Trouble::connecting)?;
-            (client, attend(connection)?)
+            let (client, connection) = connecting.await.map_err(PostgresError::connecting)?;
+            (client, in_background(connection)?)
         };
         // Made before the first question, so that the connection ends if that one fails.
         let schema = Schema { name: schema.to_owned(), role: String::new() };
         let mut session = Self { client, schema, connection };
         let limit = timeout.as_millis().to_string();
         let row = session.client.query_one(SETTINGS, &[&limit]).await;
-        session.schema.role = row.map_err(Trouble::connecting)?.get(0);
+        session.schema.role = row.map_err(PostgresError::connecting)?.get(0);
         Ok(session)
     }
 
@@ -95,14 +95,14 @@ impl Session {
 
 /// Runs the connection until it or the client ends. Its error is reported by the request that
 /// waits for an answer.
-fn attend<S, T>(connection: Connection<S, T>) -> Result<JoinHandle<()>, Trouble>
+fn in_background<S, T>(connection: Connection<S, T>) -> Result<JoinHandle<()>, PostgresError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     match connection.parameter("server_encoding") {
         Some("UTF8") => Ok(tokio::spawn(async move { drop(connection.await) })),
-        other => Err(Trouble::Server(format!(
+        other => Err(PostgresError::Server(format!(
             "the database has the encoding {}, which cannot hold every record: create one with \
              CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
             other.unwrap_or("?")

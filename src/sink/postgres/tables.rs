@@ -7,8 +7,8 @@
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::error::{Doing, PostgresError};
 use super::session::{Schema, quoted};
-use super::trouble::{Doing, Trouble};
 use crate::record::Route;
 
 const CHANGES: &str = "workspace text NOT NULL, seq bigint NOT NULL, event_id text NOT NULL, \
@@ -51,7 +51,7 @@ fn literal(text: &str) -> String {
 /// The log in the database has the text of every record, so that a table of a route is filled from it.
 /// Without the log nothing that was stored counts: the positions go as well, and each sink delivers
 /// again what it has.
-pub(super) async fn make(tx: &Transaction<'_>, schema: &Schema) -> Result<(), Trouble> {
+pub(super) async fn make(tx: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
     lock(tx, schema, Doing::MakingTables).await?;
     let routes = Route::ALL.map(Route::as_str);
     let names: Vec<&str> = ["changes", "positions", "columns"].into_iter().chain(routes).collect();
@@ -119,7 +119,7 @@ pub(super) async fn grow(
     schema: &Schema,
     workspace: &str,
     seqs: &[i64],
-) -> Result<(), Trouble> {
+) -> Result<(), PostgresError> {
     let (given, columns) = (given(schema), schema.table("columns"));
     let look = format!(
         "SELECT route, field FROM (SELECT route, field, row_number() OVER \
@@ -159,7 +159,7 @@ pub(super) async fn columns(
     tx: &Transaction<'_>,
     schema: &Schema,
     route: Route,
-) -> Result<Vec<(String, String)>, Trouble> {
+) -> Result<Vec<(String, String)>, PostgresError> {
     let look = format!(
         "SELECT field, \"column\" FROM {} WHERE route = $1 ORDER BY field",
         schema.table("columns")
@@ -207,7 +207,7 @@ pub(super) fn upsert(
 }
 
 /// Keeps other daemons from changing the tables of this schema until the transaction ends.
-async fn lock(tx: &Transaction<'_>, schema: &Schema, doing: Doing) -> Result<(), Trouble> {
+async fn lock(tx: &Transaction<'_>, schema: &Schema, doing: Doing) -> Result<(), PostgresError> {
     let key = format!("shopmirror tables {}", schema.name);
     tx.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&key])
         .await

@@ -8,9 +8,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Transaction};
 
+use super::error::{Doing, PostgresError};
 use super::session::Schema;
 use super::tables;
-use super::trouble::{Doing, Trouble};
 use crate::record::{Change, Route};
 
 /// Under which names changes are stored.
@@ -30,7 +30,7 @@ pub(super) async fn store(
     owner: Owner<'_>,
     expected: i64,
     changes: &[&Change],
-) -> Result<(), Trouble> {
+) -> Result<(), PostgresError> {
     let failed = schema.failed(Doing::Storing);
     let (log, positions) = (schema.table("changes"), schema.table("positions"));
     // The row is locked from here on: a second daemon of the same name waits.
@@ -43,7 +43,7 @@ pub(super) async fn store(
         [(&owner.workspace, Type::TEXT), (&owner.sink, Type::TEXT)];
     let held: i64 = tx.query_typed_one(&hold, &names).await.map_err(&failed)?.get(0);
     if held < expected {
-        return Err(Trouble::Lost(held));
+        return Err(PostgresError::Lost(held));
     }
     let mut rows = changes.to_vec();
     rows.sort_by_key(|change| change.seq);
@@ -87,7 +87,7 @@ async fn append(
     schema: &Schema,
     workspace: &str,
     rows: &[&Change],
-) -> Result<Vec<i64>, Trouble> {
+) -> Result<Vec<i64>, PostgresError> {
     let failed = schema.failed(Doing::Storing);
     let log = schema.table("changes");
     let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
@@ -133,7 +133,7 @@ async fn append(
     );
     match tx.query_typed_opt(&compare, &values[..3]).await.map_err(&failed)? {
         None => Ok(seqs),
-        Some(row) => Err(Trouble::Server(format!(
+        Some(row) => Err(PostgresError::Server(format!(
             "change {} in the database is that of another store, or of this one before a restore: \
              give this sink a `workspace` name that no store uses",
             row.get::<_, i64>(0)
@@ -146,7 +146,7 @@ pub(super) async fn newest(
     client: &Client,
     schema: &Schema,
     workspace: &str,
-) -> Result<Vec<(i64, String)>, Trouble> {
+) -> Result<Vec<(i64, String)>, PostgresError> {
     let look = format!(
         "SELECT seq, event_id FROM {} WHERE workspace = $1 ORDER BY sink",
         schema.table("positions")

@@ -12,7 +12,7 @@ use super::session::{Schema, quoted};
 
 /// Why changes could not be stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum PostgresError {
     /// The server, the connection or the database is at fault.
     #[error("{0}")]
     Server(String),
@@ -60,11 +60,11 @@ impl Doing {
 }
 
 impl Schema {
-    /// The trouble that an error of the server means.
-    pub(super) fn failed(&self, doing: Doing) -> impl Fn(Error) -> Trouble {
+    /// What an error of the server means.
+    pub(super) fn failed(&self, doing: Doing) -> impl Fn(Error) -> PostgresError {
         move |error| {
             let Some(state) = error.code() else {
-                return Trouble::Server(format!("{}: {}", doing.words(), unanswered(&error)));
+                return PostgresError::Server(format!("{}: {}", doing.words(), unanswered(&error)));
             };
             let code = state.code();
             // Class 22 is about values, class 54 about the size of one. Class 23 is about constraints,
@@ -72,7 +72,7 @@ impl Schema {
             // of a record.
             let is_of_a_change = ["22", "23", "54", "P0001"].iter().any(|it| code.starts_with(it));
             if is_of_a_change && matches!(doing, Doing::Storing) {
-                return Trouble::Data(code.to_owned());
+                return PostgresError::Data(code.to_owned());
             }
             let remedy = match *state {
                 SqlState::INSUFFICIENT_PRIVILEGE => {
@@ -95,13 +95,13 @@ impl Schema {
                 }
                 _ => remedy(state).to_owned(),
             };
-            Trouble::Server(format!("{}: {}{remedy}", doing.words(), said(&error, state)))
+            PostgresError::Server(format!("{}: {}{remedy}", doing.words(), said(&error, state)))
         }
     }
 }
 
-impl Trouble {
-    /// The trouble that kept a connection from being made.
+impl PostgresError {
+    /// Why a connection was not made.
     #[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
     pub(super) fn connecting(error: Error) -> Self {
         let why = match error.code() {
