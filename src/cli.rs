@@ -32,6 +32,7 @@ mod run;
 mod sandbox;
 mod search;
 mod search_index;
+mod signals;
 mod sinks;
 mod status;
 #[cfg(test)]
@@ -150,10 +151,10 @@ enum Command {
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Listing {
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
     /// Show all columns, also those that do not fit the terminal
-    #[arg(long)]
+    #[arg(long, global = true)]
     wide: bool,
 }
 

@@ -35,7 +35,7 @@ use deliveries::Deliveries;
 pub(crate) use deliveries::stop_at_most;
 use health::Outside;
 use open_page::OpenPage;
-pub use requests::exit_code;
+pub use requests::{exit_code, refused};
 use running::{Asked, RunningTasks};
 pub(crate) use upkeep::old_by;
 

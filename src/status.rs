@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::BudgetStatus;
+use crate::clock::stamp;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerStatus, PollingStatus};
@@ -29,7 +30,7 @@ pub use reports::ScheduledReportStatus;
 pub use stored::{EmptiedRoute, RemovedSink, Stored};
 
 /// The state of the workspace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkspaceStatus {
     /// The worst of all findings.
@@ -108,7 +109,8 @@ impl WorkspaceStatus {
             pollers: polling.pollers,
             budget: Some(polling.budget),
             sinks,
-            ..Self::of_stored(stored, now)
+            at: stamp(now),
+            ..stored.status.clone()
         };
         health.judge_tables(stored.missing_tables());
         stored.complete(&mut status.pollers, now);
@@ -141,35 +143,12 @@ impl WorkspaceStatus {
         let mut status = Self {
             last_run,
             pollers: stored.stopped_pollers(now),
-            sinks: stored::stopped_sinks(reader, stored.last_seq)?,
-            ..Self::of_stored(&stored, now)
+            sinks: stored::stopped_sinks(reader, stored.status.last_seq)?,
+            at: stamp(now),
+            ..stored.status.clone()
         };
         stored.complete(&mut status.pollers, now);
         Ok(status.conclude(health))
-    }
-
-    fn of_stored(stored: &Stored, now: Timestamp) -> Self {
-        Self {
-            health: Health::Ok,
-            reasons: Vec::new(),
-            running: false,
-            pid: None,
-            reload_refused: None,
-            page: None,
-            at: crate::clock::stamp(now),
-            pollers: Vec::new(),
-            last_run: None,
-            budget: None,
-            sinks: Vec::new(),
-            removed_sinks: stored.removed_sinks.clone(),
-            records: stored.records.clone(),
-            emptied: stored.emptied.clone(),
-            last_seq: stored.last_seq,
-            job_links: stored.job_links.clone(),
-            unlinked_routes: stored.unlinked_routes.clone(),
-            backup: None,
-            reports: Vec::new(),
-        }
     }
 
     fn conclude(mut self, mut health: HealthReport) -> Self {

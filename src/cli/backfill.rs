@@ -28,9 +28,6 @@ pub(super) struct Args {
     /// The list to backfill
     #[arg(value_enum)]
     what: Listed,
-    /// Forward the customers to the sinks as created; without it they are stored as baseline
-    #[arg(long)]
-    forward: bool,
     /// Stop after this many searches; the same command continues later
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     most: usize,
@@ -109,7 +106,6 @@ async fn backfill(
     let reader = Reader::open(&config.store.path)?;
     let searched = reader.backfill_terms(business.as_deref())?;
     let mut prefixes = Prefixes::resume(&reader.customer_texts()?, &searched);
-    let kind = if args.forward { Kind::Created } else { Kind::Baseline };
     let bar = (!args.json).then(Bar::rows);
     let (mut found, mut asked, mut refused, mut finished) = (0, 0, 0, false);
     while asked < most {
@@ -121,7 +117,8 @@ async fn backfill(
         let request = SearchRequest {
             term: term.clone(),
             business: business.clone(),
-            store: Some(kind),
+            // Not forwarded: they are old.
+            store: Some(Kind::Baseline),
             backfill: true,
         };
         match search(searcher, config, request).await? {

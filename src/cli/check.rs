@@ -5,7 +5,7 @@ mod accept;
 mod backup;
 mod notices;
 mod reports;
-mod samples;
+pub(super) mod samples;
 mod sink;
 mod store;
 pub(super) mod unit;
@@ -17,18 +17,14 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
-use serde::Serialize;
 
 use unit::Unit;
 
-use super::exit::{self, ExitError};
+use super::exit;
+use super::sinks::unknown as unknown_sink;
 use super::{output, read_config, runtime};
-use crate::budget::Budget;
-use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
-use crate::daemon;
-use crate::duration;
-use crate::schedule::Schedule;
+use crate::store::VerifyFinding;
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Args {
@@ -47,44 +43,26 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// The result of one test.
-#[derive(Debug, Serialize)]
-pub(super) struct CheckResult {
-    /// What was tested: `config`, `key`, a route, a sink …
-    what: String,
-    /// Whether it is in order.
-    ok: bool,
-    /// What was found, and what to do if it is not in order.
-    said: String,
-}
-
 /// The results of all tests.
 #[derive(Default)]
 struct CheckReport {
-    findings: Vec<CheckResult>,
+    findings: Vec<VerifyFinding>,
     /// The exit code of the first problem.
     code: Option<u8>,
 }
 
 impl CheckReport {
     fn ok(&mut self, what: impl Into<String>, said: impl Into<String>) {
-        self.findings.push(CheckResult { what: what.into(), ok: true, said: said.into() });
+        self.findings.push(VerifyFinding { what: what.into(), ok: true, said: said.into() });
     }
 
     fn wrong(&mut self, code: u8, what: impl Into<String>, said: impl Into<String>) {
-        self.findings.push(CheckResult { what: what.into(), ok: false, said: said.into() });
+        self.findings.push(VerifyFinding { what: what.into(), ok: false, said: said.into() });
         self.code.get_or_insert(code);
     }
 
     fn print(&self, json: bool) -> anyhow::Result<ExitCode> {
-        if json {
-            output::json(&self.findings)?;
-        } else {
-            for CheckResult { what, ok, said } in &self.findings {
-                let mark = if *ok { "ok   " } else { "WRONG" };
-                output::text(&format!("{mark} {what:<10} {}\n", output::plain(said)))?;
-            }
-        }
+        output::findings(&self.findings, json)?;
         Ok(self.code.map_or(ExitCode::SUCCESS, ExitCode::from))
     }
 }
@@ -112,22 +90,17 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     };
     let names: Vec<&str> = config.sinks.keys().map(String::as_str).collect();
     if let Some(unknown) = args.sink.as_deref().filter(|sink| !names.contains(sink)) {
-        let text = match names.as_slice() {
-            [] => format!("there is no sink {unknown:?}: the configuration has no sinks"),
-            names => format!("there is no sink {unknown:?}; the sinks are: {}", names.join(", ")),
-        };
-        return Err(ExitError { code: exit::USAGE, text }.into());
+        return Err(unknown_sink(unknown, &names));
     }
     report.ok("config", summary(path, &config));
     if args.sink.is_none() {
-        report_long_waits(&config, &mut report);
         reports::check(&config, !args.offline, unit.as_ref(), &mut report);
     }
-    samples::check(&config, args.sink.as_deref(), &mut report);
-    notices::check(&config, args.sink.as_deref(), &mut report);
-    if args.offline {
-        sink::check_types(&config, &mut report);
-    } else {
+    let wanted = |name: &&&str| args.sink.as_deref().is_none_or(|sink| sink == **name);
+    let sinks: Vec<_> =
+        names.iter().filter(wanted).map(|name| sink::built(&config, name)).collect();
+    sinks.iter().for_each(|sink| sink.check_shape(&config, &mut report));
+    if !args.offline {
         check_modes(path, &config, &mut report);
         runtime()?.block_on(async {
             if args.sink.is_none() {
@@ -135,9 +108,8 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
                 backup::check(&config, unit.as_ref(), &mut report);
                 workspace::check(&config, unit.as_ref(), &mut report).await;
             }
-            let wanted = |name: &&&str| args.sink.as_deref().is_none_or(|sink| sink == **name);
-            for name in names.iter().filter(wanted) {
-                sink::check(&config, name, unit.as_ref(), &mut report).await;
+            for sink in &sinks {
+                sink.probe(&config, unit.as_ref(), &mut report).await;
             }
         });
     }
@@ -160,32 +132,9 @@ fn report_user(unit: &Unit, report: &mut CheckReport) {
     report.ok("service", format!("{} runs as {user}{not_tested}", unit.name));
 }
 
-/// Says how many pollers may wait longer than their `max_interval`, and which of them the longest. It
-/// is no error: the routes then share what is missing.
-fn report_long_waits(config: &Config, report: &mut CheckReport) {
-    let now = Clock::system().now();
-    let pace = Budget::new(config.budget, now).snapshot(now).pace_per_minute;
-    let plan = daemon::poller_plan(config);
-    let settings = plan.iter().map(|poller| poller.settings.clone()).collect();
-    let schedule = Schedule::new(settings, pace, now);
-    let statuses = plan.iter().enumerate().map(|(index, p)| (&p.id, schedule.status(index, now)));
-    let late: Vec<_> = statuses
-        .filter_map(|(id, status)| Some((id, status.guarantee_s, status.unkept_max_interval_s?)))
-        .collect();
-    let Some((id, wait_s, asked_s)) = late.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
-        return;
-    };
-    let others = late.len() - 1;
-    let (wait, asked) = (duration::seconds(wait_s.max(*asked_s)), duration::seconds(*asked_s));
-    report.ok("intervals", format!(
-        "{id} and {others} more may wait longer than max_interval or every allows, {id} up to {wait} in place of {asked}: {pace:.1} polls a minute are too few to keep that for all routes. Raise the shortest max_interval or every, raise requests_per_minute, lower reserve, or disable a route"
-    ));
-}
-
 fn summary(path: &Path, config: &Config) -> String {
-    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    let routes = output::count(number(config.routes.len()), "route", "routes");
-    let sinks = output::count(number(config.sinks.len()), "sink", "sinks");
+    let routes = output::count(config.routes.len(), "route", "routes");
+    let sinks = output::count(config.sinks.len(), "sink", "sinks");
     format!("{}: {routes}, {sinks}", path.display())
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::progress::Bar;
+use super::signals::StopSignals;
 use super::{output, runtime};
 use crate::store::{BackupError, CopyControl, CopyFacts, CopyProgress};
 
@@ -19,8 +19,7 @@ pub(super) fn run<T: Send + 'static>(
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     runtime.block_on(async move {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
+        let mut signals = StopSignals::new()?;
         let copied = tokio::task::spawn_blocking(move || {
             let bar = Bar::bytes();
             let progress = Arc::new(move |progress| match progress {
@@ -32,8 +31,7 @@ pub(super) fn run<T: Send + 'static>(
         tokio::pin!(copied);
         tokio::select! {
             copied = &mut copied => return Ok(copied??),
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            () = signals.next() => {}
         }
         stop.cancel();
         Ok(copied.await??)

@@ -129,13 +129,10 @@ async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
 }
 
 fn folder(wanted: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    let dir = wanted.unwrap_or_else(|| {
-        let temporary = std::env::temp_dir();
-        (1..)
-            .map(|n| temporary.join(format!("shopmirror-demo-{n}")))
-            .find(|dir| !dir.exists())
-            .expect("the numbers do not end")
-    });
+    let Some(dir) = wanted else {
+        let made = tempfile::Builder::new().prefix("shopmirror-demo-").tempdir();
+        return Ok(made.context("cannot make a temporary folder")?.keep().canonicalize()?);
+    };
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o750)

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::current_status::decoded;
-use super::exit::{self, CONFIG, ExitError, TRY_AGAIN, UNAVAILABLE, refuse};
+use super::exit::{CONFIG, ExitError, TRY_AGAIN, UNAVAILABLE, refuse};
 use super::{output, search_index};
-use crate::api::{ApiError, Class, Client, RateHeaders, Retry};
+use crate::api::{ApiError, Class, Client, RateHeaders};
 use crate::budget::{Budget, Purpose, Spending};
 use crate::clock::{Clock, MachineTime};
 use crate::config::Config;
@@ -134,13 +134,7 @@ impl DirectClient {
             }
             Err(error) => error,
         };
-        let retry_after_s = match error.retry() {
-            Retry::After(wait) => Some(wait.as_secs_f64()),
-            Retry::Backoff => Some(0.0),
-            Retry::Never => None,
-        };
-        let code = exit::code_of_api(&error);
-        Ok(ControlReply::Failed { code, text: error.to_string(), retry_after_s })
+        Ok(crate::daemon::refused(&error))
     }
 }
 

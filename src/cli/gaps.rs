@@ -17,12 +17,8 @@ use crate::store::{Certainty, Gap, Operator};
 pub(super) struct Args {
     #[command(subcommand)]
     action: Option<GapsAction>,
-    /// Show all columns, also those that do not fit the terminal
-    #[arg(long)]
-    wide: bool,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    listing: super::Listing,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,9 +59,9 @@ const COLUMNS: [&str; 11] = [
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
-        None => list(config, args.json, args.wide),
+        None => list(config, args.listing.json, args.listing.wide),
         Some(GapsAction::Accept { which, note }) => {
-            accept(config, which, note.as_deref(), args.json)
+            accept(config, which, note.as_deref(), args.listing.json)
         }
     }
 }
@@ -99,7 +95,7 @@ fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
     let stored = Stored::read(&reader)?;
     let advice = advice(&gaps);
     let rows: Vec<Vec<String>> = gaps.into_iter().map(row).collect();
-    if !rows.is_empty() || stored.emptied.is_empty() {
+    if !rows.is_empty() || stored.status.emptied.is_empty() {
         output::table(
             &COLUMNS,
             &rows,
@@ -108,7 +104,7 @@ fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
         )?;
     }
     output::text(&advice)?;
-    for route in &stored.emptied {
+    for route in &stored.status.emptied {
         output::text(&format!("{}\n", output::plain(&route.to_string())))?;
     }
     Ok(ExitCode::SUCCESS)

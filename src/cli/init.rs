@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::check::workspace::greet;
 use super::exit::{self, ExitError, refuse};
+use super::signals::StopSignals;
 use super::{output, runtime};
 use crate::api::{Class, Client, HttpTransport};
 use crate::clock::Clock;
@@ -94,12 +95,10 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
 /// The error after Ctrl-C or another signal that ends programs.
 async fn cancelled() -> anyhow::Error {
     let wait = async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
+        let mut stop = StopSignals::new()?;
         let mut hangup = signal(SignalKind::hangup())?;
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            () = stop.next() => {}
             _ = hangup.recv() => {}
         }
         Ok::<(), std::io::Error>(())
@@ -125,7 +124,7 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
             Some(secret) => secret,
             None => given_key(files, args).await?,
         };
-        ask::note(&format!("trying {url} ..."));
+        output::aside(&format!("trying {url} ..."));
         let (class, code, said) = match attempt(&config, &secret).await? {
             Ok(said) => return Ok(Accepted { config, text, key: secret, said }),
             Err(refused) => refused,
@@ -136,7 +135,7 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
             let text = format!("{said}; nothing was written");
             return Err(ExitError { code, text }.into());
         }
-        ask::note(&said);
+        output::aside(&said);
         if wrong_key {
             address = Some(url);
         } else {
@@ -173,7 +172,7 @@ async fn asked_address() -> anyhow::Result<String> {
             ask::line("Address of the workspace, for example https://myshop.example.com/api: ");
         match checked_address(&line.await?) {
             Ok(url) => return Ok(url),
-            Err(error) => ask::note(&format!("{error:#}")),
+            Err(error) => output::aside(&format!("{error:#}")),
         }
     }
     Err(ask::cancelled().into())
@@ -212,7 +211,7 @@ async fn asked_key() -> anyhow::Result<SecretString> {
         let typed = ask::secret("Automation key of the workspace (it is not shown): ").await?;
         match checked_key(typed.expose_secret(), "the typed key") {
             Ok(key) => return Ok(key),
-            Err(error) => ask::note(&error.to_string()),
+            Err(error) => output::aside(&error.to_string()),
         }
     }
     Err(ask::cancelled().into())

@@ -35,9 +35,6 @@ pub(super) struct Args {
     /// Only changes seen since then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<String>,
-    /// Only changes seen until then; written as --since
-    #[arg(long, value_name = "TIME", value_parser = since, conflicts_with = "follow")]
-    until: Option<String>,
     /// Only changes of this route
     #[arg(long, value_parser = RouteName)]
     route: Option<Route>,
@@ -69,15 +66,10 @@ impl Args {
             && (self.id.is_none() || self.id == change.record_id)
             && self.kind.is_none_or(|kind| kind == change.kind)
             && self.since.as_ref().is_none_or(|since| change.observed_at >= *since)
-            && self.until.as_ref().is_none_or(|until| change.observed_at <= *until)
     }
 
     fn is_for_all(&self) -> bool {
-        self.after.is_none()
-            && self.since.is_none()
-            && self.until.is_none()
-            && self.route.is_none()
-            && self.kind.is_none()
+        self.after.is_none() && self.since.is_none() && self.route.is_none() && self.kind.is_none()
     }
 }
 

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::{self, refuse};
+use super::signals::StopSignals;
 use super::{logging, output, read_config, runtime, search_index};
 use crate::api::{ApiError, Client};
 use crate::clock::Clock;
@@ -32,26 +32,19 @@ pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
     let config = read_config(path)?;
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupted = async || {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        };
+        let mut signals = StopSignals::new()?;
         let stop = CancellationToken::new();
         let work = poll_and_deliver(&config, args, &stop);
         tokio::pin!(work);
         tokio::select! {
             outcome = &mut work => return outcome,
-            () = interrupted() => {}
+            () = signals.next() => {}
         }
         // Cancels what is in progress and keeps its result; a second signal ends at once.
         stop.cancel();
         tokio::select! {
             outcome = &mut work => { outcome?; }
-            () = interrupted() => {}
+            () = signals.next() => {}
         }
         refuse(exit::TRY_AGAIN, "interrupted; the next run continues from here")
     });

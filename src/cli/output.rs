@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::escape;
 pub(super) use crate::escape::{cell, shown_lines as plain};
 pub(super) use crate::number::count;
+use crate::store::VerifyFinding;
 
 /// Prints text that is safe already.
 pub(super) fn text(text: &str) -> anyhow::Result<ExitCode> {
@@ -36,6 +37,18 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<ExitCode>
     let mut out = serde_json::to_vec_pretty(value)?;
     out.push(b'\n');
     raw(&out)
+}
+
+/// Prints what was tested, a line each.
+pub(super) fn findings(findings: &[VerifyFinding], as_json: bool) -> anyhow::Result<ExitCode> {
+    if as_json {
+        return json(findings);
+    }
+    let line = |VerifyFinding { what, ok, said }: &VerifyFinding| {
+        let mark = if *ok { "ok   " } else { "WRONG" };
+        plain(&format!("{mark} {what:<10} {said}\n"))
+    };
+    text(&findings.iter().map(line).collect::<String>())
 }
 
 /// Prints rows under a heading, or `empty` if there are none. On a terminal that is too narrow for

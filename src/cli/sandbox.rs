@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::exit::{USAGE, refuse};
+use super::signals::StopSignals;
 use super::{logging, output};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
@@ -70,13 +70,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             sandbox.rest_key(),
         ))?;
         let stop = CancellationToken::new();
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
+        let mut signals = StopSignals::new()?;
         let stop_line = async {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
+            signals.next().await;
             stop.cancel();
             std::future::pending::<()>().await;
         };

@@ -26,12 +26,8 @@ pub(super) struct Args {
     name: Option<String>,
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Show all columns, also those that do not fit the terminal
-    #[arg(long, global = true)]
-    wide: bool,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    listing: super::Listing,
 }
 
 #[derive(Debug, Subcommand)]
@@ -71,7 +67,7 @@ enum Verb {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let Args { json, wide, .. } = *args;
+    let super::Listing { json, wide } = args.listing;
     let (name, verb) = match (&args.name, &args.verb) {
         (None, None) => return list(config, None, json, wide),
         (Some(name), None) => return list(config, Some(name), json, wide),
@@ -94,7 +90,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Drop(which) => dead::drop(&stored()?, which, json),
         Verb::Replay(args) => replay::run(stored()?, args, json),
-        Verb::Release { skip } => release::run(stored()?, *skip, json),
+        Verb::Release { skip } => release::run(&stored()?, *skip, json),
         Verb::Rename { new } => rename::run(&stored()?, new, json),
         Verb::Forget => forget::run(&stored()?, json),
     }
@@ -112,7 +108,11 @@ impl<'c> StoredSink<'c> {
         let reader = super::reader(config)?;
         match reader.sink(name)? {
             Some(row) => Ok(Self { config, reader, row }),
-            None => Err(unknown(name, reader.sinks()?.into_iter().map(|sink| sink.name))),
+            None => {
+                let sinks = reader.sinks()?;
+                let known: Vec<&str> = sinks.iter().map(|sink| sink.name.as_str()).collect();
+                Err(unknown(name, &known))
+            }
         }
     }
 
@@ -132,9 +132,8 @@ impl<'c> StoredSink<'c> {
 }
 
 /// The error for a name that no sink has.
-fn unknown(name: &str, known: impl Iterator<Item = String>) -> anyhow::Error {
-    let known: Vec<String> = known.collect();
-    let text = match known.as_slice() {
+pub(super) fn unknown(name: &str, known: &[&str]) -> anyhow::Error {
+    let text = match known {
         [] => format!("there is no sink {name:?}: no sink has been configured and started yet"),
         known => format!("there is no sink {name:?}; the sinks are: {}", known.join(", ")),
     };
@@ -144,11 +143,11 @@ fn unknown(name: &str, known: impl Iterator<Item = String>) -> anyhow::Error {
 fn list(config: &Config, name: Option<&str>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
     let mut status = current(config)?;
     if let Some(name) = name {
-        let names: Vec<String> = status.sinks.iter().map(|sink| sink.name.clone()).collect();
-        status.sinks.retain(|sink| sink.name == name);
-        if status.sinks.is_empty() {
-            return Err(unknown(name, names.into_iter()));
+        let known: Vec<&str> = status.sinks.iter().map(|sink| sink.name.as_str()).collect();
+        if !known.contains(&name) {
+            return Err(unknown(name, &known));
         }
+        status.sinks.retain(|sink| sink.name == name);
     }
     if json { output::json(&status.sinks) } else { table(&status, wide) }
 }

@@ -28,18 +28,8 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let bar = Bar::rows();
     let verification = reader.verify(&mut |done, total| bar.at(done, total))?;
     drop(bar);
-    let sound = verification.is_sound();
-    if args.json {
-        output::json(&verification.findings)?;
-    } else {
-        let width = verification.findings.iter().map(|f| f.what.len()).max().unwrap_or(0);
-        for finding in &verification.findings {
-            let mark = if finding.ok { "ok   " } else { "WRONG" };
-            let line = format!("{mark} {:<width$} {}", finding.what, finding.said);
-            output::text(&format!("{}\n", output::plain(&line)))?;
-        }
-    }
-    if !sound {
+    output::findings(&verification.findings, args.json)?;
+    if !verification.is_sound() {
         output::aside(
             "shopmirror: the parts of the store do not agree: keep the file, then restore a backup with `shopmirror restore FILE`",
         );

@@ -48,7 +48,7 @@ impl Watch {
             let sinks = self.outside.sinks.borrow().clone();
             let read = self.store.read(move |reader| {
                 let stored = Stored::read(reader)?;
-                let last = stored.last_seq;
+                let last = stored.status.last_seq;
                 let status = |sink: &SinkHandle| sink.view.status(reader, last).transpose();
                 let sinks: Result<Vec<_>, _> = sinks.values().filter_map(status).collect();
                 Ok((stored, sinks?))

@@ -9,7 +9,7 @@ use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
-use crate::duration;
+use crate::number::count;
 use crate::status::WorkspaceStatus;
 
 /// How often the status line is renewed, unless the watchdog needs it more often.
@@ -63,7 +63,7 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
     loop {
         let mut wait = every;
         if let Some(snapshot) = watch.snapshot().await {
-            if unread(&snapshot) > 0 {
+            if snapshot.pollers.iter().any(|poller| poller.last_success_age_s.is_none()) {
                 wait = every.min(STATUS_AT_FIRST);
             }
             let line = status_line(&snapshot);
@@ -79,28 +79,10 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
     }
 }
 
-/// Pollers that have read nothing since the start or the reload.
-fn unread(snapshot: &WorkspaceStatus) -> usize {
-    snapshot.pollers.iter().filter(|p| p.last_success_age_s.is_none()).count()
-}
-
 fn status_line(snapshot: &WorkspaceStatus) -> String {
     if let Some(reason) = snapshot.reasons.first() {
         return reason.chars().take(200).collect();
     }
     let records: i64 = snapshot.records.values().sum();
-    let pollers = snapshot.pollers.len();
-    match unread(snapshot) {
-        0 => {
-            let ages = snapshot.pollers.iter().filter_map(|p| p.last_success_age_s);
-            let age = ages.fold(0.0_f64, f64::max);
-            format!(
-                "{records} records of {pollers} pollers, all read within the last {}",
-                duration::seconds(age)
-            )
-        }
-        unread => {
-            format!("{records} records of {pollers} pollers, {unread} of them not read yet")
-        }
-    }
+    format!("{} {}", count(records, "record.", "records."), snapshot.sentence())
 }

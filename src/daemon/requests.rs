@@ -38,20 +38,30 @@ impl Watch {
     async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {
         let searched_after = self.store.seq();
         let page = self.background.search(&request.term, request.business.as_deref()).await;
-        let page = page.map_err(|error| refused(&error))?;
+        let page = page.map_err(|error| not_sent(&error))?;
         let at = self.clock.now().wall;
         let kept = request.keep(page, Some(&self.store), searched_after, at).await;
         kept.map_err(|error| not_stored(&error))
     }
 }
 
-fn refused(error: &BackgroundError) -> ControlReply<()> {
-    let (code, wait) = match error {
-        BackgroundError::Stopped => (TRY_AGAIN, Some(WAIT)),
-        BackgroundError::Paused(_) => (UNAVAILABLE, Some(WAIT)),
-        BackgroundError::Api(error) => (exit_code(error), wait_of(error)),
+fn not_sent(error: &BackgroundError) -> ControlReply<()> {
+    match error {
+        BackgroundError::Stopped => failed(TRY_AGAIN, error.to_string(), Some(WAIT)),
+        BackgroundError::Paused(_) => failed(UNAVAILABLE, error.to_string(), Some(WAIT)),
+        BackgroundError::Api(error) => refused(error),
+    }
+}
+
+/// The reply to a request that the workspace has refused.
+#[must_use]
+pub fn refused<T>(error: &ApiError) -> ControlReply<T> {
+    let wait = match error.retry() {
+        Retry::After(wait) => Some(wait),
+        Retry::Backoff => Some(WAIT),
+        Retry::Never => None,
     };
-    failed(code, error.to_string(), wait)
+    failed(exit_code(error), error.to_string(), wait)
 }
 
 /// The exit code for an error of the workspace.
@@ -65,18 +75,10 @@ pub fn exit_code(error: &ApiError) -> u8 {
     }
 }
 
-fn wait_of(error: &ApiError) -> Option<Duration> {
-    match error.retry() {
-        Retry::After(wait) => Some(wait),
-        Retry::Backoff => Some(WAIT),
-        Retry::Never => None,
-    }
-}
-
 fn not_stored(error: &StoreError) -> ControlReply<()> {
     failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
 }
 
-fn failed(code: u8, text: String, wait: Option<Duration>) -> ControlReply<()> {
+fn failed<T>(code: u8, text: String, wait: Option<Duration>) -> ControlReply<T> {
     ControlReply::Failed { code, text, retry_after_s: wait.map(|wait| wait.as_secs_f64()) }
 }

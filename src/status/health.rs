@@ -29,11 +29,12 @@ const REMOVED_FOR_S: f64 = 7.0 * 86_400.0;
 const MAX_NAMES: usize = 6;
 
 /// Health in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     /// Everything works.
+    #[default]
     Ok,
     /// Something needs attention; nothing is being lost.
     Degraded,
@@ -104,15 +105,10 @@ fn at_most(seconds: f64) -> String {
 }
 
 /// The findings so far.
+#[derive(Default)]
 pub(super) struct HealthReport {
     worst: Health,
     reasons: Vec<String>,
-}
-
-impl Default for HealthReport {
-    fn default() -> Self {
-        Self { worst: Health::Ok, reasons: Vec::new() }
-    }
 }
 
 impl HealthReport {

@@ -8,14 +8,12 @@ use std::ops::ControlFlow;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::is_stale;
+use super::{WorkspaceStatus, is_stale};
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::{Route, poller_name};
-use crate::store::{
-    Gap, GateState, JobLink, Lane, PollerRow, Reader, Replay, SinkState, StoreError,
-};
+use crate::store::{Gap, GateState, Lane, PollerRow, Reader, Replay, SinkState, StoreError};
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;
@@ -71,16 +69,10 @@ impl fmt::Display for RemovedSink {
 /// What only the store knows.
 #[derive(Debug, Clone)]
 pub struct Stored {
-    pub(super) records: BTreeMap<String, i64>,
+    /// The parts of the status that are what is stored.
+    pub status: WorkspaceStatus,
     open_gaps: Vec<(String, Option<String>)>,
     pollers: Vec<PollerRow>,
-    /// The routes whose last page was empty although the mirror has records of them.
-    pub emptied: Vec<EmptiedRoute>,
-    pub(super) removed_sinks: Vec<RemovedSink>,
-    /// The number of the last row of the log.
-    pub last_seq: i64,
-    pub(super) job_links: Vec<JobLink>,
-    pub(super) unlinked_routes: Vec<Route>,
 }
 
 impl Stored {
@@ -98,23 +90,21 @@ impl Stored {
             .filter(Gap::is_unsettled)
             .map(|gap| (gap.route, gap.business))
             .collect();
-        let emptied = emptied(&pollers, &records);
-        let last_seq = reader.last_seq()?;
-        Ok(Self {
+        let status = WorkspaceStatus {
+            emptied: emptied(&pollers, &records),
             records,
-            open_gaps,
-            pollers,
-            emptied,
             removed_sinks: removed_sinks(reader)?,
-            last_seq,
+            last_seq: reader.last_seq()?,
             job_links: reader.job_links()?,
             unlinked_routes: reader.unlinked_routes()?,
-        })
+            ..WorkspaceStatus::default()
+        };
+        Ok(Self { status, open_gaps, pollers })
     }
 
     /// The routes whose table is not in the store.
     pub(super) fn missing_tables(&self) -> impl Iterator<Item = Route> {
-        Route::ALL.into_iter().filter(|route| !self.records.contains_key(route.as_str()))
+        Route::ALL.into_iter().filter(|route| !self.status.records.contains_key(route.as_str()))
     }
 
     /// Adds to pollers what the store knows: open gaps, and the last success before this start.

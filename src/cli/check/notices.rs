@@ -5,44 +5,36 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::CheckReport;
+use super::samples;
 use crate::alerts;
-use crate::cli::exit;
-use crate::clock::stamp;
 use crate::config::{Config, CountedBy, ReportFormat, ReportTarget, ScheduledReport, SinkKind};
-use crate::record::{Change, Kind, Route};
+use crate::record::{Change, Kind};
 use crate::report::{self, Answer, Column, Known, Period, Report};
-use crate::sink::{self, Verdict};
+use crate::sink::{Sink, Verdict};
 use crate::store::{NewNotice, SqlValue};
 
 const TITLE: &str = "shopmirror sample title";
 const TEXT: &str = "shopmirror sample text";
 
-/// Tests each sink of `[alerts]` and of a scheduled report; sends nothing. With `only`, this sink alone.
-pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckReport) {
+/// Why what the sink would send does not show the alerts and the reports that it gets. Sends nothing.
+pub(super) fn problems(config: &Config, name: &str, sink: &dyn Sink) -> Vec<String> {
     let now = Timestamp::now();
-    let alerts = config.alerts.sinks.iter().map(|sink| (sink, alert(now)));
-    let reports = config.reports.schedule.iter().filter_map(|(name, settings)| {
-        let ReportTarget::Sink(sink) = &settings.to else { return None };
-        Some((sink, scheduled(name, settings, now)?))
+    let is_told = config.alerts.sinks.iter().any(|told| told == name);
+    let alert = is_told.then(|| notice(alerts::sample(TITLE, TEXT, now), now));
+    let report = config.reports.schedule.iter().find_map(|(report, settings)| match &settings.to {
+        ReportTarget::Sink(to) if to == name => scheduled(report, settings, now),
+        _ => None,
     });
-    let mut told: Vec<(&String, Kind)> = Vec::new();
-    for (sink, notice) in alerts.chain(reports) {
-        let is_again = told.contains(&(sink, notice.kind));
-        if is_again || only.is_some_and(|only| only != sink) {
-            continue;
-        }
-        told.push((sink, notice.kind));
-        if let Some(problem) = problem(config, sink, &notice, now) {
-            report.wrong(exit::CONFIG, format!("sink {sink}"), problem);
-        }
-    }
+    let kind = &config.sinks[name].kind;
+    alert.into_iter().chain(report).filter_map(|notice| problem(kind, sink, &notice, now)).collect()
 }
 
-/// Why what the sink would send does not show the notice. A sink that cannot be built has a test of its own.
-fn problem(config: &Config, name: &str, notice: &Change, now: Timestamp) -> Option<String> {
-    let settings = &config.sinks.get(name)?.kind;
-    let sink = sink::build_one(name, settings).ok()?;
+fn problem(
+    settings: &SinkKind,
+    sink: &dyn Sink,
+    notice: &Change,
+    now: Timestamp,
+) -> Option<String> {
     let kind = notice.kind;
     let remedy = match settings {
         SinkKind::File(_) => "add title and text to `columns`".to_owned(),
@@ -60,10 +52,6 @@ fn problem(config: &Config, name: &str, notice: &Change, now: Timestamp) -> Opti
         }
         _ => None,
     }
-}
-
-fn alert(now: Timestamp) -> Change {
-    notice(alerts::sample(TITLE, TEXT, now))
 }
 
 /// A report with one row, in the form that this one is made in. A sample has no chart.
@@ -90,23 +78,9 @@ fn scheduled(name: &str, settings: &ScheduledReport, now: Timestamp) -> Option<C
         format => format,
     };
     let body = report::notice_body(name, &answer, format).ok()?;
-    let (kind, about, made_at) = (Kind::Report, name.to_owned(), stamp(now));
-    Some(notice(NewNotice { kind, about, version: 1, made_at, body }))
+    Some(samples::change(Kind::Report, name, body, now))
 }
 
-fn notice(made: NewNotice) -> Change {
-    let NewNotice { kind, about, version, made_at, body } = made;
-    Change {
-        seq: 0,
-        event_id: format!("{kind}_sample"),
-        route: Route::Jobs,
-        record_id: Some(about),
-        kind,
-        version,
-        observed_at: made_at,
-        business: None,
-        body,
-        before: None,
-        job: None,
-    }
+fn notice(made: NewNotice, now: Timestamp) -> Change {
+    samples::change(made.kind, &made.about, made.body, now)
 }

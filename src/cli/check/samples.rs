@@ -4,40 +4,22 @@
 //! It is the newest record of the mirror, because a shop may have fields of its own. While there is
 //! none, it is one with the fields that every workspace has.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::CheckReport;
-use crate::cli::exit;
 use crate::clock::stamp;
-use crate::config::{Config, SinkFilter};
+use crate::config::SinkFilter;
 use crate::record::{Change, Kind, Route};
-use crate::sink::{self, Sink, Verdict};
+use crate::sink::{Sink, Verdict};
 use crate::store::{Reader, RecordFilter};
 
-/// Tests each sink, or with `only` this sink alone.
-pub(super) fn check(config: &Config, only: Option<&str>, report: &mut CheckReport) {
-    let now = Timestamp::now();
-    let mirror = Reader::open(&config.store.path).ok();
-    let asked = config.sinks.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
-    for (name, settings) in asked {
-        // A sink that cannot be built has a test of its own.
-        let Ok(sink) = sink::build_one(name, &settings.kind) else { continue };
-        if let Some(problem) = problem(&*sink, &settings.filter, mirror.as_ref(), now) {
-            report.wrong(exit::CONFIG, format!("sink {name}"), problem);
-        }
-    }
-}
-
 /// The first change that the sink asks for and cannot write.
-fn problem(
-    sink: &dyn Sink,
-    filter: &SinkFilter,
-    mirror: Option<&Reader>,
-    now: Timestamp,
-) -> Option<String> {
+pub(super) fn problem(sink: &dyn Sink, filter: &SinkFilter, store: &Path) -> Option<String> {
+    let (mirror, now) = (Reader::open(store).ok(), Timestamp::now());
     for route in &filter.routes {
-        let newest = mirror.and_then(|mirror| newest(mirror, *route));
+        let newest = mirror.as_ref().and_then(|mirror| newest(mirror, *route));
         let record = newest.unwrap_or_else(|| made_up(*route, now));
         for kind in &filter.changes {
             let reason = match sink.preview(&of_kind(*kind, record.clone()), now) {
@@ -64,28 +46,45 @@ fn newest(mirror: &Reader, route: Route) -> Option<Change> {
     changes.pop().filter(|change| change.kind != Kind::Forgotten)
 }
 
-fn made_up(route: Route, now: Timestamp) -> Change {
-    let (body, job) = match route {
-        Route::Jobs => (JOB, None),
-        Route::Customers => (CUSTOMER, None),
-        Route::Leads => (LEAD, None),
-        Route::Payments => (PAYMENT, Some(CURRENT_JOB)),
-        Route::JobStatusChanges => (STATUS_CHANGE, Some(CURRENT_JOB)),
-        Route::OutsourcedJobs => (OUTSOURCED, None),
+/// A record that does not exist, as a change.
+pub(in crate::cli) fn made_up(route: Route, now: Timestamp) -> Change {
+    let body = match route {
+        Route::Jobs => JOB,
+        Route::Customers => CUSTOMER,
+        Route::Leads => LEAD,
+        Route::Payments => PAYMENT,
+        Route::JobStatusChanges => STATUS_CHANGE,
+        Route::OutsourcedJobs => OUTSOURCED,
     };
+    let has_job = matches!(route, Route::Payments | Route::JobStatusChanges);
+    Change {
+        route,
+        job: has_job.then(current_job),
+        ..change(Kind::Created, "test", body.to_owned(), now)
+    }
+}
+
+/// A change that is in no log.
+pub(super) fn change(kind: Kind, id: &str, body: String, now: Timestamp) -> Change {
     Change {
         seq: 0,
-        event_id: "evt_sample".to_owned(),
-        route,
-        record_id: Some("12".to_owned()),
-        kind: Kind::Created,
+        event_id: format!("{kind}_sample"),
+        route: Route::Jobs,
+        record_id: Some(id.to_owned()),
+        kind,
         version: 1,
         observed_at: stamp(now),
         business: None,
-        body: body.to_owned(),
+        body,
         before: None,
-        job: job.map(str::to_owned),
+        job: None,
     }
+}
+
+/// What stands in `job` beside a status change and a payment.
+fn current_job() -> String {
+    let current = r#""current_status":"Received","current_stage":"open","status_since":"2026-03-01T09:00:00.000000Z","completed_at":null,"paid_total":0}"#;
+    format!("{},{current}", JOB.trim_end_matches('}'))
 }
 
 /// The record as if this had happened to it.
@@ -117,33 +116,26 @@ fn other_values(body: &str) -> String {
     Value::Object(fields).to_string()
 }
 
-const JOB: &str = r#"{"id":12,"job_number":"JOB-00012","customer_name":"Sample","mobile_country_code":"+49","mobile_number":"5550100",
+const JOB: &str = r#"{"id":"test","job_number":"JOB-00012","customer_name":"Test of shopmirror","mobile_country_code":"+49","mobile_number":"5550100",
 "email":"sample@example.com","device_type":"Phone","device_brand":"Sample","device_model":"One","serial_number":"1",
 "problem":"Sample","accessories":[],"status":"Received","status_stage":"open","assigned_to":"Sample",
 "received_at":"2026-03-01 09:00","estimated_delivery":null,"total_amount":10.5,"paid_amount":0,"custom_fields":{},
 "created_at":"2026-03-01T09:00:00.000000Z"}"#;
-const CUSTOMER: &str = r#"{"id":12,"name":"Sample","customer_type":"Individual","contact_person_name":null,"mobile_country_code":"+49",
+const CUSTOMER: &str = r#"{"id":"test","name":"Test of shopmirror","customer_type":"Individual","contact_person_name":null,"mobile_country_code":"+49",
 "mobile_number":"5550100","phone_number":null,"email":"sample@example.com","address":null,"custom_fields":{},
 "created_at":"2026-03-01T09:00:00.000000Z"}"#;
-const LEAD: &str = r#"{"id":12,"name":"Sample","contact_person_name":null,"mobile_country_code":"+49","mobile_number":"5550100",
+const LEAD: &str = r#"{"id":"test","name":"Test of shopmirror","contact_person_name":null,"mobile_country_code":"+49","mobile_number":"5550100",
 "phone_number":null,"email":"sample@example.com","source":"Sample","status":"New","status_stage":"open",
 "assigned_to":"Sample","next_follow_up":null,"device_type":"Phone","device_brand":"Sample","device_model":"One",
 "comment":"Sample","address":null,"custom_fields":{},"created_at":"2026-03-01T09:00:00.000000Z"}"#;
-const PAYMENT: &str = r#"{"id":12,"amount":10.5,"payment_mode":"Card","job_number":"JOB-00012","customer_name":"Sample",
+const PAYMENT: &str = r#"{"id":"test","amount":10.5,"payment_mode":"Card","job_number":"JOB-00012","customer_name":"Test of shopmirror",
 "received_by":"Sample","reference":null,"created_at":"2026-03-01T09:00:00.000000Z"}"#;
-const STATUS_CHANGE: &str = r#"{"id":12,"job_number":"JOB-00012","customer_name":"Sample","device_brand":"Sample","device_model":"One",
+const STATUS_CHANGE: &str = r#"{"id":"test","job_number":"JOB-00012","customer_name":"Test of shopmirror","device_brand":"Sample","device_model":"One",
 "status":"Received","status_stage":"open","changed_by":"Sample","comment":null,
 "created_at":"2026-03-01T09:00:00.000000Z"}"#;
-const OUTSOURCED: &str = r#"{"id":12,"job_number":"JOB-00012","customer_name":"Sample","vendor_name":"Sample","device_type":"Phone",
+const OUTSOURCED: &str = r#"{"id":"test","job_number":"JOB-00012","customer_name":"Test of shopmirror","vendor_name":"Sample","device_type":"Phone",
 "device_brand":"Sample","device_model":"One","status":"Sent","status_stage":"open","cost":10.5,"returned_on":null,
 "created_at":"2026-03-01T09:00:00.000000Z"}"#;
-/// What stands in `job` beside a status change and a payment.
-const CURRENT_JOB: &str = r#"{"id":12,"job_number":"JOB-00012","customer_name":"Sample","mobile_country_code":"+49",
-"mobile_number":"5550100","email":"sample@example.com","device_type":"Phone","device_brand":"Sample","device_model":"One",
-"serial_number":"1","problem":"Sample","accessories":[],"status":"Received","status_stage":"open","assigned_to":"Sample",
-"received_at":"2026-03-01 09:00","estimated_delivery":null,"total_amount":10.5,"paid_amount":0,"custom_fields":{},
-"created_at":"2026-03-01T09:00:00.000000Z","current_status":"Received","current_stage":"open",
-"status_since":"2026-03-01T09:00:00.000000Z","completed_at":null,"paid_total":0}"#;
 const GAP: &str = r#"{"id":1,"route":"leads","business":null,"certainty":"gap","found_at":"2026-03-01T09:00:00.000000Z",
 "from_at":"2026-03-01T08:00:00.000000Z","to_at":"2026-03-01T09:00:00.000000Z","after_id":"1","before_id":"9",
 "estimate":7,"state":"open","repaired":0,"note":null}"#;

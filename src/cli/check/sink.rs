@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::CheckReport;
 use super::unit::Unit;
 use super::writable::unwritable;
+use super::{CheckReport, notices, samples};
 use crate::cli::exit;
-use crate::config::{Config, SinkKind};
+use crate::config::{Config, SinkKind, SinkSettings};
 use crate::file_owner::folder_of;
 use crate::sink::{self, Sink, SinkBuildError};
 use crate::store::Reader;
@@ -18,35 +18,65 @@ const KERNEL_PATHS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// The longest first line of a script that the kernel reads.
 const INTERPRETER_LINE_MAX: u64 = 255;
 
-pub(super) async fn check(
-    config: &Config,
-    name: &str,
-    unit: Option<&Unit>,
-    report: &mut CheckReport,
-) {
-    let Some(settings) = config.sinks.get(name) else { return };
-    let what = format!("sink {name}");
-    let outcome = match &settings.kind {
-        SinkKind::File(file) => before_file(&file.path, &config.store.path, unit),
-        SinkKind::Command(command) => before_command(unit, Path::new(&command.argv[0])),
-        _ => None,
-    };
-    let outcome = match (outcome, sink::build_one(name, &settings.kind)) {
-        (Some(outcome), _) => outcome,
-        (None, Ok(sink)) => probed(&*sink, &config.store.path).await,
-        (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
-    };
-    match outcome {
-        Ok(text) => report.ok(what, text),
-        Err((code, text)) => report.wrong(code, what, text),
-    }
+/// One sink, built from its settings once for all of its tests.
+pub(super) struct BuiltSink<'c> {
+    name: &'c str,
+    settings: &'c SinkSettings,
+    built: Result<Box<dyn Sink>, SinkBuildError>,
 }
 
-/// Names each sink of a type that this program was built without; it needs no network to know it.
-pub(super) fn check_types(config: &Config, report: &mut CheckReport) {
-    for (name, settings) in &config.sinks {
-        if let Err(error @ SinkBuildError::LeftOut { .. }) = sink::build_one(name, &settings.kind) {
-            report.wrong(exit::CONFIG, format!("sink {name}"), error.to_string());
+/// The sink of this name, which the configuration has.
+pub(super) fn built<'c>(config: &'c Config, name: &'c str) -> BuiltSink<'c> {
+    let settings = &config.sinks[name];
+    BuiltSink { name, settings, built: sink::build_one(name, &settings.kind) }
+}
+
+impl BuiltSink<'_> {
+    fn what(&self) -> String {
+        format!("sink {}", self.name)
+    }
+
+    /// Tests what it makes of records, alerts and reports, and whether this program has its type. Sends
+    /// nothing, and needs no network.
+    pub(super) fn check_shape(&self, config: &Config, report: &mut CheckReport) {
+        let problems = match &self.built {
+            Ok(sink) => {
+                let filter = &self.settings.filter;
+                let record = samples::problem(&**sink, filter, &config.store.path);
+                let notices = notices::problems(config, self.name, &**sink);
+                record.into_iter().chain(notices).collect()
+            }
+            Err(error @ SinkBuildError::LeftOut { .. }) => vec![error.to_string()],
+            Err(_) => Vec::new(),
+        };
+        for problem in problems {
+            report.wrong(exit::CONFIG, self.what(), problem);
+        }
+    }
+
+    /// Tests whether its destination accepts a connection.
+    pub(super) async fn probe(
+        &self,
+        config: &Config,
+        unit: Option<&Unit>,
+        report: &mut CheckReport,
+    ) {
+        let store = &config.store.path;
+        let outcome = match &self.settings.kind {
+            SinkKind::File(file) => before_file(&file.path, store, unit),
+            SinkKind::Command(command) => before_command(unit, Path::new(&command.argv[0])),
+            _ => None,
+        };
+        let outcome = match (outcome, &self.built) {
+            (Some(outcome), _) => outcome,
+            (None, Ok(sink)) => probed(&**sink, store).await,
+            // Said already.
+            (None, Err(SinkBuildError::LeftOut { .. })) => return,
+            (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
+        };
+        match outcome {
+            Ok(text) => report.ok(self.what(), text),
+            Err((code, text)) => report.wrong(code, self.what(), text),
         }
     }
 }

@@ -9,7 +9,6 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use secrecy::SecretString;
 
 use crate::cli::exit::{ExitError, TRY_AGAIN};
-use crate::cli::output;
 
 /// More than any address or key has.
 const ANSWER_MAX: u64 = 4097;
@@ -23,11 +22,6 @@ pub(super) fn cancelled() -> ExitError {
 /// True if there is a terminal to ask on.
 pub(super) fn is_possible() -> bool {
     std::io::stdin().is_terminal()
-}
-
-/// Says something beside the questions.
-pub(super) fn note(text: &str) {
-    output::aside(text);
 }
 
 /// One line of the terminal; an end of the input cancels.

@@ -13,13 +13,13 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::unknown;
+use crate::cli::check::samples;
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, UNAVAILABLE, USAGE, refuse};
 use crate::cli::{output, runtime};
-use crate::clock::stamp;
 use crate::config::{Config, SinkKind, SinkSettings};
 use crate::deliver::wants;
 use crate::file_owner::folder_of;
-use crate::record::{Change, Kind, TEST_ID};
+use crate::record::{Change, Route, TEST_ID};
 use crate::sink::{self, Preview, Verdict};
 use crate::store::{Reader, holder};
 use crate::sysexits::IO;
@@ -48,23 +48,24 @@ pub(super) fn run(
     args: &Args,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let known = || unknown(name, config.sinks.keys().cloned());
+    let known = || unknown(name, &config.sinks.keys().map(String::as_str).collect::<Vec<_>>());
     let settings = config.sinks.get(name).ok_or_else(known)?;
-    if args.dry_run {
-        preview(config, name, settings, args, json)
-    } else {
-        test(config, name, settings, args, json)
-    }
+    let attempt = Attempt { config, name, settings, args, json };
+    if args.dry_run { preview(&attempt) } else { test(&attempt) }
+}
+
+/// What is tried.
+struct Attempt<'a> {
+    config: &'a Config,
+    name: &'a str,
+    settings: &'a SinkSettings,
+    args: &'a Args,
+    json: bool,
 }
 
 /// Sends one marked change and reports what became of it.
-fn test(
-    config: &Config,
-    name: &str,
-    settings: &SinkSettings,
-    args: &Args,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+fn test(attempt: &Attempt<'_>) -> anyhow::Result<ExitCode> {
+    let Attempt { config, name, settings, args, json } = *attempt;
     let refused = match (&settings.kind, args.create) {
         (SinkKind::Intake(_), false) => Some(format!(
             "the other workspace cannot mark a record as a test, so this would create a real one: see it with \
@@ -114,13 +115,8 @@ fn test(
 }
 
 /// Shows what would be sent, and sends nothing.
-fn preview(
-    config: &Config,
-    name: &str,
-    settings: &SinkSettings,
-    args: &Args,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+fn preview(attempt: &Attempt<'_>) -> anyhow::Result<ExitCode> {
+    let Attempt { config, name, settings, args, json } = *attempt;
     let now = Timestamp::now();
     let change = chosen(config, settings, args.seq, now)?;
     let seq = change.seq;
@@ -190,27 +186,8 @@ fn chosen(
 
 /// A change of a record that does not exist, for a log that has none.
 fn made_up(settings: &SinkSettings, now: Timestamp) -> Change {
-    let filter = &settings.filter;
-    let route = filter.routes.first().copied().unwrap_or(crate::record::Route::Leads);
-    let time = stamp(now);
-    let body = json!({
-        "id": "test", "name": "Test of shopmirror", "customer_name": "Test of shopmirror",
-        "status": "Test", "status_stage": "open", "created_at": time, "amount": 1,
-        "email": "test@example.com", "mobile_number": "5550100", "device_brand": "Test",
-    });
-    Change {
-        seq: 0,
-        event_id: format!("{TEST_ID}{}", now.as_nanosecond()),
-        route,
-        record_id: Some("test".to_owned()),
-        kind: Kind::Created,
-        version: 1,
-        observed_at: time,
-        business: None,
-        body: body.to_string(),
-        before: None,
-        job: None,
-    }
+    let route = settings.filter.routes.first().copied().unwrap_or(Route::Leads);
+    marked(samples::made_up(route, now), now)
 }
 
 /// The change under an event id that marks it as a test.
