@@ -61,6 +61,7 @@ pub use keep::rebuild::rebuild;
 pub use keep::restore::{ForgottenSince, Restored, restore};
 pub use keep::verify::{Verification, VerifyFinding};
 pub use mirror::related::RelatedRecord;
+pub use mirror::views::amount_sql;
 pub use outbox::replays::{Replay, ReplayChoice, ReplayState};
 pub use outbox::report_runs::ReportRun;
 pub use outbox::sink_state::{GateState, RowState, SinkState};

@@ -71,16 +71,17 @@ impl PageContext {
 
     /// Reads the store on a connection of its own. Busy if others read for too long, or if the store cannot
     /// be opened.
-    pub(super) async fn read<T, F>(&self, work: F) -> Result<T, NotShown>
+    pub(super) async fn read<T, F>(self: &Arc<Self>, work: F) -> Result<T, NotShown>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Reader) -> Result<T, NotShown> + Send + 'static,
+        F: FnOnce(&mut Reader, &Self) -> Result<T, NotShown> + Send + 'static,
     {
         let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(NotShown::busy()) };
+        let shared = Arc::clone(self);
         // A read continues although its client has left, so it keeps its turn until it ends.
         let work = move |reader: &mut Reader| -> Result<Result<T, NotShown>, StoreError> {
-            let found = reader.limit_time(MAX_READ).map(|()| work(reader));
+            let found = reader.limit_time(MAX_READ).map(|()| work(reader, &shared));
             drop(turn);
             found
         };

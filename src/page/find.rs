@@ -8,6 +8,7 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
+use super::StatusPage;
 use super::context::PageContext;
 use super::frame::{Frame, Tab, pages};
 use super::not_shown::NotShown;
@@ -122,93 +123,81 @@ pub(super) async fn found(
         let text = "Write what to find into the box: a name, a phone number, a repair.";
         return Err(text.to_owned().into());
     };
-    let shared = Arc::clone(&context);
-    let read = move |reader: &mut Reader| {
+    let read = move |reader: &mut Reader, shared: &PageContext| {
         let Found { changes, searched } = reader.find(&term, None, MAX)?;
         let found = Groups::of(reader, changes)?;
-        let (context, found) = (&shared, &found);
-        let page = Screen { context, reader, term: &term, number, found, searched }.page()?;
+        let page = screen(reader, &shared.page, &term, number, &found, searched)?;
         let frame = Frame { term: &term, ..Frame::of("Found", Tab::Other) };
-        Ok(frame.around(&shared, &page).into_response())
+        Ok(frame.around(shared, &page).into_response())
     };
     context.read(read).await
 }
 
 /// One page of what was found.
-struct Screen<'a> {
-    context: &'a PageContext,
-    reader: &'a mut Reader,
-    term: &'a str,
+fn screen(
+    reader: &mut Reader,
+    shop: &StatusPage,
+    term: &str,
     number: usize,
-    found: &'a Groups,
+    found: &Groups,
     searched: IndexProgress,
+) -> Result<Markup, QueryError> {
+    let lists =
+        [("People", &found.people), ("Repairs", &found.repairs), ("Other records", &found.others)];
+    let has_next = lists.iter().any(|(_, groups)| groups.len() > (number + 1) * SCREEN);
+    let mut sections = Vec::new();
+    for (title, groups) in lists {
+        let mut rows = Vec::new();
+        for group in groups.iter().skip(number * SCREEN).take(SCREEN) {
+            rows.push(row(reader, shop, group)?);
+        }
+        if !rows.is_empty() {
+            sections.push((title, groups.len(), rows));
+        }
+    }
+    Ok(html! {
+        div { h1 { "Found" } p { (found.sentence()) } }
+        @if !searched.is_whole() {
+            p.note {
+                "The newest " (count(searched.last_seq - searched.indexed, "change is", "changes are"))
+                " not in the search index yet, so records may be missing here: try again in a minute."
+            }
+        }
+        @for (title, groups, rows) in sections {
+            section {
+                h2 { (title) " · " (groups) }
+                ul.found { @for row in rows { (row) } }
+            }
+        }
+        (pages(number, has_next, |page| link("find", &[("q", term), ("page", page)])))
+    })
 }
 
-impl Screen<'_> {
-    fn page(&mut self) -> Result<Markup, QueryError> {
-        let Groups { people, repairs, others, .. } = self.found;
-        let lists = [("People", people), ("Repairs", repairs), ("Other records", others)];
-        let has_next = lists.iter().any(|(_, groups)| groups.len() > (self.number + 1) * SCREEN);
-        let mut sections = Vec::new();
-        for (title, groups) in lists {
-            sections.push(self.section(title, groups)?);
-        }
-        let pages =
-            pages(self.number, has_next, |page| link("find", &[("q", self.term), ("page", page)]));
-        Ok(html! {
-            div { h1 { "Found" } p { (self.found.sentence()) } }
-            @if !self.searched.is_whole() {
-                p.note {
-                    "The newest " (count(self.searched.last_seq - self.searched.indexed, "change is", "changes are"))
-                    " not in the search index yet, so records may be missing here: try again in a minute."
-                }
-            }
-            @for section in sections { (section) }
-            (pages)
-        })
-    }
-
-    fn section(&mut self, title: &str, groups: &[Group]) -> Result<Markup, QueryError> {
-        let mut rows = Vec::new();
-        for group in groups.iter().skip(self.number * SCREEN).take(SCREEN) {
-            rows.push(self.row(group)?);
-        }
-        Ok(html! {
-            @if !rows.is_empty() {
-                section {
-                    h2 { (title) " · " (groups.len()) }
-                    ul.found { @for row in rows { (row) } }
-                }
-            }
-        })
-    }
-
-    fn row(&mut self, group: &Group) -> Result<Markup, QueryError> {
-        let Group { route, id, body, also } = group;
-        let body = match body {
-            Some(body) => Some(body.clone()),
-            None => self.reader.current_body(*route, id)?,
-        };
-        let body = body.unwrap_or_default();
-        let fields = Fields::of(&body, &self.context.page);
-        let also = also.iter().map(|(route, found)| {
-            let (one, many) = words::record(*route);
-            count(*found as i64, one, many)
-        });
-        let also: Vec<String> = also.collect();
-        let what = match route {
-            Route::Jobs => match report::job_state(self.reader, id)? {
-                Some(state) => state.status,
-                None => fields.text("status"),
-            },
-            Route::Customers => fields.text("mobile_number").or_else(|| fields.text("email")),
-            _ => fields.text("status").or_else(|| fields.text("comment")),
-        };
-        let note = html! {
-            @if *route != Route::Jobs { (words::record(*route).0) }
-            @if let Some(what) = what { @if *route != Route::Jobs { " · " } (shown(&what)) }
-            @if !also.is_empty() { " · with " (also.join(", ")) }
-        };
-        Ok(fields.item(*route, id, &fields.title(*route, id), &note))
-    }
+fn row(reader: &mut Reader, shop: &StatusPage, group: &Group) -> Result<Markup, QueryError> {
+    let Group { route, id, body, also } = group;
+    let body = match body {
+        Some(body) => Some(body.clone()),
+        None => reader.current_body(*route, id)?,
+    };
+    let body = body.unwrap_or_default();
+    let fields = Fields::of(&body, shop);
+    let also = also.iter().map(|(route, found)| {
+        let (one, many) = words::record(*route);
+        count(*found, one, many)
+    });
+    let also: Vec<String> = also.collect();
+    let what = match route {
+        Route::Jobs => match report::job_state(reader, id)? {
+            Some(state) => state.status,
+            None => fields.text("status"),
+        },
+        Route::Customers => fields.text("mobile_number").or_else(|| fields.text("email")),
+        _ => fields.text("status").or_else(|| fields.text("comment")),
+    };
+    let note = html! {
+        @if *route != Route::Jobs { (words::record(*route).0) }
+        @if let Some(what) = what { @if *route != Route::Jobs { " · " } (shown(&what)) }
+        @if !also.is_empty() { " · with " (also.join(", ")) }
+    };
+    Ok(fields.item(*route, id, &fields.title(*route, id), &note))
 }

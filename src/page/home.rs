@@ -30,6 +30,9 @@ const OLD: Duration = Duration::from_secs(60);
 /// The statuses that have a bar of their own.
 const BARS_MAX: usize = 12;
 
+/// The card of a number of which more is bad.
+const OVERDUE: &str = "overdue";
+
 /// The numbers of each range as they were read last.
 #[derive(Default)]
 pub(super) struct HomeNumbers(Mutex<HashMap<Range, Read>>);
@@ -55,8 +58,7 @@ impl HomeNumbers {
                 return Some(Arc::clone(&read.home));
             }
         }
-        let shared = Arc::clone(context);
-        let read = context.read(move |reader| {
+        let read = context.read(move |reader, shared| {
             Ok(report::home(
                 reader,
                 range,
@@ -178,54 +180,23 @@ enum Kind {
     Standing,
 }
 
-/// One number with its place on the page.
-struct Card<'a> {
-    id: &'static str,
-    title: &'static str,
-    figure: &'a Figure,
-    kind: Kind,
-    address: String,
-    /// Whether more of it is bad.
-    is_bad: bool,
-}
-
 impl View<'_> {
     fn cards(&self) -> Vec<Part> {
         let home = self.home;
-        let card = |id, title, figure, kind, address: String| Card {
-            id,
-            title,
-            figure,
-            kind,
-            address,
-            is_bad: false,
+        let card = |id: &'static str, title, figure, kind, address: &str| {
+            Part::new(id, self.card(id, title, figure, kind, address))
         };
         let completed = self.report("turnaround-by-brand");
-        let cards = [
-            card("taken-in", "Taken in", &home.taken_in, Kind::Count, self.report("intake")),
-            card("completed", "Completed", &home.completed, Kind::Count, completed),
-            card("money-in", "Money in", &home.money_in, Kind::Money, self.report("payments")),
-            card("leads", "New leads", &home.leads, Kind::Count, self.report("leads")),
-            card("open", "Open", &home.open, Kind::Standing, self.report("open-repairs")),
-            card(
-                "ready",
-                "Ready for pickup",
-                &home.ready,
-                Kind::Standing,
-                self.list(RepairList::Ready),
-            ),
-            Card {
-                is_bad: true,
-                ..card(
-                    "overdue",
-                    "Overdue",
-                    &home.overdue,
-                    Kind::Standing,
-                    self.list(RepairList::Overdue),
-                )
-            },
-        ];
-        cards.iter().map(|card| Part::new(card.id, self.card(card))).collect()
+        let [ready, overdue] = [RepairList::Ready, RepairList::Overdue].map(|list| self.list(list));
+        vec![
+            card("taken-in", "Taken in", &home.taken_in, Kind::Count, &self.report("intake")),
+            card("completed", "Completed", &home.completed, Kind::Count, &completed),
+            card("money-in", "Money in", &home.money_in, Kind::Money, &self.report("payments")),
+            card("leads", "New leads", &home.leads, Kind::Count, &self.report("leads")),
+            card("open", "Open", &home.open, Kind::Standing, &self.report("open-repairs")),
+            card("ready", "Ready for pickup", &home.ready, Kind::Standing, &ready),
+            card(OVERDUE, "Overdue", &home.overdue, Kind::Standing, &overdue),
+        ]
     }
 
     /// Why a number is unknown, for the shop.
@@ -261,21 +232,21 @@ impl View<'_> {
         }
     }
 
-    fn card(&self, card: &Card<'_>) -> Markup {
-        let Card { figure, kind, .. } = card;
+    /// One number with its place on the page.
+    fn card(&self, id: &str, title: &str, figure: &Figure, kind: Kind, address: &str) -> Markup {
         let spark = Spark {
             days: &figure.days,
-            are_bars: *kind != Kind::Standing,
-            is_money: *kind == Kind::Money,
+            are_bars: kind != Kind::Standing,
+            is_money: kind == Kind::Money,
         };
         html! {
-            div.card id=(card.id) data-part data-wide=[(*kind == Kind::Money).then_some("")] {
-                a href=(card.address) {
-                    span.title { (card.title) }
-                    span.n { (self.amount(figure.now, *kind, None)) }
+            div.card id=(id) data-part data-wide=[(kind == Kind::Money).then_some("")] {
+                a href=(address) {
+                    span.title { (title) }
+                    span.n { (self.amount(figure.now, kind, None)) }
                     span.d {
                         @if figure.now == Amount::Unknown { (self.explained(figure.why)) }
-                        @else { (self.compared(card)) }
+                        @else { (self.compared(figure, kind, id == OVERDUE)) }
                     }
                     (spark.svg())
                 }
@@ -283,22 +254,22 @@ impl View<'_> {
         }
     }
 
-    /// A number beside that of the range before.
-    fn compared(&self, card: &Card<'_>) -> Markup {
-        let Figure { now, before, .. } = card.figure;
+    /// A number beside that of the range before; `is_bad` says that more of it is bad.
+    fn compared(&self, figure: &Figure, kind: Kind, is_bad: bool) -> Markup {
+        let Figure { now, before, .. } = figure;
         let (Amount::Exactly(now), Amount::Exactly(before)) = (*now, *before) else {
             return html! { "No comparison yet" };
         };
-        let than = self.than(card.kind);
+        let than = self.than(kind);
         let more = now - before;
-        let is_bad = (more > 0.0) == card.is_bad;
-        let said = match card.kind {
+        let is_bad = (more > 0.0) == is_bad;
+        let said = match kind {
             Kind::Money if before > 0.0 && now < before * 10.0 => {
                 format!("{:.0} %", (more / before * 100.0).abs())
             }
             kind => self.written(more.abs(), kind),
         };
-        let word = match (more > 0.0, card.kind) {
+        let word = match (more > 0.0, kind) {
             (true, _) => "more",
             (false, Kind::Money) => "less",
             (false, _) => "fewer",

@@ -8,11 +8,11 @@ use crate::report::{Period, Range};
 
 /// The range that an address names; a text that says what is wrong with it.
 pub(super) fn range_of(query: &Query) -> Result<Option<Range>, String> {
-    let Some(name) = query.get("range") else { return Ok(None) };
-    if query.get("from").is_some() || query.get("to").is_some() {
+    let range = query.choice("range", &Range::ALL, Range::as_str)?;
+    if range.is_some() && (query.get("from").is_some() || query.get("to").is_some()) {
         return Err("Use range, or from and to, but not both.".to_owned());
     }
-    Range::named(name, &Range::ALL).map(Some)
+    Ok(range)
 }
 
 impl Period {

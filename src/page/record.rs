@@ -43,8 +43,7 @@ pub(super) async fn one(
     uri: Uri,
 ) -> Result<Response, NotShown> {
     let (route, id) = named(&Query::of(&uri))?;
-    let shared = Arc::clone(&context);
-    let read = move |reader: &mut Reader| {
+    let read = move |reader: &mut Reader, shared: &PageContext| {
         let found = OneRecord::read(reader, route, id)?;
         let shop = &shared.page;
         let fields = Fields::of(found.body.as_deref().unwrap_or_default(), shop);
@@ -60,7 +59,7 @@ pub(super) async fn one(
             (related.lists(shop))
             (versions(&found, &shop.zone))
         };
-        Ok(Frame::of(&title, Tab::Records).around(&shared, &page).into_response())
+        Ok(Frame::of(&title, Tab::Records).around(shared, &page).into_response())
     };
     context.read(read).await
 }
@@ -71,7 +70,7 @@ pub(super) async fn one_json(
     uri: Uri,
 ) -> Result<Response, NotShown> {
     let (route, id) = named(&Query::of(&uri))?;
-    let read = move |reader: &mut Reader| {
+    let read = move |reader: &mut Reader, _: &PageContext| {
         Ok(json_response(&OneRecord::read(reader, route, id)?.history.changes))
     };
     context.read(read).await
@@ -80,15 +79,13 @@ pub(super) async fn one_json(
 /// The route and the id that a query names.
 fn named(query: &Query) -> Result<(Route, String), String> {
     query.allow(&["route", "id"])?;
-    let (Some(name), Some(id)) = (query.get("route"), query.get("id")) else {
-        let text = "Name a record by its list and its id, for example route=jobs and id=1042.";
-        return Err(text.to_owned());
-    };
-    let Some(route) = Route::ALL.into_iter().find(|route| route.as_str() == name) else {
-        let known = Route::ALL.map(Route::as_str).join(", ");
-        return Err(format!("There is no route {name:?}; there are: {known}."));
-    };
-    Ok((route, id.to_owned()))
+    match (query.choice("route", &Route::ALL, Route::as_str)?, query.get("id")) {
+        (Some(route), Some(id)) => Ok((route, id.to_owned())),
+        _ => {
+            Err("Name a record by its list and its id, for example route=jobs and id=1042."
+                .to_owned())
+        }
+    }
 }
 
 impl OneRecord {

@@ -42,49 +42,31 @@ const SHOWN: [&str; 9] = [
     "_changed_at",
 ];
 
-/// What the browser is asked for.
-struct Asked {
-    route: Route,
-    page: RecordPage,
-}
-
 /// The parameters of the list.
 const PARAMETERS: [&str; 7] = ["route", "column", "text", "sort", "order", "page", "format"];
 /// Those of the list for programs, which finds as well.
 const PARAMETERS_JSON: [&str; 8] =
     ["route", "column", "text", "sort", "order", "page", "format", "q"];
 
-impl Asked {
-    /// Reads what is asked for; a text that says what is wrong with it.
-    fn of(query: &Query, limit: u32) -> Result<Self, String> {
-        let one_of = |name: &str, values: &[&str]| match query.get(name) {
-            Some(value) if !values.contains(&value) => {
-                Err(format!("There is no {name} {value:?}; there are: {}.", values.join(", ")))
-            }
-            _ => Ok(()),
-        };
-        one_of("route", &Route::ALL.map(Route::as_str))?;
-        one_of("order", &["up", "down"])?;
-        one_of("format", &["csv"])?;
-        let route = query.get("route").and_then(|name| name.parse().ok()).unwrap_or(Route::Jobs);
-        let contains = query
-            .get("text")
-            .map(|text| (query.get("column").unwrap_or("status").to_owned(), text.to_owned()));
-        let sort =
-            query.get("sort").map(|column| (column.to_owned(), query.get("order") != Some("up")));
-        let page = RecordPage { route, contains, sort, offset: query.page()? * SCREEN, limit };
-        Ok(Self { route, page })
-    }
+/// Reads what is asked for; a text that says what is wrong with it.
+fn asked(query: &Query, limit: u32) -> Result<RecordPage, String> {
+    query.choice("format", &["csv"], |format| format)?;
+    let route = query.choice("route", &Route::ALL, Route::as_str)?.unwrap_or(Route::Jobs);
+    let is_up = query.choice("order", &["up", "down"], |order| order)? == Some("up");
+    let contains = query
+        .get("text")
+        .map(|text| (query.get("column").unwrap_or("status").to_owned(), text.to_owned()));
+    let sort = query.get("sort").map(|column| (column.to_owned(), !is_up));
+    Ok(RecordPage { route, contains, sort, offset: query.page()? * SCREEN, limit })
+}
 
-    /// What is wrong if the list is to be filtered or sorted by a column that the route does not have.
-    fn allow(&self, columns: &[String]) -> Result<(), String> {
-        let RecordPage { contains, sort, .. } = &self.page;
-        let filter = contains.iter().map(|(column, _)| column);
-        let mut named = filter.chain(sort.iter().map(|(column, _)| column));
-        let Some(unknown) = named.find(|column| !columns.contains(column)) else { return Ok(()) };
-        let route = self.route;
-        Err(format!("{route} has no column {unknown:?}; it has: {}.", columns.join(", ")))
-    }
+/// What is wrong if the list is to be filtered or sorted by a column that the route does not have.
+fn allow(page: &RecordPage, columns: &[String]) -> Result<(), String> {
+    let RecordPage { route, contains, sort, .. } = page;
+    let filter = contains.iter().map(|(column, _)| column);
+    let mut named = filter.chain(sort.iter().map(|(column, _)| column));
+    let Some(unknown) = named.find(|column| !columns.contains(column)) else { return Ok(()) };
+    Err(format!("{route} has no column {unknown:?}; it has: {}.", columns.join(", ")))
 }
 
 /// The list as a page, or as CSV with `format=csv`.
@@ -96,18 +78,17 @@ pub(super) async fn list(
     query.allow(&PARAMETERS)?;
     let is_csv = query.get("format") == Some("csv");
     // One more than is shown says whether there is another screen.
-    let asked = Asked::of(&query, if is_csv { MAX_CSV } else { SCREEN + 1 })?;
-    let shared = Arc::clone(&context);
-    let read = move |reader: &mut Reader| {
+    let asked = asked(&query, if is_csv { MAX_CSV } else { SCREEN + 1 })?;
+    let read = move |reader: &mut Reader, shared: &PageContext| {
         let route = asked.route;
         let columns = reader.columns(route)?;
-        asked.allow(&columns)?;
-        let rows = reader.browse(&asked.page, LIMITS)?;
+        allow(&asked, &columns)?;
+        let rows = reader.browse(&asked, LIMITS)?;
         if is_csv {
             return Ok(csv(route.as_str(), table_csv(&rows)));
         }
         let shown = screen(&asked, &query, &columns, &rows, &shared.page.zone);
-        Ok(Frame::of(words::list(route), Tab::Records).around(&shared, &shown).into_response())
+        Ok(Frame::of(words::list(route), Tab::Records).around(shared, &shown).into_response())
     };
     context.read(read).await
 }
@@ -124,17 +105,17 @@ pub(super) async fn list_json(
         return Err(text.to_owned().into());
     }
     if let Some(term) = query.get("q").map(str::to_owned) {
-        let read = move |reader: &mut Reader| {
+        let read = move |reader: &mut Reader, _: &PageContext| {
             let found = reader.find(&term, None, MAX_FOUND)?.changes.into_iter();
             let found = found.filter_map(|change| FoundRecord::try_from(change).ok());
             Ok(json_response(&found.collect::<Vec<_>>()))
         };
         return context.read(read).await;
     }
-    let asked = Asked::of(&query, SCREEN)?;
-    let read = move |reader: &mut Reader| {
-        asked.allow(&reader.columns(asked.route)?)?;
-        Ok(json_response(&objects(&reader.browse(&asked.page, LIMITS)?)))
+    let asked = asked(&query, SCREEN)?;
+    let read = move |reader: &mut Reader, _: &PageContext| {
+        allow(&asked, &reader.columns(asked.route)?)?;
+        Ok(json_response(&objects(&reader.browse(&asked, LIMITS)?)))
     };
     context.read(read).await
 }
@@ -150,13 +131,13 @@ fn table_csv(rows: &QueryRows) -> String {
 }
 
 fn screen(
-    asked: &Asked,
+    asked: &RecordPage,
     query: &Query,
     columns: &[String],
     rows: &QueryRows,
     zone: &TimeZone,
 ) -> Markup {
-    let (route, page) = (asked.route, asked.page.offset / SCREEN);
+    let (route, page) = (asked.route, asked.offset / SCREEN);
     let get = |name: &str| query.get(name).unwrap_or_default();
     let (column, text, sort, order) = (get("column"), get("text"), get("sort"), get("order"));
     let address = |page: &str, format: &str| {

@@ -30,13 +30,9 @@ pub(super) async fn list(
     let query = Query::of(&uri);
     query.allow(&["list", "page"])?;
     let number = query.page()? as usize;
-    let asked = query.get("list").unwrap_or("open");
-    let Some(list) = RepairList::ALL.into_iter().find(|list| list.as_str() == asked) else {
-        let names = RepairList::ALL.map(RepairList::as_str).join(", ");
-        return Err(format!("There is no list {asked:?}; there are: {names}.").into());
-    };
-    let shared = Arc::clone(&context);
-    let read = move |reader: &mut Reader| {
+    let list = query.choice("list", &RepairList::ALL, RepairList::as_str)?;
+    let list = list.unwrap_or(RepairList::Open);
+    let read = move |reader: &mut Reader, shared: &PageContext| {
         let now = Timestamp::now();
         let found =
             report::repairs(reader, list, &shared.page.ready_status, &shared.page.zone, now)?;
@@ -57,7 +53,7 @@ pub(super) async fn list(
                 link("repairs", &[("list", list.as_str()), ("page", page)])
             }))
         };
-        Ok(Frame::of(list.title(), Tab::Home).around(&shared, &page).into_response())
+        Ok(Frame::of(list.title(), Tab::Home).around(shared, &page).into_response())
     };
     context.read(read).await
 }

@@ -54,8 +54,7 @@ pub(super) async fn list_json(State(context): State<Arc<PageContext>>) -> Respon
 }
 
 async fn listed(context: &Arc<PageContext>) -> (Vec<Report>, Vec<String>) {
-    let shared = Arc::clone(context);
-    context.read(move |_| Ok(shared.reports())).await.unwrap_or_default()
+    context.read(|_, shared| Ok(shared.reports())).await.unwrap_or_default()
 }
 
 /// One report as a page, or in the `format` that is asked for.
@@ -64,11 +63,7 @@ pub(super) async fn one(
     uri: Uri,
 ) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
-    let format = query.get("format").unwrap_or("html").to_owned();
-    if !FORMATS.contains(&format.as_str()) {
-        let known = FORMATS.join(", ");
-        return Err(format!("There is no format {format:?}; there are: {known}.").into());
-    }
+    let format = query.choice("format", &FORMATS, |format| format)?.unwrap_or("html");
     respond(&context, query, format).await
 }
 
@@ -77,17 +72,16 @@ pub(super) async fn one_json(
     State(context): State<Arc<PageContext>>,
     uri: Uri,
 ) -> Result<Response, NotShown> {
-    respond(&context, Query::of(&uri), "json".to_owned()).await
+    respond(&context, Query::of(&uri), "json").await
 }
 
 async fn respond(
     context: &Arc<PageContext>,
     query: Query,
-    format: String,
+    format: &'static str,
 ) -> Result<Response, NotShown> {
-    let shared = Arc::clone(context);
     // Finding the report, drawing and writing its answer take as long as reading it: all is done there.
-    let read = move |reader: &mut Reader| {
+    let read = move |reader: &mut Reader, shared: &PageContext| {
         let name = query.get("name").unwrap_or_default();
         let (reports, _) = shared.reports();
         let report = reports.into_iter().find(|report| report.name == name);
@@ -97,7 +91,7 @@ async fn respond(
         let question = question(&query, today, shared.page.currency.clone())?;
         let answer = report::answer(reader, &report, &question, &shared.page.zone, now)
             .map_err(|error| not_answered(&error, format == "html"))?;
-        match format.as_str() {
+        match format {
             "csv" => Ok(csv(&answer.report.name, report::csv(&answer, Guard::Formulas))),
             "json" => Ok(json(&report::json(&answer))),
             "svg" => {
@@ -106,11 +100,11 @@ async fn respond(
                 Ok(([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response())
             }
             _ => {
-                let before = Compared::read(reader, &shared, &question, &answer, now);
+                let before = Compared::read(reader, shared, &question, &answer, now);
                 let businesses = businesses(reader);
                 let view = View { query: &query, answer: &answer, today, before, businesses };
                 let frame = Frame::of(&report.title, Tab::Reports);
-                Ok(frame.around(&shared, &view.page()).into_response())
+                Ok(frame.around(shared, &view.page()).into_response())
             }
         }
     };
@@ -127,13 +121,9 @@ fn question(query: &Query, today: Date, currency: Option<String>) -> Result<Ques
     Ok(Question {
         from,
         to,
-        by: match query.get("by") {
-            Some(name) => CountedBy::ALL
-                .into_iter()
-                .find(|by| by.as_str() == name)
-                .ok_or_else(|| format!("by is {name:?}; there are: day, week, month."))?,
-            None => range.map_or(CountedBy::Day, Range::by),
-        },
+        by: query
+            .choice("by", &CountedBy::ALL, CountedBy::as_str)?
+            .unwrap_or_else(|| range.map_or(CountedBy::Day, Range::by)),
         business: query.get("business").map(str::to_owned),
         set: query.others(&GIVEN),
         currency,
@@ -166,8 +156,8 @@ fn not_answered(error: &ReportError, is_page: bool) -> NotShown {
 /// The sums of a report beside those of the period before.
 struct Compared {
     days: Period,
-    /// For each sum: its name, the sum before in words, and by how much it changed.
-    sums: Vec<(String, String, Option<f64>)>,
+    /// For each sum: its name, the sum and the one before in words, and by how much it changed.
+    sums: Vec<(String, [String; 2], Option<f64>)>,
 }
 
 impl Compared {
@@ -184,7 +174,7 @@ impl Compared {
         let asked = Question { from: Some(days.from), to: Some(days.to), ..question.clone() };
         let before =
             report::answer(reader, &answer.report, &asked, &context.page.zone, now).ok()?;
-        let shown = before.shown_totals()?;
+        let (shown, shown_before) = (answer.shown_totals()?, before.shown_totals()?);
         let is_exact = |answer: &Answer, index: usize| {
             answer.totals_exactness.get(index).copied().unwrap_or_default() == Exactness::Exact
         };
@@ -196,7 +186,8 @@ impl Compared {
                 return None;
             }
             let change = (was > 0.0).then(|| (sum - was) / was * 100.0);
-            Some((column.name.clone(), shown.get(index)?.clone(), change))
+            let words = [shown.get(index)?.clone(), shown_before.get(index)?.clone()];
+            Some((column.name.clone(), words, change))
         });
         Some(Self { days, sums: sums.collect() })
     }
@@ -317,21 +308,16 @@ impl View<'_> {
     /// The sums beside those of the period before.
     fn compared(&self) -> Markup {
         let Some(Compared { days, sums }) = &self.before else { return html! {} };
-        let totals = self.answer.shown_totals().unwrap_or_default();
-        let total = |name: &str| {
-            let place = self.answer.columns.iter().position(|column| column.name == name);
-            place.and_then(|place| totals.get(place)).cloned().unwrap_or_default()
-        };
         html! {
             @if sums.is_empty() {
                 p.note { "No comparison with " (days.said()) ": not all of it is known." }
             } @else {
                 dl.sums {
-                    @for (name, was, change) in sums {
+                    @for (name, [sum, was], change) in sums {
                         div {
                             dt { (words::field(&shown(name))) }
                             dd {
-                                strong { (shown(&total(name))) } " "
+                                strong { (shown(sum)) } " "
                                 span.note {
                                     @match change {
                                         Some(change) if *change > 0.0 => { "+" (format!("{change:.0}")) " %, " }

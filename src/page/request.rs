@@ -69,6 +69,21 @@ impl Query {
             .map_err(|_| format!("{name} is {text:?}, which is no day: write it as 2026-03-31."))
     }
 
+    /// One of several values; a text that says which there are.
+    pub(super) fn choice<T: Copy>(
+        &self,
+        name: &str,
+        known: &[T],
+        word: impl Fn(T) -> &'static str,
+    ) -> Result<Option<T>, String> {
+        let Some(given) = self.get(name) else { return Ok(None) };
+        let found = known.iter().copied().find(|value| word(*value) == given);
+        found.map(Some).ok_or_else(|| {
+            let known: Vec<&str> = known.iter().map(|value| word(*value)).collect();
+            format!("There is no {name} {given:?}; there are: {}.", known.join(", "))
+        })
+    }
+
     /// Every parameter whose name is none of these.
     pub(super) fn others(&self, but: &[&str]) -> Vec<(String, String)> {
         self.pairs.iter().filter(|(name, _)| !but.contains(&name.as_str())).cloned().collect()

@@ -154,7 +154,7 @@ fn refused(refusal: Refusal) -> Response {
 /// The parameter of Home; a text that says what is wrong with it.
 fn range(query: &Query) -> Result<Range, String> {
     query.allow(&["range"])?;
-    Range::named(query.get("range").unwrap_or(Range::Today.as_str()), &Range::HOME)
+    Ok(query.choice("range", &Range::HOME, Range::as_str)?.unwrap_or(Range::Today))
 }
 
 async fn home(State(context): State<Arc<PageContext>>, uri: Uri) -> Result<Response, NotShown> {

@@ -1,6 +1,7 @@
 //! The built-in reports.
 
 use super::head::Report;
+use crate::store::amount_sql;
 
 const TEXTS: [(&str, &str); 13] = [
     ("intake", include_str!("sql/intake.sql")),
@@ -31,6 +32,7 @@ pub fn built_in() -> Vec<Report> {
             let sql = match *name {
                 "turnaround-by-brand" => divided(text, "brand", "device_brand"),
                 "turnaround-by-person" => divided(text, "person", "assigned_to"),
+                "outstanding" => text.replace("{total}", &amount_sql("j.total_amount")),
                 _ => (*text).to_owned(),
             };
             Report::parse(name, &sql).expect("a test reads every built-in report")

@@ -58,19 +58,15 @@ pub fn narrow_svg(answer: &Answer) -> Option<String> {
 
 fn drawn(answer: &Answer, width: f64) -> Option<String> {
     let drawn = match answer.report.chart.as_ref()? {
-        Chart::Bars { x, series } => match Data::of(answer, x, series, width) {
-            Some(data) if is_time(x) && data.labels.len() > BARS_MAX => over_time(&data, lines),
+        Chart::Series { are_lines, x, series } => match Data::of(answer, x, series, width) {
+            Some(data) if *are_lines || is_time(x) && data.labels.len() > BARS_MAX => {
+                over_time(&data, lines)
+            }
             Some(data) if is_time(x) => over_time(&data, bars),
             Some(data) => categories(&data),
             None => no_data(width),
         },
-        Chart::Lines { x, series } => match Data::of(answer, x, series, width) {
-            Some(data) => over_time(&data, lines),
-            None => no_data(width),
-        },
-        Chart::Heat { x, y, value } => {
-            heat(answer, [x, y, value], width).unwrap_or_else(|| no_data(width))
-        }
+        Chart::Heat(columns) => heat(answer, columns, width).unwrap_or_else(|| no_data(width)),
     };
     Some(drawn.into_string())
 }
@@ -423,7 +419,7 @@ fn categories(data: &Data) -> Markup {
 }
 
 /// A square for each pair of labels, darker the larger its value is. `None` if there is nothing to draw.
-fn heat(answer: &Answer, [x, y, value]: [&str; 3], chart_width: f64) -> Option<Markup> {
+fn heat(answer: &Answer, [x, y, value]: &[String; 3], chart_width: f64) -> Option<Markup> {
     let (x, y, value) = (index_of(answer, x)?, index_of(answer, y)?, index_of(answer, value)?);
     let (across, down) = (axis_labels(answer, x, chart_width), axis_labels(answer, y, chart_width));
     let place = |labels: &[String], value: &SqlValue| {

@@ -128,29 +128,18 @@ pub enum ColumnFormat {
 /// The chart of a report: which columns it draws.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chart {
-    /// Bars side by side: a column of labels, columns of values.
-    Bars {
+    /// Values over a column of labels.
+    Series {
+        /// Whether each is a line; else they are bars side by side.
+        are_lines: bool,
         /// The labels.
         x: String,
         /// The values.
         series: Vec<String>,
     },
-    /// Lines over a column of labels.
-    Lines {
-        /// The labels.
-        x: String,
-        /// The values.
-        series: Vec<String>,
-    },
-    /// A coloured square for each pair of labels.
-    Heat {
-        /// The labels from left to right.
-        x: String,
-        /// The labels from top to bottom.
-        y: String,
-        /// The values.
-        value: String,
-    },
+    /// A coloured square for each pair of labels: the columns of the labels from left to right, of those from
+    /// top to bottom, and of the values.
+    Heat([String; 3]),
 }
 
 /// A problem in the comment of a report.
@@ -416,18 +405,18 @@ impl ParameterKind {
 }
 
 fn chart(value: &str) -> Result<Chart, String> {
-    let wrong = || {
-        "write `chart: bars LABELS VALUES …`, `chart: lines LABELS VALUES …` or `chart: heat X Y VALUES`"
-            .to_owned()
-    };
-    let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["bars", x, _, ..] => Ok(Chart::Bars { x: (*x).to_owned(), series: words[2..].to_vec() }),
-        ["lines", x, _, ..] => Ok(Chart::Lines { x: (*x).to_owned(), series: words[2..].to_vec() }),
-        ["heat", x, y, value] => {
-            Ok(Chart::Heat { x: (*x).to_owned(), y: (*y).to_owned(), value: (*value).to_owned() })
-        }
-        _ => Err(wrong()),
+    let mut words = value.split_whitespace().map(str::to_owned);
+    let kind = words.next().unwrap_or_default();
+    let columns: Vec<String> = words.collect();
+    match (kind.as_str(), columns.as_slice()) {
+        ("bars" | "lines", [x, series @ ..]) if !series.is_empty() => Ok(Chart::Series {
+            are_lines: kind == "lines",
+            x: x.clone(),
+            series: series.to_vec(),
+        }),
+        ("heat", [x, y, value]) => Ok(Chart::Heat([x.clone(), y.clone(), value.clone()])),
+        _ => Err("write `chart: bars LABELS VALUES …`, `chart: lines LABELS VALUES …` or `chart: heat X Y VALUES`"
+            .to_owned()),
     }
 }
 

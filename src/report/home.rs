@@ -18,7 +18,7 @@ use super::period::Period;
 use super::range::Range;
 use super::value;
 use crate::record::Route;
-use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue};
+use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue, amount_sql};
 pub use reach::CompleteSince;
 use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
 use span::{Span, Spans, utc};
@@ -32,11 +32,6 @@ const OPEN_LONG: SignedDuration = SignedDuration::from_hours(30 * 24);
 const UNPAID: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// How long ago a repair was completed at most that the median counts.
 const MEDIAN: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// An amount of the column `{}` as the reports read it: a text is more than any number for SQLite, so an amount
-/// that was sent as text is made one.
-const AMOUNT: &str = "CASE WHEN typeof({}) <> 'text' THEN {} \
-    WHEN {} GLOB '*[0-9]*' AND {} NOT GLOB '*[^-0-9.]*' \
-    AND {} NOT GLOB '?*-*' AND {} NOT GLOB '*.*.*' THEN CAST({} AS NUMERIC) END";
 const LIMITS: QueryLimits =
     QueryLimits { time: Duration::from_secs(10), rows: 500_000, bytes: 128 * 1024 * 1024 };
 
@@ -452,7 +447,7 @@ fn over_time(
     let needs: Vec<(Route, &str)> = needs.iter().map(|column| (route, *column)).collect();
     let amounts = match has(reader, &needs)? {
         true => sum.read(reader)?,
-        false if is_empty(reader, route)? => vec![0.0; spans.all().len()],
+        false if is_empty(reader, route)? => vec![0.0; spans.all.len()],
         false => return Ok(Figure::unknown(reach.why(&[route], spans.range()))),
     };
     let why = reach.why(&[route], spans.range());
@@ -462,7 +457,7 @@ fn over_time(
 /// The payments, with refunds taken off: a missing refund would make it less.
 fn money_in(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Figure, QueryError> {
     // In ten-thousandths, because sums of fractions would not be exact.
-    let amount = AMOUNT.replace("{}", "r.amount");
+    let amount = amount_sql("r.amount");
     let what = format!("total(round(10000 * {amount})) / 10000.0");
     let sum = Sum { what: &what, of: "payments", time: "r.created_at" };
     over_time(reader, spans, reach, Route::Payments, &["created_at", "amount"], &sum, false)
@@ -489,7 +484,7 @@ fn completed(
     let sum = Sum { what: "count(*)", of: "_job_states", time: "r.completed_at" };
     let amounts = sum.read(reader)?;
     let mut known = Vec::new();
-    for span in spans.all() {
+    for span in &spans.all {
         known.push((*span, knows_completed(reader, reach, *span)?));
     }
     let knows = |span: Span| {
@@ -539,7 +534,7 @@ fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {
 /// How many open leads have a follow-up that is due today or was due before. The state of a lead is the one
 /// that was last seen: it may be another once the lead has left the newest page.
 fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Amount, QueryError> {
-    let known = reach.knows_present(Route::Leads, spans.now());
+    let known = reach.knows_present(Route::Leads, spans.now);
     let needs = [(Route::Leads, "next_follow_up"), (Route::Leads, "status_stage")];
     if !has(reader, &needs)? {
         let is_none = is_empty(reader, Route::Leads)?;
@@ -550,7 +545,7 @@ fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Amoun
                FROM leads l WHERE l.status_stage IS NOT 'completed' \
                AND l.next_follow_up < date(:today, '+1 day') \
                AND l.next_follow_up GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'";
-    let today = [("today".to_owned(), SqlValue::Text(spans.today().to_string()))];
+    let today = [("today".to_owned(), SqlValue::Text(spans.today.to_string()))];
     let found = reader.query(sql, &today, LIMITS)?;
     Ok(found.rows.first().map_or(Amount::Unknown, |row| {
         let (due, is_old) = (number(&row[0]), number(&row[1]) > 0.0);
@@ -577,7 +572,7 @@ fn unpaid(reader: &mut Reader, now: Timestamp) -> Result<Option<Vec<Unpaid>>, Qu
     if !is_linked || !has(reader, &[(Route::Jobs, "total_amount")])? {
         return Ok(None);
     }
-    let total = AMOUNT.replace("{}", "j.total_amount");
+    let total = amount_sql("j.total_amount");
     let sql = format!(
         "SELECT id, status, completed_at, (total - coalesce(paid, 0)) / 10000.0, paid IS NOT NULL \
          FROM (SELECT s.id, s.status, s.completed_at, round(10000 * {total}) AS total, \

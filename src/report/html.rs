@@ -1,7 +1,5 @@
 //! An answer as HTML: a part of a page, or a document of its own.
 
-use std::borrow::Cow;
-
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::answer::Answer;
@@ -29,19 +27,8 @@ pub fn fragment(answer: &Answer) -> Markup {
             (figure("chart wide", answer, chart))
             @if let Some(chart) = narrow_svg(answer) { (figure("chart narrow", answer, chart)) }
         }
-        (table(&newest_first(answer)))
+        (table(answer, counts_time(answer)))
     }
-}
-
-/// The answer with its days, weeks or months in the other order; any other answer as it is.
-fn newest_first(answer: &Answer) -> Cow<'_, Answer> {
-    if answer.columns.first().is_none_or(|column| column.name != "period") {
-        return Cow::Borrowed(answer);
-    }
-    let mut turned = answer.clone();
-    turned.rows.reverse();
-    turned.exactness.reverse();
-    Cow::Owned(turned)
 }
 
 fn figure(class: &str, answer: &Answer, chart: String) -> Markup {
@@ -51,8 +38,17 @@ fn figure(class: &str, answer: &Answer, chart: String) -> Markup {
     }
 }
 
-/// The table and the notes.
-fn table(answer: &Answer) -> Markup {
+/// Whether each row is a day, a week or a month.
+fn counts_time(answer: &Answer) -> bool {
+    answer.columns.first().is_some_and(|column| column.name == "period")
+}
+
+/// The table and the notes; `is_turned` begins with the last row.
+fn table(answer: &Answer, is_turned: bool) -> Markup {
+    let mut rows: Vec<_> = answer.shown_rows().iter().enumerate().collect();
+    if is_turned {
+        rows.reverse();
+    }
     html! {
         @if answer.rows.is_empty() {
             p { (first_upper(answer.nothing())) "." }
@@ -63,7 +59,7 @@ fn table(answer: &Answer) -> Markup {
                         th.number[answer.has_numbers(index)] scope="col" { (heading(&column.name)) }
                     } } }
                     tbody {
-                        @for (index, row) in answer.shown_rows().iter().enumerate() {
+                        @for (index, row) in rows {
                             tr {
                                 @for (column, value) in row.iter().enumerate() {
                                     @let is_unknown = answer.exactness(index, column) == Exactness::Unknown;
@@ -112,7 +108,7 @@ pub fn document(answer: &Answer) -> String {
                 p { (cell(&answer.report.about)) }
                 p { (cell(&first_upper(&answer.subject()))) }
                 @if let Some(chart) = svg(answer) { (figure("chart", answer, chart)) }
-                (table(answer))
+                (table(answer, false))
             }
         }
     }

@@ -65,17 +65,6 @@ impl Range {
         }
     }
 
-    /// The one of these that has this name; a text that says which there are.
-    ///
-    /// # Errors
-    /// If none has it.
-    pub fn named(name: &str, known: &[Self]) -> Result<Self, String> {
-        known.iter().copied().find(|range| range.as_str() == name).ok_or_else(|| {
-            let names: Vec<&str> = known.iter().map(|range| range.as_str()).collect();
-            format!("There is no range {name:?}; there are: {}.", names.join(", "))
-        })
-    }
-
     /// Its days.
     #[must_use]
     pub fn days(self, today: Date) -> Period {

@@ -21,9 +21,9 @@ pub(super) struct Span {
 pub(super) struct Spans {
     pub(super) days: Period,
     /// The range, the one before, then each day of the line.
-    all: Vec<Span>,
-    now: Timestamp,
-    today: Date,
+    pub(super) all: Vec<Span>,
+    pub(super) now: Timestamp,
+    pub(super) today: Date,
 }
 
 impl Spans {
@@ -88,11 +88,6 @@ impl Spans {
         self.all[0]
     }
 
-    /// The range, the one before, then each day of the line.
-    pub(super) fn all(&self) -> &[Span] {
-        &self.all
-    }
-
     /// A number as things stand; `at` tells it at a time.
     pub(super) fn standing(&self, why: Why, at: impl Fn(Timestamp) -> Amount) -> Figure {
         let ends = self.all.iter().enumerate().map(|(index, span)| match index {
@@ -112,14 +107,6 @@ impl Spans {
     pub(super) fn earliest(&self) -> Timestamp {
         let median = self.now.checked_sub(MEDIAN).unwrap_or(Timestamp::MIN);
         self.all.iter().skip(1).map(|span| span.to).fold(median, Timestamp::min)
-    }
-
-    pub(super) fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    pub(super) fn today(&self) -> Date {
-        self.today
     }
 }
 

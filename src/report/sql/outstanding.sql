@@ -7,12 +7,8 @@
 -- total: total paid outstanding
 WITH billed AS (
     SELECT j.id, s.status, round(s.paid * 10000) AS paid,
-        -- In ten-thousandths, because sums of fractions would not be exact. A text is more than any number
-        -- for SQLite, so an amount that was sent as text is made one.
-        round(10000 * CASE WHEN typeof(j.total_amount) <> 'text' THEN j.total_amount
-            WHEN j.total_amount GLOB '*[0-9]*' AND j.total_amount NOT GLOB '*[^-0-9.]*'
-                AND j.total_amount NOT GLOB '?*-*' AND j.total_amount NOT GLOB '*.*.*'
-            THEN CAST(j.total_amount AS NUMERIC) END) AS total
+        -- In ten-thousandths, because sums of fractions would not be exact.
+        round(10000 * {total}) AS total
     FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
     WHERE j.total_amount > 0
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
@@ -32,8 +28,5 @@ ORDER BY o.owed DESC, j.created_at
 SELECT count(*)
 FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
 WHERE j.total_amount > 0 AND s.paid IS NULL
-    AND CASE WHEN typeof(j.total_amount) <> 'text' THEN j.total_amount
-        WHEN j.total_amount GLOB '*[0-9]*' AND j.total_amount NOT GLOB '*[^-0-9.]*'
-            AND j.total_amount NOT GLOB '?*-*' AND j.total_amount NOT GLOB '*.*.*'
-        THEN CAST(j.total_amount AS NUMERIC) END > 0
+    AND {total} > 0
     AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)

@@ -11,6 +11,7 @@ pub(in crate::store) mod indexes;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::store::{log, meta, mirror};
+pub use columns::amount_sql;
 use columns::{RouteColumns, ViewColumn, view_columns};
 
 /// The row of `_meta` with the last row of the log when the views were looked at.

@@ -354,6 +354,14 @@ pub(in crate::store) fn local(column: &str) -> String {
     )
 }
 
+/// An amount as a number, for sums and comparisons: a text is more than any number for SQLite. NULL if it is
+/// no number.
+#[must_use]
+pub fn amount_sql(column: &str) -> String {
+    let number = number(column);
+    format!("CASE WHEN typeof({number}) <> 'text' THEN {number} END")
+}
+
 /// Text that is a number as a number.
 fn number(column: &str) -> String {
     format!(
