@@ -21,19 +21,6 @@ pub(super) struct Source<'a> {
     pub(super) is_newest: bool,
 }
 
-/// One version of a record, ready to be written.
-struct NewVersion<'a> {
-    id: &'a str,
-    text: &'a str,
-    fields: Fields<'a>,
-    kind: Kind,
-    version: i64,
-    /// The row of the version before; `None` for the first one.
-    before: Option<i64>,
-    business: Option<&'a str>,
-    via: Option<&'a str>,
-}
-
 /// Writes the records of a page that differ, the oldest first: a page is newest first, and the log reads
 /// better the other way round.
 pub(super) fn write(
@@ -43,80 +30,57 @@ pub(super) fn write(
     records: &[(usize, RecordDiff)],
     new: &NewRecords<'_>,
 ) -> Result<(), StoreError> {
-    let mut open_gaps = OpenGaps::read(batch.tx, source.route, source.business)?;
-    let mut versions = Vec::with_capacity(records.len());
-    for (place, diff) in records.iter().rev() {
-        let record = &page.records()[*place];
-        let first = |kind| NewVersion {
-            id: record.id.as_str(),
-            text: page.text(record),
-            fields: page.fields(record),
-            kind,
-            version: 1,
-            before: None,
-            business: source.business,
-            via: source.via,
-        };
-        match diff {
-            RecordDiff::New => versions.push(first(new.kind(*place, record, &mut open_gaps))),
-            RecordDiff::Changed(stored) => {
-                let (business, via) = match source.via {
-                    None => (source.business, None),
-                    // A search says neither whose a known record is nor how it was found first.
-                    Some(_) => (stored.business.as_deref(), stored.via.as_deref()),
-                };
-                versions.push(NewVersion {
-                    version: stored.version + 1,
-                    before: Some(stored.seq),
-                    business,
-                    via,
-                    ..first(Kind::Updated)
-                });
-            }
-            RecordDiff::SeenByPoll => {
-                batch.mirror.seen_by_poll(batch.tx, record.id.as_str(), source.business)?;
-            }
-        }
-    }
-    append(batch, source, &versions)?;
-    Ok(open_gaps.save(batch.tx)?)
-}
-
-/// Writes the versions in the given order.
-fn append(
-    batch: &mut Batch<'_>,
-    source: &Source<'_>,
-    versions: &[NewVersion<'_>],
-) -> Result<(), StoreError> {
     let Source { route, at, is_newest, .. } = *source;
-    batch.has_new_columns |= batch.mirror.grow(batch.tx, versions.iter().map(|v| &v.fields))?;
-    for version in versions {
+    let mut open_gaps = OpenGaps::read(batch.tx, route, source.business)?;
+    let shown: Vec<Fields<'_>> =
+        records.iter().map(|(place, _)| page.fields(&page.records()[*place])).collect();
+    batch.has_new_columns |= batch.mirror.grow(batch.tx, shown.iter())?;
+    for ((place, diff), fields) in records.iter().zip(&shown).rev() {
+        let record = &page.records()[*place];
+        let id = record.id.as_str();
+        let (kind, before, business, via) = match (diff, source.via) {
+            (RecordDiff::SeenByPoll, _) => {
+                batch.mirror.seen_by_poll(batch.tx, id, source.business)?;
+                continue;
+            }
+            (RecordDiff::New, via) => {
+                (new.kind(*place, record, &mut open_gaps), None, source.business, via)
+            }
+            (RecordDiff::Changed(stored), None) => {
+                (Kind::Updated, Some(stored), source.business, None)
+            }
+            // A search says neither whose a known record is nor how it was found first.
+            (RecordDiff::Changed(stored), Some(_)) => {
+                let (business, via) = (stored.business.as_deref(), stored.via.as_deref());
+                (Kind::Updated, Some(stored), business, via)
+            }
+        };
         let change = NewChange {
             route,
-            record_id: version.id,
-            kind: version.kind,
-            version: version.version,
+            record_id: id,
+            kind,
+            version: before.map_or(1, |before| before.version + 1),
             observed_at: at,
-            business: version.business,
-            body: version.text,
+            business,
+            body: page.text(record),
         };
-        let identity = batch.identities.for_next(version.before);
+        let identity = batch.identities.for_next(before.map(|before| before.seq));
         let seq = log::append(batch.tx, identity, &change)?;
         let facts = RowFacts {
-            id: version.id,
-            business: version.business,
+            id,
+            business,
             first_seen_at: at,
             at,
             last_seen_at: (!is_newest).then_some(at),
             seq,
-            via: version.via,
+            via,
         };
         // An update may name another job than before.
-        if version.version > 1 && route != Route::Jobs {
-            batch.touched.note(batch.tx, route, version.id)?;
+        if before.is_some() && route != Route::Jobs {
+            batch.touched.note(batch.tx, route, id)?;
         }
-        batch.mirror.put(batch.tx, &facts, &version.fields)?;
-        batch.touched.note(batch.tx, route, version.id)?;
+        batch.mirror.put(batch.tx, &facts, fields)?;
+        batch.touched.note(batch.tx, route, id)?;
     }
-    Ok(())
+    Ok(open_gaps.save(batch.tx)?)
 }

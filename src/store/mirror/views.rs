@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::store::{log, meta, mirror};
 pub use columns::amount_sql;
-use columns::{RouteColumns, ViewColumn, view_columns};
+use columns::{RouteColumns, view_columns};
 
 /// The row of `_meta` with the last row of the log when the views were looked at.
 const LOOKED_AT: &str = "views_looked_at";
@@ -68,10 +68,9 @@ pub(in crate::store) fn has_log_doubled(connection: &Connection) -> rusqlite::Re
 /// The text of a route's view.
 fn view_sql(columns: &RouteColumns, all: &[RouteColumns]) -> String {
     let view = view_columns(columns, all);
-    let list: Vec<String> = view.columns.iter().map(ViewColumn::typed).collect();
     format!(
         "CREATE VIEW report_{route} AS {MARK} SELECT {} FROM \"{route}\" r{}",
-        list.join(", "),
+        view.columns.join(", "),
         view.joins,
         route = columns.route
     )

@@ -1,5 +1,5 @@
-//! What became of each scheduled report, so that a restart neither repeats nor forgets one. A row of
-//! `meta` each, as JSON.
+//! What became of each scheduled report, so that a restart neither repeats nor forgets one: a row of
+//! `_meta`, as JSON.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
-use crate::store::open::write_tx;
+use crate::store::meta;
 use crate::store::reader::Reader;
 
-/// Before the name of a scheduled report in `meta`.
-const PREFIX: &str = "scheduled report ";
+/// The name of the row.
+const NAME: &str = "scheduled_reports";
 
 /// What became of one scheduled report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportRun {
     /// The latest time that is settled: the report was made or given up. At first, when it was first
     /// seen in the configuration.
@@ -38,39 +38,18 @@ impl ReportRun {
     /// One that is seen for the first time.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
-        Self {
-            settled_at: now,
-            made_for: None,
-            made: 0,
-            failed_for: None,
-            failed_at: None,
-            failures: 0,
-            error: None,
-        }
+        Self { settled_at: now, ..Self::default() }
     }
 }
 
 impl Reader {
-    /// What became of the scheduled reports, by name. A row that cannot be read is left out.
+    /// What became of the scheduled reports, by name; none if the row cannot be read.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn report_runs(&self) -> Result<BTreeMap<String, ReportRun>, StoreError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT name, value FROM _meta WHERE name >= ?1 AND name < ?2")?;
-        let end = format!("{PREFIX}\u{7f}");
-        let rows = statement.query_map((PREFIX, end), |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-        })?;
-        let mut runs = BTreeMap::new();
-        for row in rows {
-            let (name, value) = row?;
-            if let Ok(run) = serde_json::from_str(&value) {
-                runs.insert(name[PREFIX.len()..].to_owned(), run);
-            }
-        }
-        Ok(runs)
+        let text = meta::value(&self.connection, NAME)?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
 }
 
@@ -83,22 +62,7 @@ impl Store {
         &self,
         runs: BTreeMap<String, ReportRun>,
     ) -> Result<(), StoreError> {
-        self.write(move |writer| {
-            let tx = write_tx(&mut writer.connection)?;
-            tx.execute(
-                "DELETE FROM _meta WHERE name >= ?1 AND name < ?2",
-                (PREFIX, format!("{PREFIX}\u{7f}")),
-            )?;
-            for (name, run) in &runs {
-                let value = serde_json::to_string(run).expect("plain values");
-                tx.execute(
-                    "INSERT INTO _meta (name, value) VALUES (?1, ?2)",
-                    (format!("{PREFIX}{name}"), value),
-                )?;
-            }
-            tx.commit()?;
-            Ok(())
-        })
-        .await
+        let text = serde_json::to_string(&runs).expect("plain values");
+        self.write(move |writer| Ok(meta::set(&writer.connection, NAME, &text)?)).await
     }
 }

@@ -21,8 +21,9 @@ pub(crate) fn missed(place: &Place, name: &str) {
     let run = json!({"settled_at": at.to_string(), "made_for": null, "made": 0, "failed_for": null,
         "failed_at": null, "failures": 0, "error": null});
     let store = place.writer();
-    let row = (format!("scheduled report {name}"), run.to_string());
-    store.execute("INSERT OR REPLACE INTO _meta (name, value) VALUES (?1, ?2)", row).unwrap();
+    let add = "INSERT INTO _meta (name, value) VALUES ('scheduled_reports', json_object(?1, json(?2))) \
+         ON CONFLICT (name) DO UPDATE SET value = json_patch(value, excluded.value)";
+    store.execute(add, (name, run.to_string())).unwrap();
 }
 
 #[tokio::test]

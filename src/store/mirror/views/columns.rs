@@ -56,13 +56,6 @@ pub(in crate::store) enum ColumnType {
     Text,
 }
 
-/// One column of a view.
-pub(in crate::store) struct ViewColumn {
-    pub(in crate::store) name: String,
-    pub(in crate::store) column_type: ColumnType,
-    pub(in crate::store) sql: String,
-}
-
 impl ColumnType {
     /// The type of a column that holds values of both.
     fn with(self, other: Self) -> Self {
@@ -74,24 +67,42 @@ impl ColumnType {
     }
 }
 
-impl ViewColumn {
-    /// The column with its type. SQLite before 3.41 knows no type of an expression: it takes that of the
-    /// last part, a column of a table without rows. The value stays as it is.
-    pub(in crate::store) fn typed(&self) -> String {
-        let column = match self.column_type {
+/// The columns of a view, and what its table is joined with.
+#[derive(Default)]
+pub(in crate::store) struct View {
+    names: Vec<String>,
+    /// Each column as SQL.
+    pub(in crate::store) columns: Vec<String>,
+    pub(in crate::store) joins: String,
+}
+
+impl View {
+    /// Adds a column, under another name if its own is taken. SQLite before 3.41 knows no type of an expression: it
+    /// takes that of the last part, a column of a table without rows. The value stays as it is.
+    fn add(&mut self, name: &str, column_type: ColumnType, sql: &str) {
+        let taken = |name: &str| self.names.contains(&name.to_lowercase());
+        let name = std::iter::once(name.to_owned())
+            .chain((2..).map(|n| format!("{name}_{n}")))
+            .find(|name| !taken(name))
+            .expect("the suffixes do not end");
+        let of_type = match column_type {
             ColumnType::Integer => "i",
             ColumnType::Real => "r",
             ColumnType::Text => "t",
         };
-        let name = quoted(&self.name);
-        format!("(SELECT {} UNION ALL SELECT {column} FROM _types WHERE 0) AS {name}", self.sql)
+        let shown = quoted(&name);
+        self.columns.push(format!(
+            "(SELECT {sql} UNION ALL SELECT {of_type} FROM _types WHERE 0) AS {shown}"
+        ));
+        self.names.push(name.to_lowercase());
     }
-}
 
-/// The columns of a view, and what its table is joined with.
-pub(in crate::store) struct View {
-    pub(in crate::store) columns: Vec<ViewColumn>,
-    pub(in crate::store) joins: String,
+    /// Adds a column unless the table has a field of that name.
+    fn derive(&mut self, table: &RouteColumns, name: &str, column_type: ColumnType, sql: &str) {
+        if !table.has(name) {
+            self.add(name, column_type, sql);
+        }
+    }
 }
 
 /// Reads the columns of all mirror tables and the definitions of the custom fields.
@@ -197,7 +208,7 @@ fn labels(definition: &str) -> Vec<String> {
 /// The columns of a route's view; `all` are the tables that it may be joined with.
 pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
     use ColumnType::{Real, Text};
-    let mut columns = Columns { found: Vec::new() };
+    let mut columns = View::default();
     columns.add("id", table.type_of("id"), &id("r.id"));
     for field in &table.fields {
         let column = format!("r.{}", quoted(field));
@@ -213,9 +224,9 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
             columns.add("created_date", Text, &day);
         }
     }
-    let mut joins = joined(table, all, &mut columns);
+    columns.joins = joined(table, all, &mut columns);
     if table.route == Route::Jobs {
-        joins.push_str(" LEFT JOIN _job_states s ON s.id = r.id");
+        columns.joins.push_str(" LEFT JOIN _job_states s ON s.id = r.id");
         add_current_state(&mut columns);
     }
     if table.has("custom_fields") {
@@ -238,11 +249,11 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
     columns.add("_business", Text, "r._business");
     columns.add("_first_seen_at", Text, &local("r._first_seen_at"));
     columns.add("_changed_at", Text, &local("r._changed_at"));
-    View { columns: columns.found, joins }
+    columns
 }
 
 /// What a job is now, from its newest source.
-fn add_current_state(columns: &mut Columns) {
+fn add_current_state(columns: &mut View) {
     use ColumnType::{Real, Text};
     columns.add("current_status", Text, "s.status");
     columns.add("current_stage", Text, "s.stage");
@@ -253,34 +264,9 @@ fn add_current_state(columns: &mut Columns) {
     columns.add("state_source", Text, "s.source");
 }
 
-struct Columns {
-    found: Vec<ViewColumn>,
-}
-
-impl Columns {
-    /// Adds a column, under another name if its own is taken.
-    fn add(&mut self, name: &str, column_type: ColumnType, sql: &str) {
-        let taken = |name: &str| {
-            self.found.iter().any(|column| column.name.to_lowercase() == name.to_lowercase())
-        };
-        let name = std::iter::once(name.to_owned())
-            .chain((2..).map(|n| format!("{name}_{n}")))
-            .find(|name| !taken(name))
-            .expect("the suffixes do not end");
-        self.found.push(ViewColumn { name, column_type, sql: sql.to_owned() });
-    }
-
-    /// Adds a column unless the table has a field of that name.
-    fn derive(&mut self, table: &RouteColumns, name: &str, column_type: ColumnType, sql: &str) {
-        if !table.has(name) {
-            self.add(name, column_type, sql);
-        }
-    }
-}
-
 /// Joins the job of a record by its link, and the customer by the number of the mobile phone, else
 /// by e-mail. Each finds one row at most, so that SQLite leaves out a join that a query does not use.
-fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut Columns) -> String {
+fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut View) -> String {
     let of = |route: Route| all.iter().find(|other| other.route == route);
     let mut joins = String::new();
     let mut contact = ("r", table);
