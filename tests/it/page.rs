@@ -19,10 +19,10 @@ const LISTEN: &str = "[status]\nlisten = \"127.0.0.1:0\"\n";
 
 /// One answer as it came over the wire.
 #[derive(Debug)]
-struct Reply {
+pub(crate) struct Reply {
     code: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Reply {
@@ -35,13 +35,13 @@ impl Reply {
 }
 
 /// The page of a running daemon.
-struct Site {
+pub(crate) struct Site {
     address: String,
 }
 
 impl Site {
     /// Waits until the daemon of this folder has opened its page.
-    async fn of(place: &Place) -> Self {
+    pub(crate) async fn of(place: &Place) -> Self {
         let status = place.status_when("the page is open", |s| s["page"].is_string()).await;
         let url = status["page"].as_str().unwrap();
         Self { address: url.strip_prefix("http://").unwrap().trim_end_matches('/').to_owned() }
@@ -69,7 +69,7 @@ impl Site {
         Reply { code, head: head.to_owned(), body: body.to_owned() }
     }
 
-    async fn get(&self, path: &str) -> Reply {
+    pub(crate) async fn get(&self, path: &str) -> Reply {
         self.ask("GET", path, &[]).await
     }
 

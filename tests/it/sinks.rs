@@ -78,12 +78,6 @@ fn is_fault(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Fault { .. })
 }
 
-/// The first change met a fault, and the others were not handed over.
-fn stopped_at_a_fault(verdicts: &[Verdict]) -> bool {
-    let [first, rest @ ..] = verdicts else { return false };
-    is_fault(first) && rest.iter().all(|verdict| is_fault(verdict) || *verdict == Verdict::NotTried)
-}
-
 /// The verdict in a word.
 fn kind_of(verdict: &Verdict) -> &'static str {
     match verdict {

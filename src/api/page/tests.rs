@@ -1,7 +1,3 @@
-use proptest::prelude::*;
-
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::record::RecordId;
 
@@ -149,76 +145,12 @@ fn depth_and_the_number_of_records_are_bounded() {
     assert_eq!(word(page(MAX_RECORDS + 1)), "too_many_records");
 }
 
-/// What the JSON parser itself makes of a body, by a slower and plainer way.
-fn by_the_parser(body: &str) -> Option<Vec<(RecordId, String)>> {
-    fn depth(text: &str) -> usize {
-        let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
-        for c in text.chars() {
-            match c {
-                _ if escaped => escaped = false,
-                '\\' if quoted => escaped = true,
-                '"' => quoted = !quoted,
-                '[' | '{' if !quoted => {
-                    depth += 1;
-                    most = most.max(depth);
-                }
-                ']' | '}' if !quoted => depth -= 1,
-                _ => {}
-            }
-        }
-        most
+#[test]
+fn every_cut_of_a_page_is_refused() {
+    let body = r#"[{"id":1,"a":"x\"y","b":[1,{"c":null}]},{"id":"z","d":-1.5e3}]"#;
+    for end in 0..body.len() {
+        let cut = &body[..end];
+        assert_ne!(word(cut), "a page", "{cut:?}");
     }
-    let items: Vec<&RawValue> = serde_json::from_str(body).ok()?;
-    if depth(body) > MAX_DEPTH || items.len() > MAX_RECORDS {
-        return None;
-    }
-    let mut records = Vec::new();
-    for item in items {
-        // Raw values: a number no float holds, or half a surrogate pair, is none of a page's concern.
-        let members: BTreeMap<String, &RawValue> = serde_json::from_str(item.get()).ok()?;
-        let id = RecordId::from_json(members.get("id")?.get()).ok()?;
-        // The first of two records with one id counts.
-        if records.iter().all(|(other, _)| *other != id) {
-            records.push((id, item.get().to_owned()));
-        }
-    }
-    Some(records)
-}
-
-/// Whole pages, to be damaged.
-const PAGES: [&str; 4] = [
-    r#"[{"id":1,"a":"x\"y\\","b":[1,{"c":null,"d":[]}]},{"id":"z","e":-1.5e3}]"#,
-    "[\n  {\n    \"id\": 7,\n    \"name\": \"Zo\u{eb} [ },\"\n  },\n  {\"x\": {\"id\": 7}, \"id\": \"7\"}\n]",
-    r#"[{"id":1},{"id":2,"t":true,"f":false},{"id":1,"n":12345678901234567890123}]"#,
-    r#"[{"a\u0062":"\ud800\u00e9","id":0},{"id":"a b","":{"":[[],{}]}}]"#,
-];
-
-proptest! {
-    #[test]
-    fn a_whole_or_damaged_page_is_read_exactly_as_the_parser_reads_it(
-        body in prop::sample::select(&PAGES[..]),
-        damage in prop::collection::vec(
-            (any::<prop::sample::Index>(), 0..3, r#"[\[\]{},:"\\ 0-9a-fnu.é-]"#), 0..4),
-    ) {
-        let mut chars: Vec<char> = body.chars().collect();
-        for (place, how, with) in damage {
-            if chars.is_empty() {
-                break;
-            }
-            let at = place.index(chars.len());
-            match how {
-                0 => { chars.remove(at); }
-                1 => chars.insert(at, with.chars().next().unwrap()),
-                _ => chars.truncate(at),
-            }
-        }
-        let body: String = chars.into_iter().collect();
-        let read = decode(body.clone().into_bytes()).ok().map(|page| {
-            page.records()
-                .iter()
-                .map(|record| (record.id.clone(), page.text(record).to_owned()))
-                .collect::<Vec<_>>()
-        });
-        prop_assert_eq!(read, by_the_parser(&body), "{}", body);
-    }
+    assert_eq!(word(body), "a page");
 }

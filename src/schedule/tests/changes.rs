@@ -40,29 +40,6 @@ fn keeps_what_it_shows(schedule: &mut Schedule, last: &mut [f64], from: f64, to:
 }
 
 #[test]
-fn a_pace_that_falls_and_rises_breaks_no_guarantee_and_plans_no_more_than_there_is() {
-    for short in [4.0, 5.0, 8.5, 90.0] {
-        let mut all = vec![settings(); 6];
-        all[3].max_interval = Duration::from_secs_f64(short);
-        let mut schedule = Schedule::new(all, 45.0, at(0.0));
-        let (mut last, mut polls) = ([0.0; 6], 0);
-        for (from, pace) in [(0.0, 45.0), (60.0, 3.0), (160.0, 45.0), (200.0, 11.0), (300.0, 45.0)]
-        {
-            let shown: Vec<f64> = (0..6).map(|poller| schedule.guarantee(poller)).collect();
-            schedule.set_pace(pace, at(from));
-            for (poller, shown) in shown.into_iter().enumerate() {
-                assert!(
-                    schedule.guarantee(poller) >= shown,
-                    "{poller} is promised more than {shown}"
-                );
-            }
-            polls += keeps_what_it_shows(&mut schedule, &mut last, from, from + 100.0);
-        }
-        assert!(polls > 150, "{polls} polls");
-    }
-}
-
-#[test]
 fn beside_other_clients_no_wait_of_a_tight_configuration_is_longer_than_the_guarantee_shown() {
     for seed in seeds(60) {
         let mut chance = fastrand::Rng::with_seed(seed);

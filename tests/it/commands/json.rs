@@ -8,6 +8,7 @@ use std::path::Path;
 use sandbox::Route;
 use serde_json::{Value, json};
 
+use crate::page::Site;
 use crate::reports::scheduled::missed;
 use crate::support::{Answer, Daemon, Ended, Place, Receiver, Workspace, run_python, wait_until};
 
@@ -46,22 +47,19 @@ impl Outputs {
         self.add(schema, args, &value);
     }
 
-    async fn address(&mut self, site: &str, schema: &str, path: &str) {
+    async fn address(&mut self, site: &Site, schema: &str, path: &str) {
         let value = get(site, path).await;
         self.add(schema, path, &value);
     }
 }
 
 /// What an address of the status page answers.
-async fn get(site: &str, path: &str) -> Value {
-    let url = format!("{site}{}", path.trim_start_matches('/'));
-    let read = move || ureq::get(url).call().unwrap().body_mut().read_to_string().unwrap();
-    let text = tokio::task::spawn_blocking(read).await.unwrap();
-    serde_json::from_str(&text).unwrap()
+async fn get(site: &Site, path: &str) -> Value {
+    serde_json::from_str(&site.get(path).await.body).unwrap()
 }
 
 /// A shop with a gap, dead letters, a held sink and one that is no longer configured.
-async fn troubled(workspace: &Workspace, hook: &Receiver, place: &Place) -> (Daemon, String) {
+async fn troubled(workspace: &Workspace, hook: &Receiver, place: &Place) -> (Daemon, Site) {
     place.configure(&Place::file_sink("old", ""));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     hook.refuse("Poison", Answer::status(400));
@@ -85,11 +83,10 @@ async fn troubled(workspace: &Workspace, hook: &Receiver, place: &Place) -> (Dae
         let sinks = status["sinks"].as_array().unwrap();
         sinks.iter().any(|sink| sink["dead"] == 3)
             && sinks.iter().any(|sink| sink["state"] == "held")
-            && status["page"].is_string()
     };
-    let status = place.status_when("all the trouble is there", is_troubled).await;
+    place.status_when("all the trouble is there", is_troubled).await;
     wait_until("there is a gap", || place.number("SELECT count(*) FROM gaps") > 0).await;
-    (daemon, status["page"].as_str().unwrap().to_owned())
+    (daemon, Site::of(place).await)
 }
 
 /// An example of `docs/json.md`: what prints it, and what is printed.
@@ -183,7 +180,7 @@ async fn every_output_for_programs_is_as_its_schema_or_its_example_says() {
 }
 
 /// Holds what each command and address says against its example.
-async fn hold_against(examples: &[Example], place: &Place, site: &str, lead: &str, seq: &str) {
+async fn hold_against(examples: &[Example], place: &Place, site: &Site, lead: &str, seq: &str) {
     for example in examples {
         for source in &example.sources {
             let actual = match source.strip_prefix("GET ") {
