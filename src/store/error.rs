@@ -207,7 +207,7 @@ impl From<rusqlite::Error> for StoreError {
             }
             Some(ErrorCode::OperationInterrupted) => Self::TooLong,
             _ if is_refused_write(&error) => Self::Limit(
-                "the system refuses to write it: free some space, raise the quota or the file size limit (LimitFSIZE= in the unit), or look for a failing disk",
+                "a write was refused: look for a failing disk (`journalctl -k`), a quota or a file size limit (LimitFSIZE= in the unit)",
             ),
             _ => Self::Sqlite(error),
         }

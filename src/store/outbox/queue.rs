@@ -79,7 +79,13 @@ const HOLD_BACK: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'wai
 const RELEASE: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'ready' \
      WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state = 'waiting' AND lane = ?4";
 
+/// Asked first, because a statement that finds no row still takes the write lock.
+const ANY_REFILL: &str = "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 1)";
+
 const DELETE_REFILL: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 1";
+
+const ANY_FAULTED: &str =
+    "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'retrying' AND attempts = 0)";
 
 /// They stay `retrying`, so that no later row of their records passes them.
 const RETRY_FAULTED: &str =
@@ -290,7 +296,10 @@ impl Store {
     /// Nothing is changed.
     pub async fn clear_refill(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer.connection.execute(DELETE_REFILL, [&sink])?;
+            let connection = &writer.connection;
+            if connection.query_row(ANY_REFILL, [&sink], |row| row.get(0))? {
+                connection.execute(DELETE_REFILL, [&sink])?;
+            }
             Ok(())
         })
         .await
@@ -303,7 +312,10 @@ impl Store {
     /// Nothing is changed.
     pub async fn retry_faulted(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer.connection.execute(RETRY_FAULTED, [&sink])?;
+            let connection = &writer.connection;
+            if connection.query_row(ANY_FAULTED, [&sink], |row| row.get(0))? {
+                connection.execute(RETRY_FAULTED, [&sink])?;
+            }
             Ok(())
         })
         .await
