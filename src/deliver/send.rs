@@ -30,6 +30,8 @@ const GROUP: usize = 64;
 const SAVE_AFTER: Duration = Duration::from_millis(100);
 /// Acknowledged rows that are still in the queue, at most.
 const UNSAVED: usize = 2 * GROUP;
+/// How often one change may have its sink wait.
+const MAX_TOLD: i64 = 8;
 
 /// A row that was read and not handed over yet.
 pub(super) struct Ahead {
@@ -151,7 +153,10 @@ impl Task {
     /// Begins as many calls as the sink, its health and its rate allow. Returns how long to wait for
     /// more, if time alone brings it.
     pub(super) fn start(&mut self) -> Option<Duration> {
-        while self.row.state != SinkState::Disabled && self.outcomes.gone.len() < UNSAVED {
+        while self.row.state != SinkState::Disabled
+            && self.outcomes.gone.len() < UNSAVED
+            && !self.cut.is_cancelled()
+        {
             let is_paused = self.health.pause(self.now()).is_some();
             if is_paused || self.health.is_careful() && !self.calls.is_empty() {
                 return None;
@@ -361,9 +366,10 @@ impl Task {
                 self.outcomes.last_error = Some(reason);
                 self.responded(now);
             }
-            // The endpoint took others since this one was told to wait, and means only this one.
+            // The same change is told so again, and waits alone. Where several are told so in turn, each
+            // has its sink wait a few times.
             Verdict::Fault { retry_after: Some(_), .. }
-                if self.health.is_well() && self.told_to_wait == Some(row.key()) => {}
+                if self.told_to_wait == Some(row.key()) || row.faults > MAX_TOLD => {}
             Verdict::Fault { reason, retry_after } => {
                 if retry_after.is_some() {
                     self.told_to_wait = Some(row.key());

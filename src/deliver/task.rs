@@ -129,8 +129,8 @@ impl Deliverer {
                 faults = if task.health.is_well() { 0 } else { faults + 1 };
                 continue;
             }
-            if let Some(left) = task.rate_wait() {
-                tokio::time::sleep(left).await;
+            if let Some(left) = task.rate_wait().filter(|_| !cut.is_cancelled()) {
+                cut.run_until_cancelled(tokio::time::sleep(left)).await;
                 continue;
             }
             let now = task.now();

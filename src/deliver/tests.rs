@@ -40,26 +40,35 @@ fn refusing(batch: usize, bad: &'static str, verdict: Verdict) -> Scripted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_record_that_is_told_to_wait_does_not_stop_its_sink() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(4, "Busy", wait_for(5)), settings()).await;
-    let name = |id: i32| if id == 7 { "Busy".to_owned() } else { format!("Good {id}") };
-    let leads: Vec<_> = (1..=180).map(|id| (id.to_string(), name(id))).collect();
-    shop.see_all(&leads).await;
-    until("the others have arrived", MINUTE, || task.taken().len() == 179).await;
-    tokio::time::sleep(2 * HOUR).await;
-    let attempts = task.attempts("Busy");
-    assert!(
-        attempts.windows(2).all(|two| two[1] - two[0] >= Duration::from_secs(5)),
-        "{attempts:?}"
-    );
-    assert!((10..30).contains(&attempts.len()), "less and less often: {attempts:?}");
-    let row = shop.row("erp").await;
-    assert_eq!((row.retrying, row.dead), (1, 0), "it never counts as refused");
-    shop.see("200", "Good").await;
-    until("the next one arrives at once", Duration::from_secs(1), || task.taken().len() == 180)
-        .await;
-    task.stop().await;
+async fn records_that_are_told_to_wait_do_not_stop_their_sink() {
+    for (busy, seconds) in [(1, 5), (2, 300)] {
+        let shop = Shop::new().await;
+        let receiver = Scripted::new(4, move |change| {
+            if name(change).starts_with("Busy") { wait_for(seconds) } else { Verdict::Done }
+        });
+        let task = shop.start("erp", receiver, settings()).await;
+        let lead =
+            |id: i32| format!("{} {id}", if (7..7 + busy).contains(&id) { "Busy" } else { "Good" });
+        let leads: Vec<_> = (1..=180).map(|id| (id.to_string(), lead(id))).collect();
+        shop.see_all(&leads).await;
+        let others = 180 - busy as usize;
+        until("the others have arrived", 3 * HOUR, || task.taken().len() == others).await;
+        tokio::time::sleep(4 * HOUR).await;
+        let attempts = task.attempts("Busy 7");
+        let wait = Duration::from_secs(seconds);
+        assert!(attempts.windows(2).all(|two| two[1] - two[0] >= wait), "{attempts:?}");
+        assert!((10..80).contains(&attempts.len()), "less and less often: {attempts:?}");
+        let row = shop.row("erp").await;
+        assert_eq!((row.retrying, row.dead), (i64::from(busy), 0), "it never counts as refused");
+        for id in 200..220 {
+            shop.see(&id.to_string(), "Good").await;
+            let arrived = others + id - 199;
+            until("it arrives at once", Duration::from_secs(1), || task.taken().len() == arrived)
+                .await;
+            tokio::time::sleep(10 * MINUTE).await;
+        }
+        task.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,12 +47,12 @@ async fn while_once_waits_for_a_sink_its_store_is_left_to_it_and_a_signal_ends_i
     let place = workspace.place();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let rest = "timeout = \"1h\"\nconcurrency = 1\nstart = \"beginning\"\nchanges = [\"baseline\"]";
+    let rest = "timeout = \"1h\"\nconcurrency = 2\nstart = \"beginning\"\nchanges = [\"baseline\"]";
     place.configure(&Place::webhook_sink("hangs", &url, rest));
     workspace.add(Route::Leads, json!({"name": "Ada"}));
     for signal in [Signal::INT, Signal::TERM] {
         let mut once = place.background(["once"]);
-        let _connection = listener.accept().await.unwrap();
+        let _connections = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
         if signal == Signal::INT {
             let asked = workspace.sandbox.requests().total;
             let told = format!("process {} holds the store", once.pid());
