@@ -16,7 +16,7 @@ use super::SinkFilter;
 use super::key::KeySource;
 use super::shape::compiled;
 use super::table::Table;
-use super::value::{seconds, timeout};
+use super::value::{filled, seconds, timeout};
 use super::workspace::{Auth, WorkspaceSettings, base_url};
 use crate::record::Route;
 use crate::shape::{Escape, NAMES, Template};
@@ -39,6 +39,7 @@ pub struct IntakeSettings {
     /// What is made.
     pub create: Intake,
     /// The business (branch) it is made in; `None` is the workspace's default.
+    #[serde(default, deserialize_with = "filled")]
     pub business: Option<String>,
     /// What it is made of; of address fields and custom fields, all of one kind are together.
     #[serde(skip)]
@@ -139,6 +140,10 @@ fn field(
             return None;
         }
     };
+    if !limit.is_cut && !source.contains('{') && source.chars().count() > limit.most {
+        table.note_inside(path, format!("this text has more than {} characters", limit.most));
+        return None;
+    }
     let template = compiled(table, path, &source, Escape::Text, &NAMES)?;
     Some(IntakeField { part, name: name.to_owned(), limit, template })
 }

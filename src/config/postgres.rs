@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::sink_url::SinkUrl;
 use super::table::Table;
-use super::value::{seconds, timeout};
+use super::value::{filled, seconds, timeout};
 
 /// `type = "postgres"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -22,6 +22,7 @@ pub struct PostgresSettings {
     #[serde(default = "schema")]
     pub schema: String,
     /// What stands in the column `workspace` of every row: it keeps the rows of several shops apart.
+    #[serde(deserialize_with = "filled")]
     pub workspace: String,
     /// The longest time that one transaction may take.
     #[serde(default = "seconds::<30>", deserialize_with = "timeout")]

@@ -336,6 +336,15 @@ where
     Err(D::Error::custom(format!("must be from {low} to {high}")))
 }
 
+/// A text that is not empty.
+pub(super) fn filled<'de, D: Deserializer<'de>, T: From<String>>(d: D) -> Result<T, D::Error> {
+    let text = String::deserialize(d)?;
+    if text.trim().is_empty() {
+        return Err(D::Error::custom("must not be empty"));
+    }
+    Ok(text.into())
+}
+
 /// The longest time of one attempt of a sink.
 pub(super) fn timeout<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
     lasting::<100, HOUR_MS, _, _>(d)

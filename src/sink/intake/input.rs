@@ -16,8 +16,8 @@ pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, V
     let mut body = Map::new();
     for field in &settings.fields {
         let Some(text) = rendered(field, &context)? else { continue };
-        let value = match field.name.as_str() {
-            "is_recovery" | "is_pickup_booked" => truth(&text).map(Value::from),
+        let value = match (field.part, field.name.as_str()) {
+            (IntakePart::Own, "is_recovery" | "is_pickup_booked") => truth(&text).map(Value::from),
             _ => Some(Value::from(text)),
         };
         let whole = match field.part {
