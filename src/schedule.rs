@@ -292,10 +292,9 @@ impl Schedule {
     /// guarantees of the others have grown, or up to [`poller::first`], so that as much is left to follow an
     /// import as in a new daemon.
     fn beginning(&self, place: usize) -> f64 {
-        let first = poller::first(self.turn);
-        let each = 1.0 / first;
+        let each = 1.0 / poller::first(self.turn);
         let others = self.pollers.iter().enumerate().filter(|(other, _)| *other != place);
-        let spare: f64 = others.map(|(_, other)| each - 1.0 / other.guarantee).sum();
+        let spare: f64 = others.map(|(_, other)| other.spare(self.turn)).sum();
         (1.0 / (each + spare).max(each)).max(self.turn)
     }
 
@@ -350,7 +349,9 @@ impl Schedule {
         self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
         let (turn, borrowed) = (self.turn, self.borrowed());
         for poller in &mut self.pollers {
-            let own = poller.allowed(turn, poller::first(turn), borrowed);
+            let is_new = poller.guarantee == 0.0;
+            let begun = if is_new { poller::first(turn) } else { turn };
+            let own = poller.allowed(turn, begun, borrowed);
             poller.guarantee = own.max(poller.guarantee);
         }
         let slot = self.slots.open(at);

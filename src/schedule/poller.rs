@@ -199,6 +199,14 @@ impl Poller {
         if lends { own.max(borrowed.min(last).min(most)) } else { own }
     }
 
+    /// How many polls a second it may do with less than in a new daemon; less than 0 if it needs more.
+    pub(super) fn spare(&self, turn: f64) -> f64 {
+        if self.is_fixed() || self.reserved.is_some() {
+            return 0.0;
+        }
+        1.0 / first(turn) - 1.0 / self.guarantee.min(LAST * turn)
+    }
+
     /// Whether this slot is its own.
     pub(super) fn owns(&self, slot: u64) -> bool {
         self.reserved.is_some_and(|own| own.holds(slot))
