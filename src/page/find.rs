@@ -13,7 +13,6 @@ use super::context::PageContext;
 use super::frame::{Frame, Tab, pages};
 use super::not_shown::NotShown;
 use super::request::{Query, link};
-
 use super::text::shown;
 use super::titles::Fields;
 use super::words;
