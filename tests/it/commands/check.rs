@@ -167,13 +167,17 @@ async fn root_checks_as_the_user_of_the_service_and_within_the_limits_of_its_uni
     let state = format!("ReadWritePaths={}", place.path("state").display());
     let Some(path) = machine(&place, &unit(&state)).await else { return };
     fs::create_dir(place.path("state")).unwrap();
-    fs::create_dir(place.path("srv")).unwrap();
+    // Folders of tests may lie below /dev, where the program keeps no file.
+    let srv = tempfile::tempdir_in("/var/tmp").unwrap();
     let hook = Receiver::start().await;
     place.write("hook-url", &hook.url("/"));
-    let text = "[store]\npath = \"state/mirror.db\"\n[sinks.exports]\ntype = \"file\"\n\
-        path = \"srv/exports.ndjson\"\n[sinks.hook]\ntype = \"webhook\"\nurl_file = \"hook-url\"\n";
-    place.configure(text);
-    for name in ["state", "srv", "api-key", "hook-url"] {
+    place.configure(&format!(
+        "[store]\npath = \"state/mirror.db\"\n[sinks.exports]\ntype = \"file\"\n\
+         path = \"{}/exports.ndjson\"\n[sinks.hook]\ntype = \"webhook\"\nurl_file = \"hook-url\"\n",
+        srv.path().display()
+    ));
+    chown(srv.path(), Some(65_534), Some(65_534)).unwrap();
+    for name in ["state", "api-key", "hook-url"] {
         chown(place.path(name), Some(65_534), Some(65_534)).unwrap();
     }
     fs::set_permissions(place.path("shopmirror.toml"), Permissions::from_mode(0o644)).unwrap();
@@ -185,7 +189,7 @@ async fn root_checks_as_the_user_of_the_service_and_within_the_limits_of_its_uni
     assert!(strict.out.contains("WRONG sink exports the service may not write to"), "{strict:?}");
     assert_eq!(strict.out.matches("WRONG").count(), 1, "an address file is no secret: {strict:?}");
 
-    let both = format!("{state} {}", place.path("srv").display());
+    let both = format!("{state} {}", srv.path().display());
     machine(&place, &unit(&both)).await;
     let open = check().await;
     assert_eq!(open.code, Some(0), "{open:?}");

@@ -76,8 +76,7 @@ async fn a_gap_begins_when_the_page_before_was_requested_and_suspects_still_grow
     assert_eq!(spans, [(at(10, 1_500), at(20, 0)), (at(20, 1_500), at(50, 0))]);
 }
 
-/// Twenty leads of a shop whose customers have this name, made so many days apart.
-/// Leads, each created on a day of its own.
+/// Twenty leads of a shop whose customers have this name.
 fn shop(name: &str) -> Vec<String> {
     let lead = |id: i64| format!(r#"{{"id":{id},"name":"{name} {id}","status":"new"}}"#);
     (1..=20).rev().map(lead).collect()

@@ -55,7 +55,7 @@ async fn holds(one: &dyn Destination, given: &[Change]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sink_answers_truly_what_became_of_each_change() {
+async fn every_sink_takes_a_batch_whole_and_nothing_from_a_probe_or_a_stop() {
     for one in all(false).await {
         let one = one.as_ref();
         let name = one.name();
