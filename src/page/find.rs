@@ -1,6 +1,7 @@
 //! What the box at the top of every page finds, on only with `show_records = true`: people, and repairs
 //! with what belongs to them. It is drawn where it is read.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -33,12 +34,12 @@ struct Group {
     /// The text of the record, if it was found itself.
     body: Option<String>,
     /// What else of it was found: how many records of each route.
-    also: Vec<(Route, usize)>,
+    also: BTreeMap<Route, usize>,
 }
 
 impl Group {
     fn of(route: Route, id: String) -> Self {
-        Self { route, id, body: None, also: Vec::new() }
+        Self { route, id, body: None, also: BTreeMap::new() }
     }
 
     fn add(&mut self, change: Change) {
@@ -46,10 +47,7 @@ impl Group {
             self.body = Some(change.body);
             return;
         }
-        match self.also.iter_mut().find(|(route, _)| *route == change.route) {
-            Some((_, count)) => *count += 1,
-            None => self.also.push((change.route, 1)),
-        }
+        *self.also.entry(change.route).or_default() += 1;
     }
 }
 

@@ -98,12 +98,12 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
         opened(&[LISTEN, SHOWN, "[reports]\ncurrency = \"EUR\"\n"].concat()).await;
     // The lists are read one after the other.
     let is_found = |reply: &super::Reply| {
-        let all = ["Found 1 person, 1 repair.", "with 2 status changes, 1 payment"];
+        let all = ["Found 1 person, 1 repair.", "with 1 payment, 2 status changes"];
         all.iter().all(|said| reply.body.contains(said))
     };
     let found = site.get_when("/find?q=ann", "all is found", is_found).await.body;
     assert!(found.contains(">JOB-7 · Ann Miller, Galaxy A54</a>"), "{found}");
-    assert!(found.contains("Collected · with 2 status changes, 1 payment"), "{found}");
+    assert!(found.contains("Collected · with 1 payment, 2 status changes"), "{found}");
     let record = site.get("/record?route=jobs&id=7").await.body;
     for said in [
         "<h1>JOB-7 · Ann Miller, Galaxy A54</h1>",
