@@ -158,14 +158,4 @@ mod tests {
         assert_eq!(since(at("b", 20, "1970-01-01T00:00:20Z")), (20, 20));
         assert_eq!(since(at("", 5000, "2026-03-01T14:00:00Z")), (0, 0), "the boot is not known");
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_clock_with_a_given_start_follows_virtual_time() {
-        let start: Timestamp = "2026-01-02T23:59:00Z".parse().unwrap();
-        let clock = Clock::starting_at(start);
-        assert_eq!(clock.now(), Moment { elapsed: Duration::ZERO, wall: start });
-        let hour = Duration::from_secs(3600);
-        tokio::time::sleep_until(clock.instant(hour)).await;
-        assert_eq!(clock.now(), Moment { elapsed: hour, wall: start + hour });
-    }
 }

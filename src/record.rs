@@ -306,6 +306,8 @@ impl Page {
 }
 
 #[cfg(test)]
+pub(crate) mod fixtures;
+#[cfg(test)]
 mod tests {
     use super::*;
 

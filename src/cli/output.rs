@@ -83,19 +83,3 @@ pub(super) fn width(wide: bool) -> usize {
     let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0 && !wide);
     width.unwrap_or(usize::MAX)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_from_outside_cannot_control_a_terminal() {
-        let hostile = "Bob\u{1b}[31m\u{202e}\u{9b}\r\u{0}";
-        for shown in [plain(hostile), cell(hostile, 100)] {
-            assert!(!shown.chars().any(escape::is_unsafe), "{shown:?}");
-            assert!(shown.contains("\\u{1b}"));
-        }
-        assert_eq!(cell("a\nb", 9), "a\\u{a}b");
-        assert_eq!(cell("abcdef", 3), "abc…");
-    }
-}

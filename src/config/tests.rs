@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use toml::de::DeTable;
 
@@ -193,49 +192,4 @@ fn the_example_is_short_and_valid_as_shipped_and_with_all_on() {
     let types: BTreeSet<&str> = all.sinks.values().map(|sink| sink.kind.type_name()).collect();
     assert_eq!(types.len(), 9, "an example of each type");
     assert!(all.status.is_some() && all.reports.schedule.len() == 1);
-}
-
-#[test]
-fn the_values_that_the_documentation_shows_are_accepted() {
-    let (_dir, base) = folder();
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-    let folders = [docs.join("sinks"), docs].map(|folder| std::fs::read_dir(folder).unwrap());
-    let mut texts: Vec<String> = folders
-        .into_iter()
-        .flatten()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "md"))
-        .map(|path| std::fs::read_to_string(path).unwrap())
-        .collect();
-    texts.push(include_str!("../../README.md").to_owned());
-    let rows = rows();
-    let mut tried = 0;
-    for (key, value) in
-        texts.iter().flat_map(|text| text.split('`')).filter_map(|span| span.split_once(" = "))
-    {
-        let has = |table: &str| rows[table].iter().any(|row| row.key == key);
-        let tables: Vec<&str> = rows.keys().copied().filter(|table| has(table)).collect();
-        let is_read = |table: &&str| {
-            let text = with(|other, needed| {
-                let is_other = |line: &&str| !line.starts_with(&format!("{key} ="));
-                let rest: Vec<&str> = needed.lines().filter(is_other).collect();
-                let is_meant = other == *table || (*table == "sinks.NAME" && other == "file");
-                if is_meant {
-                    format!("{}\n{key} = {value}", rest.join("\n"))
-                } else {
-                    needed.into()
-                }
-            });
-            let read = Config::parse(&text, "docs", &base);
-            let begins = format!("`{key}`");
-            read.err().is_none_or(|problems| {
-                !problems.iter().any(|problem| problem.message.starts_with(&begins))
-            })
-        };
-        if !tables.is_empty() {
-            assert!(tables.iter().any(is_read), "{key} = {value}");
-            tried += 1;
-        }
-    }
-    assert!(tried >= 4, "only {tried} values were found");
 }

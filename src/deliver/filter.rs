@@ -76,21 +76,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::record::Route;
+    use crate::record::{Route, fixtures};
 
     fn change(before: Option<&str>, after: &str) -> Change {
         Change {
-            seq: 1,
-            event_id: "evt_1".into(),
             route: Route::Jobs,
-            record_id: Some("1".into()),
             kind: if before.is_some() { Kind::Updated } else { Kind::Created },
-            version: 1,
-            observed_at: "2026-01-01T00:00:00.000000Z".into(),
             business: Some("7".into()),
-            body: after.into(),
             before: before.map(str::to_owned),
-            job: None,
+            ..fixtures::change(after)
         }
     }
 

@@ -72,31 +72,6 @@ async fn records_that_are_told_to_wait_do_not_stop_their_sink() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_that_takes_one_change_a_minute_gets_no_request_before_the_wait_it_asked_for() {
-    let shop = Shop::new().await;
-    let mut free_at = Instant::now();
-    let limited = Scripted::new(1, move |_| match free_at.checked_duration_since(Instant::now()) {
-        Some(left) if !left.is_zero() => wait_for(left.as_secs() + 1),
-        _ => {
-            free_at = Instant::now() + MINUTE;
-            Verdict::Done
-        }
-    });
-    let task = shop.start("erp", limited, settings()).await;
-    let leads: Vec<_> = (1..=12).map(|id| (id.to_string(), "Lead".to_owned())).collect();
-    shop.see_all(&leads).await;
-    until("all have arrived", HOUR, || task.taken().len() == 12).await;
-    let given = task.sink.given();
-    for two in given.windows(2) {
-        if let Verdict::Fault { retry_after: Some(wait), .. } = two[0].2 {
-            assert!(two[1].0 - two[0].0 >= wait, "{two:?}");
-        }
-    }
-    until("nothing is owed", MINUTE, || shop.owed() == 0).await;
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
     for (batch, bad) in [(1, 7), (16, 7), (1, 40), (4, 100)] {
         let shop = Shop::new().await;

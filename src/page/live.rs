@@ -154,32 +154,3 @@ pub(super) async fn stream(
     let events = Sse::new(events).keep_alive(KeepAlive::new().interval(QUIET));
     ([("x-accel-buffering", "no")], events).into_response()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page(row: &str, names: &[&str]) -> LivePage {
-        let inner = Part::new("row", html! { p #row data-part { (row) } });
-        let list = html! { section #list data-part { (inner.html()) } };
-        let parts = vec![
-            Part::new("still", html! { p #still data-part { "still" } }),
-            Part::around("list", &names, list),
-        ];
-        LivePage { title: "Shop".to_owned(), parts, inner: vec![inner] }
-    }
-
-    #[test]
-    fn a_viewer_is_sent_only_what_differs_from_what_it_was_sent_last() {
-        let mut seen = HashMap::new();
-        let first = page("one", &["row"]).changed(&mut seen);
-        for part in ["id=\"title\"", "id=\"still\"", "id=\"list\"", "id=\"row\""] {
-            assert!(first.contains(part), "{part}: {first}");
-        }
-        assert_eq!(page("one", &["row"]).changed(&mut seen), "");
-        let changed = page("two", &["row"]).changed(&mut seen);
-        assert_eq!(changed, "<p id=\"row\" data-part>two</p>");
-        let changed = page("two", &["row", "other"]).changed(&mut seen);
-        assert!(changed.starts_with("<section id=\"list\""), "{changed}");
-    }
-}

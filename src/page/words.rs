@@ -35,15 +35,3 @@ pub(super) fn field(name: &str) -> String {
     };
     first_upper(&spaced)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_written_as_people_write() {
-        assert_eq!(field("estimated_delivery"), "Estimated delivery");
-        assert_eq!(field("_first_seen_at"), "First seen at");
-        assert_eq!((field("id"), field("")), ("Id".into(), String::new()));
-    }
-}

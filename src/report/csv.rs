@@ -66,28 +66,3 @@ fn csv_text(text: &str, guard: Guard) -> String {
         Guard::Formulas => shown_lines(&guarded(text)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_spreadsheet_runs_nothing_and_the_other_form_loses_nothing() {
-        for (text, wanted) in [
-            ("=1+1", "'=1+1"),
-            (" @SUM(A1)", "' @SUM(A1)"),
-            ("\t=1", "'\t=1"),
-            ("＝1", "'＝1"),
-            ("-12.50", "-12.50"),
-            ("+44 7700", "'+44 7700"),
-            ("-x", "'-x"),
-            ("a\u{1b}[31m\u{202e}b", "a\\u{1b}[31m\\u{202e}b"),
-            ("Zoë", "Zoë"),
-        ] {
-            assert_eq!(csv_text(text, Guard::Formulas), wanted, "{text:?}");
-        }
-        assert_eq!(csv_text("=1\u{1b}", Guard::Nothing), "=1\u{1b}");
-        let cells = ["say \"hi\", now", "two\nlines"].map(str::to_owned);
-        assert_eq!(line(cells), "\"say \"\"hi\"\", now\",\"two\nlines\"\r\n");
-    }
-}

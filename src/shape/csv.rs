@@ -114,24 +114,11 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Route;
+    use crate::record::fixtures;
 
     fn row(body: &str, fields: &[&str]) -> String {
-        let change = Change {
-            seq: 7,
-            event_id: "evt_1".into(),
-            route: Route::Leads,
-            record_id: Some("=12".into()),
-            kind: Kind::Created,
-            version: 1,
-            observed_at: "2026-01-02T03:04:05.000000Z".into(),
-            business: None,
-            body: body.into(),
-            before: None,
-            job: None,
-        };
         let columns = Columns::new(fields.iter().map(|&name| name.to_owned()).collect());
-        let row = columns.row(&change);
+        let row = columns.row(&fixtures::change(body));
         row.split_once(",2026-01-02T03:04:05.000000Z,,").unwrap().1.to_owned()
     }
 
@@ -141,6 +128,7 @@ mod tests {
             (r#""=HYPERLINK(\"x\")""#, r#""'=HYPERLINK(""x"")""#),
             (r#""+49 30 1""#, "'+49 30 1"),
             (r#""-1""#, "-1"),
+            (r#""-x""#, "'-x"),
             (r#"" @SUM(A1)""#, "' @SUM(A1)"),
             (r#""＝1+1""#, "'＝1+1"),
             (r#""|calc""#, "'|calc"),

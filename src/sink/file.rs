@@ -151,22 +151,10 @@ fn line(format: &FileFormat, change: &Change) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Kind, Route};
+    use crate::record::fixtures;
 
     fn change(seq: i64) -> Change {
-        Change {
-            seq,
-            event_id: format!("evt_{seq}"),
-            route: Route::Leads,
-            record_id: Some(seq.to_string()),
-            kind: Kind::Created,
-            version: 1,
-            observed_at: "2026-01-01T00:00:00.000000Z".into(),
-            business: None,
-            body: "{}".into(),
-            before: None,
-            job: None,
-        }
+        Change { seq, event_id: format!("evt_{seq}"), ..fixtures::change("{}") }
     }
 
     async fn deliver(sink: &mut FileSink, seq: i64) -> Verdict {

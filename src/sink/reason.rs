@@ -143,7 +143,7 @@ pub(super) fn too_large(change: &Change, who: &str, remedy: &str) -> String {
 mod tests {
     use super::*;
     #[cfg(any(feature = "nats", feature = "mqtt"))]
-    use crate::record::{Kind, Route};
+    use crate::record::fixtures;
 
     #[test]
     fn a_login_is_hidden_in_every_spelling() {
@@ -222,17 +222,8 @@ mod tests {
     fn an_edit_whose_values_before_are_too_large_is_told_apart_from_a_large_record() {
         let long = format!(r#"{{"id":7,"note":"{}"}}"#, "x".repeat(100_000));
         let change = |body: &str, before: &str| Change {
-            seq: 2,
-            event_id: "evt_2".into(),
-            kind: Kind::Updated,
-            route: Route::Leads,
-            record_id: Some("7".into()),
-            business: None,
-            version: 2,
-            body: body.into(),
             before: Some(before.into()),
-            job: None,
-            observed_at: "2026-01-02T03:04:05.000000Z".into(),
+            ..fixtures::change(body)
         };
         let told = |body, before| too_large(&change(body, before), "the server", "raise it");
         let shortened = told(r#"{"id":7}"#, &long);

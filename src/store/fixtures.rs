@@ -38,14 +38,6 @@ pub(super) fn record(id: i64, name: &str) -> String {
     format!(r#"{{"id":{id},"name":"{name}"}}"#)
 }
 
-/// The same records under ids that are no integers.
-pub(super) fn with_text_ids(records: &[String]) -> Vec<String> {
-    records
-        .iter()
-        .map(|text| text.replacen("\"id\":", "\"id\":\"k", 1).replacen(',', "\",", 1))
-        .collect()
-}
-
 /// One poll of leads, some seconds after the one before.
 pub(super) struct Poll {
     pub(super) business: Option<&'static str>,
@@ -72,6 +64,13 @@ impl Poll {
             served_business: self.served.map(str::to_owned),
         }
     }
+}
+
+/// The steps in which SQLite runs a statement.
+pub(super) fn plan(connection: &rusqlite::Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
+    steps.collect::<rusqlite::Result<_>>().unwrap()
 }
 
 /// Certainty and bounds of each gap, the oldest first.

@@ -170,19 +170,3 @@ fn json_value(value: ValueRef<'_>) -> Value {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::fixtures::{Poll, open, records};
-
-    #[tokio::test]
-    async fn a_record_that_a_tool_deleted_is_not_counted() {
-        let (dir, store) = open();
-        Poll::USUAL.shows(&store, &records(1..=3)).await;
-        let path = dir.path().join("mirror.db");
-        let tool = Connection::open(&path).unwrap();
-        tool.execute("DELETE FROM leads WHERE id = '2'", []).unwrap();
-        assert!(Reader::open(&path).unwrap().counts().unwrap().contains(&(Route::Leads, 2)));
-    }
-}

@@ -11,19 +11,11 @@ enum Order {
     LastChange,
 }
 
-/// One record of the list.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    /// The number of the last edit, also of one that left the record as it was.
-    edited: u64,
-    /// The number of the last edit that changed it.
-    changed: u64,
-}
-
-/// A list that grows and is edited, by id.
+/// A list that grows and is edited.
 struct List {
     order: Order,
-    entries: BTreeMap<i64, Entry>,
+    /// By id, the number of the last change.
+    entries: BTreeMap<i64, u64>,
     clock: u64,
     newest: i64,
 }
@@ -43,24 +35,17 @@ impl List {
 
     fn edit(&mut self, id: i64) {
         self.clock += 1;
-        self.entries.insert(id, Entry { edited: self.clock, changed: self.clock });
-    }
-
-    /// An edit that sets the values that the record has.
-    fn touch(&mut self, id: i64) {
-        self.clock += 1;
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.edited = self.clock;
-        }
+        self.entries.insert(id, self.clock);
     }
 
     fn page(&self, limit: usize) -> Shown {
-        let mut all: Vec<(i64, Entry)> = self.entries.iter().map(|(id, e)| (*id, *e)).collect();
-        all.sort_unstable_by_key(|(id, entry)| match self.order {
+        let mut all: Shown = self.entries.iter().map(|(id, changed)| (*id, *changed)).collect();
+        all.sort_unstable_by_key(|(id, changed)| match self.order {
             Order::Creation => -id,
-            Order::LastChange => -i64::try_from(entry.edited).unwrap(),
+            Order::LastChange => -i64::try_from(*changed).unwrap(),
         });
-        all.into_iter().take(limit).map(|(id, entry)| (id, entry.changed)).collect()
+        all.truncate(limit);
+        all
     }
 
     /// What happened since `clock` that a page of unlimited length would show anew and `page` does
@@ -68,9 +53,9 @@ impl List {
     /// since edits of old records never return them to the page.
     fn missed(&self, clock: u64, known: i64, page: &Shown) -> Vec<i64> {
         let shown: BTreeSet<i64> = page.iter().map(|(id, _)| *id).collect();
-        let arrived = self.entries.iter().filter(|(id, entry)| match self.order {
+        let arrived = self.entries.iter().filter(|(id, changed)| match self.order {
             Order::Creation => **id > known,
-            Order::LastChange => entry.changed > clock,
+            Order::LastChange => **changed > clock,
         });
         arrived.map(|(id, _)| *id).filter(|id| !shown.contains(id)).collect()
     }
@@ -148,52 +133,4 @@ fn no_page_is_called_contiguous_when_something_was_missed() {
     }
     // The rule must not be safe by proving nothing.
     assert!(proven > 6_000 && careful * 4 < proven, "{proven} proven, {careful} too careful");
-}
-
-/// One interval in which more than a page happened, among it one to three edits that left records
-/// of the previous page as they were. Returns whether something was missed, and whether the rule
-/// calls the page proven.
-fn burst_with_edits_that_change_nothing(seed: u64, integers: bool) -> (bool, bool) {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut list = List::new(Order::LastChange);
-    let limit = random.usize(20..=100);
-    let step = random.i64(1..4);
-    for _ in 0..2 * limit {
-        list.create(random.i64(1..=step));
-    }
-    let previous = list.page(limit);
-    let (clock, high) = (list.clock, list.newest);
-    let known = known(&previous, high, integers);
-    let (edited, untouched) = previous.split_at(limit / 2);
-    let happened = limit + random.usize(1..limit);
-    let touched_at: Vec<usize> =
-        (0..random.usize(1..4)).map(|_| random.usize(..happened)).collect();
-    for number in 0..happened {
-        if touched_at.contains(&number) {
-            // The newest ones are the likeliest to be edited again.
-            let of = if random.bool() { untouched } else { &edited[..3] };
-            list.touch(random.choice(of).unwrap().0);
-        } else if random.u8(..4) == 0 {
-            list.edit(random.choice(&edited[3..]).unwrap().0);
-        } else {
-            list.create(random.i64(1..=step));
-        }
-    }
-    let page = list.page(limit);
-    let proof = classify(Some(&known), &sightings(&previous, &page, integers), limit);
-    (!list.missed(clock, high, &page).is_empty(), proof.contiguity.is_proven())
-}
-
-#[test]
-fn edits_that_change_nothing_hide_a_burst_in_less_than_one_of_a_hundred_intervals() {
-    for integers in [true, false] {
-        let (mut missed, mut silent) = (0, 0);
-        for seed in 0..1_000 {
-            let (was_missed, is_proven) = burst_with_edits_that_change_nothing(seed, integers);
-            missed += u32::from(was_missed);
-            silent += u32::from(was_missed && is_proven);
-        }
-        assert!(missed > 750, "{missed}");
-        assert!(silent * 100 < missed, "{silent} of {missed} unseen, integers: {integers}");
-    }
 }

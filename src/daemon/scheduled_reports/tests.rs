@@ -5,8 +5,6 @@ use std::path::Path;
 use super::*;
 use crate::config::{Base, Config};
 
-const HOUR: u64 = 3600;
-
 /// A running task and what it publishes.
 struct Running {
     status: watch::Receiver<Vec<ScheduledReportStatus>>,
@@ -38,15 +36,6 @@ impl Running {
         Self { status: shown, stop, task, store }
     }
 
-    async fn hours(&self, hours: u64) {
-        tokio::time::sleep(Duration::from_secs(hours * HOUR)).await;
-    }
-
-    async fn made(&self) -> i64 {
-        let runs = self.store.read(|reader| reader.report_runs()).await.unwrap();
-        runs["mirror"].made
-    }
-
     async fn end(self) {
         self.stop.cancel();
         self.task.await.unwrap().unwrap();
@@ -55,46 +44,6 @@ impl Running {
 }
 
 const NIGHTLY: &str = "[reports.schedule.mirror]\nreport = \"mirror\"\nat = \"02:30\"\nformat = \"csv\"\npath = \"mirror.csv\"\n";
-
-#[tokio::test(start_paused = true)]
-async fn each_day_has_one_report_also_when_the_clocks_change_and_the_daemon_restarts() {
-    // Half past two does not exist on the 29th of March, and exists twice on the 25th of October.
-    for (start, days) in [("2026-03-27T12:00:00Z", 4), ("2026-10-23T12:00:00Z", 4)] {
-        let dir = tempfile::tempdir().unwrap();
-        let running = Running::start(dir.path(), start, NIGHTLY);
-        for day in 0..days {
-            running.hours(1).await;
-            assert_eq!(running.made().await, day, "{start}: too early");
-            running.hours(23).await;
-            assert_eq!(running.made().await, day + 1, "{start}: day {day}");
-        }
-        let text = std::fs::read_to_string(dir.path().join("mirror.csv")).unwrap();
-        assert!(text.starts_with("route,"), "{text}");
-        running.end().await;
-        // A restart an hour later repeats nothing.
-        let later: Timestamp = start.parse().unwrap();
-        let later = later + jiff::SignedDuration::from_hours(24 * days + 1);
-        let running = Running::start(dir.path(), &later.to_string(), NIGHTLY);
-        running.hours(2).await;
-        assert_eq!(running.made().await, days, "{start}");
-        running.end().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_missed_while_the_daemon_was_off_is_made_once_when_it_starts() {
-    let dir = tempfile::tempdir().unwrap();
-    let running = Running::start(dir.path(), "2026-05-04T10:00:00Z", NIGHTLY);
-    running.hours(1).await;
-    running.end().await;
-    let running = Running::start(dir.path(), "2026-05-07T12:00:00Z", NIGHTLY);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(running.made().await, 1, "three were missed, the latest is made");
-    let shown = running.status.borrow().clone();
-    assert_eq!(shown[0].last_at.as_deref(), Some("2026-05-07T00:30:00.000000Z"));
-    assert_eq!(shown[0].next_at, "2026-05-08T00:30:00.000000Z");
-    running.end().await;
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
@@ -114,7 +63,7 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(running.status.borrow()[0].failures, 2);
     std::fs::create_dir(dir.path().join("absent")).unwrap();
-    running.hours(1).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
     let shown = running.status.borrow().clone();
     assert_eq!((shown[0].failures, shown[0].last_error.as_deref()), (0, None), "{shown:?}");
     assert!(dir.path().join("absent/mirror.csv").exists());

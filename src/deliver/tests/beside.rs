@@ -45,39 +45,6 @@ async fn a_notice_arrives_beside_a_backlog_and_counts_as_no_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notice_that_is_refused_for_good_is_kept_and_sent_again_once_an_operator_asks() {
-    let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(4, "Notice bad", refused()), settings()).await;
-    post(&shop, &task, "bad").await;
-    tokio::time::sleep(3 * HOUR).await;
-    assert_eq!(task.attempts("Notice bad").len(), 4, "the first attempt, then the three waits");
-    let counts = || async {
-        let counts = shop.store.read(|reader| reader.notice_counts("erp")).await.unwrap();
-        (counts.waiting, counts.refused, counts.refused_error)
-    };
-    assert_eq!(counts().await, (0, 1, Some("answered 422".into())));
-    assert_eq!(shop.row("erp").await.dead, 0);
-    // Neither a wake nor a restart of the task asks the sink again; a reload does.
-    task.wake.send_replace(());
-    tokio::time::sleep(HOUR).await;
-    assert_eq!(task.attempts("Notice bad").len(), 4);
-    shop.store.revive_notices("erp".into()).await.unwrap();
-    task.wake.send_replace(());
-    until("it is tried again, with all attempts", 3 * HOUR, || {
-        task.attempts("Notice bad").len() == 8
-    })
-    .await;
-    task.sink.now_returns(|_| Verdict::Done);
-    assert_eq!(shop.operator().revive_notices("other").unwrap(), 0);
-    assert_eq!(shop.operator().revive_notices("erp").unwrap(), 1);
-    task.wake.send_replace(());
-    until("it arrives", MINUTE, || task.taken() == ["Notice bad"]).await;
-    until("nothing is left", MINUTE, || shop.count("SELECT count(*) FROM _notices") == 0).await;
-    assert_eq!(counts().await, (0, 0, None));
-    task.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_notice_is_meant() {
     let shop = Shop::new().await;
     let task = shop.start("erp", refusing(4, "Notice bad", wait_for(600)), settings()).await;

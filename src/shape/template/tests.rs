@@ -1,22 +1,6 @@
 use super::super::values::NAMES;
 use super::*;
-use crate::record::{Change, Kind, Route};
-
-fn change(body: &str) -> Change {
-    Change {
-        seq: 7,
-        event_id: "evt_1".into(),
-        route: Route::Leads,
-        record_id: Some("12".into()),
-        kind: Kind::Updated,
-        version: 2,
-        observed_at: "2026-01-02T03:04:05.000000Z".into(),
-        business: None,
-        body: body.into(),
-        before: Some(r#"{"id":12,"status":"New"}"#.into()),
-        job: None,
-    }
-}
+use crate::record::fixtures::change;
 
 const HOSTILE: &str = "\"},{\"x\":\"\\ \u{1}{{ 7*7 }}\u{2}</b>\r\n\u{0}\u{202e}'=1";
 

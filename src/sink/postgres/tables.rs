@@ -214,15 +214,3 @@ async fn lock(tx: &Transaction<'_>, schema: &Schema, doing: Doing) -> Result<(),
         .map(drop)
         .map_err(schema.failed(doing))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_texts_are_quoted() {
-        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
-        assert_eq!(literal("it's"), "E'it''s'");
-        assert_eq!(literal(r"a\'b"), r"E'a\\''b'");
-    }
-}

@@ -44,21 +44,3 @@ impl Signer {
         (!signatures.is_empty()).then(|| signatures.join(" "))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-    #[test]
-    fn the_published_example_has_its_signature() {
-        let signer = Signer::of(&[SECRET.into()]);
-        assert_eq!(
-            signer
-                .sign("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", br#"{"test": 2432232314}"#)
-                .unwrap(),
-            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-        );
-    }
-}

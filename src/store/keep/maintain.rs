@@ -129,24 +129,17 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
 
 #[cfg(test)]
 mod tests {
-    use crate::record::{Page, PollerId, Record, Route};
+    use crate::record::{PollerId, Route};
     use crate::store::fixtures::{self, Poll};
     use crate::store::{PollFacts, Store};
 
     use super::*;
 
-    async fn see(store: &Store, id: &str, name: &str, at: &str) {
-        let body = format!(r#"[{{"id":{id},"name":"{name}"}}]"#);
-        let record = Record::read(&body, 1..body.len() - 1).unwrap();
-        let facts = PollFacts {
-            at: at.parse().unwrap(),
-            asked_after: i64::MAX,
-            limit: 100,
-            latency: Duration::ZERO,
-            served_business: None,
-        };
+    async fn see(store: &Store, id: i64, name: &str, at: &str) {
+        let facts = PollFacts { at: at.parse().unwrap(), ..Poll::USUAL.facts(store) };
         let poller = PollerId { route: Route::Leads, business: None };
-        store.store_page(poller, Page::new(body, vec![record]), facts, None).await.unwrap();
+        let page = fixtures::page(&[fixtures::record(id, name)]);
+        store.store_page(poller, page, facts, None).await.unwrap();
     }
 
     async fn versions(store: &Store, id: &'static str) -> Vec<i64> {
@@ -200,17 +193,24 @@ mod tests {
 
     #[tokio::test]
     async fn when_an_unchanged_page_was_read_is_written_once_a_minute() {
-        let (_dir, store) = fixtures::open();
+        let (dir, store) = fixtures::open();
         let poll = |second| Poll { second, ..Poll::USUAL };
         let row = async || store.read(|reader| reader.pollers()).await.unwrap().remove(0);
         let shown = [fixtures::record(1, "N")];
         poll(0).shows(&store, &shown).await;
         let first = row().await.last_success_at;
-        assert!(poll(50).shows(&store, &shown).await.unchanged);
-        assert_eq!(row().await.last_success_at, first, "an unchanged page writes nothing");
+        let tool = rusqlite::Connection::open(dir.path().join("mirror.db")).unwrap();
+        let version =
+            || -> i64 { tool.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap() };
+        let before = version();
+        for second in [30, 40, 50] {
+            assert!(poll(second).shows(&store, &shown).await.unchanged);
+        }
+        assert_eq!(version(), before, "an unchanged page writes nothing");
         for _ in 0..READING_TIMES_EVERY {
             store.upkeep(None, MONTH).await.unwrap();
         }
+        assert_ne!(version(), before, "the measure sees a write");
         let read: Timestamp = row().await.last_success_at.parse().unwrap();
         assert_eq!(read.duration_since(first.parse().unwrap()).as_secs(), 50);
     }
@@ -222,10 +222,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mirror.db");
         let store = Store::open(&path).unwrap();
-        see(&store, "1", "Ann", "2090-01-01T00:00:00Z").await;
+        see(&store, 1, "Ann", "2090-01-01T00:00:00Z").await;
         for month in 1..=9 {
             let at = format!("2026-0{month}-01T00:00:00Z");
-            see(&store, "2", &format!("Bo {month}"), &at).await;
+            see(&store, 2, &format!("Bo {month}"), &at).await;
             store.upkeep(Some(at.parse().unwrap()), MONTH * 4).await.unwrap();
         }
         let left = versions(&store, "2").await;

@@ -44,19 +44,6 @@ async fn a_start_after_an_unclean_stop_waits_for_no_disk_and_the_upkeep_empties_
     assert!(files().map(Result::unwrap)[0] != before[0], "the log was not copied into the store");
 }
 
-#[tokio::test]
-async fn a_sound_file_is_checked_once() {
-    let (dir, store) = open();
-    Poll::USUAL.shows(&store, &[record(1, "N")]).await;
-    drop(store);
-    let path = dir.path().join("mirror.db");
-    let store = Store::open(&path).unwrap();
-    store.check().await.unwrap();
-    store.close().await.unwrap();
-    drop(store);
-    assert_eq!(std::fs::read(dir.path().join("mirror.db-lock")).unwrap(), b"closed\n");
-}
-
 #[test]
 fn only_a_lock_that_says_so_was_left_by_a_clean_end() {
     let dir = tempfile::tempdir().unwrap();

@@ -242,7 +242,7 @@ pub(in crate::store) fn note_dropped(count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fixtures::open;
+    use crate::store::fixtures::{open, plan};
 
     fn notice(number: i64) -> NewNotice {
         NewNotice {
@@ -274,9 +274,7 @@ mod tests {
         assert_eq!(of("mail").await.unwrap().len(), 1);
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
         for sql in [QUEUE, ONE, TRIM, COUNT, REVIVE, DROP] {
-            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
-            for step in steps.map(Result::unwrap) {
+            for step in plan(&connection, sql) {
                 assert!(!step.starts_with("SCAN ") || step == "SCAN CONSTANT ROW", "{step}: {sql}");
             }
         }

@@ -470,7 +470,7 @@ impl Operator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fixtures::open;
+    use crate::store::fixtures::{open, plan};
 
     #[test]
     fn no_statement_of_a_delivery_reads_rows_of_other_states_or_sorts() {
@@ -496,9 +496,7 @@ mod tests {
             DELETE_RECORD.to_owned(),
         ];
         for sql in statements.into_iter().chain(sinks::hot_statements()) {
-            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
-            for step in steps.map(Result::unwrap) {
+            for step in plan(&connection, &sql) {
                 let is_search = !step.starts_with("SCAN ")
                     || step.starts_with("SCAN (")
                     || step == "SCAN CONSTANT ROW";

@@ -4,6 +4,7 @@
 use rusqlite::Connection;
 
 use crate::record::Route;
+use crate::store::fixtures::plan;
 use crate::store::ingest::compare;
 use crate::store::keep::rebuild;
 use crate::store::{fixtures, full_text, gaps, log, pollers};
@@ -17,12 +18,6 @@ const BOUNDED: [&str; 6] = [
     "SCAN behind",
     "SCAN (subquery",
 ];
-
-fn plan(connection: &Connection, sql: &str) -> Vec<String> {
-    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-    let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
-    steps.collect::<rusqlite::Result<_>>().unwrap()
-}
 
 /// The statements of polls, of reads of the log and of upkeep.
 fn hot_statements() -> Vec<String> {

@@ -3,32 +3,11 @@
 use std::time::Duration;
 
 use crate::record::{PollerId, Route};
-use crate::store::fixtures::{Poll, gaps, open, page, record, records, with_text_ids};
+use crate::store::fixtures::{Poll, gaps, open, page, record, records};
 use crate::store::{PollFacts, Store};
 
 fn said(certainty: &'static str, bounds: &str) -> Vec<(&'static str, String)> {
     vec![(certainty, bounds.to_owned())]
-}
-
-#[tokio::test]
-async fn an_edit_that_leaves_a_record_as_it_was_does_not_hide_what_was_missed() {
-    for (reopens, text_ids) in [(false, false), (true, false), (false, true), (true, true)] {
-        let shape = |records: &[String]| match text_ids {
-            true => with_text_ids(records),
-            false => records.to_vec(),
-        };
-        let (dir, mut store) = open();
-        Poll::USUAL.shows(&store, &shape(&records(1..=20))).await;
-        if reopens {
-            drop(store);
-            store = Store::open(&dir.path().join("mirror.db")).unwrap();
-        }
-        let mut shown = records(42..=60);
-        shown.insert(0, record(10, "N"));
-        Poll::USUAL.shows(&store, &shape(&shown)).await;
-        let bounds = if text_ids { "-..-: ?" } else { "20..42: 21" };
-        assert_eq!(gaps(&store).await, said("gap", bounds), "reopened: {reopens}");
-    }
 }
 
 #[tokio::test]
@@ -74,19 +53,6 @@ async fn a_gap_begins_when_the_page_before_was_requested_and_suspects_still_grow
     let spans: Vec<_> = gaps.iter().rev().map(|g| (g.from_at.clone(), g.to_at.clone())).collect();
     // What happened between the request and the response may be missing from the response.
     assert_eq!(spans, [(at(10, 1_500), at(20, 0)), (at(20, 1_500), at(50, 0))]);
-}
-
-/// Twenty leads of a shop whose customers have this name.
-fn shop(name: &str) -> Vec<String> {
-    let lead = |id: i64| format!(r#"{{"id":{id},"name":"{name} {id}","status":"new"}}"#);
-    (1..=20).rev().map(lead).collect()
-}
-
-#[tokio::test]
-async fn a_shop_that_uses_its_ids_anew_is_stored_as_changes_of_the_records_under_these_ids() {
-    let (_dir, store) = open();
-    Poll::USUAL.shows(&store, &shop("Ann")).await;
-    assert_eq!(Poll::USUAL.shows(&store, &shop("Bob")).await.updated, 20);
 }
 
 /// The kind of each change of a store, by the record's id; `-` for a gap.

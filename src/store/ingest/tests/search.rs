@@ -13,13 +13,8 @@ fn customers() -> PollerId {
 }
 
 fn facts(limit: u32) -> PollFacts {
-    PollFacts {
-        at: "2026-01-02T03:04:05Z".parse().unwrap(),
-        asked_after: i64::MAX,
-        limit,
-        latency: Duration::from_millis(5),
-        served_business: None,
-    }
+    let at = "2026-01-02T03:04:05Z".parse().unwrap();
+    PollFacts { at, asked_after: i64::MAX, limit, latency: Duration::ZERO, served_business: None }
 }
 
 fn search(page: Page, kind: Kind) -> Search {
@@ -32,15 +27,9 @@ async fn kinds(store: &Store) -> Vec<(String, Kind)> {
     rows.into_iter().map(|row| (row.record_id.unwrap_or_default(), row.kind)).collect()
 }
 
-fn open() -> (tempfile::TempDir, Store) {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
-    (dir, store)
-}
-
 #[tokio::test]
 async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_first() {
-    let (_dir, store) = open();
+    let (_dir, store) = fixtures::open();
     store.store_page(customers(), page(&[(3, "Bob"), (2, "Ann")]), facts(100), None).await.unwrap();
     let found = search(page(&[(4, "Cleo"), (1, "Zoe")]), Kind::Baseline);
     store.store_found(found).await.unwrap();
@@ -54,7 +43,7 @@ async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_f
 
 #[tokio::test]
 async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
-    let (_dir, store) = open();
+    let (_dir, store) = fixtures::open();
     store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), None).await.unwrap();
     // Found by search first: the page that shares it with nothing else is a gap all the same.
     store.store_found(search(page(&[(7, "G")]), Kind::Created)).await.unwrap();
