@@ -5,11 +5,10 @@ mod endpoint;
 mod exceptions;
 mod flood;
 mod job;
-mod reloads;
 mod replay;
 mod shapes;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::{Value, json};
 
@@ -162,38 +161,5 @@ async fn two_different_changes_never_share_an_event_id_not_even_after_a_backup_w
     let events = hook.events();
     assert_eq!((&events[1]["version"], &events[2]["version"]), (&json!(2), &json!(2)));
     assert_ne!(events[1]["event_id"], events[2]["event_id"], "a receiver drops repeats by it");
-    daemon.stop().await;
-}
-
-#[tokio::test]
-async fn a_command_that_is_stopped_together_with_the_service_is_run_again() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    let (program, pid) = (place.path("take"), place.path("pid"));
-    place.write("take", "echo $$ > \"$1.new\"; mv \"$1.new\" \"$1\"; sleep 600\n");
-    place.configure(&format!(
-        "[sinks.label]\ntype = \"command\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\nretry = []\n",
-        program.display(),
-        pid.display(),
-    ));
-    let mut daemon = place.started().await;
-    workspace.all_polled().await;
-    workspace.add(Route::Leads, json!({}));
-    wait_until("the program runs", || pid.exists()).await;
-    // A service manager may tell every process of the service.
-    daemon.signal(Signal::TERM);
-    let group = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-    kill_process_group(Pid::from_raw(group).unwrap(), Signal::TERM).unwrap();
-    assert_eq!(daemon.wait().await.code(), Some(0), "{}", place.log());
-    assert_eq!(
-        place.rows("SELECT state FROM _queue WHERE attempts > 0"),
-        [] as [Value; 0],
-        "{}",
-        place.log()
-    );
-
-    place.write("take", "cat > \"$1\"\n");
-    let daemon = place.started().await;
-    wait_until("it is run again", || place.lines("pid").len() == 1).await;
     daemon.stop().await;
 }

@@ -11,8 +11,32 @@ pub(crate) mod scheduled;
 mod truth;
 mod unknown;
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde_json::Value;
+use shopmirror::record::{Page, PollerId};
 use shopmirror::report::{Answer, json};
+use shopmirror::store::{PageOutcome, PollFacts, Store};
+
+/// Stores the page that a poller has read at this time.
+async fn store_page(
+    store: &Store,
+    poller: PollerId,
+    page: Page,
+    at: Timestamp,
+    limit: u32,
+    served_business: Option<&str>,
+) -> PageOutcome {
+    let facts = PollFacts {
+        at,
+        asked_after: store.seq(),
+        limit,
+        latency: Duration::ZERO,
+        served_business: served_business.map(str::to_owned),
+    };
+    store.store_page(poller, page, facts, None).await.unwrap()
+}
 
 /// A row of a report as JSON, with its columns by name.
 fn named(document: &Value, row: &Value) -> Value {

@@ -14,8 +14,6 @@ mod postgres;
 #[cfg(feature = "s3")]
 mod s3;
 mod suite;
-#[cfg(all(feature = "email", feature = "postgres", feature = "nats", feature = "s3"))]
-mod unusable;
 mod webhook;
 
 use std::path::Path;
@@ -113,7 +111,7 @@ fn reason(verdict: &Verdict) -> &str {
     }
 }
 
-fn webhook(url: impl Into<String>) -> WebhookSettings {
+pub(crate) fn webhook(url: impl Into<String>) -> WebhookSettings {
     WebhookSettings {
         url: url.into().into(),
         allow_plain: false,
@@ -139,6 +137,6 @@ fn command<const N: usize>(argv: [&str; N], timeout: Duration) -> SinkKind {
     SinkKind::Command(CommandSettings::new(argv.map(str::to_owned).to_vec(), timeout))
 }
 
-fn build(kind: &SinkKind) -> Box<dyn Sink> {
+pub(crate) fn build(kind: &SinkKind) -> Box<dyn Sink> {
     shopmirror::sink::build_one("erp", kind).unwrap()
 }

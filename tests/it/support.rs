@@ -9,7 +9,6 @@ mod router;
 pub(crate) mod servers;
 mod workspace;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ pub(crate) use daemon::{BUDGET, Daemon, EAGER, Ended, Place};
 pub(crate) use pages::Pages;
 pub(crate) use python::{python, run_python};
 pub(crate) use router::RouterTransport;
-pub(crate) use workspace::{Workspace, object, text};
+pub(crate) use workspace::{Workspace, text};
 
 /// How long a condition may take to hold, in seconds: far longer than it does on a busy machine.
 pub(crate) const LIMIT_S: u64 = 60;
@@ -117,7 +116,6 @@ impl Answer {
 
 struct Shared {
     received: Mutex<Vec<Received>>,
-    script: Mutex<VecDeque<Answer>>,
     usual: Mutex<Answer>,
     /// What a body must contain to get its own answer.
     particular: Mutex<Option<(String, Answer)>>,
@@ -146,7 +144,6 @@ impl Receiver {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             received: Mutex::default(),
-            script: Mutex::default(),
             usual: Mutex::new(Answer::status(204)),
             particular: Mutex::default(),
             gate: Semaphore::new(0),
@@ -174,7 +171,7 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    /// The answer to whatever the script does not cover.
+    /// The answer to whatever has none of its own.
     pub(crate) fn always(&self, answer: Answer) {
         *self.shared.usual.lock().unwrap() = answer;
     }
@@ -201,11 +198,6 @@ impl Receiver {
             .collect()
     }
 
-    /// The answers to the next requests, in their order of arrival.
-    pub(crate) fn script(&self, answers: impl IntoIterator<Item = Answer>) {
-        self.shared.script.lock().unwrap().extend(answers);
-    }
-
     /// Every request so far, in order of arrival.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.shared.received.lock().unwrap().clone()
@@ -230,10 +222,9 @@ async fn answer(
         let particular = shared.particular.lock().unwrap().clone();
         let particular = particular.filter(|(text, _)| body.contains(text));
         shared.received.lock().unwrap().push(Received { method, uri, headers, body });
-        let scripted = shared.script.lock().unwrap().pop_front();
         match particular {
             Some((_, answer)) => answer,
-            None => scripted.unwrap_or_else(|| shared.usual.lock().unwrap().clone()),
+            None => shared.usual.lock().unwrap().clone(),
         }
     };
     // An error means that the gate was closed, which lets everything through.

@@ -38,6 +38,7 @@ async fn check_tests_everything_and_writes_nothing() {
     for (sink, code) in [("audit", 0), ("broken", 69), ("absent", 64)] {
         let ended = place.run(["check", "--sink", sink]).await;
         assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert_eq!(ended.out.contains("WRONG sink broken"), code == 69, "{ended:?}");
     }
     assert_eq!(workspace.sandbox.requests().total, 1, "a sink is checked alone");
 }

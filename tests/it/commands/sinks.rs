@@ -101,45 +101,6 @@ async fn a_test_of_an_intake_sink_creates_nothing_unless_it_is_asked_to() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_listed_whole_logged_in_few_lines_and_forgotten_when_dropped() {
-    const REFUSED: u64 = 12;
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    hook.always(Answer::status(422).body("no such customer"));
-    place.configure(&Place::webhook_sink("erp", &hook.url("/"), "retry = []"));
-    let daemon = place.started().await;
-    workspace.all_polled().await;
-    // One after the other, so that no two are refused in one round.
-    for number in 1..=REFUSED {
-        workspace.add(Route::Leads, json!({"name": format!("Ada {number}")}));
-        let dead = |status: &Value| status["sinks"][0]["dead"] == number;
-        let status = place.status_when("it is dead", dead).await;
-        assert_eq!(status["health"], "degraded", "{status}");
-    }
-    let letters = place.run(["sinks", "erp", "dead", "--json"]).await.json();
-    assert_eq!(letters.as_array().unwrap().len() as u64, REFUSED);
-    let seq = letters[0]["seq"].to_string();
-    let shown = place.run(["sinks", "erp", "dead", &seq, "--json"]).await;
-    assert_eq!(shown.json()["delivery"]["seq"], letters[0]["seq"], "{shown:?}");
-    let ended = place.run(["sinks", "erp", "drop", "--all"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    let none = |status: &Value| status["sinks"][0]["dead"] == 0;
-    let status = place.status_when("none is dead", none).await;
-    assert_eq!(status["health"], "ok", "{status}");
-    daemon.stop().await;
-
-    let log = place.log();
-    let lines: Vec<&str> =
-        log.lines().filter(|line| line.contains("the sink refused changes")).collect();
-    // One a minute, and one when the daemon stops.
-    assert!((1..REFUSED).contains(&(lines.len() as u64)), "{lines:#?}");
-    let counted = |line: &&str| line.split("count=").nth(1)?.split(' ').next()?.parse::<u64>().ok();
-    assert_eq!(lines.iter().filter_map(counted).sum::<u64>(), REFUSED, "{lines:#?}");
-    assert!(lines[0].contains("no such customer"), "{lines:#?}");
-}
-
-#[tokio::test]
 async fn a_renamed_sink_goes_on_where_it_was() {
     let named = |name| format!("[sinks.{name}]\ntype = \"file\"\npath = \"all.ndjson\"\n");
     let (workspace, place) = filled(&named("old")).await;

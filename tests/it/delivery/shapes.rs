@@ -1,6 +1,5 @@
 //! The shapes of a webhook, read by the receivers' own libraries; the ready examples.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use shopmirror::shape::{CloudEvents, Escape, Format, NAMES, Template};
 use shopmirror::sink::Verdict;
 use tokio_util::sync::CancellationToken;
 
+use crate::sinks;
 use crate::support::{Receiver, run_python};
 
 const READ: &str = include_str!("shapes/read.py");
@@ -52,17 +52,7 @@ fn change(route: Route, text: &str) -> Change {
 }
 
 fn webhook(url: String, format: Format) -> WebhookSettings {
-    WebhookSettings {
-        url: url.into(),
-        allow_plain: false,
-        ca_file: None,
-        redirect_host: None,
-        secrets: Vec::new(),
-        format,
-        headers: axum::http::HeaderMap::new(),
-        timeout: std::time::Duration::from_secs(20),
-        concurrency: 1,
-    }
+    WebhookSettings { format, ..sinks::webhook(url) }
 }
 
 /// Delivers the changes and returns the requests as the scripts read them.
@@ -71,8 +61,7 @@ async fn received(
     changes: &[Change],
 ) -> Vec<Value> {
     let receiver = Receiver::start().await;
-    let kind = SinkKind::Webhook(settings(receiver.url("/in")));
-    let mut sink = shopmirror::sink::build_one("erp", &kind).unwrap();
+    let mut sink = sinks::build(&SinkKind::Webhook(settings(receiver.url("/in"))));
     for change in changes {
         let one = std::slice::from_ref(change);
         let verdicts = sink.hand_over(one, jiff::Timestamp::now(), &CancellationToken::new()).await;
@@ -222,47 +211,4 @@ fn every_example_makes_json_of_hostile_text() {
         }
     }
     assert!(paths.len() >= 12, "{paths:?}");
-}
-
-#[test]
-fn every_example_of_the_documentation_is_valid() {
-    let dir = tempfile::tempdir().unwrap();
-    for (name, content) in [
-        ("api-key", "ak_1"),
-        ("erp-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
-        ("smtp-login", "shop\nsecret"),
-        ("partner-key", "ak_2"),
-        ("broker-url", "mqtts://shop:password@broker.example.com"),
-        ("archive-key", "AKID\nSECRET\n"),
-        ("warehouse-url", "postgresql://shop:password@db.example.com/shops"),
-    ] {
-        let path = dir.path().join(name);
-        fs::write(&path, content).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
-        fs::set_permissions(path, mode).unwrap();
-    }
-    let base = Base { dir: dir.path().to_owned(), ..Base::default() };
-    let (mut checked, mut types) = (0, BTreeSet::new());
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-    let pages = fs::read_dir(docs.join("sinks")).unwrap().map(|page| page.unwrap().path());
-    for page in pages.chain([
-        docs.join("reports.md"),
-        docs.join("quick-start.md"),
-        docs.join("../README.md"),
-    ]) {
-        let text = fs::read_to_string(&page).unwrap();
-        let text = text.replace("/etc/shopmirror", dir.path().to_str().unwrap());
-        for block in text.split("```toml\n").skip(1) {
-            let example = block.split("```").next().unwrap();
-            let text = format!("[workspace]\nbase_url = \"https://h.example/api\"\n\n{example}");
-            let read = Config::parse(&text, &page.display().to_string(), &base);
-            read.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
-            checked += 1;
-            let kinds = example.lines().filter_map(|line| line.strip_prefix("type = "));
-            types.extend(kinds.map(|kind| kind.trim_matches('"').to_owned()));
-        }
-    }
-    assert!(checked >= 14, "only {checked} examples");
-    let every = ["command", "email", "file", "intake", "mqtt", "nats", "postgres", "s3", "webhook"];
-    assert_eq!(types, every.map(str::to_owned).into(), "docs/sinks has no example of a type");
 }

@@ -16,7 +16,7 @@ fn table(route: Route) -> String {
 }
 
 /// Lets something happen in the shop: fewer records than a page holds, so that none can be missed.
-pub(crate) fn work(workspace: &Workspace, random: &mut fastrand::Rng) {
+fn work(workspace: &Workspace, random: &mut fastrand::Rng) {
     for route in Route::ALL {
         if random.u8(..3) > 0 {
             workspace.sandbox.burst(route, random.usize(1..4));

@@ -13,20 +13,6 @@ fn directives(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_template_differs_from_the_unit_only_in_its_name() {
-    let as_single = |line: &String| {
-        line.replace("/etc/shopmirror/%i.toml", "/etc/shopmirror/shopmirror.toml")
-            .replace("shopmirror %i:", "shopmirror:")
-            .replace("shopmirror/%i", "shopmirror")
-            .replace("shopmirror-%i", "shopmirror")
-    };
-    let template = directives("shopmirror@.service");
-    let renamed: Vec<String> = template.iter().map(as_single).collect();
-    assert_eq!(renamed, directives("shopmirror.service"));
-    assert!(template.contains(&"StateDirectory=shopmirror/%i".to_owned()));
-}
-
-#[test]
 fn readers_of_the_mirror_and_readers_of_the_secrets_are_two_groups() {
     let has = |file: &str, line: &str| directives(file).iter().any(|found| found == line);
     assert!(has("shopmirror.service", "Group=shopmirror"));

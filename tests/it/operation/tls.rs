@@ -2,30 +2,26 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::support::servers::certificate;
 use crate::support::{ClosedPort, Place};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls").join(name)
-}
 
 /// A TLS server with the certificate `name` that ends every connection after its request. Its thread
 /// ends with the test program.
 fn server(name: &str) -> SocketAddr {
-    let certificate = CertificateDer::from_pem_file(fixture(&format!("{name}.pem"))).unwrap();
-    let key = PrivateKeyDer::from_pem_file(fixture(&format!("{name}.key"))).unwrap();
+    let chain = CertificateDer::from_pem_file(certificate(&format!("{name}.pem"))).unwrap();
+    let key = PrivateKeyDer::from_pem_file(certificate(&format!("{name}.key"))).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
+        .with_single_cert(vec![chain], key)
         .unwrap();
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -44,7 +40,7 @@ fn server(name: &str) -> SocketAddr {
 /// The line of `check` about the workspace at `address`, which may be signed by the authority.
 async fn said_of_workspace(address: SocketAddr, authority_is_known: bool) -> String {
     let place = Place::new(&format!("https://{address}/api"), "key");
-    let ca = format!("ca_file = \"{}\"\n", fixture("ca.pem").display());
+    let ca = format!("ca_file = \"{}\"\n", certificate("ca.pem").display());
     place.configure_all(if authority_is_known { &ca } else { "" });
     let ended = place.run(["check"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
@@ -89,7 +85,7 @@ async fn a_webhook_that_refuses_connections_says_what_to_check() {
     place.configure_all(&Place::webhook_sink("erp", &url, ""));
     let ended = place.run(["check", "--sink", "erp"]).await;
     assert!(ended.out.contains("an authority that this machine does not know"), "{ended:?}");
-    let ca = format!("ca_file = \"{}\"", fixture("ca.pem").display());
+    let ca = format!("ca_file = \"{}\"", certificate("ca.pem").display());
     place.configure_all(&Place::webhook_sink("erp", &url, &ca));
     let ended = place.run(["check", "--sink", "erp"]).await;
     assert!(!ended.out.contains("authority"), "the server is trusted, and hangs up: {ended:?}");

@@ -24,8 +24,31 @@ async fn foreign_sites_and_other_methods_are_refused() {
         let posted = site.ask("POST", path, &["Content-Length: 0"]).await;
         assert_eq!(posted.code, 405, "{path}: {posted:?}");
     }
-    for host in ["Host: localhost", "Host: 127.0.0.1:9", "Host: status.example.com"] {
-        assert_eq!(site.ask("GET", "/healthz", &[host]).await.code, 200, "{host}");
+    let (own, link) = (format!("Host: {}", site.address), "Sec-Fetch-Mode: navigate");
+    let (own_origin, other) = (format!("Origin: http://{}", site.address), "Host: evil.example");
+    for (headers, code) in [
+        (&["Host: localhost"][..], 200),
+        (&["Host: 127.0.0.1:9"], 200),
+        (&["Host: [::1]:7780"], 200),
+        (&["Host: Status.Example.com:443"], 200),
+        (&["Host: localhost.evil.example"], 421),
+        (&["Host: 127.0.0.1.nip.io"], 421),
+        (&["Host: 10.0.0.7:7780"], 421),
+        (&["Host: a@127.0.0.1"], 421),
+        (&["Host: "], 421),
+        (&[&own, other], 421),
+        (&[&own_origin], 200),
+        (&["Sec-Fetch-Site: same-origin"], 200),
+        (&["Sec-Fetch-Site: none", link], 200),
+        // A link on another site.
+        (&["Sec-Fetch-Site: cross-site", link], 200),
+        (&["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"], 403),
+        (&["Sec-Fetch-Site: same-site"], 403),
+        (&["Origin: null"], 403),
+        (&["Origin: http://127.0.0.1:1"], 403),
+    ] {
+        let reply = site.ask("GET", "/healthz", headers).await;
+        assert_eq!(reply.code, code, "{headers:?}: {reply:?}");
     }
     let reply = site.get("/").await;
     let policy = reply.header("content-security-policy").unwrap();
@@ -71,6 +94,9 @@ async fn with_a_token_nothing_is_answered_without_it() {
         assert_eq!(reply.code, 200, "{reply:?}");
         let page = site.ask("GET", "/", &[&header]).await;
         assert!(!page.body.contains("CANARY"), "{page:?}");
+        for (host, code) in [("Host: 10.0.0.7:7780", 200), ("Host: evil.example", 421)] {
+            assert_eq!(site.ask("GET", "/healthz", &[&header, host]).await.code, code, "{host}");
+        }
     }
     assert!(!place.status().await.to_string().contains("CANARY"));
     daemon.stop().await;

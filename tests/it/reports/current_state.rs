@@ -1,15 +1,14 @@
 //! The state of jobs that are no longer among the newest 100, beside what the workspace knows.
 
-use std::time::Duration;
-
 use axum::body::{Body, to_bytes};
 use sandbox::{Options, Sandbox, Shop};
 use serde_json::Value;
 use shopmirror::api::decode;
 use shopmirror::record::{PollerId, Route};
-use shopmirror::store::{PollFacts, Store};
+use shopmirror::store::Store;
 use tower::ServiceExt;
 
+use super::store_page;
 use crate::support::Place;
 
 /// How often each route is read, in seconds of the shop's clock.
@@ -58,16 +57,9 @@ async fn read(sandbox: &Sandbox, store: &Store, route: Route, path: &str) {
     let answer = sandbox.router().oneshot(request).await.unwrap();
     assert_eq!(answer.status(), 200);
     let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
-    let facts = PollFacts {
-        at: sandbox.now(),
-        asked_after: i64::MAX,
-        limit: 100,
-        latency: Duration::ZERO,
-        served_business: None,
-    };
     let poller = PollerId { route, business: None };
-    let page = decode(body.to_vec()).unwrap();
-    let outcome = store.store_page(poller, page, facts, None).await.unwrap();
+    let page = decode(body.into()).unwrap();
+    let outcome = store_page(store, poller, page, sandbox.now(), 100, None).await;
     assert!(outcome.gap.is_none(), "{route}: {outcome:?}");
 }
 

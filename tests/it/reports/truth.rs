@@ -1,7 +1,6 @@
 //! A shop whose whole history is in the mirror, and the same history as the sandbox tells it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -9,8 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use sandbox::{Options, Sandbox, Shop as ShopKind};
 use serde_json::{Value, json};
 use shopmirror::record::{Page, PollerId, Record, Route};
-use shopmirror::store::{PollFacts, Store};
+use shopmirror::store::Store;
 
+use super::store_page;
 use crate::support::Place;
 
 /// A shop in a time zone, with everything that happened in it over some weeks.
@@ -224,13 +224,5 @@ async fn show_to(store: &Store, key: PollerId, at: Timestamp, limit: u32, texts:
         records.push(Record::read(&body, body.len() - text.len()..body.len()).unwrap());
         body.push(',');
     }
-    let page = Page::new(body, records);
-    let facts = PollFacts {
-        at,
-        asked_after: store.seq(),
-        limit,
-        latency: Duration::ZERO,
-        served_business: None,
-    };
-    store.store_page(key, page, facts, None).await.unwrap();
+    store_page(store, key, Page::new(body, records), at, limit, None).await;
 }

@@ -1,14 +1,13 @@
 //! Reports of times of which not everything is known: before the mirror began, in a gap, after the last
 //! reading. What is unknown is never 0.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use shopmirror::api::decode;
 use shopmirror::record::{PollerId, Route};
-use shopmirror::store::{PollFacts, Store};
+use shopmirror::store::Store;
 
+use super::store_page;
 use crate::support::Place;
 
 /// A page that holds the newest records of a list; with `limit` records it may not be the whole list.
@@ -32,15 +31,8 @@ impl Shown<'_> {
     async fn store(&self, store: &Store, records: &[Value]) {
         let newest_first: Vec<&Value> = records.iter().rev().collect();
         let page = decode(serde_json::to_vec(&newest_first).unwrap()).unwrap();
-        let facts = PollFacts {
-            at: self.at.parse::<Timestamp>().unwrap(),
-            asked_after: store.seq(),
-            limit: self.limit,
-            latency: Duration::ZERO,
-            served_business: self.served.map(str::to_owned),
-        };
         let key = PollerId { route: self.route, business: self.business.map(str::to_owned) };
-        store.store_page(key, page, facts, None).await.unwrap();
+        store_page(store, key, page, self.at.parse().unwrap(), self.limit, self.served).await;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::Value;
 use shopmirror::config::SinkKind;
 use shopmirror::record::{Change, Kind, Route};
 use shopmirror::sink::Verdict;
@@ -22,6 +23,10 @@ fn kind(url: &str, stream: &str, shop: &str) -> SinkKind {
     configured(Path::new("/"), &lines).kind
 }
 
+async fn messages(nats: &Nats, stream: &str) -> Vec<(String, Value)> {
+    Nats::messages(&nats.url("all", "right"), stream).await
+}
+
 /// As [`kind`], with subjects that no other stream takes.
 fn apart(url: &str, stream: &str) -> SinkKind {
     kind(url, stream, stream)
@@ -38,15 +43,15 @@ async fn what_is_handed_over_again_is_in_the_stream_once_by_its_own_count() {
     // As after a kill: the same again, in other portions.
     let mut sink = build(&kind);
     assert!(all_done(&deliver(&mut sink, &given[100..500]).await));
-    let messages = nats.messages("ONCE").await;
+    let told = messages(nats, "ONCE").await;
     let found: Vec<&str> =
-        messages.iter().map(|(_, body)| body["event_id"].as_str().unwrap()).collect();
+        told.iter().map(|(_, body)| body["event_id"].as_str().unwrap()).collect();
     assert_eq!(found, ids(&given));
     // A stream that others deleted is made anew, after the attempt that notices it.
     nats.delete("ONCE").await;
     deliver_one(&mut sink, &change(601)).await;
     assert_eq!(deliver_one(&mut sink, &change(601)).await, Verdict::Done);
-    assert_eq!(nats.messages("ONCE").await.len(), 1);
+    assert_eq!(messages(nats, "ONCE").await.len(), 1);
 }
 
 #[tokio::test]
@@ -66,8 +71,8 @@ async fn a_subject_is_made_of_the_configuration_the_route_and_the_kind_alone() {
     let kinds: Vec<&str> = verdicts.iter().map(kind_of).collect();
     assert_eq!(kinds, ["done", "refused", "done"], "{verdicts:?}");
     assert!(reason(&verdicts[1]).contains("raise max_payload"), "{verdicts:?}");
-    let messages = nats.messages("SUBJECTS").await;
-    let subjects: Vec<&str> = messages.iter().map(|(subject, _)| subject.as_str()).collect();
+    let told = messages(nats, "SUBJECTS").await;
+    let subjects: Vec<&str> = told.iter().map(|(subject, _)| subject.as_str()).collect();
     assert_eq!(subjects, ["shop.SUBJECTS.leads.created", "shop.SUBJECTS.jobs.updated"]);
 }
 
@@ -102,5 +107,5 @@ async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_
         fault_says(&mut build(&kind), &change(2), words).await;
         assert!(!format!("{kind:?}").contains("CANARY"));
     }
-    assert_eq!(nats.messages("OURS").await.len(), 1);
+    assert_eq!(messages(nats, "OURS").await.len(), 1);
 }

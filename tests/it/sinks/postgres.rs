@@ -179,6 +179,10 @@ async fn shops_in_one_schema_are_kept_apart_and_a_second_store_under_one_name_is
     // Both make the tables and their columns at the same time.
     let (first, second) = tokio::join!(deliver(&mut north, &ours), deliver(&mut south, &theirs));
     assert!(all_done(&first) && all_done(&second), "{first:?} {second:?}");
+    // As after a kill: the same again, in other portions.
+    for part in [&ours[1..4], &ours[..]] {
+        assert!(all_done(&deliver(&mut shop("north"), part).await));
+    }
     assert_eq!(
         cells(&role, "SELECT workspace, count(*) FROM {s}.leads GROUP BY 1 ORDER BY 1").await,
         ["north|5", "south|3"]

@@ -30,6 +30,8 @@ async fn a_probe_tells_a_bucket_from_a_page_that_answers_everything() {
     let Some(moto) = Moto::shared() else { return };
     moto.bucket("probed").await;
     assert!(build(&sink_kind(&moto.url(), "probed")).try_out().await.is_ok());
+    let said = build(&sink_kind(&moto.url(), "gone")).try_out().await.unwrap_err();
+    assert!(said.contains("the bucket gone is not there: create it"), "{said}");
     let page = Receiver::start().await;
     page.always(Answer::status(200).body("<html>"));
     let said = build(&sink_kind(&page.url(""), "probed")).try_out().await.unwrap_err();

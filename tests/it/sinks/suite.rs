@@ -14,7 +14,7 @@ mod world;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use crate::support::relay::LATE;
+use crate::support::relay::{LATE, Line, Relay};
 use judge::Arrival;
 
 /// What a destination does with what reaches it.
@@ -35,6 +35,9 @@ enum Mood {
 /// Every destination refuses a change whose record has this in its name, if it can refuse one.
 const REFUSED: &str = "REFUSE-ME";
 
+/// What a client has sent before its line is cut.
+const CUT_AFTER: i64 = 4_000;
+
 /// Where changes go, and all that a test does to it.
 trait Destination: Send + Sync {
     /// The name of its sink.
@@ -43,7 +46,21 @@ trait Destination: Send + Sync {
     /// The keys of its sink that say where it is; `timeout` is how long one attempt may take.
     fn keys(&self, timeout: &str) -> String;
 
-    fn be(&self, mood: Mood);
+    /// What stands between it and its sink; `None` if nothing does.
+    fn relay(&self) -> Option<&Relay> {
+        None
+    }
+
+    fn be(&self, mood: Mood) {
+        let relay = self.relay().expect("it has a relay, or moods of its own");
+        relay.set(match mood {
+            Mood::Well => Line::Open,
+            Mood::Down => Line::Cut,
+            Mood::Held => Line::Held,
+            Mood::Slow => Line::Slow,
+            Mood::Late => Line::Late,
+        });
+    }
 
     /// The `data` objects that it holds, in the order in which they came; `None` if it is told less.
     fn data(&self) -> BoxFuture<'_, Option<Vec<Value>>> {
@@ -59,19 +76,33 @@ trait Destination: Send + Sync {
     }
 
     /// Whether it has begun to take something in since it was told how to be.
-    fn has_begun(&self) -> bool;
+    fn has_begun(&self) -> bool {
+        self.relay().is_none_or(Relay::has_heard)
+    }
 
     /// Whether a change that is handed over twice is there twice.
-    fn shows_repeats(&self) -> bool;
+    fn shows_repeats(&self) -> bool {
+        true
+    }
 
     /// Loses its connections, or its process, in the middle of what is handed over next.
-    fn crash_soon(&self);
+    fn crash_soon(&self) {
+        if let Some(relay) = self.relay() {
+            relay.cut_after(CUT_AFTER);
+        }
+    }
 
     /// Whether [`Self::crash_soon`] has happened.
-    fn has_crashed(&self) -> bool;
+    fn has_crashed(&self) -> bool {
+        self.relay().is_none_or(Relay::is_cut)
+    }
 
     /// Is back after [`Self::crash_soon`], with what it had acknowledged.
-    fn come_back(&self);
+    fn come_back(&self) {
+        if let Some(relay) = self.relay() {
+            relay.set(Line::Open);
+        }
+    }
 
     /// What the text of a record has done that it must not do.
     fn trespass(&self) -> BoxFuture<'_, Option<String>> {
@@ -82,7 +113,6 @@ trait Destination: Send + Sync {
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scenario {
-    Order,
     Late,
     TimeOut,
     Refusal,
@@ -91,7 +121,6 @@ enum Scenario {
     Kill,
     Reload,
     Slow,
-    Backlog,
     Hostile,
 }
 
@@ -127,10 +156,3 @@ fn no_meaning(name: &str, scenario: Scenario) -> Option<&'static str> {
     let found = NO_MEANING.iter().find(|(names, of, _)| names.contains(&name) && *of == scenario);
     found.map(|(.., reason)| *reason)
 }
-
-/// The destinations that get only the first part of the long backlog, and why.
-const COSTLY: [(&str, &str); 3] = [
-    ("command", "a process for each change"),
-    ("email", "a mail for each change"),
-    ("intake", "the other workspace compares each lead with all leads"),
-];

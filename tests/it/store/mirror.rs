@@ -1,8 +1,5 @@
 //! The mirror: what each route shows stands in a table of its own, ready for any report tool.
 
-use std::fs;
-use std::time::SystemTime;
-
 use sandbox::Route;
 use serde_json::json;
 
@@ -66,48 +63,6 @@ async fn every_field_is_a_column_whatever_its_name_or_type_and_keeps_its_value_a
         let source = place.rows("SELECT source FROM leads WHERE id = '1'");
         assert_eq!(source, [json!([kept])], "a field may change its type: {sent}");
     }
-}
-
-/// In how many spans of some polls an unchanged file is looked for.
-const SPANS: usize = 40;
-
-#[tokio::test]
-async fn an_unchanged_page_writes_nothing() {
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    place.configure(&Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\"]"));
-    let daemon = place.daemon();
-    workspace.all_polled().await;
-    let last = place.number("SELECT max(seq) FROM changes");
-    wait_until("the sink is done", || place.is_delivered(last)).await;
-
-    let reader = place.open().unwrap();
-    let version =
-        || reader.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).unwrap();
-    let files = || -> Vec<(u64, SystemTime)> {
-        ["mirror.db", "mirror.db-wal"]
-            .map(|name| fs::metadata(place.path(name)).unwrap())
-            .map(|found| (found.len(), found.modified().unwrap()))
-            .to_vec()
-    };
-    // Upkeep writes now and then; what is written with each page is written in each of these spans.
-    let mut is_untouched = false;
-    for _ in 0..SPANS {
-        let before = (version(), files());
-        workspace.all_polled().await;
-        is_untouched = (version(), files()) == before;
-        if is_untouched {
-            break;
-        }
-    }
-    assert!(is_untouched, "the files are changed with each page");
-    let before = (version(), files());
-
-    // The measure is able to see a write.
-    workspace.add(Route::Leads, json!({}));
-    wait_until("the new lead is stored", || version() != before.0).await;
-    assert_ne!(files(), before.1);
-    daemon.stop().await;
 }
 
 #[tokio::test]

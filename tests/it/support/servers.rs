@@ -107,6 +107,14 @@ impl Server {
         }
         server
     }
+
+    /// Ends it; its folder stays.
+    pub(crate) fn end(self, folder: &Path) {
+        let keep = folder.join("keep");
+        std::fs::write(&keep, "").unwrap();
+        drop(self);
+        std::fs::remove_file(keep).unwrap();
+    }
 }
 
 impl Drop for Server {

@@ -107,7 +107,7 @@ pub(crate) fn text(id: &Value) -> String {
 }
 
 /// The fields of an object literal.
-pub(crate) fn object(fields: Value) -> Map<String, Value> {
+fn object(fields: Value) -> Map<String, Value> {
     let Value::Object(map) = fields else { panic!("not an object: {fields}") };
     map
 }

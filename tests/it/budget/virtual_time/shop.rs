@@ -4,7 +4,6 @@
 //! Nothing opens a socket. The store and the file sink write real files through the blocking pool,
 //! during which tokio does not let virtual time pass.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{RouterTransport, text};
+use crate::support::RouterTransport;
 
 /// An hour of virtual time.
 pub(crate) const HOUR: f64 = 3600.0;
@@ -31,7 +30,6 @@ pub(crate) struct VirtualShop {
     pub(crate) sandbox: Sandbox,
     transport: Arc<RouterTransport>,
     clock: Clock,
-    start: Timestamp,
 }
 
 impl VirtualShop {
@@ -42,7 +40,7 @@ impl VirtualShop {
         let sandbox = Sandbox::new(Options { seed, ..options });
         let transport = Arc::new(RouterTransport::new(sandbox.router(), seed));
         let start = sandbox.now();
-        Self { sandbox, transport, clock: Clock::starting_at(start), start }
+        Self { sandbox, transport, clock: Clock::starting_at(start) }
     }
 
     /// Seconds since the shop was made.
@@ -104,7 +102,7 @@ impl VirtualShop {
 pub(crate) struct VirtualDaemon<'a> {
     shop: &'a VirtualShop,
     config: Config,
-    dir: TempDir,
+    _dir: TempDir,
     running: Option<Running>,
 }
 
@@ -122,7 +120,7 @@ impl<'a> VirtualDaemon<'a> {
         let dir = tempfile::tempdir().unwrap();
         let sink = "[sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n";
         let config = shop.config(&dir, &format!("{rest}{sink}"));
-        Self { shop, config, dir, running: None }
+        Self { shop, config, _dir: dir, running: None }
     }
 
     /// Opens the store and starts polling and delivery.
@@ -185,33 +183,5 @@ impl<'a> VirtualDaemon<'a> {
     /// Sends background requests through the dispatcher.
     pub(crate) fn background(&self) -> BackgroundClient {
         BackgroundClient::new(self.running.as_ref().unwrap().requests.clone())
-    }
-
-    /// Lets the shop stand still, waits until everything must have arrived, and compares: each
-    /// record of the business made since `from` is in the log, each change of it in the sink, and no gap is open.
-    pub(crate) async fn has_missed_nothing_since(&self, from: f64, business: i64) {
-        self.shop.sandbox.pause_growth(true);
-        self.shop.until(self.shop.now() + 240.0).await;
-        let store = &self.running.as_ref().unwrap().store;
-        assert_eq!(store.read(|reader| reader.gaps()).await.unwrap(), []);
-        let changes = store.read(|reader| reader.changes_after(0, 100_000)).await.unwrap();
-        let logged = |route: Route, id: &str| {
-            changes.iter().any(|c| {
-                c.route.as_str() == route.segment().replace('-', "_")
-                    && c.record_id.as_deref() == Some(id)
-            })
-        };
-        let from = self.shop.start + Duration::from_secs_f64(from);
-        for route in Route::ALL {
-            for record in self.shop.sandbox.truth(route) {
-                let made: Timestamp = record.history[0].at.parse().unwrap();
-                let (id, expected) =
-                    (text(&record.id), made >= from && record.business == business);
-                assert!(!expected || logged(route, &id), "{} {id} is missing", route.segment());
-            }
-        }
-        let forwarded = changes.iter().filter(|c| c.kind.as_str() != "baseline").count();
-        let lines = fs::read_to_string(self.dir.path().join("audit.ndjson")).unwrap_or_default();
-        assert_eq!(lines.lines().count(), forwarded);
     }
 }

@@ -54,7 +54,6 @@ fn the_workspace() {
                 r#"base_url = "shop.example.com/api""#,
                 &["2:12 must begin with https:// or http://, for example"],
             ),
-            (r#"base_url = "http://shop.example.com/api""#, &["2:12 must begin with https://"]),
             (r#"base_url = "https://shop.example.com/""#, &["2:12 must end in /api, for example"]),
             (r#"base_url = "https://shop.example.com/api?p=2""#, &["2:12 holds a `?` or `#`"]),
         ],
@@ -62,7 +61,6 @@ fn the_workspace() {
     refused(
         "[workspace]\nbase_url = \"https://shop.example.com/api\"",
         &[
-            (r#"apikeyfile = "api-key""#, &["3:1 did you mean `api_key_file`?"]),
             (r#"auth = "oauth""#, &["3:8 cannot be this word; use one of bearer, x-api-key"]),
             (r#"businesses = "12""#, &["3:14 must be a list in square brackets, not a string"]),
             (r#"businesses = [12, "12"]"#, &["3:14 holds one item twice"]),
@@ -84,8 +82,6 @@ fn the_budget_and_the_polls() {
     refused(
         "[poll]",
         &[
-            ("limit = 101", &["2:9 `limit` must be from 1 to 100"]),
-            (r#"interval = "5s""#, &["2:1 unknown key in [poll]; did you mean `min_interval`?"]),
             ("timeout = 20", &[r#"2:11 must be a duration in quotes, for example "30s""#]),
             (r#"timeout = "20""#, &["2:11 write a number and a unit (ms, s, m, h, d)"]),
             (r#"min_interval = "5m""#, &["2:16 must not be longer than max_interval"]),
@@ -95,8 +91,6 @@ fn the_budget_and_the_polls() {
 
 #[test]
 fn the_routes() {
-    let no_route = "1:9 unknown key in [routes]; the keys here are: customers";
-    refused("[routes.invoices]", &[(r#"every = "5m""#, &[no_route])]);
     refused("[routes.payment]", &[(r#"every = "5m""#, &["1:9 did you mean `payments`?"])]);
     refused(
         "[routes.jobs]",
@@ -131,7 +125,6 @@ fn the_status_page() {
         &[
             (r#"listen = "localhost:7780""#, &["2:10 must be an address and a port, for example"]),
             (r#"listen = "0.0.0.0:7780""#, &["2:10 so the page needs a token"]),
-            (r#"listen = "[::]:7780""#, &["2:10 so the page needs a token"]),
             ("token_file = \"prose\"\nlisten = \"[::]:80\"", &["2:14 at least 16 letters"]),
             ("listen = \"[::1]:80\"\nhosts = [\"shop:443\"]", &["3:9 must hold names only"]),
         ],
@@ -149,7 +142,6 @@ fn the_alerts() {
             (r#"sink = ["db"]"#, &["9:8 names a sink of type postgres, which takes records only"]),
         ],
     );
-    refused("[alerts]", &[(r#"sink = "erp""#, &["2:8 names no sink: add a table [sinks.NAME]"])]);
 }
 
 #[test]
@@ -161,13 +153,8 @@ fn the_scheduled_reports() {
     refused(
         &format!("[reports.schedule.till]\n{report}"),
         &[
-            (r#"sink = "adit""#, &["4:8 names no sink"]),
             ("path = \"till.csv\"\nsink = \"erp\"", &["5:8 is a second target"]),
             (r#"path = "mirror.db""#, &["4:8 is a file that shopmirror uses already"]),
-            (
-                "path = \"a.csv\"\ndays = [\"monday\"]",
-                &["5:9 `days` cannot be this word; did you mean"],
-            ),
             ("path = \"a.csv\"\nperiod = \"tomorrow\"", &["5:10 use one of today, yesterday"]),
         ],
     );

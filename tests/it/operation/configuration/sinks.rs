@@ -26,23 +26,16 @@ fn which_changes_a_sink_gets_and_when() {
     refused(
         FILE,
         &[
-            (r#"routes = ["jobs", "leeds"]"#, &[r#"4:19 did you mean "leads"?"#]),
             ("routes = []", &["4:10 is empty, so that nothing can match"]),
             (r#"changes = ["deleted"]"#, &["4:12 use one of baseline, created, updated, gap"]),
             ("start = 2026-03-01T08:00:00", &["4:9 a time with its offset, for example"]),
-            (r#"retries = ["5s"]"#, &["4:1 did you mean `retry`?"]),
             (
                 r#"businesses = ["7"]"#,
                 &["4:14 is not polled; `businesses` of [workspace] is empty"],
             ),
-            (r#"retry = ["5s", 300]"#, &["4:16 must be a duration in quotes"]),
             (
                 r#"where = { paid = { ">=" = 5 } }"#,
                 &[r#"4:27 a comparison in `where` is "=", "!=""#],
-            ),
-            (
-                r#"url = "https://CANARY""#,
-                &["4:1 unknown key in [sinks.erp]; the keys here are: businesses"],
             ),
         ],
     );
@@ -70,20 +63,14 @@ fn a_webhook() {
     refused(
         WEBHOOK,
         &[
-            (r#"timout = "5s""#, &["4:1 did you mean `timeout`?"]),
             (
                 r#"secret_file = "prose""#,
                 &["4:15 whose secret 1 is not whsec_ and the base64 of 24 to 64 bytes"],
             ),
             (
-                r#"headers = ["X-Token: CANARY"]"#,
-                &["4:11 `headers` must be a table in curly brackets"],
-            ),
-            (
                 r#"headers = { Webhook-Id = "1" }"#,
                 &["4:11 holds a header that is set by shopmirror"],
             ),
-            (r#"format = "standart""#, &[r#"4:10 did you mean "standard"?"#]),
             (r#"template = "CANARY""#, &["4:12 is only for format = \"template\""]),
         ],
     );
@@ -142,8 +129,6 @@ fn a_database_a_broker_and_a_bucket() {
                     "1:1 needs `url`: postgresql://user:password@host/database; or write it into a file",
                 ],
             ),
-            (r#"type = "nats""#, &["1:1 needs `url`: the server"]),
-            (r#"type = "mqtt""#, &["1:1 needs `url`: the broker"]),
             (
                 "type = \"s3\"\nbucket = \"shop\"\naccess_key_file = \"two-lines\"\nendpoint = \"s3.example.com\"",
                 &["6:12 must begin with https://"],

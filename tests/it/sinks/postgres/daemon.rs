@@ -1,16 +1,11 @@
-//! The whole daemon with a database: kills, cut connections, a database that lost what it had.
-
-use std::time::{Duration, Instant};
+//! The whole daemon with a database that lost what it had, or that belongs to another store.
 
 use sandbox::Route;
 use serde_json::{Value, json};
 
 use super::cells;
-use crate::missed::restart::work;
 use crate::support::servers::postgres::{Postgres, Role};
 use crate::support::{Place, Workspace, wait_until};
-
-const KILLS: usize = 6;
 
 /// A workspace, and a place whose daemon stores everything in the role's schema.
 async fn mirrored(role: &Role) -> (Workspace, Place) {
@@ -54,44 +49,6 @@ async fn same(place: &Place, role: &Role) {
             theirs.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
         assert_eq!(ours, theirs, "{table}");
     }
-}
-
-#[tokio::test]
-async fn a_kill_at_any_instant_loses_and_repeats_nothing_in_the_database() {
-    let Some(server) = Postgres::shared() else { return };
-    let role = server.role().await;
-    let (workspace, place) = mirrored(&role).await;
-    let mut random = fastrand::Rng::with_seed(11);
-    for kill in 0..KILLS {
-        let daemon = place.started().await;
-        work(&workspace, &mut random);
-        match kill % 3 {
-            // The database goes away under it as well.
-            0 => role.cut().await,
-            1 => role.admit(false).await,
-            _ => {}
-        }
-        let at = Instant::now() + Duration::from_millis(random.u64(20..400));
-        wait_until("the moment has come", || Instant::now() >= at).await;
-        daemon.kill().await;
-        role.admit(true).await;
-    }
-    let daemon = place.started().await;
-    work(&workspace, &mut random);
-    workspace.all_polled().await;
-    done(&place).await;
-    daemon.kill().await;
-    // As if no position had been saved since the beginning: everything is handed over again.
-    let store = place.writer();
-    store.execute("UPDATE _sinks SET position = 0", []).unwrap();
-    drop(store);
-    let daemon = place.started().await;
-    done(&place).await;
-    // What the database refuses twice would become a dead letter in time.
-    assert_eq!(place.number("SELECT count(*) FROM _queue"), 0);
-    assert!(place.number("SELECT count(*) FROM changes") > 500);
-    same(&place, &role).await;
-    daemon.stop().await;
 }
 
 /// Statements that put every table of the role's schema into another one, or back: a dump and its

@@ -10,43 +10,8 @@ use tempfile::TempDir;
 use super::judge::{Arrival, LINE};
 use super::{Destination, Mood, REFUSED};
 use crate::sinks::intake::Partner;
-use crate::support::relay::{Line, Relay};
+use crate::support::relay::Relay;
 use crate::support::{Answer, Receiver};
-
-/// What a client has sent before its line is cut.
-pub(super) const CUT_AFTER: i64 = 4_000;
-
-pub(super) fn line_of(mood: Mood) -> Line {
-    match mood {
-        Mood::Well => Line::Open,
-        Mood::Down => Line::Cut,
-        Mood::Held => Line::Held,
-        Mood::Slow => Line::Slow,
-        Mood::Late => Line::Late,
-    }
-}
-
-/// What every destination behind a relay does in the same way.
-macro_rules! behind_a_relay {
-    () => {
-        fn be(&self, mood: Mood) {
-            self.relay.set(line_of(mood));
-        }
-
-        fn has_begun(&self) -> bool {
-            self.relay.has_heard()
-        }
-
-        fn crash_soon(&self) {
-            self.relay.cut_after(crate::sinks::suite::destinations::CUT_AFTER);
-        }
-
-        fn has_crashed(&self) -> bool {
-            self.relay.is_cut()
-        }
-    };
-}
-pub(super) use behind_a_relay;
 
 /// Every destination of this build, except those whose server is left out. With `own`, servers that
 /// can be restarted are shared with no other test.
@@ -79,7 +44,9 @@ impl Webhook {
 }
 
 impl Destination for Webhook {
-    behind_a_relay!();
+    fn relay(&self) -> Option<&Relay> {
+        Some(&self.relay)
+    }
 
     fn name(&self) -> &'static str {
         "webhook"
@@ -103,14 +70,6 @@ impl Destination for Webhook {
         });
         let events = events.collect();
         Box::pin(async move { Some(events) })
-    }
-
-    fn shows_repeats(&self) -> bool {
-        true
-    }
-
-    fn come_back(&self) {
-        self.relay.set(Line::Open);
     }
 
     fn trespass(&self) -> BoxFuture<'_, Option<String>> {
@@ -184,21 +143,9 @@ impl Destination for Lines {
         Box::pin(async move { arrivals })
     }
 
-    fn has_begun(&self) -> bool {
-        true
-    }
-
     fn shows_repeats(&self) -> bool {
         false
     }
-
-    fn crash_soon(&self) {}
-
-    fn has_crashed(&self) -> bool {
-        true
-    }
-
-    fn come_back(&self) {}
 
     fn trespass(&self) -> BoxFuture<'_, Option<String>> {
         let text = fs::read_to_string(self.path()).unwrap_or_default();
@@ -219,42 +166,26 @@ fn objects(text: &str) -> Vec<Value> {
     whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The cells of a CSV file by row, the header first.
+/// The cells of a CSV file by row, the header first. A row that is being written is none yet.
 fn cells(text: &str) -> Vec<Vec<String>> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole
-        .lines()
-        .map(|line| {
-            let (mut row, mut cell, mut quoted) = (Vec::new(), String::new(), false);
-            let mut chars = line.chars().peekable();
-            while let Some(c) = chars.next() {
-                match c {
-                    '"' if quoted && chars.peek() == Some(&'"') => cell.extend(chars.next()),
-                    '"' => quoted = !quoted,
-                    ',' if !quoted => row.push(std::mem::take(&mut cell)),
-                    c => cell.push(c),
-                }
-            }
-            row.push(cell);
-            row
-        })
-        .collect()
+    let mut rows = csv::ReaderBuilder::new().has_headers(false).from_reader(whole.as_bytes());
+    rows.deserialize().map(Result::unwrap).collect()
 }
 
 fn rows(text: &str) -> Vec<Arrival> {
     let mut rows = cells(text).into_iter();
     let header = rows.next().unwrap_or_default();
     let place = |name: &str| header.iter().position(|column| column == name).unwrap();
-    rows.filter_map(|row| {
-        // The id is taken from the record: its own column has a guard and no line breaks. A row
-        // that is being written is none yet.
-        let record: Value = serde_json::from_str(row.last()?).ok()?;
-        Some(Arrival {
+    rows.map(|row| {
+        // The id is taken from the record: its own column has a guard and no line breaks.
+        let record: Value = serde_json::from_str(row.last().unwrap()).unwrap();
+        Arrival {
             event_id: row[place("event_id")].clone(),
             record_id: record["id"].as_str().unwrap_or_default().to_owned(),
             version: row[place("version")].parse().unwrap(),
             name: record["name"].as_str().unwrap_or_default().to_owned(),
-        })
+        }
     })
     .collect()
 }
@@ -324,10 +255,6 @@ impl Destination for Program {
         self.dir.path().join("begun").exists()
     }
 
-    fn shows_repeats(&self) -> bool {
-        true
-    }
-
     fn crash_soon(&self) {
         self.mark("crash", true);
     }
@@ -335,8 +262,6 @@ impl Destination for Program {
     fn has_crashed(&self) -> bool {
         !self.dir.path().join("crash").exists()
     }
-
-    fn come_back(&self) {}
 
     fn trespass(&self) -> BoxFuture<'_, Option<String>> {
         let owned = self.dir.path().join("owned").exists();
@@ -359,7 +284,9 @@ impl Lead {
 }
 
 impl Destination for Lead {
-    behind_a_relay!();
+    fn relay(&self) -> Option<&Relay> {
+        Some(&self.relay)
+    }
 
     fn name(&self) -> &'static str {
         "intake"
@@ -386,9 +313,5 @@ impl Destination for Lead {
     /// The `Idempotency-Key` makes a repeat no second lead.
     fn shows_repeats(&self) -> bool {
         false
-    }
-
-    fn come_back(&self) {
-        self.relay.set(Line::Open);
     }
 }

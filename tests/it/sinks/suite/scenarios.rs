@@ -48,17 +48,6 @@ fn assert_complete(all: &[Box<dyn Destination>]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_versions_of_a_record_arrive_in_order_and_once() {
-    let all = all(false).await;
-    assert_complete(&all);
-    let world = World::of(Scenario::Order, all, 12, 12).await;
-    let daemon = world.place.started().await;
-    world.done().await;
-    daemon.stop().await;
-    world.judge(once).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_late_answer_lets_no_version_of_its_record_pass_an_earlier_one() {
     // Of three versions the first is answered when everything else was: the second one was stored
     // behind it by then, because more than 64 changes passed both, and the third one was not.
@@ -84,8 +73,10 @@ async fn a_late_answer_lets_no_version_of_its_record_pass_an_earlier_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_text_of_a_record_does_nothing_but_arrive() {
-    let world = World::of(Scenario::Hostile, all(false).await, 40, 1).await;
+async fn the_text_of_a_record_does_nothing_but_arrive_in_order_and_once() {
+    let all = all(false).await;
+    assert_complete(&all);
+    let world = World::of(Scenario::Hostile, all, 12, 12).await;
     let daemon = world.place.started().await;
     world.done().await;
     let said = world.place.run(["log"]).await;
@@ -275,18 +266,6 @@ async fn a_slow_sink_delays_none_of_the_others() {
         assert_eq!(one.received().await, [], "{}", one.name());
     }
     world.be(Mood::Well);
-    world.done().await;
-    daemon.stop().await;
-    world.judge(once).await;
-}
-
-/// More than a sink reads ahead, saves together and looks through at once.
-const BACKLOG: usize = 1_500;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_long_backlog_is_delivered_in_order_and_once() {
-    let world = World::of(Scenario::Backlog, all(false).await, BACKLOG, 1).await;
-    let daemon = world.place.started().await;
     world.done().await;
     daemon.stop().await;
     world.judge(once).await;

@@ -14,9 +14,8 @@ mod stream;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::destinations::{behind_a_relay, line_of};
+use super::Destination;
 use super::judge::{Arrival, LINE};
-use super::{Destination, Mood};
 use crate::support::relay::{Line, Relay};
 
 /// Every destination of this build whose server is not left out. With `own`, those whose server keeps

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::judge::{Arrival, wrong};
-use super::{COSTLY, Destination, Mood, Scenario, no_meaning};
+use super::{Destination, Mood, Scenario, no_meaning};
 use crate::support::{BUDGET, LIMIT_S, Pages, Place};
 
 /// Names that would do harm wherever text is not only text.
@@ -21,8 +21,6 @@ const NAMES: [&str; 10] = [
     "<script>alert(1)</script>&amp;",
     "nul \0 end",
 ];
-/// Of a long log, these first records are payments.
-const FIRST: usize = 100;
 /// Polls are rare: all changes are in the log already.
 const CALM: &str = "[poll]\nmin_interval = \"30s\"\nmax_interval = \"60s\"\n";
 
@@ -82,17 +80,6 @@ impl World {
         world
     }
 
-    /// What this destination is to get.
-    pub(super) fn wanted(&self, name: &str) -> &[Arrival] {
-        let most = if self.is_cut(name) { FIRST } else { self.log.len() };
-        &self.log[..most]
-    }
-
-    /// Whether the destination gets only the first part of the log.
-    fn is_cut(&self, name: &str) -> bool {
-        self.scenario == Scenario::Backlog && COSTLY.iter().any(|(costly, _)| *costly == name)
-    }
-
     /// Writes the configuration: every destination with this time-out.
     pub(super) fn configure(&self, timeout: &str) {
         // A kill needs a moment in which no failed attempt waits to be saved.
@@ -101,8 +88,7 @@ impl World {
             format!("retry = [\"{first}\", \"1s\", {}\"1h\"]\n", "\"4s\", ".repeat(RETRIES));
         let sinks = self.all.iter().map(|one| {
             let (name, keys) = (one.name(), one.keys(timeout));
-            let routes = if self.is_cut(name) { "routes = [\"payments\"]\n" } else { "" };
-            format!("[sinks.{name}]\n{keys}\n{USUAL}{retry}{routes}\n")
+            format!("[sinks.{name}]\n{keys}\n{USUAL}{retry}\n")
         });
         let sinks: String = sinks.collect();
         self.place.configure_all(&format!("{BUDGET}{CALM}{sinks}"));
@@ -194,12 +180,12 @@ impl World {
             let one = one.as_ref();
             // What was acknowledged may reach a reader a little later.
             let limit = Instant::now() + Duration::from_secs(LIMIT_S);
-            let mut found = wrong(self.wanted(one.name()), &one.received().await, once(one));
+            let mut found = wrong(&self.log, &one.received().await, once(one));
             while found.as_ref().is_some_and(|text| text.contains("missing"))
                 && Instant::now() < limit
             {
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                found = wrong(self.wanted(one.name()), &one.received().await, once(one));
+                found = wrong(&self.log, &one.received().await, once(one));
             }
             let found = match found {
                 None => one.trespass().await,
@@ -233,12 +219,7 @@ fn fill(place: &Place, rows: &[(usize, usize, String)]) -> Vec<Arrival> {
             body["must"] = "".into();
         }
         let kind = if *version == 0 { "created" } else { "updated" };
-        let route = match *record {
-            first if first < FIRST => "payments",
-            third if third % 3 == 0 => "customers",
-            even if even % 2 == 0 => "leads",
-            _ => "jobs",
-        };
+        let route = ["payments", "customers", "leads", "jobs"][record % 4];
         tx.prepare_cached(
             "INSERT INTO changes (event_id, route, record_id, kind, version, observed_at, body) \
              VALUES (?, ?, ?, ?, ?, '2026-01-02T03:04:05.000000Z', ?)",

@@ -6,47 +6,6 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use super::filled;
-use crate::support::{Answer, Place, Receiver, Workspace};
-
-#[tokio::test]
-async fn every_change_of_a_sink_is_accounted_for() {
-    let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
-    let place = workspace.place();
-    hook.always(Answer::status(400));
-    let all = "start = \"beginning\"\nchanges = [\"baseline\"]";
-    let of_leads = format!("{all}\nroutes = [\"leads\"]\nretry = []");
-    place.configure(&format!(
-        "{}{}",
-        Place::file_sink("audit", all),
-        Place::webhook_sink("hook", &hook.url("/"), &of_leads),
-    ));
-    place.run(["once"]).await;
-    let forgotten = place.rows("SELECT id FROM jobs LIMIT 1")[0][0].as_str().unwrap().to_owned();
-    let verified = place.run(["verify"]).await;
-    assert_eq!(verified.code, Some(0), "{verified:?}");
-    let last = place.number("SELECT max(seq) FROM changes");
-    let leads = place.number("SELECT count(*) FROM leads");
-    let other = last - leads;
-    for (name, said) in [
-        ("audit", format!("{last} delivered + 0 pending + 0 retrying + 0 dead + 0 not wanted")),
-        (
-            "hook",
-            format!("0 delivered + 0 pending + 0 retrying + {leads} dead + {other} not wanted"),
-        ),
-    ] {
-        let said = format!("{last} stored = {said} + 0 before start");
-        let line = verified.out.lines().find(|line| line.contains(&format!("sink {name}")));
-        assert!(line.unwrap().ends_with(&said), "{verified:?}");
-    }
-    assert_eq!(place.run(["forget", "jobs", &forgotten]).await.code, Some(0));
-    let verified = place.run(["verify", "--json"]).await;
-    assert_eq!(verified.code, Some(0), "removed data is no disagreement: {verified:?}");
-    let listed = verified.json();
-    // The file, the log, six routes and two sinks.
-    assert_eq!(listed.as_array().unwrap().len(), 10, "{listed}");
-    assert!(listed.as_array().unwrap().iter().all(|finding| finding["ok"] == true));
-}
 
 #[tokio::test]
 async fn every_disagreement_is_found_and_ends_with_65() {

@@ -39,19 +39,10 @@ impl MailServer {
         fs::write(self.dir.path().join("mood"), mood).unwrap();
     }
 
-    fn stop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
     /// Ends without a goodbye, and starts again at the same port.
     pub(crate) fn begin_again(&mut self) {
-        self.stop();
-        self.restart();
-    }
-
-    /// Starts again at the same port.
-    fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
         (self.child, _) = run(self.dir.path(), &json!({ "port": self.port })).unwrap();
     }
 

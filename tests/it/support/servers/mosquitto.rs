@@ -66,10 +66,7 @@ impl Mosquitto {
 
     /// Ends it; what it keeps stays.
     pub(crate) fn end(&mut self) {
-        let keep = self.folder.join("keep");
-        std::fs::write(&keep, "").unwrap();
-        self.server = None;
-        std::fs::remove_file(keep).unwrap();
+        self.server.take().unwrap().end(&self.folder);
     }
 
     /// The address for a user, whose password is `right`.

@@ -59,10 +59,7 @@ impl Nats {
 
     /// Ends it; its data stays.
     pub(crate) fn end(&mut self) {
-        let keep = self.folder.join("keep");
-        std::fs::write(&keep, "").unwrap();
-        self.server = None;
-        std::fs::remove_file(keep).unwrap();
+        self.server.take().unwrap().end(&self.folder);
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -82,13 +79,8 @@ impl Nats {
         context.create_stream(stream).await.unwrap();
     }
 
-    /// Subject and JSON of every message of a stream, in order.
-    pub(crate) async fn messages(&self, name: &str) -> Vec<(String, serde_json::Value)> {
-        Self::messages_at(&self.url("all", "right"), name).await
-    }
-
-    /// As [`Self::messages`], of the server at this address.
-    pub(crate) async fn messages_at(url: &str, name: &str) -> Vec<(String, serde_json::Value)> {
+    /// Subject and JSON of every message of a stream of the server at this address, in order.
+    pub(crate) async fn messages(url: &str, name: &str) -> Vec<(String, serde_json::Value)> {
         use async_nats::jetstream::consumer::pull::OrderedConfig;
         use futures_util::StreamExt;
 

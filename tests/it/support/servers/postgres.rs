@@ -95,10 +95,7 @@ impl Postgres {
 
     /// Ends the server in a hurry, as an administrator does; its data stays.
     pub(crate) fn end(&mut self) {
-        let keep = self.data.parent().unwrap().join("keep");
-        std::fs::write(&keep, "").unwrap();
-        self.server = None;
-        std::fs::remove_file(keep).unwrap();
+        self.server.take().unwrap().end(self.data.parent().unwrap());
     }
 
     /// The port it listens on, or did.
@@ -200,23 +197,5 @@ impl Role {
         let sql = sql.replace("{s}", &self.name).replace("{r}", &self.name);
         let output = Command::new("psql").args(["-XAtq", "-d", &url, "-c", &sql]).output().unwrap();
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
-    }
-
-    /// Ends every connection of the role and lets no new one in, or lets it in again.
-    pub(crate) async fn admit(&self, may: bool) {
-        let word = if may { "LOGIN" } else { "NOLOGIN" };
-        self.run(&format!("ALTER ROLE {} {word}", self.name)).await;
-        if !may {
-            self.cut().await;
-        }
-    }
-
-    /// Ends every connection of the role.
-    pub(crate) async fn cut(&self) {
-        let cut = format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{}'",
-            self.name
-        );
-        self.rows(&cut).await;
     }
 }

@@ -19,7 +19,9 @@ pub(super) async fn start() -> Option<Box<dyn Destination>> {
 }
 
 impl Destination for Broker {
-    behind_a_relay!();
+    fn relay(&self) -> Option<&Relay> {
+        Some(&self.relay)
+    }
 
     fn name(&self) -> &'static str {
         "mqtt"
@@ -38,10 +40,6 @@ impl Destination for Broker {
         let read = |(_, text): &(String, String)| serde_json::from_str(text).unwrap();
         let data = messages.iter().map(read).collect();
         Box::pin(async move { Some(data) })
-    }
-
-    fn shows_repeats(&self) -> bool {
-        true
     }
 
     fn come_back(&self) {

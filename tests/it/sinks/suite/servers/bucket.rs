@@ -1,4 +1,5 @@
-//! A bucket of an imitation of S3.
+//! A bucket of an imitation of S3, which is never restarted, because it forgets everything when it ends. The same
+//! batch is the same object; another part of it is another object.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +30,9 @@ pub(super) async fn start() -> Option<Box<dyn Destination>> {
 }
 
 impl Destination for Bucket {
-    behind_a_relay!();
+    fn relay(&self) -> Option<&Relay> {
+        Some(&self.relay)
+    }
 
     fn name(&self) -> &'static str {
         "s3"
@@ -46,16 +49,6 @@ impl Destination for Bucket {
 
     fn data(&self) -> BoxFuture<'_, Option<Vec<Value>>> {
         Box::pin(async move { Some(self.server.lines(&self.name).await) })
-    }
-
-    /// The same batch is the same object. Another part of it is another object.
-    fn shows_repeats(&self) -> bool {
-        true
-    }
-
-    fn come_back(&self) {
-        // The imitation forgets everything when it ends.
-        self.relay.set(Line::Open);
     }
 
     fn trespass(&self) -> BoxFuture<'_, Option<String>> {

@@ -37,7 +37,9 @@ impl Mail {
 }
 
 impl Destination for Mail {
-    behind_a_relay!();
+    fn relay(&self) -> Option<&Relay> {
+        Some(&self.relay)
+    }
 
     fn name(&self) -> &'static str {
         if self.is_digest { "digest" } else { "email" }
@@ -72,10 +74,6 @@ impl Destination for Mail {
         let lines = texts.flat_map(str::lines).filter(|line| !line.trim().is_empty());
         let arrivals = lines.map(Arrival::of_line).collect();
         Box::pin(async move { arrivals })
-    }
-
-    fn shows_repeats(&self) -> bool {
-        true
     }
 
     fn come_back(&self) {

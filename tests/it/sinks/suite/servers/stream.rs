@@ -31,7 +31,9 @@ pub(super) async fn start(own: bool) -> Option<Box<dyn Destination>> {
 }
 
 impl Destination for Stream {
-    behind_a_relay!();
+    fn relay(&self) -> Option<&Relay> {
+        Some(&self.relay)
+    }
 
     fn name(&self) -> &'static str {
         "nats"
@@ -48,7 +50,7 @@ impl Destination for Stream {
 
     fn data(&self) -> BoxFuture<'_, Option<Vec<Value>>> {
         Box::pin(async move {
-            let messages = Nats::messages_at(&self.url, &self.name).await;
+            let messages = Nats::messages(&self.url, &self.name).await;
             Some(messages.into_iter().map(|(_, data)| data).collect())
         })
     }
@@ -69,7 +71,7 @@ impl Destination for Stream {
 
     fn trespass(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
-            let messages = Nats::messages_at(&self.url, &self.name).await;
+            let messages = Nats::messages(&self.url, &self.name).await;
             let ours = |subject: &str| {
                 let words: Vec<&str> = subject.split('.').collect();
                 let known = ["created", "updated"].contains(words.last().unwrap());
