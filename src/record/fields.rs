@@ -1,7 +1,4 @@
-//! Reading the members of a JSON object without decoding their values.
-//!
-//! A name may hold half of a surrogate pair, which is valid JSON and no text. Such a name is kept
-//! with its escape, so that one odd field never stops a route.
+//! Reading the members of a JSON object without decoding their values. One odd name never stops a route.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,65 +6,16 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The name of a field, as text.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct FieldName<'a>(pub Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for FieldName<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl<'de> Visitor<'de> for Name {
-            type Value = FieldName<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field name")
-            }
-
-            fn visit_borrowed_bytes<E: Error>(self, name: &'de [u8]) -> Result<Self::Value, E> {
-                Ok(FieldName(
-                    std::str::from_utf8(name).map_or_else(|_| escaped(name), Cow::Borrowed),
-                ))
-            }
-
-            fn visit_bytes<E: Error>(self, name: &[u8]) -> Result<Self::Value, E> {
-                Ok(FieldName(Cow::Owned(match std::str::from_utf8(name) {
-                    Ok(name) => name.to_owned(),
-                    Err(_) => escaped(name).into_owned(),
-                })))
-            }
-        }
-        // As bytes: as text, half of a surrogate pair would be an error.
-        deserializer.deserialize_bytes(Name)
+/// The text of a field's name. Half of a surrogate pair is valid JSON and no text: its escape is kept as received.
+fn name_of(json: &str) -> Cow<'_, str> {
+    let inner = &json[1..json.len() - 1];
+    if !inner.contains('\\') {
+        return inner.into();
     }
-}
-
-/// Half of a surrogate pair is read as the 3 bytes that UTF-8 would use, which are not valid.
-fn escaped(name: &[u8]) -> Cow<'_, str> {
-    let mut text = String::with_capacity(name.len() + 8);
-    let mut rest = name;
-    while !rest.is_empty() {
-        let (valid, after) = match std::str::from_utf8(rest) {
-            Ok(valid) => (valid, &rest[rest.len()..]),
-            Err(error) => {
-                let (valid, after) = rest.split_at(error.valid_up_to());
-                (std::str::from_utf8(valid).unwrap_or_default(), after)
-            }
-        };
-        text.push_str(valid);
-        rest = match after {
-            [first, second, third, rest @ ..] => {
-                let bits = |byte: &u8, mask: u8| u32::from(byte & mask);
-                let unit = bits(first, 0x0f) << 12 | bits(second, 0x3f) << 6 | bits(third, 0x3f);
-                text.push_str(&format!("\\u{unit:04x}"));
-                rest
-            }
-            _ => &[],
-        };
-    }
-    Cow::Owned(text)
+    serde_json::from_str::<String>(json).map_or(inner.into(), Cow::from)
 }
 
 /// The top-level fields of a record in the order received, each as its name and its JSON text; of a
@@ -125,8 +73,8 @@ impl<'de> Deserialize<'de> for Fields<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut fields: Vec<(Cow<'de, str>, &'de str)> = Vec::with_capacity(24);
                 let mut places: HashMap<Cow<'de, str>, usize> = HashMap::with_capacity(24);
-                while let Some(FieldName(name)) = map.next_key()? {
-                    let value = map.next_value::<&RawValue>()?.get();
+                while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+                    let (name, value) = (name_of(name.get()), value.get());
                     match places.entry(name.clone()) {
                         Entry::Occupied(place) => fields[*place.get()].1 = value,
                         Entry::Vacant(place) => {

@@ -4,6 +4,7 @@
 //! meaning (contract, "Data conventions"); absent and null differ. Numbers are compared digit by
 //! digit, never as floats, so that two 20-digit numbers never look alike.
 
+use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::fields::Fields;
@@ -53,7 +54,7 @@ pub fn same_meaning(a: &str, b: &str) -> bool {
             _ => false,
         },
         (Some(b'"'), Some(b'"')) => match (string(a), string(b)) {
-            (Some(a), Some(b)) => without_fraction(&a) == without_fraction(&b),
+            (Some(a), Some(b)) => a == b || second(&a).is_some_and(|at| second(&b) == Some(at)),
             _ => false,
         },
         (Some(b'-' | b'0'..=b'9'), Some(b'-' | b'0'..=b'9')) => {
@@ -94,23 +95,10 @@ fn string(text: &str) -> Option<String> {
     serde_json::from_str(text).ok()
 }
 
-/// Cuts the fraction of a timestamp `YYYY-MM-DDTHH:MM:SS.ffffffZ`; other text is left alone.
-fn without_fraction(text: &str) -> &str {
-    const SHAPE: &[u8] = b"0000-00-00T00:00:00";
-    let bytes = text.as_bytes();
-    let shaped = bytes.len() > SHAPE.len()
-        && SHAPE.iter().zip(bytes).all(|(shape, byte)| match shape {
-            b'0' => byte.is_ascii_digit(),
-            other => other == byte,
-        });
-    if !shaped {
-        return text;
-    }
-    match &bytes[SHAPE.len()..] {
-        b"Z" => &text[..SHAPE.len()],
-        [b'.', digits @ .., b'Z'] if digits.iter().all(u8::is_ascii_digit) => &text[..SHAPE.len()],
-        _ => text,
-    }
+/// The second in which a time lies.
+fn second(text: &str) -> Option<i128> {
+    let time: Timestamp = text.parse().ok()?;
+    Some(time.as_nanosecond().div_euclid(1_000_000_000))
 }
 
 /// A JSON number as sign, significant digits and power of ten.
