@@ -49,7 +49,7 @@ use clap::{Parser, Subcommand, ValueHint};
 use secrecy::SecretString;
 
 use crate::config::{Config, ConfigError};
-use crate::store::Reader;
+use crate::store::{Kept, Reader};
 use exit::{SOFTWARE, USAGE, code_of};
 
 /// The places of the configuration if `--config` is not given.
@@ -303,7 +303,10 @@ fn read_shared_config(path: &Path) -> anyhow::Result<Config> {
         failed.downcast_ref(),
         Some(ConfigError::Read { why, .. }) if why.kind() == ErrorKind::PermissionDenied
     );
-    let shared = || Reader::open(&Config::default_store_path(path)).ok()?.shared_config().ok()?;
+    let shared = || {
+        let reader = Reader::open(&Config::default_store_path(path)).ok()?;
+        reader.kept::<String>(Kept::SHARED_CONFIG).ok()?
+    };
     let Some(text) = is_denied.then(shared).flatten() else { return Err(failed) };
     let config = Config::of_text(&text, path)?;
     moment::use_zone(&config.workspace.time_zone);

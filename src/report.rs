@@ -43,5 +43,5 @@ pub use json::{ReportDocument, json, listed};
 pub use period::{Period, PeriodError};
 pub use range::Range;
 pub use text::text;
-pub use timetable::{ReportStep, Timetable, note_failed, note_made, period_of};
+pub use timetable::{ReportRun, ReportStep, Timetable, note_failed, note_made, period_of};
 pub use value::{json_of, number, shown};

@@ -51,6 +51,8 @@ fn gap(id: i64) -> Gap {
         state: crate::store::GapState::Open,
         repaired: 0,
         note: None,
+        searched_seq: 0,
+        searches: 0,
     }
 }
 

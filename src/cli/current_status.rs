@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::deliver::behind;
 use crate::status::{BackupStatus, ScheduledReportStatus, WorkspaceStatus};
-use crate::store::{BackupFolder, Reader};
+use crate::store::{BackupFolder, Kept, Reader};
 
 /// The status from the daemon, or from the store if no daemon replies.
 pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
@@ -30,7 +30,7 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
             let backup = (config.backup.keep > 0)
                 .then(|| BackupStatus::of_folder(&folder, jiff::Timestamp::now()));
             let zone = &config.workspace.time_zone;
-            let runs = reader.report_runs()?;
+            let runs = reader.kept(Kept::REPORT_RUNS)?.unwrap_or_default();
             let reports = ScheduledReportStatus::of_all(&config.reports, zone, &runs, now);
             Ok(status.with_backup(backup).with_reports(reports))
         }

@@ -16,7 +16,9 @@ use crate::control::{
     self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
 };
 use crate::poll;
-use crate::store::{KnownWorkspace, Operator, OtherWorkspace, Reader, Store, judge_workspace};
+use crate::store::{
+    Kept, KnownWorkspace, Operator, OtherWorkspace, Reader, Store, judge_workspace,
+};
 
 /// How long a command waits before it says what it waits for.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -39,8 +41,9 @@ impl DirectClient {
     pub(super) fn with(client: Client, clock: Clock, config: &Config) -> Self {
         let store = config.store.path.clone();
         let mut budget = Budget::new(config.budget, clock.now());
-        let before = Reader::open(&store).ok().and_then(|reader| reader.spending().ok()?);
-        if let Some(before) = before.and_then(|text| serde_json::from_str::<Spending>(&text).ok()) {
+        let before = Reader::open(&store).ok();
+        let before = before.and_then(|reader| reader.kept::<Spending>(Kept::SPENDING).ok()?);
+        if let Some(before) = before {
             budget.resume(&before, &client.account(), clock.now(), &clock.machine());
         }
         budget.start_cycle(1, clock.now());
@@ -52,16 +55,12 @@ impl DirectClient {
     fn note(&self, change: impl FnOnce(&mut Spending, &MachineTime)) {
         let (now, machine) = (self.clock.now(), self.clock.machine());
         let Ok(mut operator) = Operator::open(&self.store) else { return };
-        let _ = operator.update_spending(|before| {
-            let before = before.and_then(|text| serde_json::from_str::<Spending>(&text).ok());
-            let spending = match before {
-                Some(mut before) => {
-                    change(&mut before, &machine);
-                    before
-                }
-                None => self.budget.spending(self.client.account(), true, now, machine),
-            };
-            serde_json::to_string(&spending).expect("numbers and texts are written as JSON")
+        let _ = operator.change_kept(Kept::SPENDING, |before| match before {
+            Some(mut before) => {
+                change(&mut before, &machine);
+                before
+            }
+            None => self.budget.spending(self.client.account(), true, now, machine),
         });
     }
 

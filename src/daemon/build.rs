@@ -12,7 +12,7 @@ use crate::poll::{self, Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
 use crate::sink::{self, SinkBuildError};
-use crate::store::Store;
+use crate::store::{Kept, Store};
 
 /// One delivery task, not started yet, and what wakes it.
 ///
@@ -136,7 +136,7 @@ pub async fn dispatcher(
     if let Err(error) = store.keep_time_zone(zone, now.wall).await {
         tracing::warn!(%error, "could not store the offsets of time_zone: reports use those from before; restart when the store can be written");
     }
-    if let Err(error) = store.share_config(config.for_readers.clone()).await {
+    if let Err(error) = store.keep(Kept::SHARED_CONFIG, &config.for_readers).await {
         tracing::warn!(%error, "could not store what readers of the database need of the configuration: they read it as it was before; restart when the store can be written");
     }
     if let Err(error) = store.link_jobs(config.reports.job_link.clone()).await {

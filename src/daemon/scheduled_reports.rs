@@ -16,10 +16,10 @@ use super::deliveries::SinkHandles;
 use crate::clock::{Clock, stamp};
 use crate::config::{ReportTarget, ReportsSettings, ScheduledReport};
 use crate::record::Kind;
-use crate::report::{self, Answer, ReportStep, Timetable};
+use crate::report::{self, Answer, ReportRun, ReportStep, Timetable};
 use crate::sink;
 use crate::status::ScheduledReportStatus;
-use crate::store::{NewNotice, ReportRun, Store};
+use crate::store::{Kept, NewNotice, Store};
 
 /// How often it is looked whether a report is due: the wall clock may be set meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -83,12 +83,15 @@ impl ScheduledReports {
         stop: &CancellationToken,
     ) -> anyhow::Result<Option<BTreeMap<String, ReportRun>>> {
         while !stop.is_cancelled() {
-            match self.store.read(|reader| reader.report_runs()).await {
+            match self.store.read(|reader| reader.kept(Kept::REPORT_RUNS)).await {
                 Err(error) if error.is_transient() => {
                     tracing::warn!(%error, "the scheduled reports wait until the store can be read");
                     stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
                 }
-                read => return read.map(Some).context("reading what became of the reports"),
+                read => {
+                    let runs = read.context("reading what became of the reports")?;
+                    return Ok(Some(runs.unwrap_or_default()));
+                }
             }
         }
         Ok(None)
@@ -103,7 +106,7 @@ impl ScheduledReports {
         if kept == runs {
             return Ok(());
         }
-        match self.store.keep_report_runs(runs.clone()).await {
+        match self.store.keep(Kept::REPORT_RUNS, runs).await {
             Ok(()) => runs.clone_into(kept),
             // It is in memory, and is kept with the next look.
             Err(error) if error.is_transient() => {}

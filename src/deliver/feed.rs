@@ -371,18 +371,15 @@ impl Task {
     }
 
     /// Tells the sink what its destination must have.
-    pub(super) async fn expect_stored(&mut self) -> Result<(), StoreError> {
+    pub(super) fn expect_stored(&mut self) {
         if self.idle.iter().all(|sink| sink.stored().is_none()) {
-            return Ok(());
+            return;
         }
-        let (name, after) = (self.it.name.clone(), self.row.position);
-        let known = self.it.store.read(move |reader| reader.acknowledged(&name)).await?;
-        let acknowledged = known.unwrap_or(Acknowledged { after, upto: 0 });
+        let acknowledged = self.row.acknowledged;
         self.feeding.acknowledged = Some(acknowledged);
         for sink in &mut self.idle {
             sink.expect_stored(acknowledged.upto);
         }
-        Ok(())
     }
 
     /// The destination has the log only up to `held`: what it lacks goes before anything new.

@@ -191,8 +191,10 @@ impl Task {
         };
         task.retry_faulted().await?;
         task.it.store.clear_refill(task.it.name.clone()).await?;
-        task.resume().await?;
-        task.expect_stored().await?;
+        for sink in &mut task.idle {
+            sink.resume(task.row.mark.as_deref());
+        }
+        task.expect_stored();
         task.publish();
         Ok(task)
     }
@@ -237,15 +239,6 @@ impl Task {
             self.refusals.wait(now),
         ];
         Ok(waits.into_iter().flatten().min().unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN))
-    }
-
-    async fn resume(&mut self) -> Result<(), StoreError> {
-        let name = self.it.name.clone();
-        let mark = self.it.store.read(move |reader| reader.sink_mark(&name)).await?;
-        for sink in &mut self.idle {
-            sink.resume(mark.as_deref());
-        }
-        Ok(())
     }
 
     /// Has tried again what waits because of the endpoint alone.

@@ -11,7 +11,7 @@ use crate::api::{self, ApiError, Class, Ping, RateHeaders};
 use crate::budget::{KeyReading, LONG_REST};
 use crate::clock::stamp;
 use crate::schedule::PollResult;
-use crate::store::{PageOutcome, PollFacts, PollNote, PollOutcome, StoreError};
+use crate::store::{LastPoll, PageOutcome, PollFacts, StoreError};
 
 /// How long the store has to take every page until the journal says that it can be written again.
 const STORE_WORKS_AFTER: Duration = Duration::from_secs(60);
@@ -208,14 +208,9 @@ impl Dispatcher {
 
     /// Notes in the store that a poll failed.
     async fn note_failed(&mut self, poller: usize, error: &ApiError) -> Result<(), StoreError> {
-        let note = PollNote {
-            outcome: PollOutcome::Failed,
-            detail: Some(word(error)),
-            at: stamp(self.clock.now().wall),
-            created: 0,
-            updated: 0,
-        };
-        let noted = self.store.note_failed_poll(self.pollers[poller].id.clone(), note).await;
+        let (error, at) = (Some(word(error)), stamp(self.clock.now().wall));
+        let poll = LastPoll { error, at, created: 0, updated: 0 };
+        let noted = self.store.note_failed_poll(self.pollers[poller].id.clone(), poll).await;
         self.pause_if_transient(noted)
     }
 

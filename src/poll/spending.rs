@@ -5,7 +5,7 @@ use super::Dispatcher;
 use crate::budget::{Budget, Spending};
 use crate::clock::Clock;
 use crate::config::BudgetSettings;
-use crate::store::{Store, StoreError};
+use crate::store::{Kept, Store, StoreError};
 
 /// The budget of a process that just began, which counts what earlier ones sent on this account.
 ///
@@ -18,13 +18,9 @@ pub async fn first_budget(
     clock: &Clock,
 ) -> Result<Budget, StoreError> {
     let mut budget = Budget::new(settings, clock.now());
-    if let Some(text) = store.read(|reader| reader.spending()).await? {
-        match serde_json::from_str::<Spending>(&text) {
-            Ok(before) => budget.resume(&before, account, clock.now(), &clock.machine()),
-            Err(error) => {
-                tracing::debug!(%error, "what an earlier process sent is not known");
-            }
-        }
+    let before = store.read(|reader| reader.kept::<Spending>(Kept::SPENDING)).await?;
+    if let Some(before) = before {
+        budget.resume(&before, account, clock.now(), &clock.machine());
     }
     Ok(budget)
 }
@@ -53,7 +49,6 @@ impl Dispatcher {
         let account = self.client.account();
         let (now, machine) = (self.clock.now(), self.clock.machine());
         let spending = self.budget.spending(account, has_ended, now, machine);
-        let text = serde_json::to_string(&spending).expect("numbers and texts are written as JSON");
-        self.store.keep_spending(text).await
+        self.store.keep(Kept::SPENDING, &spending).await
     }
 }

@@ -16,8 +16,8 @@ use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
-use crate::record::{Fields, Kind, Page};
-use crate::store::{PersonField, Repairable, Search, Store, StoreError};
+use crate::record::{Fields, Kind, Page, Route};
+use crate::store::{Gap, PersonField, Search, Store, StoreError};
 
 /// How long after it was found a gap is worked on.
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
@@ -70,9 +70,8 @@ impl MissedCustomers {
             changed.mark_unchanged();
             gaps_found.mark_unchanged();
             let since = self.clock.now().wall.checked_sub(LIFE).map(stamp).unwrap_or_default();
-            let outcome = match self.store.read(move |reader| reader.repairable_gaps(&since)).await
-            {
-                Ok(gaps) => self.search_gaps(gaps, &stop).await,
+            let outcome = match self.store.read(|reader| reader.gaps()).await {
+                Ok(gaps) => self.search_gaps(gaps, &since, &stop).await,
                 Err(error) => Err(error.into()),
             };
             let mut has_gap = true;
@@ -96,14 +95,20 @@ impl MissedCustomers {
         }
     }
 
-    /// Works on each gap; returns false if none can be worked on.
+    /// Works on each gap of customers that was found since a time, the oldest first; returns false if none can be
+    /// worked on.
     async fn search_gaps(
         &self,
-        gaps: Vec<Repairable>,
+        mut gaps: Vec<Gap>,
+        since: &str,
         stop: &CancellationToken,
     ) -> Result<bool, Interrupted> {
+        gaps.retain(|gap| {
+            let is_young = gap.found_at.as_str() >= since && gap.searches < MAX_SEARCHES;
+            gap.is_unsettled() && gap.route == Route::Customers.as_str() && is_young
+        });
         let mut worked = false;
-        for gap in gaps.into_iter().filter(|gap| gap.searches < MAX_SEARCHES) {
+        for gap in gaps.into_iter().rev() {
             self.search_gap(gap, stop).await?;
             worked = true;
         }
@@ -114,12 +119,8 @@ impl MissedCustomers {
     }
 
     /// Searches by what the log has gained since this gap was last worked on.
-    async fn search_gap(
-        &self,
-        at: Repairable,
-        stop: &CancellationToken,
-    ) -> Result<(), Interrupted> {
-        let Repairable { gap, mut searched_seq, mut searches } = at;
+    async fn search_gap(&self, gap: Gap, stop: &CancellationToken) -> Result<(), Interrupted> {
+        let Gap { mut searched_seq, mut searches, .. } = gap;
         if searched_seq == 0 {
             let from =
                 gap.from_at.parse().ok().and_then(|at: jiff::Timestamp| at.checked_sub(LEAD).ok());

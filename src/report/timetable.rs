@@ -6,11 +6,11 @@
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
+use serde::{Deserialize, Serialize};
 
 use super::period::{Period, PeriodError};
 use super::range::{Range, monday_of};
 use crate::config::{Day, ReportPeriod};
-use crate::store::ReportRun;
 
 /// A time that passed longer ago, while the daemon was off, is left out.
 const LATEST: SignedDuration = SignedDuration::from_hours(24);
@@ -23,6 +23,34 @@ const WAITS: [SignedDuration; 5] = [
     SignedDuration::from_hours(1),
     SignedDuration::from_hours(3),
 ];
+
+/// What became of one scheduled report.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportRun {
+    /// The latest time that is settled: the report was made or given up. At first, when it was first
+    /// seen in the configuration.
+    pub settled_at: Timestamp,
+    /// The time for which the last one was made.
+    pub made_for: Option<Timestamp>,
+    /// How many were made.
+    pub made: i64,
+    /// The time for which it was tried last without success.
+    pub failed_for: Option<Timestamp>,
+    /// When it was tried last without success.
+    pub failed_at: Option<Timestamp>,
+    /// How often it failed for that time.
+    pub failures: u32,
+    /// Why; kept until one is made.
+    pub error: Option<String>,
+}
+
+impl ReportRun {
+    /// One that is seen for the first time.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        Self { settled_at: now, ..Self::default() }
+    }
+}
 
 /// What to do about a scheduled report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

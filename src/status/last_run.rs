@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::stored::age_s;
-use crate::record::poller_name;
 use crate::store::{Reader, StoreError};
 
 /// The last poll of every poller.
@@ -42,20 +41,21 @@ impl LastRun {
     /// Reads the last polls; `None` if there was none.
     pub(super) fn read(reader: &Reader, now: Timestamp) -> Result<Option<Self>, StoreError> {
         let polls = reader.last_polls()?;
-        let Some(at) = polls.iter().map(|poll| poll.at.clone()).max() else { return Ok(None) };
-        let failed = polls.iter().filter_map(|poll| {
-            let poller = poller_name(&poll.route, poll.business.as_deref());
-            Some(FailedPoll { poller, error: poll.error.clone()? })
+        let Some(at) = polls.iter().map(|(_, poll, _)| poll.at.clone()).max() else {
+            return Ok(None);
+        };
+        let failed = polls.iter().filter_map(|(poller, poll, _)| {
+            Some(FailedPoll { poller: poller.to_string(), error: poll.error.clone()? })
         });
-        let successes = polls.iter().map(|poll| age_s(poll.last_success_at.as_deref()?, now));
+        let successes = polls.iter().map(|(.., success)| age_s(success.as_deref()?, now));
         let oldest = successes.collect::<Option<Vec<f64>>>();
         Ok(Some(Self {
             age_s: age_s(&at, now).unwrap_or_default(),
             at,
             oldest_success_age_s: oldest.map(|ages| ages.into_iter().fold(0.0, f64::max)),
             polled: polls.len(),
-            created: polls.iter().map(|poll| poll.created).sum(),
-            updated: polls.iter().map(|poll| poll.updated).sum(),
+            created: polls.iter().map(|(_, poll, _)| poll.created).sum(),
+            updated: polls.iter().map(|(_, poll, _)| poll.updated).sum(),
             failed: failed.collect(),
         }))
     }

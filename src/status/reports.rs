@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Health, WorkspaceStatus};
 use crate::clock::stamp;
 use crate::config::{ReportTarget, ReportsSettings, ScheduledReport};
-use crate::report::{ReportStep, Timetable};
-use crate::store::ReportRun;
+use crate::report::{ReportRun, ReportStep, Timetable};
 
 /// The state of one scheduled report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

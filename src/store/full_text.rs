@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 
 use super::error::{OpenError, StoreError};
 use super::handle::Store;
@@ -197,10 +197,7 @@ fn open_index(path: &Path) -> Result<Connection, StoreError> {
     if !path.exists() {
         return Err(StoreError::NoSearchIndex);
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let index = Connection::open_with_flags(path, flags).map_err(unusable)?;
-    index.busy_timeout(open::LOCK_WAIT)?;
-    Ok(index)
+    open::connect(path, open::LOCK_WAIT).map_err(unusable)
 }
 
 /// Makes an empty index in place of what lies there.

@@ -97,11 +97,17 @@ pub struct Gap {
     pub repaired: i64,
     /// What the operator wrote when accepting it.
     pub note: Option<String>,
+    /// The log is searched for terms up to here; 0 when it has not been begun.
+    #[serde(skip)]
+    pub searched_seq: i64,
+    /// Searches made for it so far.
+    #[serde(skip)]
+    pub searches: i64,
 }
 
 /// The columns [`Gap::read`] reads.
 const COLUMNS: &str = "id, route, nullif(business, ''), certainty, found_at, from_at, to_at, \
-     after_id, before_id, estimate, state, repaired, note";
+     after_id, before_id, estimate, state, repaired, note, searched_seq, searches";
 
 impl Gap {
     /// Whether it is neither repaired nor accepted.
@@ -133,19 +139,10 @@ impl Gap {
             state: word::read(row, 10)?,
             repaired: row.get(11)?,
             note: row.get(12)?,
+            searched_seq: row.get(13)?,
+            searches: row.get(14)?,
         })
     }
-}
-
-/// A gap whose records may be found by search.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repairable {
-    /// The gap.
-    pub gap: Gap,
-    /// The log is searched for terms up to here; 0 when it has not been begun.
-    pub searched_seq: i64,
-    /// Searches made for it so far.
-    pub searches: i64,
 }
 
 impl Reader {
@@ -157,22 +154,6 @@ impl Reader {
         let sql = format!("SELECT {COLUMNS} FROM gaps ORDER BY id DESC LIMIT 10000");
         let mut statement = self.connection.prepare_cached(&sql)?;
         let rows = statement.query_map([], Gap::read)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// The gaps of customers found since `stamp` that are neither repaired nor accepted.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn repairable_gaps(&self, stamp: &str) -> Result<Vec<Repairable>, StoreError> {
-        let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT {COLUMNS}, searched_seq, searches FROM gaps WHERE state IN ('open', 'partly_repaired') \
-             AND route = 'customers' AND found_at >= ?1 ORDER BY id LIMIT 1000"
-        ))?;
-        let rows = statement.query_map([stamp], |row| {
-            let (gap, searched_seq, searches) = (Gap::read(row)?, row.get(13)?, row.get(14)?);
-            Ok(Repairable { gap, searched_seq, searches })
-        })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
@@ -294,6 +275,8 @@ pub(super) fn found(poller: &PollerId, last: Option<&PollerRow>, proof: &Proof, 
         state: GapState::Open,
         repaired: 0,
         note: None,
+        searched_seq: 0,
+        searches: 0,
     }
 }
 

@@ -19,7 +19,7 @@ use super::error::StoreError;
 use super::gaps::{self, Gap};
 use super::handle::Store;
 use super::open::write_tx;
-use super::pollers::{self, KnownPoller, PollNote, PollOutcome, PollerRow};
+use super::pollers::{self, KnownPoller, LastPoll, PollerRow};
 use super::writer::{Batch, Writer};
 use super::{log, sightings};
 use crate::clock::stamp;
@@ -153,9 +153,6 @@ impl Store {
     ) -> Option<PageOutcome> {
         let mut guard = self.shared.writer.try_lock().ok()?;
         let writer = guard.as_mut()?;
-        if writer.pending.is_full() {
-            return None;
-        }
         let known = writer.known.get_mut(poller)?;
         if known.body.as_ref()?.as_bytes() != body {
             return None;
@@ -170,7 +167,7 @@ impl Store {
             gap: None,
             conflicting_duplicate: None,
         };
-        writer.pending.add(poller, poll_note(&outcome, facts));
+        writer.pending.insert(poller.clone(), last_poll(&outcome, facts));
         Some(outcome)
     }
 
@@ -190,11 +187,11 @@ impl Store {
     pub async fn note_failed_poll(
         &self,
         poller: PollerId,
-        note: PollNote,
+        poll: LastPoll,
     ) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer.pending.add(&poller, note);
-            if writer.pending.is_full() { writer.flush() } else { Ok(()) }
+            writer.pending.insert(poller, poll);
+            Ok(())
         })
         .await
     }
@@ -213,7 +210,7 @@ impl Store {
                     known.row.learned = Some(text);
                 }
             }
-            writer.save_memory(true)
+            writer.save_memory()
         })
         .await
     }
@@ -260,7 +257,7 @@ pub(super) fn store_page(
     if is_written {
         writer.pending.clear();
     } else {
-        writer.pending.add(poller, poll_note(&outcome, facts));
+        writer.pending.insert(poller.clone(), last_poll(&outcome, facts));
     }
     if outcome.created + outcome.updated > 0 {
         writer.route_was_written(poller.route);
@@ -421,7 +418,8 @@ impl Arrival<'_> {
             if let Some(before) = before {
                 sightings::note(batch.tx, self.poller, before, &row.head)?;
             }
-            batch.pending.write(batch.tx, Some((self.poller, &poll_note(&outcome, self.facts))))?;
+            let last = last_poll(&outcome, self.facts);
+            pollers::save_polls(batch.tx, batch.pending.iter().chain([(self.poller, &last)]))?;
         }
         let is_decided = diff.undecided.is_empty() && stale_pages == 0 && row.emptied_at.is_none();
         let body = is_decided.then(|| self.page.body().to_owned());
@@ -501,18 +499,13 @@ fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
     before.max(Some(ids?.into_iter().max()?))
 }
 
-fn poll_note(outcome: &PageOutcome, facts: &PollFacts) -> PollNote {
-    PollNote {
-        outcome: match (outcome.unchanged, outcome.contiguity) {
-            (true, Contiguity::Stale | Contiguity::Suspect) | (false, _) => {
-                PollOutcome::Read(outcome.contiguity)
-            }
-            (true, _) => PollOutcome::Unchanged,
-        },
-        detail: None,
+fn last_poll(outcome: &PageOutcome, facts: &PollFacts) -> LastPoll {
+    let count = |records: usize| i64::try_from(records).unwrap_or(i64::MAX);
+    LastPoll {
+        error: None,
         at: stamp(facts.at),
-        created: outcome.created,
-        updated: outcome.updated,
+        created: count(outcome.created),
+        updated: count(outcome.updated),
     }
 }
 

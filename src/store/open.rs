@@ -39,6 +39,8 @@ const OPTIONS: [(DbConfig, bool); 3] = [
 /// How long a write waits for another program's transaction: shorter than the time-outs of status
 /// requests and of the watchdog.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// How long a command waits for one.
+pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
 
 /// The schema of this program, as `user_version` of a file says it.
 pub(super) const SCHEMA: i64 = 1;
@@ -147,9 +149,7 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
     let inode = found.ino();
     drop(file);
 
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(OpenError::sqlite(path))?;
-    connection.busy_timeout(LOCK_WAIT).map_err(OpenError::sqlite(path))?;
+    let connection = connect(path, LOCK_WAIT).map_err(OpenError::sqlite(path))?;
     identify(&connection, path)?;
     configure(&connection).map_err(OpenError::sqlite(path))?;
     Ok(OpenedStore { connection, lock, inode, was_closed })
@@ -158,6 +158,22 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
 /// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what it changes.
 pub(super) fn write_tx(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
+}
+
+/// Opens a file that exists for writing. `wait` is how long a write waits for another program's transaction.
+pub(super) fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(wait)?;
+    Ok(connection)
+}
+
+/// Opens a file to read it.
+fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(COMMAND_WAIT)?;
+    Ok(connection)
 }
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
@@ -220,8 +236,7 @@ pub(super) fn check(
     path: &Path,
     is_stopped: impl FnMut() -> bool + Send + 'static,
 ) -> Result<bool, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags)?;
+    let mut connection = connect_to_read(path)?;
     connection.execute_batch("PRAGMA cache_size = -2048;")?;
     connection.progress_handler(CHECK_STEPS, Some(is_stopped))?;
     let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
@@ -261,9 +276,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
 /// Opens a connection that can only read, and tells the schema number. For copies, which know no column.
 pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64), OpenError> {
     permitted(path, "read", Access::READ_OK)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(OpenError::sqlite(path))?;
-    connection.busy_timeout(Duration::from_secs(5)).map_err(OpenError::sqlite(path))?;
+    let connection = connect_to_read(path).map_err(OpenError::sqlite(path))?;
     let found = identify(&connection, path)?;
     if found == 0 {
         return Err(OpenError::Missing(path.to_owned()));

@@ -4,10 +4,9 @@
 //! log.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
 
 use super::error::OpenError;
@@ -30,9 +29,7 @@ impl Operator {
         open::permitted(path, "write to", Access::WRITE_OK)?;
         open::refuse_links(path)?;
         let failed = OpenError::sqlite(path);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(&failed)?;
-        connection.busy_timeout(Duration::from_secs(5)).map_err(&failed)?;
+        let connection = open::connect(path, open::COMMAND_WAIT).map_err(&failed)?;
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(&failed)?;

@@ -1,11 +1,9 @@
 //! What sinks are owed and have got: their queues, positions, notices and replays.
 
-pub(super) mod acknowledged;
 pub(super) mod alerts;
 pub(super) mod notices;
 pub(super) mod queue;
 pub(super) mod replays;
-pub(super) mod report_runs;
 pub(super) mod rows;
 pub(super) mod sink_state;
 pub(super) mod sinks;

@@ -1,9 +1,9 @@
-//! What each poller knows and how its polls went: the tables `_pollers` and `_polls`.
+//! What each poller knows and how its last poll went: the tables `_pollers` and `_polls`.
 //!
 //! A poll that changed nothing stays in memory until something else is written, so that an unchanged page
-//! costs no write. Consecutive polls with the same outcome are one row.
+//! costs no write.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -13,13 +13,8 @@ use super::error::StoreError;
 use super::meta;
 use super::open::write_tx;
 use super::reader::Reader;
-use crate::contiguity::Contiguity;
+use super::word;
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
-
-/// Pending runs kept in memory before they must be written.
-const FLUSH_AT: usize = 256;
-/// Pending runs kept while they cannot be written; then the oldest go.
-const MAX_PENDING: usize = 4_096;
 
 /// The business as the tables hold it: '' for the workspace default.
 pub(super) fn business_text(id: &PollerId) -> &str {
@@ -152,12 +147,16 @@ pub(super) fn rename(
         return Ok(None);
     }
     let tx = write_tx(connection)?;
-    for table in ["_pollers", "_polls", "gaps"] {
+    for table in ["_pollers", "gaps"] {
         tx.execute(
             &format!("UPDATE {table} SET business = ?3 WHERE route = ?1 AND business = ?2"),
             (id.route.as_str(), business_text(&other), business_text(id)),
         )?;
     }
+    tx.execute(
+        "DELETE FROM _polls WHERE route = ?1 AND business = ?2",
+        (id.route.as_str(), business_text(&other)),
+    )?;
     // Of these records the new poller knows when they were shown last.
     tx.execute(
         &format!("UPDATE \"{}\" SET _business = ?2 WHERE _business IS ?1", id.route),
@@ -218,37 +217,10 @@ pub(super) fn save(
     Ok(())
 }
 
-/// How one poll ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PollOutcome {
-    /// The page showed nothing new.
-    Unchanged,
-    /// The page showed something new; what it proved.
-    Read(Contiguity),
-    /// No page was read.
-    Failed,
-}
-
-impl PollOutcome {
-    /// The word in the table `polls`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unchanged => "unchanged",
-            Self::Read(contiguity) => contiguity.as_str(),
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// The last poll of one poller.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The last poll of a poller.
+#[derive(Debug, Clone)]
 pub struct LastPoll {
-    /// The route.
-    pub route: String,
-    /// The business; `None` is the workspace's default.
-    pub business: Option<String>,
-    /// The error in one word, if the poll failed.
+    /// Why it failed, as one short word: `http_503`, `not_json`.
     pub error: Option<String>,
     /// When it ended.
     pub at: String,
@@ -256,15 +228,12 @@ pub struct LastPoll {
     pub created: i64,
     /// Records whose meaning changed.
     pub updated: i64,
-    /// When a poll of this poller last succeeded; `None` if never.
-    pub last_success_at: Option<String>,
 }
 
-/// The last poll of each poller, among the newest rows of the table.
-const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, ''), \
-     iif(l.outcome = 'failed', coalesce(l.detail, 'unknown'), NULL), l.to_at, l.created, l.updated, \
-     p.last_success_at, max(l.id) FROM (SELECT * FROM _polls ORDER BY id DESC LIMIT 10000) l \
-     LEFT JOIN _pollers p ON p.route = l.route AND p.business = l.business GROUP BY l.route, l.business";
+/// A poller that was not polled in the last days is no longer configured.
+const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, ''), l.error, l.at, l.created, l.updated, p.last_success_at \
+     FROM _polls l LEFT JOIN _pollers p USING (route, business) \
+     WHERE l.at >= strftime('%Y-%m-%dT%H:%M:%S', (SELECT max(at) FROM _polls), '-2 days')";
 
 impl Reader {
     /// The stored state of each poller.
@@ -275,123 +244,35 @@ impl Reader {
         Ok(list(&self.connection)?)
     }
 
-    /// The last poll of every poller, from the newest rows of the table.
+    /// The last poll of each poller, and when one last succeeded.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn last_polls(&self) -> Result<Vec<LastPoll>, StoreError> {
+    pub fn last_polls(&self) -> Result<Vec<(PollerId, LastPoll, Option<String>)>, StoreError> {
         let mut statement = self.connection.prepare_cached(LAST_POLLS)?;
         let rows = statement.query_map([], |row| {
-            Ok(LastPoll {
-                route: row.get(0)?,
-                business: row.get(1)?,
-                error: row.get(2)?,
-                at: row.get(3)?,
-                created: row.get(4)?,
-                updated: row.get(5)?,
-                last_success_at: row.get(6)?,
-            })
+            let id = PollerId { route: word::read(row, 0)?, business: row.get(1)? };
+            let (error, at) = (row.get(2)?, row.get(3)?);
+            let poll = LastPoll { error, at, created: row.get(4)?, updated: row.get(5)? };
+            Ok((id, poll, row.get(6)?))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
 
-/// How one poll went, for the table `polls`.
-#[derive(Debug, Clone)]
-pub struct PollNote {
-    /// How it ended.
-    pub outcome: PollOutcome,
-    /// Why it failed, as one short word: `http_503`, `not_json`.
-    pub detail: Option<String>,
-    /// When it ended.
-    pub at: String,
-    /// Records that were new.
-    pub created: usize,
-    /// Records whose meaning changed.
-    pub updated: usize,
-}
+/// Last polls that are only in memory.
+pub(super) type PendingPolls = HashMap<PollerId, LastPoll>;
 
-#[derive(Debug)]
-struct PollRun {
-    id: PollerId,
-    note: PollNote,
-    from_at: String,
-    polls: i64,
-}
-
-/// Runs of polls not written yet.
-#[derive(Debug, Default)]
-pub(super) struct PendingPolls {
-    runs: VecDeque<PollRun>,
-}
-
-impl PendingPolls {
-    pub(super) fn add(&mut self, id: &PollerId, note: PollNote) {
-        let last = self.runs.iter_mut().rev().find(|run| run.id == *id);
-        if let Some(run) = last
-            && run.note.outcome == note.outcome
-            && run.note.detail == note.detail
-        {
-            run.polls += 1;
-            run.note = note;
-            return;
-        }
-        if self.runs.len() >= MAX_PENDING {
-            self.runs.pop_front();
-        }
-        let from_at = note.at.clone();
-        self.runs.push_back(PollRun { id: id.clone(), note, from_at, polls: 1 });
-    }
-
-    /// Whether enough has gathered that it should be written for its own sake.
-    pub(super) fn is_full(&self) -> bool {
-        self.runs.len() >= FLUSH_AT
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.runs.clear();
-    }
-
-    /// Writes every pending run, and one more poll beside them.
-    pub(super) fn write(
-        &self,
-        connection: &Connection,
-        beside: Option<(&PollerId, &PollNote)>,
-    ) -> rusqlite::Result<()> {
-        for PollRun { id, note, from_at, polls } in &self.runs {
-            insert_poll(connection, id, note, from_at, *polls)?;
-        }
-        beside.map_or(Ok(()), |(id, note)| insert_poll(connection, id, note, &note.at, 1))
-    }
-}
-
-fn insert_poll(
+/// Writes the last polls of pollers.
+pub(super) fn save_polls<'a>(
     connection: &Connection,
-    id: &PollerId,
-    note: &PollNote,
-    from_at: &str,
-    polls: i64,
+    polls: impl Iterator<Item = (&'a PollerId, &'a LastPoll)>,
 ) -> rusqlite::Result<()> {
-    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    connection
-        .prepare_cached(
-            "INSERT INTO _polls (route, business, outcome, detail, polls, from_at, to_at, created, updated) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(rusqlite::params![
-            id.route.as_str(),
-            business_text(id),
-            note.outcome.as_str(),
-            note.detail,
-            polls,
-            from_at,
-            note.at,
-            count(note.created),
-            count(note.updated),
-        ])?;
+    let mut statement = connection.prepare_cached(
+        "INSERT OR REPLACE INTO _polls (route, business, error, at, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (id, LastPoll { error, at, created, updated }) in polls {
+        statement.execute((id.route.as_str(), business_text(id), error, at, created, updated))?;
+    }
     Ok(())
 }

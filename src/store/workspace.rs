@@ -4,8 +4,6 @@
 //! digest: while they stay the same, so does the workspace, whatever its name is.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::Connection;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
@@ -16,7 +14,6 @@ use super::operate::Operator;
 use super::reader::Reader;
 
 const KNOWN: &str = "workspace";
-const SHARED_CONFIG: &str = "shared_config";
 const OTHER: &str = "workspace_other";
 /// The longest name that is kept, in characters.
 const MAX_NAME: usize = 200;
@@ -119,7 +116,7 @@ impl Store {
     pub async fn keep_workspace(&self, known: KnownWorkspace) -> Result<(), StoreError> {
         self.write(move |writer| {
             let tx = write_tx(&mut writer.connection)?;
-            meta::set(&tx, KNOWN, &text_of(&known))?;
+            meta::write(&tx, KNOWN, &known)?;
             meta::remove(&tx, OTHER)?;
             Ok(tx.commit()?)
         })
@@ -135,7 +132,7 @@ impl Store {
         other: Option<OtherWorkspace>,
     ) -> Result<(), StoreError> {
         self.write(move |writer| match other {
-            Some(other) => Ok(meta::set(&writer.connection, OTHER, &text_of(&other))?),
+            Some(other) => Ok(meta::write(&writer.connection, OTHER, &other)?),
             None => Ok(meta::remove(&writer.connection, OTHER)?),
         })
         .await
@@ -148,62 +145,39 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn accept_workspace(&mut self, account: &str) -> Result<Acceptance, StoreError> {
-        let known = read::<KnownWorkspace>(&self.connection, KNOWN)?;
+        let known = meta::read::<KnownWorkspace>(&self.connection, KNOWN)?;
         let known = known.filter(|known| !known.is_of(account));
-        let (taken, acceptance) = match (read::<OtherWorkspace>(&self.connection, OTHER)?, known) {
-            (Some(other), _) if other.account != account => {
-                return Ok(Acceptance::Outdated(other));
-            }
-            (Some(other), _) => {
-                let OtherWorkspace { found: name, account, at, .. } = other.clone();
-                (KnownWorkspace { name, account, at }, Acceptance::Met(other))
-            }
-            (None, Some(known)) => {
-                let name = known.name.clone();
-                let account = account.to_owned();
-                (KnownWorkspace { account, ..known }, Acceptance::Unnamed { name })
-            }
-            (None, None) => return Ok(Acceptance::Nothing),
-        };
+        let (taken, acceptance) =
+            match (meta::read::<OtherWorkspace>(&self.connection, OTHER)?, known) {
+                (Some(other), _) if other.account != account => {
+                    return Ok(Acceptance::Outdated(other));
+                }
+                (Some(other), _) => {
+                    let OtherWorkspace { found: name, account, at, .. } = other.clone();
+                    (KnownWorkspace { name, account, at }, Acceptance::Met(other))
+                }
+                (None, Some(known)) => {
+                    let name = known.name.clone();
+                    let account = account.to_owned();
+                    (KnownWorkspace { account, ..known }, Acceptance::Unnamed { name })
+                }
+                (None, None) => return Ok(Acceptance::Nothing),
+            };
         let tx = write_tx(&mut self.connection)?;
-        meta::set(&tx, KNOWN, &text_of(&taken))?;
+        meta::write(&tx, KNOWN, &taken)?;
         meta::remove(&tx, OTHER)?;
         tx.commit()?;
         Ok(acceptance)
     }
 }
 
-impl Store {
-    /// Keeps the part of the configuration that readers of the database need.
-    ///
-    /// # Errors
-    /// They have the one from before.
-    pub async fn share_config(&self, text: String) -> Result<(), StoreError> {
-        self.write(move |writer| {
-            if meta::value(&writer.connection, SHARED_CONFIG)?.as_deref() != Some(&text) {
-                meta::set(&writer.connection, SHARED_CONFIG, &text)?;
-            }
-            Ok(())
-        })
-        .await
-    }
-}
-
 impl Reader {
-    /// The part of the configuration that readers of the database need; `None` if no daemon has run yet.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn shared_config(&self) -> Result<Option<String>, StoreError> {
-        Ok(meta::value(&self.connection, SHARED_CONFIG)?)
-    }
-
     /// Which workspace fills the store; `None` if its name was never read.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub fn workspace(&self) -> Result<Option<KnownWorkspace>, StoreError> {
-        Ok(read(&self.connection, KNOWN)?)
+        Ok(meta::read(&self.connection, KNOWN)?)
     }
 
     /// Which other workspace was met last, if the address and key still have to be corrected.
@@ -211,15 +185,6 @@ impl Reader {
     /// # Errors
     /// If the store cannot be read.
     pub fn other_workspace(&self) -> Result<Option<OtherWorkspace>, StoreError> {
-        Ok(read(&self.connection, OTHER)?)
+        Ok(meta::read(&self.connection, OTHER)?)
     }
-}
-
-fn text_of(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("texts and times can always be written as JSON")
-}
-
-/// A row that another version wrote in a form of its own counts as none.
-fn read<T: DeserializeOwned>(connection: &Connection, name: &str) -> rusqlite::Result<Option<T>> {
-    Ok(meta::value(connection, name)?.and_then(|text| serde_json::from_str(&text).ok()))
 }

@@ -173,22 +173,18 @@ impl Writer {
 
     /// Writes the polls that are only in memory, if there are any.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        if self.pending.is_empty() { Ok(()) } else { self.save_memory(true) }
+        if self.pending.is_empty() { Ok(()) } else { self.save_memory() }
     }
 
-    /// Writes what is only in memory: what each poller knows, and unless it has time, which polls changed nothing.
-    pub(super) fn save_memory(&mut self, with_polls: bool) -> Result<(), StoreError> {
+    /// Writes what is only in memory: what each poller knows, and its last poll.
+    pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
         let tx = write_tx(&mut self.connection)?;
         for (poller, known) in &self.known {
             pollers::save(&tx, poller, &known.row)?;
         }
-        if with_polls {
-            self.pending.write(&tx, None)?;
-        }
+        pollers::save_polls(&tx, self.pending.iter())?;
         tx.commit()?;
-        if with_polls {
-            self.pending.clear();
-        }
+        self.pending.clear();
         Ok(())
     }
 }

@@ -13,14 +13,8 @@ use crate::store::{log, open};
 
 /// Rows of the log looked at in one step of retention.
 const PRUNE_SPAN: i64 = 2_000;
-/// Rows of `polls` deleted in one step.
-const POLLS_STEP: i64 = 2_000;
 /// Rounds of upkeep, half a minute each, after which is written when each route was read.
 const READING_TIMES_EVERY: u64 = 2;
-/// Rounds after which the polls that changed nothing are written as well.
-const POLLS_EVERY: u64 = 20;
-/// How long `polls` goes back.
-const POLLS_KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Past this size the write-ahead log is cut, not only copied.
 const WAL_TARGET: u64 = 16 * 1024 * 1024;
 
@@ -77,7 +71,7 @@ pub(in crate::store) fn step(
     let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
     writer.rounds += 1;
     if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
-        writer.save_memory(writer.rounds.is_multiple_of(POLLS_EVERY))?;
+        writer.save_memory()?;
     }
     Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
 }
@@ -93,10 +87,9 @@ fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
 }
 
 fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usize, StoreError> {
-    let before = |kept: Duration| now.checked_sub(kept).map(stamp).unwrap_or_default();
     let last = log::last_seq(&writer.connection)?;
     let from = if writer.prune_from >= last { 0 } else { writer.prune_from };
-    let cutoff = before(retention);
+    let cutoff = now.checked_sub(retention).map(stamp).unwrap_or_default();
     // Nothing is old enough yet: the common case on a young store, and it costs one look. A row
     // from the future was observed while the clock was wrong: it says nothing of those behind it.
     let old: bool = writer
@@ -110,19 +103,6 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
         pruned += writer.connection.prepare_cached(log::PRUNE)?.execute(span)?;
     } else {
         writer.prune_from = 0;
-    }
-    let polls_cutoff = before(POLLS_KEPT);
-    let old_polls: bool = writer
-        .connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM _polls WHERE to_at < ?1)")?
-        .query_row([&polls_cutoff], |row| row.get(0))?;
-    if old_polls {
-        pruned += writer
-            .connection
-            .prepare_cached(
-                "DELETE FROM _polls WHERE id IN (SELECT id FROM _polls WHERE to_at < ?1 LIMIT ?2)",
-            )?
-            .execute((&polls_cutoff, POLLS_STEP))?;
     }
     Ok(pruned)
 }
@@ -235,9 +215,5 @@ mod tests {
         }
         assert_eq!(versions(&store, "2").await, [9]);
         assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
-        let tool = rusqlite::Connection::open(&path).unwrap();
-        let old = "SELECT count(*) FROM _polls WHERE to_at < '2026-08'";
-        let old: i64 = tool.query_row(old, (), |row| row.get(0)).unwrap();
-        assert_eq!(old, 0, "polls are noted for a month");
     }
 }

@@ -9,7 +9,6 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OpenFlags};
 use tempfile::NamedTempFile;
 
 use crate::file_owner;
@@ -107,8 +106,7 @@ fn adapt(
 ) -> Result<ForgottenSince, BackupError> {
     let failed = |source| BackupError::Copy { path: store.to_owned(), source };
     let refused = BackupError::copy(store);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(copy.path(), flags).map_err(&refused)?;
+    let mut connection = open::connect(copy.path(), open::LOCK_WAIT).map_err(&refused)?;
     // Nothing of it stays beside a copy that is thrown away.
     connection.pragma_update(None, "journal_mode", "MEMORY").map_err(&refused)?;
     schema::bring_up_to_date(&mut connection).map_err(&refused)?;
@@ -199,13 +197,8 @@ fn move_side_files(from: &Path, to: &Path) -> io::Result<()> {
 /// Moves the content of the write-ahead log into the store itself. A damaged store is what a restore is for: it is
 /// kept as it is, with its log.
 fn settle(store: &Path) -> Result<(), BackupError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let settled = || {
-        let connection = Connection::open_with_flags(store, flags)?;
-        connection.busy_timeout(open::LOCK_WAIT)?;
-        checkpoint::run(&connection, "TRUNCATE")
-    };
-    match settled() {
+    let connection = open::connect(store, open::LOCK_WAIT).map_err(StoreError::from);
+    match connection.and_then(|connection| checkpoint::run(&connection, "TRUNCATE")) {
         Ok(false) => Err(BackupError::Copy { path: store.to_owned(), source: StoreError::Busy }),
         Err(error) => {
             tracing::debug!(%error, "could not settle the write-ahead log of the store to be replaced");

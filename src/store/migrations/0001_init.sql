@@ -63,20 +63,16 @@ CREATE TABLE _pollers (
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 
--- Runs of polls with the same outcome, newest last; pruned.
+-- The last poll of each poller; `error` is why it failed, in one word.
 CREATE TABLE _polls (
-    id         INTEGER PRIMARY KEY,
     route      TEXT NOT NULL,
     business   TEXT NOT NULL,
-    outcome    TEXT NOT NULL,
-    detail     TEXT,
-    polls      INTEGER NOT NULL,
-    from_at    TEXT NOT NULL,
-    to_at      TEXT NOT NULL,
+    error      TEXT,
+    at         TEXT NOT NULL,
     created    INTEGER NOT NULL,
-    updated    INTEGER NOT NULL
-);
-CREATE INDEX _polls_to_at ON _polls (to_at);
+    updated    INTEGER NOT NULL,
+    PRIMARY KEY (route, business)
+) WITHOUT ROWID;
 
 -- Records whose data the operator had removed. They are not mirrored again.
 CREATE TABLE _forgotten (

@@ -12,7 +12,6 @@ use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
-use crate::store::outbox::acknowledged;
 use crate::store::outbox::replays;
 use crate::store::outbox::rows::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow};
 use crate::store::outbox::sink_state::RowState;
@@ -407,7 +406,7 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
     sinks::count(tx, sink, (delivered, vanished), outcomes, at)?;
     replays::count(tx, sink, &replayed, outcomes.last_error.as_deref(), at)?;
     match outcomes.acknowledged {
-        Some(acknowledged) => acknowledged::set(tx, sink, acknowledged),
+        Some(acknowledged) => sinks::set_acknowledged(tx, sink, acknowledged),
         None => Ok(()),
     }
 }

@@ -3,8 +3,8 @@
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::Serialize;
 
-use crate::store::outbox::acknowledged::Acknowledged;
 use crate::store::outbox::sink_state::RowState;
+use crate::store::outbox::sinks::Acknowledged;
 
 /// What a row is about. Rows of a lower lane go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,7 +10,6 @@ use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
-use crate::store::outbox::acknowledged::{self, Acknowledged};
 use crate::store::outbox::rows::{Feed, Outcomes};
 use crate::store::outbox::sink_state::{GateState, SinkState};
 use crate::store::reader::Reader;
@@ -49,6 +48,22 @@ pub struct SinkRow {
     pub gate: GateState,
     /// The flood gate does not count changes up to this row of the log.
     pub released_to: i64,
+    /// What the sink remembered of its last delivery.
+    #[serde(skip)]
+    pub mark: Option<String>,
+    /// What a destination that keeps its own account has acknowledged.
+    #[serde(skip)]
+    pub acknowledged: Acknowledged,
+}
+
+/// The rows of the log that a destination was given: those after one row, up to another. It is saved with the progress
+/// of the sink in one transaction. A destination that holds less has lost something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// It was given nothing up to this row.
+    pub after: i64,
+    /// It acknowledged what it was given up to this row.
+    pub upto: i64,
 }
 
 /// Where a new sink begins.
@@ -79,16 +94,6 @@ impl Reader {
     /// If the file cannot be read.
     pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
         Ok(list(&self.connection)?)
-    }
-
-    /// What a sink remembered of its last delivery.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn sink_mark(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT mark FROM _sinks WHERE name = ?1";
-        let mark = self.connection.prepare_cached(sql)?.query_row([name], |row| row.get(0));
-        Ok(mark.optional()?.flatten())
     }
 
     /// The stored state of one sink.
@@ -168,7 +173,7 @@ impl Store {
 }
 
 const SELECT: &str = "SELECT name, type, state, position, delivered, last_success_at, last_error, last_error_at, \
-     retrying, dead, filtered, skipped, gate, released_to FROM _sinks";
+     retrying, dead, filtered, skipped, gate, released_to, mark, given_after, given_upto FROM _sinks";
 
 /// Every change ever stored that the log no longer holds after the position is skipped: those before
 /// the position, and those that were pruned.
@@ -221,6 +226,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
         skipped: row.get(11)?,
         gate: word::read(row, 12)?,
         released_to: row.get(13)?,
+        mark: row.get(14)?,
+        acknowledged: Acknowledged { after: row.get(15)?, upto: row.get(16)? },
     })
 }
 
@@ -249,7 +256,19 @@ fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(),
         Begin::Now => Acknowledged { after: before.position, upto: 0 },
         _ => Acknowledged { after: begin.position(tx)?, upto: before.position },
     };
-    Ok(acknowledged::set(tx, &before.name, account)?)
+    Ok(set_acknowledged(tx, &before.name, account)?)
+}
+
+/// Saves what the destination of a sink has acknowledged.
+pub(in crate::store) fn set_acknowledged(
+    connection: &Connection,
+    sink: &str,
+    acknowledged: Acknowledged,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE _sinks SET given_after = ?2, given_upto = ?3 WHERE name = ?1")?
+        .execute((sink, acknowledged.after, acknowledged.upto))?;
+    Ok(())
 }
 
 /// Moves the position over the rows that are queued, of which `absent` were no longer in the log; false if

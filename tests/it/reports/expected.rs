@@ -351,14 +351,13 @@ fn customers(shop: &Shop, asked: &Asked) -> Vec<Value> {
 }
 
 fn mirror(shop: &Shop, asked: &Asked) -> Vec<Value> {
-    let is_in = (asked.from..=asked.to).contains(&shop.days().1);
     let mut pollers: Vec<_> = shop.pollers.iter().collect();
     pollers.retain(|poller| asked.business.is_none_or(|business| poller.business == business));
     pollers.sort_by_key(|poller| (poller.route, poller.business));
     let row = |poller: &super::truth::Polled| {
         let gaps = u32::from(poller.missing.is_some());
         json!({"route": poller.route, "business": poller.business, "minutes_old": 0.0, "open_gaps": gaps,
-            "all_gaps": gaps, "missing_about": poller.missing.unwrap_or(0), "polls": if is_in { poller.polls } else { 0 }})
+            "all_gaps": gaps, "missing_about": poller.missing.unwrap_or(0)})
     };
     pollers.into_iter().map(row).collect()
 }

@@ -29,7 +29,6 @@ pub(super) struct Shop {
 pub(super) struct Polled {
     pub(super) route: &'static str,
     pub(super) business: &'static str,
-    pub(super) polls: u32,
     /// Records that may be missing in its one gap.
     pub(super) missing: Option<i64>,
 }
@@ -98,8 +97,7 @@ impl Shop {
                 pollers.push(Polled {
                     route: route.as_str(),
                     business,
-                    polls: if late > 0 { 2 } else { 1 },
-                    missing: None,
+                    missing: (late > 0).then_some(0),
                 });
             }
             let records = texts.iter().enumerate().map(|(nth, text)| {
@@ -111,7 +109,7 @@ impl Shop {
         }
         let gaps = store.read(|reader| reader.gaps()).await.unwrap();
         assert_eq!(gaps.len(), 1, "{gaps:?}");
-        let gapped = pollers.iter_mut().find(|poller| poller.polls == 2).unwrap();
+        let gapped = pollers.iter_mut().find(|poller| poller.missing.is_some()).unwrap();
         gapped.missing = gaps[0].estimate;
         assert!(gapped.missing > Some(0), "{gaps:?}");
         store.close().await.unwrap();
