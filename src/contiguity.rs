@@ -32,19 +32,6 @@ pub enum Contiguity {
 }
 
 impl Contiguity {
-    /// The word used in `polls` and in listings.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Complete => "complete",
-            Self::Contiguous => "contiguous",
-            Self::Suspect => "suspect",
-            Self::Gap => "gap",
-            Self::Stale => "stale",
-        }
-    }
-
     /// True unless records may have been missed.
     #[must_use]
     pub fn is_proven(self) -> bool {

@@ -9,8 +9,7 @@ mod fields;
 mod found;
 mod meaning;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -235,54 +234,26 @@ impl Record {
 pub struct Page {
     body: String,
     records: Vec<Record>,
-    duplicates: Duplicates,
-}
-
-/// Records of a page whose id occurs earlier on the page. They count for how full the page is, and
-/// for nothing else.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Duplicates {
-    /// How many.
-    pub count: usize,
-    /// The id of the first one that has another text than the record that counts.
-    pub conflicting: Option<RecordId>,
+    duplicates: usize,
 }
 
 impl Page {
     /// Joins a body and the records found in it, whose spans lie inside the body. If an id occurs twice,
     /// its first record counts, which is the newest in both orders of the contract.
     #[must_use]
-    pub fn new(body: String, records: Vec<Record>) -> Self {
-        let mut duplicates = Duplicates::default();
-        let mut seen: HashMap<RecordId, Range<usize>> = HashMap::with_capacity(records.len());
-        let records = records.into_iter().filter(|record| match seen.entry(record.id.clone()) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(record.span.clone());
-                true
-            }
-            Entry::Occupied(first) => {
-                duplicates.count += 1;
-                let differs = body[first.get().clone()] != body[record.span.clone()];
-                if differs && duplicates.conflicting.is_none() {
-                    duplicates.conflicting = Some(record.id.clone());
-                }
-                false
-            }
-        });
-        let records = records.collect();
+    pub fn new(body: String, mut records: Vec<Record>) -> Self {
+        let shown = records.len();
+        let mut seen = HashSet::with_capacity(shown);
+        records.retain(|record| seen.insert(record.id.clone()));
+        let duplicates = shown - records.len();
         Self { body, records, duplicates }
     }
 
-    /// The records that were left out because their id occurs earlier on the page.
+    /// How many records were left out because their id occurs earlier on the page. They count for how full the page
+    /// is, and for nothing else.
     #[must_use]
-    pub fn duplicates(&self) -> &Duplicates {
-        &self.duplicates
-    }
-
-    /// The whole body as received.
-    #[must_use]
-    pub fn body(&self) -> &str {
-        &self.body
+    pub fn duplicates(&self) -> usize {
+        self.duplicates
     }
 
     /// The records in the order of the page, which carries no promise.

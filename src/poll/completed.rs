@@ -113,7 +113,7 @@ impl Dispatcher {
         }
     }
 
-    /// Stores the page of a poll. A body that equals the one before is not even decoded.
+    /// Stores the page of a poll.
     async fn complete_poll(
         &mut self,
         poller: usize,
@@ -129,20 +129,14 @@ impl Dispatcher {
             latency: self.pollers[poller].latency(now.elapsed),
             served_business: rate.business.map(|id| id.to_string()),
         };
-        let id = &self.pollers[poller].id;
-        if let Some(outcome) = self.store.note_unchanged(id, &body, &facts) {
-            self.succeed(poller, &outcome, Vec::new());
-            return Ok(());
-        }
         let page = match api::decode(body.into()) {
             Ok(page) => page,
             Err(error) => return self.fail_poll(poller, error.into()).await,
         };
         let ages = ages(&page, rate.server_time.unwrap_or(now.wall));
-        let id = id.clone();
-        let learned =
-            self.pollers[poller].is_learned_due(now.elapsed).then(|| self.schedule.learned(poller));
-        match self.store.store_page(id, page, facts, learned).await {
+        let id = self.pollers[poller].id.clone();
+        let learned = self.schedule.learned(poller);
+        match self.store.store_page(id, page, facts, Some(learned)).await {
             Ok(outcome) => self.succeed(poller, &outcome, ages),
             Err(error) if error.is_transient() => {
                 let not_before = self.pause_for_store(&error);

@@ -31,9 +31,6 @@ const AHEAD: SignedDuration = SignedDuration::from_secs(5);
 /// How many intervals between two polls are measured.
 const MEASURED: usize = 20;
 
-/// How often what the schedule learned of a poller is saved with a page.
-const LEARNED_EVERY: Duration = Duration::from_secs(60);
-
 /// How long to wait after a refusal when `before` came before it in a row: 1, 5, 15 and 30 minutes,
 /// then hourly, each drawn from 10 % less to 10 % more.
 pub(super) fn wait_after_refusal(before: usize, chance: f64) -> Duration {
@@ -67,10 +64,6 @@ pub(super) struct PollerHealth {
     pub(super) retry_at: Option<Duration>,
     /// True if the route shows no records although it showed some before.
     is_emptied: bool,
-    /// True after a page showed one record twice with two texts; that is logged once.
-    showed_conflict: bool,
-    /// When what the schedule learned was last given to the store.
-    learned_at: Option<Duration>,
 }
 
 impl PollerHealth {
@@ -87,8 +80,6 @@ impl PollerHealth {
             last_success: None,
             retry_at: None,
             is_emptied: false,
-            showed_conflict: false,
-            learned_at: None,
         }
     }
 
@@ -110,16 +101,6 @@ impl PollerHealth {
     pub(super) fn mean_interval_s(&self) -> Option<f64> {
         let intervals = &self.intervals;
         (!intervals.is_empty()).then(|| intervals.iter().sum::<f64>() / intervals.len() as f64)
-    }
-
-    /// True if what the schedule learned is to be saved with this page; not with every page, because
-    /// it is longer than most changes. A process that is killed forgets at most this much.
-    pub(super) fn is_learned_due(&mut self, now: Duration) -> bool {
-        let due = self.learned_at.is_none_or(|at| now.saturating_sub(at) >= LEARNED_EVERY);
-        if due {
-            self.learned_at = Some(now);
-        }
-        due
     }
 
     /// True if the workspace refuses this route although it accepts the key.
@@ -159,13 +140,6 @@ impl PollerHealth {
                 stored records are kept; check what the key may read and which business is polled");
         }
         self.is_emptied = emptied;
-        if let Some(record) =
-            stored.conflicting_duplicate.as_ref().filter(|_| !self.showed_conflict)
-        {
-            self.showed_conflict = true;
-            tracing::warn!(poller = %self.id, record = record.as_str(), "a page shows one record twice with two texts: \
-                the first one is stored; if the mirror differs from the workspace, tell the workspace's provider");
-        }
         self.clear_failures();
         self.last_error = None;
         self.key_is_good = false;

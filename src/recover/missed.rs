@@ -65,18 +65,15 @@ impl MissedCustomers {
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
         let mut changed = self.store.last_seq();
-        let mut gaps_found = self.store.gaps_found();
         loop {
             changed.mark_unchanged();
-            gaps_found.mark_unchanged();
             let since = self.clock.now().wall.checked_sub(LIFE).map(stamp).unwrap_or_default();
             let outcome = match self.store.read(|reader| reader.gaps()).await {
                 Ok(gaps) => self.search_gaps(gaps, &since, &stop).await,
                 Err(error) => Err(error.into()),
             };
-            let mut has_gap = true;
             match outcome {
-                Ok(worked) => has_gap = worked,
+                Ok(()) => {}
                 Err(Interrupted::Stopped) => return Ok(()),
                 Err(Interrupted::Store(error)) if error.is_transient() => {
                     self.pause(PAUSE, &stop).await
@@ -89,33 +86,30 @@ impl MissedCustomers {
             }
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                grown = changed.changed(), if has_gap => if grown.is_err() { return Ok(()) },
-                found = gaps_found.changed() => if found.is_err() { return Ok(()) },
+                grown = changed.changed() => if grown.is_err() { return Ok(()) },
             }
         }
     }
 
-    /// Works on each gap of customers that was found since a time, the oldest first; returns false if none can be
-    /// worked on.
+    /// Works on each gap of customers that was found since a time, the oldest first.
     async fn search_gaps(
         &self,
         mut gaps: Vec<Gap>,
         since: &str,
         stop: &CancellationToken,
-    ) -> Result<bool, Interrupted> {
+    ) -> Result<(), Interrupted> {
         gaps.retain(|gap| {
             let is_young = gap.found_at.as_str() >= since && gap.searches < MAX_SEARCHES;
             gap.is_unsettled() && gap.route == Route::Customers.as_str() && is_young
         });
-        let mut worked = false;
+        if gaps.is_empty() {
+            return Ok(());
+        }
         for gap in gaps.into_iter().rev() {
             self.search_gap(gap, stop).await?;
-            worked = true;
         }
-        if worked {
-            self.pause(BETWEEN, stop).await;
-        }
-        Ok(worked)
+        self.pause(BETWEEN, stop).await;
+        Ok(())
     }
 
     /// Searches by what the log has gained since this gap was last worked on.

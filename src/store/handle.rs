@@ -27,8 +27,6 @@ pub(super) struct StoreParts {
     is_unchecked: AtomicBool,
     is_closing: AtomicBool,
     last_seq: watch::Sender<i64>,
-    /// Counts the gaps that were recorded since the store was opened.
-    pub(super) gaps_found: watch::Sender<u64>,
     path: PathBuf,
 }
 
@@ -58,7 +56,6 @@ impl Store {
             is_unchecked,
             is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
-            gaps_found: watch::Sender::default(),
             path: path.to_owned(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -81,12 +78,6 @@ impl Store {
     #[must_use]
     pub fn last_seq(&self) -> watch::Receiver<i64> {
         self.shared.last_seq.subscribe()
-    }
-
-    /// A wake-up whenever a page has recorded a gap.
-    #[must_use]
-    pub fn gaps_found(&self) -> watch::Receiver<u64> {
-        self.shared.gaps_found.subscribe()
     }
 
     /// Runs a read on the read-only connection.

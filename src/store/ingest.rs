@@ -20,7 +20,7 @@ use super::gaps::{self, Gap};
 use super::handle::Store;
 use super::open::write_tx;
 use super::pollers::{self, KnownPoller, LastPoll, PollerRow};
-use super::writer::{Batch, Writer};
+use super::writer::Batch;
 use super::{log, sightings};
 use crate::clock::stamp;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof};
@@ -72,8 +72,6 @@ pub struct PageOutcome {
     pub updated: usize,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
-    /// The id of a record that the page shows twice with two texts.
-    pub conflicting_duplicate: Option<RecordId>,
 }
 
 /// A customer search and its response.
@@ -117,12 +115,22 @@ impl Store {
         facts: PollFacts,
         learned: Option<String>,
     ) -> Result<PageOutcome, StoreError> {
-        let stored = self.write(move |writer| store_page(writer, &poller, page, &facts, learned));
-        let outcome = stored.await?;
-        if outcome.gap.is_some() {
-            self.shared.gaps_found.send_modify(|gaps| *gaps += 1);
-        }
-        Ok(outcome)
+        self.write(move |writer| {
+            writer.refuse_replaced_file()?;
+            writer.know(&poller, facts.served_business.as_deref())?;
+            let at = stamp(facts.at);
+            let arrival = Arrival { poller: &poller, page, facts: &facts, at, learned };
+            let (outcome, known, is_written) =
+                writer.in_batch(poller.route, |batch| arrival.store(batch))?;
+            if is_written {
+                writer.pending.clear();
+            } else {
+                writer.pending.insert(poller.clone(), last_poll(&outcome, &facts));
+            }
+            writer.known.insert(poller, known);
+            Ok(outcome)
+        })
+        .await
     }
 
     /// Sets the fields of each route whose changes do not count as a change of a record. The mirror keeps
@@ -135,40 +143,10 @@ impl Store {
         ignored: HashMap<Route, Vec<String>>,
     ) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer.set_ignored(ignored);
+            writer.ignored = ignored;
             Ok(())
         })
         .await
-    }
-
-    /// Notes a poll whose body is the poller's previous page byte for byte. Returns `None` if it is
-    /// not, or if a write is under way; the caller then decodes the body and calls
-    /// [`Self::store_page`]. Never waits and never touches the disk.
-    #[must_use]
-    pub fn note_unchanged(
-        &self,
-        poller: &PollerId,
-        body: &[u8],
-        facts: &PollFacts,
-    ) -> Option<PageOutcome> {
-        let mut guard = self.shared.writer.try_lock().ok()?;
-        let writer = guard.as_mut()?;
-        let known = writer.known.get_mut(poller)?;
-        if known.body.as_ref()?.as_bytes() != body {
-            return None;
-        }
-        known.row.last_success_at = facts.asked_at();
-        let outcome = PageOutcome {
-            unchanged: true,
-            contiguity: Contiguity::Contiguous,
-            records: known.row.head.len(),
-            created: 0,
-            updated: 0,
-            gap: None,
-            conflicting_duplicate: None,
-        };
-        writer.pending.insert(poller.clone(), last_poll(&outcome, facts));
-        Some(outcome)
     }
 
     /// Stores what a customer search found; see [`Search`]. Proves nothing about contiguity and
@@ -177,7 +155,45 @@ impl Store {
     /// # Errors
     /// Nothing of it is stored.
     pub async fn store_found(&self, search: Search) -> Result<SearchOutcome, StoreError> {
-        self.write(move |writer| store_found(writer, &search)).await
+        self.write(move |writer| {
+            writer.refuse_replaced_file()?;
+            let route = Route::Customers;
+            let page = &search.page;
+            writer.in_batch(route, |batch| {
+                let ignored = batch.ignored.get(&route).map_or(&[][..], Vec::as_slice);
+                let mut diff =
+                    compare::compare(batch.tx, route, None, page, search.asked_after, ignored)?;
+                diff.records.retain(|(place, record)| match record {
+                    RecordDiff::New => true,
+                    RecordDiff::Changed(stored) => {
+                        stored.seq <= search.asked_after
+                            && has_fields_of(page, *place, &stored.body)
+                    }
+                    RecordDiff::SeenByPoll => false,
+                });
+                let outcome = SearchOutcome { created: diff.created(), updated: diff.updated() };
+                if diff.records.is_empty() && search.backfill_term.is_none() {
+                    return Ok(outcome);
+                }
+                let poller = PollerId { route, business: search.business.clone() };
+                let row = match batch.known.get(&poller) {
+                    Some(known) => Some(known.row.clone()),
+                    None => pollers::find(batch.tx, &poller)?,
+                };
+                let new = NewRecords::Found { last_page: row.as_ref(), old: search.kind };
+                let source = write::Source {
+                    route,
+                    business: search.business.as_deref(),
+                    at: &stamp(search.at),
+                    via: Some("search"),
+                    is_newest: false,
+                };
+                write::write(batch, &source, page, &diff.records, &new)?;
+                note_term(batch.tx, &search)?;
+                Ok(outcome)
+            })
+        })
+        .await
     }
 
     /// Remembers a poll that failed; it is written with the next thing that is.
@@ -233,39 +249,6 @@ impl Store {
     }
 }
 
-/// Stores a page; see [`Store::store_page`].
-pub(super) fn store_page(
-    writer: &mut Writer,
-    poller: &PollerId,
-    page: Page,
-    facts: &PollFacts,
-    learned: Option<String>,
-) -> Result<PageOutcome, StoreError> {
-    writer.refuse_replaced_file()?;
-    if !writer.known.contains_key(poller) {
-        let served = facts.served_business.as_deref();
-        if let Some(old) = pollers::rename(&mut writer.connection, poller, served)? {
-            writer.known.remove(&old);
-        }
-        if let Some(row) = pollers::find(&writer.connection, poller)? {
-            writer.known.insert(poller.clone(), KnownPoller { row, body: None, stale_pages: 0 });
-        }
-    }
-    let arrival = Arrival { poller, page, facts, at: stamp(facts.at), learned };
-    let stored = writer.in_batch(poller.route, |batch| arrival.store(batch));
-    let (outcome, known, is_written) = stored?;
-    if is_written {
-        writer.pending.clear();
-    } else {
-        writer.pending.insert(poller.clone(), last_poll(&outcome, facts));
-    }
-    if outcome.created + outcome.updated > 0 {
-        writer.route_was_written(poller.route);
-    }
-    writer.known.insert(poller.clone(), known);
-    Ok(outcome)
-}
-
 /// A page on its way into the store.
 struct Arrival<'a> {
     poller: &'a PollerId,
@@ -315,7 +298,6 @@ impl Arrival<'_> {
             created: diff.created(),
             updated: diff.updated(),
             gap: None,
-            conflicting_duplicate: page.duplicates().conflicting.clone(),
         };
         if let Some(row) = &before
             && page.records().is_empty()
@@ -325,7 +307,7 @@ impl Arrival<'_> {
             outcome.unchanged = true;
             let emptied_at = row.emptied_at.clone().or(Some(self.at.clone()));
             let row = PollerRow { emptied_at, ..row.clone() };
-            return self.save(batch, outcome, row, &diff, stale_pages);
+            return self.save(batch, outcome, row, stale_pages);
         }
         let row = match &before {
             Some(row) if is_stale => row.clone(),
@@ -350,7 +332,7 @@ impl Arrival<'_> {
             head_seq: if is_stale { row.head_seq } else { log::last_seq(batch.tx)? },
             ..row
         };
-        self.save(batch, outcome, row, &diff, stale_pages)
+        self.save(batch, outcome, row, stale_pages)
     }
 
     fn proof(
@@ -361,7 +343,7 @@ impl Arrival<'_> {
         is_stale: bool,
     ) -> Proof {
         // A full page that shows a record twice is full, although it has fewer records than its limit.
-        let limit = (self.facts.limit as usize).saturating_sub(self.page.duplicates().count);
+        let limit = (self.facts.limit as usize).saturating_sub(self.page.duplicates());
         let previous = before.map(|row| PreviousPage::new(&row.head, row.high_id));
         let proof = contiguity::classify(previous.as_ref(), &diff.sightings, limit);
         match mirrored {
@@ -402,7 +384,6 @@ impl Arrival<'_> {
         batch: &mut Batch<'_>,
         outcome: PageOutcome,
         row: PollerRow,
-        diff: &PageDiff,
         stale_pages: u32,
     ) -> Result<Stored, StoreError> {
         let before = batch.known.get(self.poller).map(|known| &known.row);
@@ -421,9 +402,7 @@ impl Arrival<'_> {
             let last = last_poll(&outcome, self.facts);
             pollers::save_polls(batch.tx, batch.pending.iter().chain([(self.poller, &last)]))?;
         }
-        let is_decided = diff.undecided.is_empty() && stale_pages == 0 && row.emptied_at.is_none();
-        let body = is_decided.then(|| self.page.body().to_owned());
-        Ok((outcome, KnownPoller { row, body, stale_pages }, is_written))
+        Ok((outcome, KnownPoller { row, stale_pages }, is_written))
     }
 
     fn next_row(
@@ -507,51 +486,6 @@ fn last_poll(outcome: &PageOutcome, facts: &PollFacts) -> LastPoll {
         created: count(outcome.created),
         updated: count(outcome.updated),
     }
-}
-
-/// Stores what a customer search found; see [`Store::store_found`].
-pub(super) fn store_found(
-    writer: &mut Writer,
-    search: &Search,
-) -> Result<SearchOutcome, StoreError> {
-    writer.refuse_replaced_file()?;
-    let route = Route::Customers;
-    let page = &search.page;
-    let outcome = writer.in_batch(route, |batch| {
-        let ignored = batch.ignored.get(&route).map_or(&[][..], Vec::as_slice);
-        let mut diff = compare::compare(batch.tx, route, None, page, search.asked_after, ignored)?;
-        diff.records.retain(|(place, record)| match record {
-            RecordDiff::New => true,
-            RecordDiff::Changed(stored) => {
-                stored.seq <= search.asked_after && has_fields_of(page, *place, &stored.body)
-            }
-            RecordDiff::SeenByPoll => false,
-        });
-        let outcome = SearchOutcome { created: diff.created(), updated: diff.updated() };
-        if diff.records.is_empty() && search.backfill_term.is_none() {
-            return Ok(outcome);
-        }
-        let poller = PollerId { route, business: search.business.clone() };
-        let row = match batch.known.get(&poller) {
-            Some(known) => Some(known.row.clone()),
-            None => pollers::find(batch.tx, &poller)?,
-        };
-        let new = NewRecords::Found { last_page: row.as_ref(), old: search.kind };
-        let source = write::Source {
-            route,
-            business: search.business.as_deref(),
-            at: &stamp(search.at),
-            via: Some("search"),
-            is_newest: false,
-        };
-        write::write(batch, &source, page, &diff.records, &new)?;
-        note_term(batch.tx, search)?;
-        Ok(outcome)
-    })?;
-    if outcome.updated > 0 {
-        writer.route_was_written(route);
-    }
-    Ok(outcome)
 }
 
 /// Notes the term of a backfill and how many records it returned.

@@ -101,8 +101,6 @@ impl PollerRow {
 #[derive(Debug)]
 pub(super) struct KnownPoller {
     pub(super) row: PollerRow,
-    /// The last page's body; `None` if the next page has to be compared with the store whatever it shows.
-    pub(super) body: Option<String>,
     /// Pages in a row that were older than the one before.
     pub(super) stale_pages: u32,
 }

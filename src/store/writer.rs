@@ -13,8 +13,8 @@ use super::error::StoreError;
 use super::identity::Identities;
 use super::mirror::Mirror;
 use super::open::{self, OpenedStore, write_tx};
-use super::pollers::{self, KnownPollers, PendingPolls};
-use crate::record::Route;
+use super::pollers::{self, KnownPoller, KnownPollers, PendingPolls};
+use crate::record::{PollerId, Route};
 use crate::store::keep::checkpoint;
 use crate::store::mirror::job_states::{self, TouchedJobs};
 use crate::store::mirror::{job_links, views};
@@ -41,7 +41,7 @@ pub(super) struct Writer {
     lock_was_held: bool,
     pub(super) wal_most: u64,
     /// The fields of each route whose changes alone are no change of a record.
-    ignored: HashMap<Route, Vec<String>>,
+    pub(super) ignored: HashMap<Route, Vec<String>>,
 }
 
 /// One transaction that changes the mirror of a route.
@@ -82,6 +82,20 @@ impl Writer {
             Ok(found) if found.ino() == self.inode => Ok(()),
             _ => Err(StoreError::Gone(self.path.clone())),
         }
+    }
+
+    /// Reads what a poller knows, unless it is in memory. `served` is the business of its response.
+    pub(super) fn know(&mut self, id: &PollerId, served: Option<&str>) -> Result<(), StoreError> {
+        if self.known.contains_key(id) {
+            return Ok(());
+        }
+        if let Some(old) = pollers::rename(&mut self.connection, id, served)? {
+            self.known.remove(&old);
+        }
+        if let Some(row) = pollers::find(&self.connection, id)? {
+            self.known.insert(id.clone(), KnownPoller { row, stale_pages: 0 });
+        }
+        Ok(())
     }
 
     /// Refuses to add to a write-ahead log that is too long, unless it can be cut now.
@@ -153,22 +167,6 @@ impl Writer {
         }
         tx.commit()?;
         Ok(outcome)
-    }
-
-    /// Sets the ignored fields of each route; the next page of every poller is compared with the store.
-    pub(super) fn set_ignored(&mut self, names: HashMap<Route, Vec<String>>) {
-        self.ignored = names;
-        self.known.values_mut().for_each(|known| known.body = None);
-    }
-
-    /// Makes the next page of each of the route's pollers be compared with the store: their last pages no
-    /// longer say what is stored.
-    pub(super) fn route_was_written(&mut self, route: Route) {
-        for (poller, known) in &mut self.known {
-            if poller.route == route {
-                known.body = None;
-            }
-        }
     }
 
     /// Writes the polls that are only in memory, if there are any.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::record::RecordId;
 
 fn word(body: impl AsRef<[u8]>) -> &'static str {
     match decode(body.as_ref().to_vec()) {
@@ -68,23 +67,17 @@ fn every_body_that_is_no_page_is_refused_with_its_reason() {
 
 #[test]
 fn the_first_of_two_records_with_one_id_counts() {
-    for (body, shown, count, conflicting) in [
-        (r#"[{"id":1},{"id":1}]"#, vec![r#"{"id":1}"#], 1, None),
-        (r#"[{"id":1},{"id":2},{"id":"1"}]"#, vec![r#"{"id":1}"#, r#"{"id":2}"#], 1, Some("1")),
-        (r#"[{"id":"a"},{"id":"\u0061"}]"#, vec![r#"{"id":"a"}"#], 1, Some("a")),
-        (r#"[{"id":3},{"id":3},{"id":2},{"id":3}]"#, vec![r#"{"id":3}"#, r#"{"id":2}"#], 2, None),
-        (r#"[{"id":3,"v":2},{"id":3,"v":1}]"#, vec![r#"{"id":3,"v":2}"#], 1, Some("3")),
-        (r#"[{"id":3},{"id":2}]"#, vec![r#"{"id":3}"#, r#"{"id":2}"#], 0, None),
+    for (body, shown, count) in [
+        (r#"[{"id":1},{"id":1}]"#, vec![r#"{"id":1}"#], 1),
+        (r#"[{"id":1},{"id":2},{"id":"1"}]"#, vec![r#"{"id":1}"#, r#"{"id":2}"#], 1),
+        (r#"[{"id":"a"},{"id":"\u0061"}]"#, vec![r#"{"id":"a"}"#], 1),
+        (r#"[{"id":3},{"id":3},{"id":2},{"id":3}]"#, vec![r#"{"id":3}"#, r#"{"id":2}"#], 2),
+        (r#"[{"id":3,"v":2},{"id":3,"v":1}]"#, vec![r#"{"id":3,"v":2}"#], 1),
+        (r#"[{"id":3},{"id":2}]"#, vec![r#"{"id":3}"#, r#"{"id":2}"#], 0),
     ] {
         let page = decode(body.as_bytes().to_vec()).unwrap();
         let texts: Vec<&str> = page.records().iter().map(|record| page.text(record)).collect();
-        assert_eq!(texts, shown, "{body}");
-        assert_eq!(page.duplicates().count, count, "{body}");
-        assert_eq!(
-            page.duplicates().conflicting.as_ref().map(RecordId::as_str),
-            conflicting,
-            "{body}"
-        );
+        assert_eq!((texts, page.duplicates()), (shown, count), "{body}");
     }
 }
 
@@ -99,7 +92,6 @@ fn every_byte_of_a_record_is_kept_and_a_byte_order_mark_before_the_page_is_not()
             r#"{"id":2,"big":12345678901234567890123,"e":1e999}"#,
         ]
     );
-    assert_eq!(decode(body.as_bytes().to_vec()).unwrap().body(), body);
     let marked = "\u{feff} [{\"id\":1,\"name\":\"\u{feff}x\"}]";
     assert_eq!(texts(marked), ["{\"id\":1,\"name\":\"\u{feff}x\"}"]);
     for empty in ["[]", " [ ] \n", "[\r\n\t]"] {

@@ -55,25 +55,19 @@ impl Store {
         now: Option<Timestamp>,
         retention: Duration,
     ) -> Result<Upkeep, StoreError> {
-        self.write(move |writer| step(writer, now, retention)).await
+        self.write(move |writer| {
+            writer.refuse_replaced_file()?;
+            // First: on a full disk it is what gives room back.
+            let (wal_bytes, finished) = checkpoint(writer)?;
+            let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
+            writer.rounds += 1;
+            if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
+                writer.save_memory()?;
+            }
+            Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
+        })
+        .await
     }
-}
-
-/// One bounded step of upkeep.
-pub(in crate::store) fn step(
-    writer: &mut Writer,
-    now: Option<Timestamp>,
-    retention: Duration,
-) -> Result<Upkeep, StoreError> {
-    writer.refuse_replaced_file()?;
-    // First: on a full disk it is what gives room back.
-    let (wal_bytes, finished) = checkpoint(writer)?;
-    let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
-    writer.rounds += 1;
-    if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
-        writer.save_memory()?;
-    }
-    Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
 }
 
 /// Copies the write-ahead log into the store, and cuts it when it is large and no reader is open.

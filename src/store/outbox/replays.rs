@@ -92,18 +92,6 @@ const END: &str = "UPDATE _replays SET state = 'done', ended_at = ?2 WHERE sink 
 const CANCEL: &str =
     "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state = 'running'";
 
-impl ReplayState {
-    /// The word in the store, which is also shown.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
 impl Replay {
     /// Whether it is shown with its sink: it is under way, or an operator has to do something.
     #[must_use]

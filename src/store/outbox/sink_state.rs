@@ -39,29 +39,6 @@ pub enum RowState {
     Dead,
 }
 
-impl SinkState {
-    /// The word in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Disabled => "disabled",
-            Self::Removed => "removed",
-        }
-    }
-}
-
-impl GateState {
-    /// The word in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Held => "held",
-        }
-    }
-}
-
 impl RowState {
     /// The word in the store.
     #[must_use]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::record::{PollerId, Route};
 use crate::store::fixtures::{Poll, gaps, open, page, record, records};
-use crate::store::{PollFacts, Store};
+use crate::store::{Contiguity, PollFacts, Store};
 
 fn said(certainty: &'static str, bounds: &str) -> Vec<(&'static str, String)> {
     vec![(certainty, bounds.to_owned())]
@@ -96,17 +96,19 @@ async fn a_page_that_is_older_than_the_one_before_proves_nothing_and_replaces_no
     at(10).shows(&store, &edited).await;
     let before = store.seq();
     let stale = at(20).shows(&store, &records(1..=20)).await;
-    assert_eq!((stale.contiguity.as_str(), stale.updated), ("stale", 0));
+    assert_eq!((stale.contiguity, stale.updated), (Contiguity::Stale, 0));
     assert_eq!(kinds(&store, before).await, [] as [&str; 0]);
     at(30).shows(&store, &records(31..=50)).await;
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
     assert_eq!(gap.from_at, crate::clock::stamp(at(10).facts(&store).at));
     // A record that was deleted in the workspace does not keep the route waiting.
-    for (second, contiguity) in [(40, "stale"), (50, "stale"), (60, "contiguous")] {
+    for (second, contiguity) in
+        [(40, Contiguity::Stale), (50, Contiguity::Stale), (60, Contiguity::Contiguous)]
+    {
         let mut shown = records(30..=49);
         shown[3] = record(46, "edited");
         let outcome = at(second).shows(&store, &shown).await;
-        assert_eq!(outcome.contiguity.as_str(), contiguity, "{second}");
+        assert_eq!(outcome.contiguity, contiguity, "{second}");
     }
     assert_eq!(kinds(&store, store.seq() - 1).await, ["46 updated"]);
 }
@@ -144,12 +146,12 @@ async fn a_change_of_ignored_fields_alone_is_no_change_and_spoils_no_proof() {
 #[tokio::test]
 async fn a_poller_goes_on_under_the_other_name_of_its_business_and_an_added_business_begins_anew() {
     let (_dir, store) = open();
-    let kind = async |poll: Poll, ids| poll.shows(&store, &records(ids)).await.contiguity.as_str();
+    let kind = async |poll: Poll, ids| poll.shows(&store, &records(ids)).await.contiguity;
     let poll = |business, served, second| Poll { business, served, second, ..Poll::USUAL };
-    assert_eq!(kind(poll(None, Some("1"), 0), 1..=20).await, "baseline");
-    assert_eq!(kind(poll(Some("1"), Some("1"), 10), 3..=22).await, "contiguous");
-    assert_eq!(kind(poll(Some("2"), Some("2"), 20), 101..=120).await, "baseline");
-    assert_eq!(kind(poll(None, Some("1"), 30), 4..=23).await, "contiguous");
+    assert_eq!(kind(poll(None, Some("1"), 0), 1..=20).await, Contiguity::Baseline);
+    assert_eq!(kind(poll(Some("1"), Some("1"), 10), 3..=22).await, Contiguity::Contiguous);
+    assert_eq!(kind(poll(Some("2"), Some("2"), 20), 101..=120).await, Contiguity::Baseline);
+    assert_eq!(kind(poll(None, Some("1"), 30), 4..=23).await, Contiguity::Contiguous);
     let pollers = store.read(|reader| reader.pollers()).await.unwrap();
     let names: Vec<_> = pollers.iter().map(|row| row.business.as_deref()).collect();
     assert_eq!((names, gaps(&store).await), (vec![None, Some("2")], vec![]));
@@ -162,7 +164,7 @@ async fn what_only_an_older_page_shows_is_not_on_the_newest_page() {
     let mut shown = records(21..=39);
     shown.push(record(20, "N"));
     let outcome = Poll::USUAL.shows(&store, &shown).await;
-    assert_eq!((outcome.contiguity.as_str(), outcome.created), ("stale", 1));
+    assert_eq!((outcome.contiguity, outcome.created), (Contiguity::Stale, 1));
     let tool = rusqlite::Connection::open(dir.path().join("mirror.db")).unwrap();
     let ids = "SELECT group_concat(id) FROM leads WHERE _last_seen_at IS NOT NULL";
     let left: Option<String> = tool.query_row(ids, [], |row| row.get(0)).unwrap();
