@@ -273,7 +273,7 @@ impl Dispatcher {
         let latest = now + MAX_SLEEP;
         let ping_at = self.start_ping(under_way).unwrap_or(latest);
         let wake_at = if let Some(hold) = &self.hold {
-            if let Some(why) = hold.refuses_requests()
+            if let Some(why) = hold.advice()
                 && let Some((reply, _)) = self.waiting.take()
             {
                 // Sending fails if the caller has gone away, which changes nothing here.

@@ -97,10 +97,7 @@ impl WorkspaceStatus {
                 format!("the last reload was refused, and the daemon still runs with the older configuration: {why}; correct the file, then reload"),
             );
         }
-        let halted = polling.key_pause.is_some()
-            || polling.store_pause.is_some()
-            || polling.other_workspace.is_some()
-            || polling.name_wait.is_some();
+        let halted = polling.paused.is_some();
         let mut status = Self {
             running: true,
             pid: Some(std::process::id()),

@@ -49,7 +49,7 @@ pub use open::holder;
 pub use operate::Operator;
 pub use outbox::alerts::{AlertRow, AlertStep};
 pub use outbox::notices::{NewNotice, NoticeCounts};
-pub use outbox::rows::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow};
+pub use outbox::rows::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow, RowState};
 pub use people::PersonField;
 pub use pollers::{LastPoll, PollerRow};
 pub use query::{Beyond, QueryError, QueryLimits, QueryRows, ReportDay};
@@ -62,8 +62,7 @@ pub use meta::Kept;
 pub use mirror::related::RelatedRecord;
 pub use mirror::views::amount_sql;
 pub use outbox::replays::{Replay, ReplayChoice, ReplayState};
-pub use outbox::sink_state::{GateState, RowState, SinkState};
-pub use outbox::sinks::{Acknowledged, Begin, SinkRow};
+pub use outbox::sinks::{Acknowledged, Begin, GateState, SinkRow, SinkState};
 pub use reader::{Reader, RecordFilter};
 pub use workspace::{Acceptance, KnownWorkspace, OtherWorkspace, judge_workspace};
 

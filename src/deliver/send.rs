@@ -138,7 +138,7 @@ impl Task {
         });
         for row in next.vanished {
             self.in_hand.insert(row.key());
-            self.gone(row, Gone::Vanished);
+            self.gone(row, Gone::LeftOut);
         }
         self.ahead.extend(next.rows);
         self.ahead.make_contiguous().sort_by_key(|a| (a.row.faults, a.row.lane, a.row.seq));

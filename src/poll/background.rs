@@ -24,7 +24,7 @@ pub enum BackgroundError {
     Stopped,
     /// Every poller is paused; the text says why and what to do.
     #[error("no request was sent because polling is paused: {0}")]
-    Paused(&'static str),
+    Paused(String),
     /// The workspace refused the request or did not respond.
     #[error(transparent)]
     Api(#[from] ApiError),

@@ -142,18 +142,14 @@ impl Hold {
         }
     }
 
-    /// Why polls wait for the name, if a ping has failed.
-    pub(super) fn name_error(&self) -> Option<&ApiError> {
-        self.error.as_ref().filter(|_| matches!(self.held, Held::Verifying))
-    }
-
-    /// Why a request that is no poll is not sent, unless the answer to the first ping may still come.
-    pub(super) fn refuses_requests(&self) -> Option<&'static str> {
+    /// Why no request is sent and what the operator can do; none while the answer to the first ping may still come.
+    pub(super) fn advice(&self) -> Option<String> {
         match &self.held {
-            Held::Verifying => self.error.is_some().then_some(
-                "the address or the key has changed, and the workspace has not told its name yet: see `shopmirror status`",
-            ),
-            _ => self.reason().map(PauseReason::advice),
+            Held::Key { reason, .. } | Held::Store(reason) => Some(reason.advice().to_owned()),
+            Held::WrongWorkspace(other) => Some(other.to_string()),
+            Held::Verifying => self.error.as_ref().map(|why| {
+                format!("the address or the key has changed, and no route is read until the workspace tells its name: {why}. If they lead to the same shop as before and its name cannot be read, run `shopmirror check --accept-workspace`")
+            }),
         }
     }
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Dispatcher;
-use super::hold::{Held, Hold, PauseReason};
+use super::hold::{Hold, PauseReason};
 use super::poller::{PollerHealth, word};
 use crate::budget::BudgetStatus;
 use crate::record::poller_name;
-use crate::store::OtherWorkspace;
 
 /// What one poller is doing, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,16 +131,8 @@ pub struct PollingStatus {
     pub pollers: Vec<PollerStatus>,
     /// What was spent and what is left.
     pub budget: BudgetStatus,
-    /// Why the workspace pauses every poller.
-    pub key_pause: Option<PauseReason>,
-    /// Why the store pauses every poller.
-    pub store_pause: Option<PauseReason>,
-    /// The other workspace to which address and key lead, which pauses every poller.
-    #[serde(default)]
-    pub other_workspace: Option<OtherWorkspace>,
-    /// Why the workspace could not be asked for its name, for which every poller waits.
-    #[serde(default)]
-    pub name_wait: Option<String>,
+    /// Why every poller is paused and what to do, if they are.
+    pub paused: Option<String>,
     /// By how many seconds this machine's clock is ahead of the workspace's, negative if behind; `None`
     /// if they differ by a minute or less, or if the workspace sends no time.
     #[serde(default)]
@@ -153,19 +144,13 @@ impl Dispatcher {
         let now = self.clock.now();
         let budget = self.budget.snapshot(now);
         let hold = self.hold.as_ref();
-        let reason = hold.and_then(Hold::reason);
         let pause = hold.and_then(|hold| Some((hold.reason()?, hold.until)));
-        let is_of_key = hold.is_some_and(|hold| matches!(hold.held, Held::Key { .. }));
-        let is_of_store = hold.is_some_and(Hold::is_of_store);
         PollingStatus {
             pollers: (0..self.pollers.len())
                 .map(|index| self.poller_status(index, pause, budget.resting_s))
                 .collect(),
             budget,
-            key_pause: reason.filter(|_| is_of_key),
-            store_pause: reason.filter(|_| is_of_store),
-            other_workspace: self.other_workspace().cloned(),
-            name_wait: hold.and_then(Hold::name_error).map(ToString::to_string),
+            paused: hold.and_then(Hold::advice),
             clock_ahead_s: self.clocks.ahead_s(),
         }
     }

@@ -123,20 +123,8 @@ impl HealthReport {
 
     /// What concerns all pollers of a running daemon.
     pub(super) fn judge_polling(&mut self, polling: &PollingStatus) {
-        if let Some(reason) = polling.key_pause {
-            self.add(Health::Failing, reason.advice().to_owned());
-        }
-        if let Some(other) = &polling.other_workspace {
-            self.add(Health::Failing, other.to_string());
-        }
-        if let Some(why) = &polling.name_wait {
-            self.add(
-                Health::Failing,
-                format!("the address or the key has changed, and no route is read until the workspace tells its name: {why}. If they lead to the same shop as before and its name cannot be read, run `shopmirror check --accept-workspace`"),
-            );
-        }
-        if let Some(reason) = polling.store_pause {
-            self.add(Health::Failing, reason.advice().to_owned());
+        if let Some(why) = &polling.paused {
+            self.add(Health::Failing, why.clone());
         }
         if let Some(rest_s) = polling.budget.long_rest_s() {
             self.add(

@@ -175,7 +175,7 @@ impl Store {
         run_blocking(move || {
             let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
-            let polls = writer.flush();
+            let polls = writer.save_memory();
             let settled = checkpoint::run(&writer.connection, "TRUNCATE");
             let closed = polls.and(settled);
             // A store that is damaged, or still to be checked, is left as it was found.

@@ -5,5 +5,4 @@ pub(super) mod notices;
 pub(super) mod queue;
 pub(super) mod replays;
 pub(super) mod rows;
-pub(super) mod sink_state;
 pub(super) mod sinks;

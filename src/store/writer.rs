@@ -169,11 +169,6 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Writes the polls that are only in memory, if there are any.
-    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        if self.pending.is_empty() { Ok(()) } else { self.save_memory() }
-    }
-
     /// Writes what is only in memory: what each poller knows, and its last poll.
     pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
         let tx = write_tx(&mut self.connection)?;

@@ -12,7 +12,7 @@ fn poller(route: &str, failures: u32, error: Option<&str>) -> PollerStatus {
 
 fn judged_polling(pollers: &[PollerStatus], resting_s: Option<f64>) -> (Health, Vec<String>) {
     let polling: PollingStatus = serde_json::from_value(serde_json::json!({
-        "pollers": pollers, "key_pause": null, "store_pause": null,
+        "pollers": pollers, "paused": null,
         "budget": {
             "limit": 60, "used_last_60s": 0, "remaining_seen": null, "others_per_minute": 0.0,
             "pace_per_minute": 45.0, "resting_s": resting_s,

@@ -12,8 +12,7 @@ use crate::store::error::StoreError;
 use crate::store::identity::Identities;
 use crate::store::log::{self, NewChange};
 use crate::store::mirror::{MISSING_TABLE, Mirror, tables};
-use crate::store::outbox::sink_state::SinkState;
-use crate::store::outbox::sinks::SinkRow;
+use crate::store::outbox::sinks::{SinkRow, SinkState};
 use crate::store::reader::Reader;
 
 /// Disagreements named one by one; further ones are counted.

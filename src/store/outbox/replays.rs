@@ -215,7 +215,7 @@ impl Replayed {
         *match gone {
             Gone::Delivered => &mut self.sent,
             Gone::Refused => &mut self.refused,
-            Gone::LeftOut | Gone::Vanished => &mut self.left_out,
+            Gone::LeftOut => &mut self.left_out,
         } += 1;
     }
 }

@@ -1,9 +1,8 @@
 //! The rows of a sink's queue, and what becomes of them, as values.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::store::outbox::sink_state::RowState;
 use crate::store::outbox::sinks::Acknowledged;
 
 /// What a row is about. Rows of a lower lane go first.
@@ -17,6 +16,39 @@ pub enum Lane {
     Change = 2,
     /// An older change that an operator sends once more.
     Replay = 3,
+}
+
+/// What happens next to a row of a sink's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowState {
+    /// It goes in its turn.
+    Ready,
+    /// It is handed over again at `due_at`.
+    Retrying,
+    /// It waits until an earlier change of the same record is delivered or dead.
+    Waiting,
+    /// The sink refused it for good; only `shopmirror sinks NAME redrive` or `drop` changes that.
+    Dead,
+}
+
+impl RowState {
+    /// The word in the store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Retrying => "retrying",
+            Self::Waiting => "waiting",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+impl ToSql for RowState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
 }
 
 /// One row: something that a sink has not acknowledged.
@@ -98,10 +130,8 @@ pub enum Gone {
     Delivered,
     /// The sink refused it, and nothing waits for it.
     Refused,
-    /// The sink has a newer version of the record.
+    /// The sink has a newer version of the record, or the change is no longer in the log.
     LeftOut,
-    /// The change is no longer in the log.
-    Vanished,
 }
 
 /// What became of rows that were handed over; saved in one transaction.

@@ -3,7 +3,7 @@
 //! The changes up to a sink's position are in its queue, were acknowledged, or were not asked for.
 
 use rusqlite::{Connection, OptionalExtension, Row};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
@@ -11,9 +11,30 @@ use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
 use crate::store::outbox::rows::{Feed, Outcomes};
-use crate::store::outbox::sink_state::{GateState, SinkState};
 use crate::store::reader::Reader;
 use crate::store::word;
+
+/// What the row of a sink says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SinkState {
+    /// The sink is configured and takes changes.
+    Active,
+    /// The endpoint answered 410; the changes are kept.
+    Disabled,
+    /// The sink is no longer in the configuration.
+    Removed,
+}
+
+/// Whether new changes are handed to a sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateState {
+    /// They are.
+    Open,
+    /// Too many came at once: they wait until an operator releases or drops them.
+    Held,
+}
 
 /// A sink's row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
