@@ -76,10 +76,9 @@ pub struct Handover {
     pub budget: Budget,
     /// The address and key that it is about, as [`Client::account`] says it.
     pub account: String,
-    /// The schedule and whom it polls, in its order; none if no dispatcher of this process has polled yet.
-    pub schedule: Option<(Vec<PollerId>, Schedule)>,
-    /// Until when the server's `Retry-After` forbids polls of each route.
-    pub retry_at: Vec<(PollerId, Duration)>,
+    /// The schedule and whom it polls, in its order, each with the time until which the server's `Retry-After` forbids
+    /// that; none if no dispatcher of this process has polled yet.
+    pub schedule: Option<(Vec<(PollerId, Option<Duration>)>, Schedule)>,
 }
 
 /// Polls every configured route of every configured business.
@@ -119,18 +118,18 @@ impl Dispatcher {
         read_key: ReadKey,
     ) -> Result<Self, StoreError> {
         let now = clock.now();
-        let Handover { mut budget, account, schedule, mut retry_at } = handover;
-        if account != client.account() {
-            // What another key or address was asked to wait is not meant for this one.
+        let Handover { mut budget, account, schedule } = handover;
+        // What another key or address was asked to wait is not meant for this one.
+        let is_same_account = account == client.account();
+        if !is_same_account {
             budget.end_rest();
-            retry_at.clear();
         }
         let limit = plan.first().map_or(100, |p| p.settings.limit);
         let is_first_cycle = schedule.is_none();
         let pace = budget.pace_per_minute(now);
         let (before, schedule) =
             schedule.unwrap_or_else(|| (vec![], Schedule::new(vec![], pace, now)));
-        let same = |id: &PollerId| before.iter().position(|other| other == id);
+        let same = |id: &PollerId| before.iter().position(|(other, _)| other == id);
         let pollers = plan.iter().map(|p| (p.settings.clone(), same(&p.id)));
         let mut schedule = schedule.reconfigured(pollers, pace, now);
         let place = |id: &PollerId| plan.iter().position(|p| p.id == *id);
@@ -142,8 +141,8 @@ impl Dispatcher {
         }
         let workspace = WorkspaceName::new(known_workspace(&store, &client.account()).await?);
         let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
-        for (id, at) in retry_at {
-            if let Some(index) = place(&id) {
+        for (id, at) in before.iter().filter(|_| is_same_account) {
+            if let (Some(index), Some(at)) = (place(id), *at) {
                 pollers[index].retry_at = Some(at);
                 schedule.wait_until(index, at);
             }
@@ -235,18 +234,10 @@ impl Dispatcher {
 
     fn into_handover(self) -> Handover {
         let now = self.clock.now().elapsed;
-        let retry_at = self
-            .pollers
-            .iter()
-            .filter_map(|poller| Some((poller.id.clone(), poller.waits_until(now)?)))
-            .collect();
-        let pollers = self.pollers.iter().map(|poller| poller.id.clone()).collect();
-        Handover {
-            budget: self.budget,
-            account: self.client.account(),
-            schedule: Some((pollers, self.schedule)),
-            retry_at,
-        }
+        let pollers =
+            self.pollers.iter().map(|poller| (poller.id.clone(), poller.waits_until(now)));
+        let schedule = Some((pollers.collect(), self.schedule));
+        Handover { budget: self.budget, account: self.client.account(), schedule }
     }
 
     fn handle(&mut self, request: DispatcherRequest) {

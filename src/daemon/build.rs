@@ -127,7 +127,6 @@ pub async fn dispatcher(
             budget: poll::first_budget(config.budget, store, &client.account(), &clock).await?,
             account: client.account(),
             schedule: None,
-            retry_at: Vec::new(),
         },
     };
     let source = config.workspace.key.clone();

@@ -86,8 +86,8 @@ const ADVANCE: &str = "UPDATE _replays SET position = ?3, left_out = left_out + 
 const COUNT: &str = "UPDATE _replays SET sent = sent + ?2, refused = refused + ?3, left_out = left_out + ?4, \
      last_error = CASE WHEN ?3 > 0 THEN ?5 ELSE last_error END WHERE sink = ?1";
 
-const END: &str = "UPDATE _replays SET state = 'done', ended_at = ?2 WHERE sink = ?1 AND state = 'running' \
-     AND position >= to_seq AND NOT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 3)";
+const END: &str = "UPDATE _replays SET state = 'done', ended_at = ?1 WHERE state = 'running' AND position >= to_seq \
+     AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.sink = _replays.sink AND q.lane = 3)";
 
 const CANCEL: &str =
     "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state = 'running'";
@@ -192,13 +192,7 @@ impl Operator {
 
 /// Ends each replay whose last row has left its queue.
 pub(in crate::store) fn end_all(connection: &Connection, at: &str) -> rusqlite::Result<()> {
-    let mut statement =
-        connection.prepare_cached("SELECT sink FROM _replays WHERE state = 'running'")?;
-    let sinks = statement.query_map([], |row| row.get(0))?;
-    let sinks = sinks.collect::<rusqlite::Result<Vec<String>>>()?;
-    for sink in sinks {
-        connection.prepare_cached(END)?.execute((sink, at))?;
-    }
+    connection.prepare_cached(END)?.execute([at])?;
     Ok(())
 }
 
@@ -229,7 +223,7 @@ pub(in crate::store) fn advance(
 ) -> rusqlite::Result<bool> {
     let moved = (sink, feed.after, feed.upto, feed.unwanted + absent);
     let is_running = tx.prepare_cached(ADVANCE)?.execute(moved)? > 0;
-    tx.prepare_cached(END)?.execute((sink, &feed.at))?;
+    end_all(tx, &feed.at)?;
     Ok(is_running)
 }
 
@@ -244,7 +238,7 @@ pub(in crate::store) fn count(
     let Replayed { sent, refused, left_out } = *replayed;
     if *replayed != Replayed::default() {
         tx.prepare_cached(COUNT)?.execute((sink, sent, refused, left_out, last_error))?;
-        tx.prepare_cached(END)?.execute((sink, at))?;
+        end_all(tx, at)?;
     }
     Ok(())
 }
