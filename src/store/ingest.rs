@@ -328,10 +328,9 @@ impl Arrival<'_> {
             is_newest: !is_stale,
         };
         write::write(batch, &source, page, &diff.records, &new)?;
-        let row = PollerRow {
-            head_seq: if is_stale { row.head_seq } else { log::last_seq(batch.tx)? },
-            ..row
-        };
+        let is_later = !is_stale && !before.as_ref().is_some_and(|row| diff.is_last_page(row));
+        let head_seq = if is_later { log::last_seq(batch.tx)? } else { row.head_seq };
+        let row = PollerRow { head_seq, ..row };
         self.save(batch, outcome, row, stale_pages)
     }
 
@@ -437,7 +436,7 @@ impl Arrival<'_> {
                 .clone()
                 .or_else(|| before.and_then(|row| row.served_business.clone())),
             head: head.collect(),
-            head_seq: 0,
+            head_seq: before.map_or(0, |row| row.head_seq),
         }
     }
 }

@@ -51,6 +51,13 @@ impl PageDiff {
     pub(super) fn updated(&self) -> usize {
         self.records.iter().filter(|(_, diff)| matches!(diff, RecordDiff::Changed(_))).count()
     }
+
+    /// Whether the page is the poller's last one again. Its records may have been read before a version that was
+    /// stored meanwhile, so that it proves no more than the last page did.
+    pub(super) fn is_last_page(&self, known: &PollerRow) -> bool {
+        let relations = self.sightings.iter().map(|sighting| sighting.relation);
+        relations.eq((0..known.head.len()).map(Relation::Unchanged))
+    }
 }
 
 /// The statement that [`find`] runs. It starts from the log, so that a mirror row deleted by hand does
