@@ -76,9 +76,10 @@ pub struct Handover {
     pub budget: Budget,
     /// The address and key that it is about, as [`Client::account`] says it.
     pub account: String,
-    /// The schedule and whom it polls, in its order, each with the time until which the server's `Retry-After` forbids
-    /// that; none if no dispatcher of this process has polled yet.
-    pub schedule: Option<(Vec<(PollerId, Option<Duration>)>, Schedule)>,
+    /// The schedule; none if no dispatcher of this process has polled yet.
+    pub schedule: Option<Schedule>,
+    /// Whom it polls, in its order, each with the time until which the server's `Retry-After` forbids that.
+    pub pollers: Vec<(PollerId, Option<Duration>)>,
 }
 
 /// Polls every configured route of every configured business.
@@ -118,7 +119,7 @@ impl Dispatcher {
         read_key: ReadKey,
     ) -> Result<Self, StoreError> {
         let now = clock.now();
-        let Handover { mut budget, account, schedule } = handover;
+        let Handover { mut budget, account, schedule, pollers: before } = handover;
         // What another key or address was asked to wait is not meant for this one.
         let is_same_account = account == client.account();
         if !is_same_account {
@@ -127,8 +128,7 @@ impl Dispatcher {
         let limit = plan.first().map_or(100, |p| p.settings.limit);
         let is_first_cycle = schedule.is_none();
         let pace = budget.pace_per_minute(now);
-        let (before, schedule) =
-            schedule.unwrap_or_else(|| (vec![], Schedule::new(vec![], pace, now)));
+        let schedule = schedule.unwrap_or_else(|| Schedule::new(vec![], pace, now));
         let same = |id: &PollerId| before.iter().position(|(other, _)| other == id);
         let pollers = plan.iter().map(|p| (p.settings.clone(), same(&p.id)));
         let mut schedule = schedule.reconfigured(pollers, pace, now);
@@ -236,8 +236,12 @@ impl Dispatcher {
         let now = self.clock.now().elapsed;
         let pollers =
             self.pollers.iter().map(|poller| (poller.id.clone(), poller.waits_until(now)));
-        let schedule = Some((pollers.collect(), self.schedule));
-        Handover { budget: self.budget, account: self.client.account(), schedule }
+        Handover {
+            pollers: pollers.collect(),
+            budget: self.budget,
+            account: self.client.account(),
+            schedule: Some(self.schedule),
+        }
     }
 
     fn handle(&mut self, request: DispatcherRequest) {

@@ -127,6 +127,7 @@ pub async fn dispatcher(
             budget: poll::first_budget(config.budget, store, &client.account(), &clock).await?,
             account: client.account(),
             schedule: None,
+            pollers: Vec::new(),
         },
     };
     let source = config.workspace.key.clone();
