@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{exit, log, logging, output, read_config, run, runtime};
@@ -20,7 +19,7 @@ use crate::api::decode;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
-use crate::daemon::{self, Signal};
+use crate::daemon::{self, Signals};
 use crate::record::{PollerId, Route, field};
 use crate::status::WorkspaceStatus;
 use crate::store::{PollFacts, Reader, Store};
@@ -238,31 +237,27 @@ async fn work(
     before: i64,
     time: Option<Duration>,
 ) -> anyhow::Result<()> {
-    let (signals, inbox) = mpsc::channel(8);
+    let signals = Signals::default();
     let path = dir.join("shopmirror.toml");
     let store = config.store.path.clone();
-    let running = daemon::run(config, Box::new(move || read_config(&path)), Clock::system(), inbox);
+    let reread = Box::new(move || read_config(&path));
+    let running = daemon::run(config, reread, Clock::system(), signals.clone());
     let ending = async {
-        let forever = run::forward_signals(signals.clone());
         match time {
-            None => forever.await?,
-            Some(time) => tokio::select! {
-                refused = forever => refused?,
-                () = tokio::time::sleep(time) => {
-                    let is_settled = |status: WorkspaceStatus| {
-                        status.sinks.iter().all(|sink| sink.behind == 0).then_some(())
-                    };
-                    in_status(&store, is_settled).await;
-                    // This fails only if the daemon has ended already.
-                    let _ = signals.send(Signal::Stop).await;
-                }
-            },
+            Some(time) => tokio::time::sleep(time).await,
+            None => std::future::pending().await,
         }
-        std::future::pending::<anyhow::Result<()>>().await
+        let is_settled = |status: WorkspaceStatus| {
+            status.sinks.iter().all(|sink| sink.behind == 0).then_some(())
+        };
+        in_status(&store, is_settled).await;
+        signals.stop.cancel();
+        std::future::pending().await
     };
     tokio::select! {
         outcome = running => outcome,
-        refused = ending => refused,
+        refused = run::forward(&signals) => refused,
+        () = ending => Ok(()),
         failed = print_changes(dir, workspace, &store, before) => failed,
     }
 }

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Signal, build};
+use super::build;
 use crate::clock::Clock;
 use crate::config;
 use crate::deliver::{self, Deliverer, Room, SinkActivity, SinkView};
@@ -69,7 +69,7 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    pub(super) fn new(store: Store, clock: Clock) -> Self {
+    pub(super) fn new(store: Store, clock: Clock, cut: CancellationToken) -> Self {
         Self {
             store,
             clock,
@@ -77,7 +77,7 @@ impl Deliveries {
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             handles: watch::Sender::new(SinkHandles::new()),
-            cut: CancellationToken::new(),
+            cut,
         }
     }
 
@@ -189,33 +189,16 @@ impl Deliveries {
         }
     }
 
-    /// Cuts short the changes in hand.
-    pub(super) fn cut(&self) {
-        self.cut.cancel();
-    }
-
-    /// Waits until all tasks have ended; [`Signal::Abort`] cuts them short.
+    /// Waits until all tasks have ended.
     ///
     /// # Errors
-    /// The last failure of a task.
-    pub(super) async fn ended(
-        mut self,
-        signals: &mut mpsc::Receiver<Signal>,
-    ) -> anyhow::Result<()> {
+    /// The first failure of a task.
+    pub(super) async fn ended(mut self) -> anyhow::Result<()> {
         let mut outcome = Ok(());
-        loop {
-            tokio::select! {
-                ended = self.tasks.join_next() => match ended {
-                    None => return outcome,
-                    Some(ended) => outcome = outcome.and(result_of(ended)),
-                },
-                Some(signal) = signals.recv(), if !self.cut.is_cancelled() => {
-                    if signal == Signal::Abort {
-                        self.cut();
-                    }
-                }
-            }
+        while let Some(ended) = self.tasks.join_next().await {
+            outcome = outcome.and(result_of(ended));
         }
+        outcome
     }
 }
 
