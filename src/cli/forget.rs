@@ -9,9 +9,7 @@ use super::exit::{DATA, ExitError, TRY_AGAIN, refuse};
 use person::PersonRecord;
 
 use super::output::{self, cell};
-use super::route_name::RouteName;
 use super::runtime;
-use super::search_index;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
@@ -22,7 +20,7 @@ use crate::store::{Forgotten, Operator, Purged, Rewritten};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The route of the records
-    #[arg(required_unless_present = "person", requires = "ids", value_parser = RouteName)]
+    #[arg(required_unless_present = "person", requires = "ids", value_parser = super::route())]
     route: Option<Route>,
     /// The id of each record; if one of them is unknown, nothing is changed
     #[arg(value_name = "ID")]
@@ -92,7 +90,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
     let purged = operator.purge();
-    search_index::follow(path);
+    super::index_log(path);
     let rewritten = matches!(purged.rewritten, Rewritten::Done);
     // What a reader of the log holds up, the daemon removes by itself.
     let is_complete = rewritten && purged.index_deleted.is_ok() && purged.log_emptied.is_ok();
@@ -139,8 +137,7 @@ fn preview(
     if json {
         return output::json(&ForgetResult { records, code, removed: None });
     }
-    let rows: Vec<Vec<String>> = records.iter().map(PersonRecord::row).collect();
-    output::table(&["route", "id", "contact", "record"], &rows, "nothing found", true)?;
+    output::table(records, &person::COLUMNS, "nothing found", true)?;
     if !records.is_empty() {
         let these = match records.len() {
             1 => "this record".to_owned(),

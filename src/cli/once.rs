@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::{self, refuse};
 use super::signals::StopSignals;
-use super::{logging, output, read_config, runtime, search_index};
+use super::{logging, output, read_config, runtime};
 use crate::api::{ApiError, Client};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -81,7 +81,7 @@ async fn poll_and_deliver(
     let outcome = outcome?;
     closed?;
     let path = config.store.path.clone();
-    tokio::task::spawn_blocking(move || search_index::follow(&path)).await?;
+    tokio::task::spawn_blocking(move || super::index_log(&path)).await?;
     print(&outcome, args.json)
 }
 

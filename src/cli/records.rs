@@ -12,7 +12,6 @@ use super::exit::{DATA, USAGE, refuse};
 use super::moment;
 use super::output::{self, cell};
 use super::progress::Bar;
-use super::route_name::RouteName;
 use super::whole_record::{WholeRecord, as_received};
 use crate::config::Config;
 use crate::record::{Change, Route};
@@ -42,7 +41,7 @@ const STEP: i64 = 500;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The route
-    #[arg(value_parser = RouteName)]
+    #[arg(value_parser = super::route())]
     route: Route,
     /// Show the record with this id, and its history
     id: Option<String>,
@@ -130,7 +129,7 @@ fn list(reader: &Reader, args: Args, json: bool) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
         .collect();
-    output::table(&shown, &rows, "no records match", listing.wide)
+    output::rows(&shown, &rows, "no records match", listing.wide)
 }
 
 /// One field of a record as a cell of a table.

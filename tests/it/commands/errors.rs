@@ -18,7 +18,7 @@ async fn exit_codes_name_the_kind_of_error() {
     let long = "x".repeat(101);
     for (args, code, word) in [
         (&["no-such-command"][..], 64, "unrecognized"),
-        (&["records", "invoices"], 64, "unknown route"),
+        (&["records", "invoices"], 64, "[possible values: jobs, "),
         (&["records", "leads", "--where", "no_such=1"], 64, "has no column"),
         (&["records", "leads", "--limit", "18446744073709551615"], 64, "--limit"),
         (&["log", "--since", "yesterday"], 64, "--since"),
