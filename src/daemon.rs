@@ -28,9 +28,8 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
-use crate::sink;
 use crate::store::{Reader, Store, StoreError};
-pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
+pub use build::{client, client_of_startable, deliverers, dispatcher, poller_plan};
 use deliveries::Deliveries;
 #[cfg(test)]
 pub(crate) use deliveries::stop_at_most;
@@ -71,11 +70,11 @@ pub async fn run(
     signals: Signals,
 ) -> anyhow::Result<()> {
     // Before the store, so that a run that cannot start creates nothing.
-    ensure_startable(&config)?;
+    let client = client_of_startable(&config, clock.clone())?;
     let Some(store) = open(&config.store.path, &signals.stop).await? else {
         return Ok(());
     };
-    let outcome = supervise(config, reread, clock, &store, &signals).await;
+    let outcome = supervise((config, client), reread, clock, &store, &signals).await;
     notify::stopping();
     let closed = store.close().await;
     outcome?;
@@ -99,13 +98,12 @@ async fn open(path: &Path, stop: &CancellationToken) -> anyhow::Result<Option<St
 }
 
 async fn supervise(
-    mut config: Config,
+    (mut config, mut client): (Config, Client),
     reread: Reread,
     clock: Clock,
     store: &Store,
     signals: &Signals,
 ) -> anyhow::Result<()> {
-    let mut client = client(&config, clock.clone())?;
     let mut handover = None;
     let refusal = watch::Sender::new(None);
     let mut is_logged = false;
@@ -214,9 +212,6 @@ fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Confi
         new.store.path == old.store.path,
         "[store] path cannot change in a reload; restart the daemon"
     );
-    for (name, sink) in &new.sinks {
-        sink::build(name, &sink.kind)?;
-    }
-    let client = client(&new, clock.clone())?;
+    let client = client_of_startable(&new, clock.clone())?;
     Ok((new, client))
 }

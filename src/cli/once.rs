@@ -66,9 +66,8 @@ async fn poll_and_deliver(
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     // Before the store, so that a run that cannot start creates nothing.
-    daemon::ensure_startable(config)?;
     let clock = Clock::system();
-    let client = daemon::client(config, clock.clone())?;
+    let client = daemon::client_of_startable(config, clock.clone())?;
     let path = config.store.path.clone();
     // Opening may check a large file first.
     let opening = tokio::task::spawn_blocking(move || Store::open(&path));

@@ -3,15 +3,15 @@
 //! A template that was made for records may refuse an alert, or send a message that says nothing of it.
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use serde_json::json;
 
 use super::samples;
 use crate::alerts;
-use crate::config::{Config, CountedBy, ReportFormat, ReportTarget, ScheduledReport, SinkKind};
+use crate::clock::stamp;
+use crate::config::{Config, ReportTarget, ScheduledReport, SinkKind};
 use crate::record::{Change, Kind};
-use crate::report::{self, Answer, Column, Known, Period, Report};
 use crate::sink::{Sink, Verdict};
-use crate::store::{NewNotice, SqlValue};
+use crate::store::NewNotice;
 
 const TITLE: &str = "shopmirror sample title";
 const TEXT: &str = "shopmirror sample text";
@@ -21,10 +21,13 @@ pub(super) fn problems(config: &Config, name: &str, sink: &dyn Sink) -> Vec<Stri
     let now = Timestamp::now();
     let is_told = config.alerts.sinks.iter().any(|told| told == name);
     let alert = is_told.then(|| notice(alerts::sample(TITLE, TEXT, now), now));
-    let report = config.reports.schedule.iter().find_map(|(report, settings)| match &settings.to {
-        ReportTarget::Sink(to) if to == name => scheduled(report, settings, now),
-        _ => None,
-    });
+    let is_given =
+        |settings: &ScheduledReport| matches!(&settings.to, ReportTarget::Sink(to) if to == name);
+    let reports = config.reports.schedule.iter();
+    let report = reports
+        .filter(|(_, settings)| is_given(settings))
+        .map(|(name, _)| report(name, now))
+        .next();
     let kind = &config.sinks[name].kind;
     alert.into_iter().chain(report).filter_map(|notice| problem(kind, sink, &notice, now)).collect()
 }
@@ -54,31 +57,14 @@ fn problem(
     }
 }
 
-/// A report with one row, in the form that this one is made in. A sample has no chart.
-fn scheduled(name: &str, settings: &ScheduledReport, now: Timestamp) -> Option<Change> {
-    let report = Report::parse(name, &format!("-- title: {TITLE}")).ok()?;
-    let today = now.to_zoned(TimeZone::UTC).date();
-    let answer = Answer {
-        report,
-        period: Period { from: today, to: today },
-        by: CountedBy::Day,
-        as_of: now.to_zoned(TimeZone::UTC),
-        columns: vec![Column { name: "sample".to_owned(), format: None }],
-        rows: vec![vec![SqlValue::Text(TEXT.to_owned())]],
-        row_count: 1,
-        known: Known::Wholly,
-        exactness: Vec::new(),
-        totals: None,
-        totals_exactness: Vec::new(),
-        notes: Vec::new(),
-        currency: None,
-    };
-    let format = match settings.format {
-        ReportFormat::Svg => ReportFormat::Table,
-        format => format,
-    };
-    let body = report::notice_body(name, &answer, format).ok()?;
-    Some(samples::change(Kind::Report, name, body, now))
+/// A report whose every part shows the title and the text.
+fn report(name: &str, now: Timestamp) -> Change {
+    let body = json!({
+        "name": name, "report": name, "title": TITLE, "about": TEXT, "from": "2026-03-01", "to": "2026-03-01",
+        "as_of": stamp(now), "notes": [], "rows": 1, "format": "table", "content_type": "text/plain",
+        "file_name": "sample.txt", "content": TEXT, "text": TEXT, "html": TEXT, "chart": null,
+    });
+    samples::change(Kind::Report, name, body.to_string(), now)
 }
 
 fn notice(made: NewNotice, now: Timestamp) -> Change {
