@@ -33,7 +33,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod verify;
-mod whole_record;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,8 @@ mod person;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use serde_json::json;
+
 use super::exit::{DATA, ExitError, TRY_AGAIN, refuse};
 use person::PersonRecord;
 
@@ -35,30 +37,6 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What `forget --json` prints.
-#[derive(serde::Serialize)]
-struct ForgetResult<'r> {
-    /// The records that are forgotten, or would be.
-    records: &'r [PersonRecord],
-    /// The code for `--yes`.
-    code: &'r str,
-    /// What was removed; null if the records were only listed.
-    removed: Option<Removed>,
-}
-
-#[derive(serde::Serialize)]
-struct Removed {
-    /// The versions whose data was removed, of all the records; 0 if they were forgotten before.
-    versions: usize,
-    /// False while the write-ahead log still holds a copy.
-    purged: bool,
-    /// False if the database file could not be written anew, so that unused parts of it may still hold
-    /// words of the records.
-    rewritten: bool,
-    /// False if the search index could not be deleted, so that it may still hold words of the records.
-    index_deleted: bool,
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -96,13 +74,13 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let is_complete = rewritten && purged.index_deleted.is_ok() && purged.log_emptied.is_ok();
     let ended = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
     if args.json {
-        let removed = Some(Removed {
-            versions: forgotten.iter().map(versions_of).sum(),
-            purged: matches!(purged.log_emptied, Ok(true)),
-            rewritten,
-            index_deleted: purged.index_deleted.is_ok(),
+        let removed = json!({
+            "versions": forgotten.iter().map(versions_of).sum::<usize>(),
+            "purged": matches!(purged.log_emptied, Ok(true)),
+            "rewritten": rewritten,
+            "index_deleted": purged.index_deleted.is_ok(),
         });
-        output::json(&ForgetResult { records: &records, code: &code, removed })?;
+        output::json(&json!({"records": records, "code": code, "removed": removed}))?;
         return Ok(ended);
     }
     let mut text = String::new();
@@ -135,7 +113,7 @@ fn preview(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     if json {
-        return output::json(&ForgetResult { records, code, removed: None });
+        return output::json(&json!({"records": records, "code": code, "removed": null}));
     }
     output::table(records, &person::COLUMNS, "nothing found", true)?;
     if !records.is_empty() {
