@@ -7,8 +7,6 @@ mod backfill;
 mod backup;
 mod check;
 mod completions;
-mod copying;
-mod current_status;
 #[cfg(feature = "sandbox")]
 mod demo;
 mod direct;
@@ -25,31 +23,29 @@ mod output;
 mod progress;
 mod records;
 mod report;
-mod restore;
-mod route_name;
 mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod search;
-mod search_index;
 mod signals;
 mod sinks;
 mod status;
 #[cfg(test)]
 mod tests;
 mod verify;
-mod whole_record;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueHint};
 use secrecy::SecretString;
 
 use crate::config::{Config, ConfigError};
-use crate::store::{Kept, Reader};
+use crate::record::Route;
+use crate::store::{self, Kept, Reader};
 use exit::{SOFTWARE, USAGE, code_of};
 
 /// The places of the configuration if `--config` is not given.
@@ -130,7 +126,7 @@ enum Command {
     /// Copy the store into one file and check the copy, with or without a daemon
     Backup(backup::Args),
     /// Replace the store by a backup; refused while a daemon runs
-    Restore(restore::Args),
+    Restore(backup::RestoreArgs),
     /// Check that the file, the log, the mirror and each sink's counts agree; exits with 65 if not
     Verify(verify::Args),
     /// Remove the data of records from the mirror and the log, for example for a privacy request
@@ -156,6 +152,11 @@ struct Listing {
     /// Show all columns, also those that do not fit the terminal
     #[arg(long, global = true)]
     wide: bool,
+}
+
+/// Parses the name of a route.
+fn route() -> impl TypedValueParser<Value = Route> {
+    PossibleValuesParser::new(Route::ALL.map(Route::as_str)).try_map(|name| name.parse::<Route>())
 }
 
 /// Command lines of earlier versions, and what to use now.
@@ -259,7 +260,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Search(args) => search::run(&load(place)?, &args),
         Command::Backfill(args) => backfill::run(&load(place)?, &args),
         Command::Backup(args) => backup::run(&load(place)?, &args),
-        Command::Restore(args) => restore::run(&load(place)?, args),
+        Command::Restore(args) => backup::restore(&load(place)?, args),
         Command::Verify(args) => verify::run(&load(place)?, &args),
         Command::Forget(args) => forget::run(&load(place)?, &args),
         Command::Completions { shell } => completions::run(shell),
@@ -331,6 +332,17 @@ fn reader(config: &Config) -> anyhow::Result<Reader> {
     let mut reader = Reader::open(&config.store.path)?;
     reader.limit_time(MAX_READ)?;
     Ok(reader)
+}
+
+/// Brings the search index up to date at the end of a command that changed the store without a daemon. A
+/// failure does not fail the command.
+fn index_log(store: &Path) {
+    if let Err(error) = store::index_log(store) {
+        output::aside(&format!(
+            "`shopmirror find` may miss records, because the search index was not brought up to date: {:#}",
+            anyhow::Error::from(error)
+        ));
+    }
 }
 
 /// Threads for the store's connections, and one for each name lookup and each file on a disk that hangs. The

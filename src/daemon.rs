@@ -18,25 +18,25 @@ mod search_index;
 mod upkeep;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
-use crate::poll::Handover;
-use crate::sink;
 use crate::store::{Reader, Store, StoreError};
-pub use build::{client, deliverers, dispatcher, ensure_startable, poller_plan};
+pub use build::{client, client_of_startable, deliverers, dispatcher, poller_plan};
 use deliveries::Deliveries;
 #[cfg(test)]
 pub(crate) use deliveries::stop_at_most;
 use health::Outside;
 use open_page::OpenPage;
 pub use requests::{exit_code, refused};
-use running::{Asked, RunningTasks};
+use running::RunningTasks;
 pub(crate) use upkeep::old_by;
 
 /// How often the service manager is told that the store is still being opened; more often than its
@@ -45,15 +45,15 @@ const OPENING_EVERY: Duration = Duration::from_secs(20);
 /// How often to retry when the store cannot be written while the sinks are opened.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
-/// A request from outside to the running daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
+/// What is requested of the running daemon. Each request stays until it is obeyed.
+#[derive(Debug, Clone, Default)]
+pub struct Signals {
     /// Read the configuration and the key again.
-    Reload,
+    pub reload: Arc<Notify>,
     /// Finish the current work and end.
-    Stop,
+    pub stop: CancellationToken,
     /// End now.
-    Abort,
+    pub abort: CancellationToken,
 }
 
 /// Reads the configuration again; an error is logged.
@@ -67,77 +67,56 @@ pub async fn run(
     config: Config,
     reread: Reread,
     clock: Clock,
-    mut signals: mpsc::Receiver<Signal>,
+    signals: Signals,
 ) -> anyhow::Result<()> {
     // Before the store, so that a run that cannot start creates nothing.
-    ensure_startable(&config)?;
-    let Some((store, reload)) = open(&config.store.path, &mut signals).await? else {
+    let client = client_of_startable(&config, clock.clone())?;
+    let Some(store) = open(&config.store.path, &signals.stop).await? else {
         return Ok(());
     };
-    let outcome = supervise(config, reread, reload, clock, &store, &mut signals).await;
+    let outcome = supervise((config, client), reread, clock, &store, &signals).await;
     notify::stopping();
     let closed = store.close().await;
     outcome?;
     closed.context("could not close the store cleanly; the next start will check and repair it")
 }
 
-/// Opens the store, which may take long; returns `None` if a stop was requested meanwhile, else the
-/// store and whether a reload was requested.
-async fn open(
-    path: &Path,
-    signals: &mut mpsc::Receiver<Signal>,
-) -> anyhow::Result<Option<(Store, bool)>> {
+/// Opens the store, which may take long; returns `None` if a stop was requested meanwhile.
+async fn open(path: &Path, stop: &CancellationToken) -> anyhow::Result<Option<Store>> {
     let path = path.to_owned();
     // A stop does not wait for it: when the process ends, an unfinished migration is rolled back.
     let mut opening = tokio::task::spawn_blocking(move || Store::open(&path));
-    let mut reload = false;
     loop {
         tokio::select! {
-            opened = &mut opening => return Ok(Some((opened??, reload))),
+            opened = &mut opening => return Ok(Some(opened??)),
+            () = stop.cancelled() => return Ok(None),
             () = tokio::time::sleep(OPENING_EVERY) => {
                 notify::waiting("opening the store; after an update this can take minutes");
             }
-            signal = signals.recv() => match signal {
-                Some(Signal::Reload) => reload = true,
-                _ => return Ok(None),
-            },
         }
     }
 }
 
 async fn supervise(
-    mut config: Config,
+    (mut config, mut client): (Config, Client),
     reread: Reread,
-    mut reload: bool,
     clock: Clock,
     store: &Store,
-    signals: &mut mpsc::Receiver<Signal>,
+    signals: &Signals,
 ) -> anyhow::Result<()> {
-    let mut client = client(&config, clock.clone())?;
-    let mut handover: Option<Handover> = None;
+    let mut handover = None;
     let refusal = watch::Sender::new(None);
     let mut is_logged = false;
-    let mut deliveries = Deliveries::new(store.clone(), clock.clone());
+    let mut deliveries = Deliveries::new(store.clone(), clock.clone(), signals.abort.clone());
     let mut page = OpenPage::new(store.clone());
-    loop {
-        // Requested while waiting for the store, or while the previous tasks ended.
-        if std::mem::take(&mut reload)
-            && let Some(newer) = accepted(&reread, &config, &clock, &refusal)
-        {
-            (config, client) = newer;
+    let polling = loop {
+        if signals.stop.is_cancelled() {
+            break None;
         }
         // Before the first poll, so that a new sink gets the changes of that poll.
         match deliveries.configure(&config.sinks).await {
             Err(error) if error.downcast_ref().is_some_and(StoreError::is_transient) => {
-                match wait_for_store(&error, &mut is_logged, signals).await {
-                    None => {}
-                    Some(Signal::Reload) => reload = true,
-                    Some(Signal::Stop | Signal::Abort) => {
-                        deliveries.finish();
-                        stopping();
-                        return deliveries.ended(signals).await;
-                    }
-                }
+                wait_for_store(&error, &mut is_logged, &signals.stop).await;
                 continue;
             }
             configured => configured?,
@@ -162,56 +141,30 @@ async fn supervise(
             "running"
         );
         let reread = || accepted(&reread, &config, &clock, &refusal);
-        let asked = running.until_asked(&mut deliveries, &mut page, signals, reread).await?;
-        let newer = match asked {
-            Asked::Reload(newer) => *newer,
-            Asked::Stop => {
-                // The sinks first: once it is told, they take no further change.
-                deliveries.finish();
-                stopping();
-                page.close().await;
-                return end(running, deliveries, signals).await;
-            }
-            Asked::Abort => {
-                stopping();
-                return Ok(());
-            }
-        };
+        let newer = running.until_asked(&mut deliveries, &mut page, signals, reread).await?;
+        let Some(newer) = newer else { break Some(running) };
         notify::reloading();
         tracing::info!("reloading");
         page.ask(None);
-        let finished = running.finish(signals).await?;
-        if finished.stop_requested {
-            deliveries.finish();
-            stopping();
-            return deliveries.ended(signals).await;
-        }
+        handover = running.finish(&signals.abort).await?;
         (config, client) = newer;
-        (handover, reload) = (finished.handover, finished.reload_requested);
-    }
+    };
+    // The sinks first: once it is told, they take no further change.
+    deliveries.finish();
+    notify::stopping();
+    tracing::info!("stopping");
+    page.close().await;
+    // Polling and deliveries end at the same time.
+    let polled = match polling {
+        Some(running) => running.finish(&signals.abort).await.map(drop),
+        None => Ok(()),
+    };
+    let delivered = deliveries.ended().await;
+    polled.and(delivered)
 }
 
-/// Waits until polling and deliveries have ended, at the same time.
-async fn end(
-    running: RunningTasks,
-    deliveries: Deliveries,
-    signals: &mut mpsc::Receiver<Signal>,
-) -> anyhow::Result<()> {
-    let finished = running.finish(signals).await;
-    if finished.as_ref().is_ok_and(|finished| finished.abort_requested) {
-        deliveries.cut();
-    }
-    let ended = deliveries.ended(signals).await;
-    finished?;
-    ended
-}
-
-/// Logs once that the store cannot be written, and waits; returns the signal that ended the wait.
-async fn wait_for_store(
-    error: &anyhow::Error,
-    is_logged: &mut bool,
-    signals: &mut mpsc::Receiver<Signal>,
-) -> Option<Signal> {
+/// Logs once that the store cannot be written, and waits.
+async fn wait_for_store(error: &anyhow::Error, is_logged: &mut bool, stop: &CancellationToken) {
     if !*is_logged {
         *is_logged = true;
         tracing::warn!(
@@ -220,15 +173,7 @@ async fn wait_for_store(
         );
     }
     notify::waiting("waiting: the store cannot be written; see the journal");
-    tokio::select! {
-        signal = signals.recv() => Some(signal.unwrap_or(Signal::Stop)),
-        () = tokio::time::sleep(OPEN_AGAIN) => None,
-    }
-}
-
-fn stopping() {
-    notify::stopping();
-    tracing::info!("stopping");
+    stop.run_until_cancelled(tokio::time::sleep(OPEN_AGAIN)).await;
 }
 
 /// Reads the configuration again; a refusal is logged, and the status shows it until a reload
@@ -267,9 +212,6 @@ fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Confi
         new.store.path == old.store.path,
         "[store] path cannot change in a reload; restart the daemon"
     );
-    for (name, sink) in &new.sinks {
-        sink::build(name, &sink.kind)?;
-    }
-    let client = client(&new, clock.clone())?;
+    let client = client_of_startable(&new, clock.clone())?;
     Ok((new, client))
 }

@@ -1,17 +1,20 @@
-//! `backup`: copies the store into one file while it is in use, and checks the copy.
+//! `backup`: copies the store into one file while it is in use, and checks the copy. `restore`: puts a backup
+//! in the place of the store, and keeps the store that was there.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::ValueHint;
-use jiff::Timestamp;
+use indicatif::HumanBytes;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
-use super::copying;
-use super::output;
+use super::progress::Bar;
+use super::signals::StopSignals;
+use super::{output, runtime};
 use crate::config::Config;
-use crate::duration;
-use crate::status::WorkspaceStatus;
-use crate::store;
+use crate::store::{self, BackupError, CopyControl, CopyFacts, CopyProgress, ForgottenSince};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -26,34 +29,105 @@ pub(super) struct Args {
     json: bool,
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct RestoreArgs {
+    /// The backup, as `shopmirror backup` or the daemon wrote it
+    #[arg(value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// Restore a damaged backup as it is; `shopmirror verify` then lists what disagrees
+    #[arg(long)]
+    accept_damage: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Writes a backup and prints what it holds.
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let source = config.store.path.clone();
     let (file, replace) = (args.file.clone(), args.replace);
-    let facts = copying::run(move |control| store::back_up(&source, &file, replace, control))?;
-    if args.json {
-        let mut printed = copying::json(&facts);
-        printed["file"] = args.file.display().to_string().into();
-        return output::json(&printed);
-    }
-    output::text(&output::plain(&format!(
-        "{} holds {}; the copy was checked\n",
-        args.file.display(),
-        copying::described(&facts),
-    )))
+    let facts = copied(move |control| store::back_up(&source, &file, replace, control))?;
+    let file = args.file.display();
+    let CopyFacts { bytes, last_seq, last_change_at } = &facts;
+    output::done(
+        args.json,
+        &json!({"file": file.to_string(), "bytes": bytes, "last_seq": last_seq, "last_change_at": last_change_at}),
+        &format!("{file} holds {}; the copy was checked\n", described(&facts)),
+    )
 }
 
-/// The line of `status` about the daily backup; empty if none are made.
-pub(super) fn status_line(status: &WorkspaceStatus) -> String {
-    let Some(backup) = &status.backup else { return String::new() };
-    let now = status.at.parse::<Timestamp>().unwrap_or_default();
-    let seconds = |at: &Option<String>| {
-        let at = at.as_ref()?.parse::<Timestamp>().ok()?;
-        Some(at.duration_since(now).as_secs_f64())
+/// Restores a backup and prints what to do next.
+pub(super) fn restore(config: &Config, args: RestoreArgs) -> anyhow::Result<ExitCode> {
+    let path = config.store.path.clone();
+    let now = jiff::Timestamp::now();
+    let restored =
+        copied(move |control| store::restore(&path, &args.file, args.accept_damage, now, control))?;
+    super::index_log(&config.store.path);
+    let kept = restored.kept.map(|kept| kept.display().to_string());
+    let again = match restored.forgotten {
+        ForgottenSince::Again(count) => Some(count),
+        ForgottenSince::Unknown => None,
     };
-    let last = seconds(&backup.last_at)
-        .map_or_else(|| "none yet".to_owned(), |s| format!("{} ago", duration::seconds(-s)));
-    let next = seconds(&backup.next_at)
-        .map_or_else(String::new, |s| format!(", next in {}", duration::seconds(s)));
-    format!("backup   {last}{next}\n")
+    let mut text =
+        format!("{} now holds {}\n", config.store.path.display(), described(&restored.facts));
+    if let Some(kept) = &kept {
+        text.push_str(&format!(
+            "the replaced store is kept as {kept}; delete it when you no longer need it\n"
+        ));
+    }
+    match again {
+        Some(0) => {}
+        Some(records) => {
+            let records = output::count(records, "record", "records");
+            text.push_str(&format!("{records} forgotten after the backup: forgotten again\n"));
+        }
+        None => text.push_str(
+            "no replaced store says which records were forgotten after the backup: \
+             run `shopmirror forget` for them before you start the daemon\n",
+        ),
+    }
+    text.push_str(
+        "start the daemon: polling continues from the backup; a sink may get the changes since the backup again, \
+         under the same event ids\n",
+    );
+    let CopyFacts { bytes, last_seq, last_change_at } = &restored.facts;
+    output::done(
+        args.json,
+        &json!({"bytes": bytes, "last_seq": last_seq, "last_change_at": last_change_at, "kept": kept, "forgotten_again": again}),
+        &text,
+    )
+}
+
+/// Runs a copy with a progress bar on a terminal. SIGINT and SIGTERM stop it; nothing of it stays.
+fn copied<T: Send + 'static>(
+    copy: impl FnOnce(&CopyControl) -> Result<T, BackupError> + Send + 'static,
+) -> anyhow::Result<T> {
+    let runtime = runtime()?;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    runtime.block_on(async move {
+        let mut signals = StopSignals::new()?;
+        let copied = tokio::task::spawn_blocking(move || {
+            let bar = Bar::bytes();
+            let progress = Arc::new(move |progress| match progress {
+                CopyProgress::Copied { bytes, total } => bar.at(bytes, total),
+                CopyProgress::Checking => bar.say("copied, checking the copy"),
+            });
+            copy(&CopyControl { stop: stopped, progress })
+        });
+        tokio::pin!(copied);
+        tokio::select! {
+            copied = &mut copied => return Ok(copied??),
+            () = signals.next() => {}
+        }
+        stop.cancel();
+        Ok(copied.await??)
+    })
+}
+
+/// What a copy holds, for people.
+fn described(facts: &CopyFacts) -> String {
+    let changes = output::count(facts.last_seq, "change", "changes");
+    let until = facts.last_change_at.as_ref().map_or_else(String::new, |at| format!(" up to {at}"));
+    format!("{changes}{until} ({})", HumanBytes(facts.bytes))
 }

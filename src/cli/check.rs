@@ -1,9 +1,6 @@
 //! `check`: tests the configuration, the key, the address and the sinks, and says what to do about
 //! each problem. Writes nothing.
 
-mod accept;
-mod backup;
-mod notices;
 mod reports;
 pub(super) mod samples;
 mod sink;
@@ -23,8 +20,9 @@ use unit::Unit;
 use super::exit;
 use super::sinks::unknown as unknown_sink;
 use super::{output, read_config, runtime};
+use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
-use crate::store::VerifyFinding;
+use crate::store::{Acceptance, Operator, OtherWorkspace, VerifyFinding};
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Args {
@@ -70,7 +68,7 @@ impl CheckReport {
 /// Runs every test that changes nothing.
 pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     if args.accept_workspace {
-        return accept::run(&read_config(path)?);
+        return accept(&read_config(path)?);
     }
     let mut report = CheckReport::default();
     let unit = if args.offline { None } else { Unit::of_config(path) };
@@ -105,7 +103,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         runtime()?.block_on(async {
             if args.sink.is_none() {
                 store::check(&config, &mut report);
-                backup::check(&config, unit.as_ref(), &mut report);
+                store::check_backup(&config, unit.as_ref(), &mut report);
                 workspace::check(&config, unit.as_ref(), &mut report).await;
             }
             for sink in &sinks {
@@ -114,6 +112,31 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         });
     }
     report.print(args.json)
+}
+
+/// Accepts the workspace to which the address and the key lead; a running daemon notices it.
+fn accept(config: &Config) -> anyhow::Result<ExitCode> {
+    let mut operator = Operator::open(&config.store.path)?;
+    let account = crate::daemon::client(config, Clock::system())?.account();
+    let text = match operator.accept_workspace(&account)? {
+        Acceptance::Met(OtherWorkspace { expected, found, .. }) => format!(
+            "the store belongs to {found} from now on, before to {expected}; a daemon polls again within seconds"
+        ),
+        Acceptance::Unnamed { name } => format!(
+            "the address and the key are accepted as those of {name}, without a look at the name; a daemon polls again within seconds"
+        ),
+        Acceptance::Outdated(OtherWorkspace { found, .. }) => {
+            let text = format!(
+                "{found} was met with another address or key than those that are configured now, so it is not accepted: reload the daemon or run `shopmirror once`, then run `shopmirror check`"
+            );
+            return exit::refuse(exit::DATA, text);
+        }
+        Acceptance::Nothing => {
+            let text = "there is nothing to accept: the address and the key are those of before";
+            return exit::refuse(exit::DATA, text);
+        }
+    };
+    output::text(&format!("{}\n", output::plain(&text)))
 }
 
 /// Runs this command as the user of the service: only that user finds the files that it may not read or

@@ -5,14 +5,13 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{exit, log, logging, output, read_config, run, runtime};
@@ -20,16 +19,12 @@ use crate::api::decode;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
-use crate::daemon::{self, Signal};
+use crate::daemon::{self, Signals};
 use crate::record::{PollerId, Route, field};
 use crate::status::WorkspaceStatus;
 use crate::store::{PollFacts, Reader, Store};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
-/// The beginning of the configuration that the demo writes. Only such a file is overwritten.
-const MARK: &str = "# Made by `shopmirror demo`";
-/// The files that the demo writes into its folder.
-const FILES: [&str; 4] = ["shopmirror.toml", "api-key", "mirror.db", "audit.ndjson"];
 /// The past is read in pages of so many records, each ending so many after the one before: they overlap.
 const PAST_PAGE: usize = 90;
 const PAST_STEP: usize = 80;
@@ -42,9 +37,6 @@ const SETTLE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The folder for the database and the files [default: a new temporary folder]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
     /// Stop after this time, for example 30s; without it, run until interrupted
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     time: Option<Duration>,
@@ -55,14 +47,21 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::start("warn");
-    let dir = folder(args.dir.clone())?;
-    refuse_foreign(&dir)?;
+    let made = tempfile::Builder::new().prefix("shopmirror-demo-").tempdir();
+    let dir = made.context("cannot make a temporary folder")?.keep().canonicalize()?;
     runtime()?.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context("cannot listen on a loopback port for the sandbox")?;
+        let base_url = format!("http://{}/api", listener.local_addr()?);
+        let start = Some(jiff::Timestamp::now());
+        let shop = Options { shop: Shop::Busy, long_past: true, ..Options::default() };
+        let sandbox = Sandbox::new(Options { speed: args.speed, start, ..shop });
         let stop = CancellationToken::new();
-        let (address, sandbox, serving) = serve_sandbox(args.speed, &stop).await?;
-        let config = configure(&dir, &address)?;
+        let serving = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
+        let config = configure(&dir, &base_url, &sandbox.automation_key())?;
         let before = remember(&config.store.path, &sandbox).await?;
-        let ended = work(config, &dir, &address, before, args.time).await;
+        let ended = work(config, &dir, &base_url, before, args.time).await;
         stop.cancel();
         serving.await??;
         ended?;
@@ -70,35 +69,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-type Serving = tokio::task::JoinHandle<std::io::Result<()>>;
-
-struct Workspace {
-    base_url: String,
-    key: String,
-}
-
-async fn serve_sandbox(
-    speed: f64,
-    stop: &CancellationToken,
-) -> anyhow::Result<(Workspace, Sandbox, Serving)> {
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .context("cannot listen on a loopback port for the sandbox")?;
-    let base_url = format!("http://{}/api", listener.local_addr()?);
-    let start = Some(jiff::Timestamp::now());
-    let shop = Options { shop: Shop::Busy, long_past: true, ..Options::default() };
-    let sandbox = Sandbox::new(Options { speed, start, ..shop });
-    let key = sandbox.automation_key();
-    let serving = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
-    Ok((Workspace { base_url, key }, sandbox, serving))
-}
-
-/// Gives a new store the past of the shop, as if it had been polled since its first day; returns how many
+/// Gives the store the past of the shop, as if it had been polled since its first day; returns how many
 /// changes the log has then.
 async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
-    if path.exists() {
-        return Ok(Reader::open(path)?.last_seq()?);
-    }
     let store = Store::open(path)?;
     for route in Route::ALL {
         let name = route.as_str().replace('_', "-");
@@ -124,45 +97,17 @@ async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
             store.store_page(PollerId { route, business: None }, page, facts, None).await?;
         }
     }
+    let last = store.seq();
     store.close().await?;
-    Ok(Reader::open(path)?.last_seq()?)
-}
-
-fn folder(wanted: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    let Some(dir) = wanted else {
-        let made = tempfile::Builder::new().prefix("shopmirror-demo-").tempdir();
-        return Ok(made.context("cannot make a temporary folder")?.keep().canonicalize()?);
-    };
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o750)
-        .create(&dir)
-        .with_context(|| format!("cannot create {}", dir.display()))?;
-    dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))
-}
-
-/// Refuses a folder with files that the demo has not made.
-fn refuse_foreign(dir: &Path) -> anyhow::Result<()> {
-    let config = fs::read(dir.join(FILES[0])).unwrap_or_default();
-    let found = FILES.into_iter().find(|name| dir.join(name).exists());
-    match found {
-        Some(name) if !config.starts_with(MARK.as_bytes()) => exit::refuse(
-            exit::USAGE,
-            format!(
-                "{} holds {name}, which was not made by a demo: name another folder with --dir",
-                dir.display()
-            ),
-        ),
-        _ => Ok(()),
-    }
+    Ok(last)
 }
 
 /// Writes a configuration like a real one, and reads it as `run` does.
-fn configure(dir: &Path, workspace: &Workspace) -> anyhow::Result<Config> {
-    write(&dir.join("api-key"), &workspace.key)?;
+fn configure(dir: &Path, base_url: &str, key: &str) -> anyhow::Result<Config> {
+    write(&dir.join("api-key"), key)?;
     let path = dir.join("shopmirror.toml");
     let text = format!(
-        r#"{MARK}: the workspace is a sandbox on this machine.
+        r#"# Made by `shopmirror demo`: the workspace is a sandbox on this machine.
 [workspace]
 base_url = "{base_url}"
 api_key_file = "api-key"
@@ -183,16 +128,14 @@ type = "file"
 path = "audit.ndjson"
 changes = ["baseline", "created", "updated", "gap"]
 start = "beginning"
-"#,
-        base_url = workspace.base_url,
+"#
     );
     write(&path, &text)?;
     read_config(&path)
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(path);
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }
@@ -211,22 +154,21 @@ async fn in_status<T>(store: &Path, found: impl Fn(WorkspaceStatus) -> Option<T>
     None
 }
 
-fn introduce(dir: &Path, workspace: &Workspace, page: Option<&str>) -> anyhow::Result<ExitCode> {
+fn introduce(dir: &Path, base_url: &str, page: Option<&str>) -> anyhow::Result<ExitCode> {
     let dir = dir.display();
     let page = page.unwrap_or("did not open; see the messages of the daemon");
     // As it was called, because it may not be in PATH.
     let program = std::env::args().next().unwrap_or_else(|| "shopmirror".to_owned());
     output::text(&format!(
         "status page   {page}\n\n\
-         A simulated shop is running at {}; shopmirror polls it at most 60 times a minute\n\n\
+         A simulated shop is running at {base_url}; shopmirror polls it at most 60 times a minute\n\n\
          database        {dir}/mirror.db\n\
          change log      {dir}/audit.ndjson (one change per line)\n\
          configuration   {dir}/shopmirror.toml\n\n\
          Try these commands while it runs:\n\
          \x20 sqlite3 -readonly {dir}/mirror.db 'select id, name, status_stage from leads'\n\
          \x20 {program} --config {dir}/shopmirror.toml status\n\
-         \x20 {program} --config {dir}/shopmirror.toml log --follow\n\n",
-        workspace.base_url
+         \x20 {program} --config {dir}/shopmirror.toml log --follow\n\n"
     ))
 }
 
@@ -234,47 +176,43 @@ fn introduce(dir: &Path, workspace: &Workspace, page: Option<&str>) -> anyhow::R
 async fn work(
     config: Config,
     dir: &Path,
-    workspace: &Workspace,
+    base_url: &str,
     before: i64,
     time: Option<Duration>,
 ) -> anyhow::Result<()> {
-    let (signals, inbox) = mpsc::channel(8);
+    let signals = Signals::default();
     let path = dir.join("shopmirror.toml");
     let store = config.store.path.clone();
-    let running = daemon::run(config, Box::new(move || read_config(&path)), Clock::system(), inbox);
+    let reread = Box::new(move || read_config(&path));
+    let running = daemon::run(config, reread, Clock::system(), signals.clone());
     let ending = async {
-        let forever = run::forward_signals(signals.clone());
         match time {
-            None => forever.await?,
-            Some(time) => tokio::select! {
-                refused = forever => refused?,
-                () = tokio::time::sleep(time) => {
-                    let is_settled = |status: WorkspaceStatus| {
-                        status.sinks.iter().all(|sink| sink.behind == 0).then_some(())
-                    };
-                    in_status(&store, is_settled).await;
-                    // This fails only if the daemon has ended already.
-                    let _ = signals.send(Signal::Stop).await;
-                }
-            },
+            Some(time) => tokio::time::sleep(time).await,
+            None => std::future::pending().await,
         }
-        std::future::pending::<anyhow::Result<()>>().await
+        let is_settled = |status: WorkspaceStatus| {
+            status.sinks.iter().all(|sink| sink.behind == 0).then_some(())
+        };
+        in_status(&store, is_settled).await;
+        signals.stop.cancel();
+        std::future::pending().await
     };
     tokio::select! {
         outcome = running => outcome,
-        refused = ending => refused,
-        failed = print_changes(dir, workspace, &store, before) => failed,
+        refused = run::forward(&signals) => refused,
+        () = ending => Ok(()),
+        failed = print_changes(dir, base_url, &store, before) => failed,
     }
 }
 
 /// Prints where everything is, and then the changes as they arrive.
 async fn print_changes(
     dir: &Path,
-    workspace: &Workspace,
+    base_url: &str,
     store: &Path,
     before: i64,
 ) -> anyhow::Result<()> {
-    introduce(dir, workspace, in_status(store, |status| status.page).await.as_deref())?;
+    introduce(dir, base_url, in_status(store, |status| status.page).await.as_deref())?;
     let reader = Reader::open(store)?;
     output::text(&format!("         {before} changes were in the log before\n"))?;
     let mut position = before;

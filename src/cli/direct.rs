@@ -5,9 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::current_status::decoded;
 use super::exit::{CONFIG, ExitError, TRY_AGAIN, UNAVAILABLE, refuse};
-use super::{output, search_index};
+use super::output;
+use super::status::decoded;
 use crate::api::{ApiError, Class, Client, RateHeaders};
 use crate::budget::{Budget, Purpose, Spending};
 use crate::clock::{Clock, MachineTime};
@@ -179,7 +179,7 @@ impl Searcher {
     pub(super) async fn close(self, config: &Config) -> anyhow::Result<()> {
         if let Self::Direct { store: Some(store), .. } = self {
             store.close().await?;
-            search_index::follow(&config.store.path);
+            super::index_log(&config.store.path);
         }
         Ok(())
     }

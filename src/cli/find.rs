@@ -8,7 +8,6 @@ use super::exit::{USAGE, refuse};
 use super::log::title;
 use super::moment;
 use super::output::{self, cell};
-use super::route_name::RouteName;
 use crate::config::Config;
 use crate::record::{FoundRecord, Route};
 use crate::store::Found;
@@ -19,7 +18,7 @@ pub(super) struct Args {
     #[arg(required = true)]
     term: Vec<String>,
     /// Only records of this route
-    #[arg(long, value_parser = RouteName)]
+    #[arg(long, value_parser = super::route())]
     route: Option<Route>,
     /// At most this many
     #[arg(long, default_value_t = 20)]
@@ -48,21 +47,15 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             found.into_iter().map(FoundRecord::try_from).collect();
         return output::json(&found?);
     }
-    let rows: Vec<Vec<String>> = found
-        .iter()
-        .map(|change| {
-            vec![
-                change.route.to_string(),
-                cell(change.record_id.as_deref().unwrap_or_default(), 24),
-                contact(&change.body),
-                title(&change.body),
-                moment::shown(&change.observed_at),
-            ]
-        })
-        .collect();
     output::table(
-        &["route", "id", "contact", "record", "changed"],
-        &rows,
+        &found,
+        &[
+            ("route", |change| change.route.to_string()),
+            ("id", |change| cell(change.record_id.as_deref().unwrap_or_default(), 24)),
+            ("contact", |change| contact(&change.body)),
+            ("record", |change| title(&change.body)),
+            ("changed", |change| moment::shown(&change.observed_at)),
+        ],
         "nothing found",
         args.listing.wide,
     )

@@ -5,13 +5,13 @@ mod person;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use serde_json::json;
+
 use super::exit::{DATA, ExitError, TRY_AGAIN, refuse};
 use person::PersonRecord;
 
 use super::output::{self, cell};
-use super::route_name::RouteName;
 use super::runtime;
-use super::search_index;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
@@ -22,7 +22,7 @@ use crate::store::{Forgotten, Operator, Purged, Rewritten};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The route of the records
-    #[arg(required_unless_present = "person", requires = "ids", value_parser = RouteName)]
+    #[arg(required_unless_present = "person", requires = "ids", value_parser = super::route())]
     route: Option<Route>,
     /// The id of each record; if one of them is unknown, nothing is changed
     #[arg(value_name = "ID")]
@@ -37,30 +37,6 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What `forget --json` prints.
-#[derive(serde::Serialize)]
-struct ForgetResult<'r> {
-    /// The records that are forgotten, or would be.
-    records: &'r [PersonRecord],
-    /// The code for `--yes`.
-    code: &'r str,
-    /// What was removed; null if the records were only listed.
-    removed: Option<Removed>,
-}
-
-#[derive(serde::Serialize)]
-struct Removed {
-    /// The versions whose data was removed, of all the records; 0 if they were forgotten before.
-    versions: usize,
-    /// False while the write-ahead log still holds a copy.
-    purged: bool,
-    /// False if the database file could not be written anew, so that unused parts of it may still hold
-    /// words of the records.
-    rewritten: bool,
-    /// False if the search index could not be deleted, so that it may still hold words of the records.
-    index_deleted: bool,
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
@@ -92,19 +68,19 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
     let purged = operator.purge();
-    search_index::follow(path);
+    super::index_log(path);
     let rewritten = matches!(purged.rewritten, Rewritten::Done);
     // What a reader of the log holds up, the daemon removes by itself.
     let is_complete = rewritten && purged.index_deleted.is_ok() && purged.log_emptied.is_ok();
     let ended = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
     if args.json {
-        let removed = Some(Removed {
-            versions: forgotten.iter().map(versions_of).sum(),
-            purged: matches!(purged.log_emptied, Ok(true)),
-            rewritten,
-            index_deleted: purged.index_deleted.is_ok(),
+        let removed = json!({
+            "versions": forgotten.iter().map(versions_of).sum::<usize>(),
+            "purged": matches!(purged.log_emptied, Ok(true)),
+            "rewritten": rewritten,
+            "index_deleted": purged.index_deleted.is_ok(),
         });
-        output::json(&ForgetResult { records: &records, code: &code, removed })?;
+        output::json(&json!({"records": records, "code": code, "removed": removed}))?;
         return Ok(ended);
     }
     let mut text = String::new();
@@ -137,10 +113,9 @@ fn preview(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     if json {
-        return output::json(&ForgetResult { records, code, removed: None });
+        return output::json(&json!({"records": records, "code": code, "removed": null}));
     }
-    let rows: Vec<Vec<String>> = records.iter().map(PersonRecord::row).collect();
-    output::table(&["route", "id", "contact", "record"], &rows, "nothing found", true)?;
+    output::table(records, &person::COLUMNS, "nothing found", true)?;
     if !records.is_empty() {
         let these = match records.len() {
             1 => "this record".to_owned(),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::exit::{DATA, refuse};
 use super::moment;
-use super::output::{self, cell};
+use super::output::{self, Column, cell};
 use crate::config::Config;
 use crate::record::Route;
 use crate::status::Stored;
@@ -43,18 +43,24 @@ struct GapsSelection {
     all: bool,
 }
 
-const COLUMNS: [&str; 11] = [
-    "gap",
-    "route",
-    "state",
-    "certainty",
-    "between ids",
-    "about missing",
-    "found",
-    "page before",
-    "page after",
-    "business",
-    "note",
+const COLUMNS: [Column<Gap>; 11] = [
+    ("gap", |gap| gap.id.to_string()),
+    ("route", |gap| gap.route.clone()),
+    ("state", |gap| gap.state.as_str().replace('_', " ")),
+    ("certainty", |gap| match gap.certainty {
+        Certainty::Gap => "sure".to_owned(),
+        Certainty::Suspect => "unlikely".to_owned(),
+    }),
+    ("between ids", |gap| match (&gap.after_id, &gap.before_id) {
+        (Some(after), Some(before)) => format!("{} .. {}", cell(after, 20), cell(before, 20)),
+        _ => "-".to_owned(),
+    }),
+    ("about missing", |gap| gap.estimate.map_or_else(|| "?".to_owned(), |n| n.to_string())),
+    ("found", |gap| gap.repaired.to_string()),
+    ("page before", |gap| moment::shown(&gap.from_at)),
+    ("page after", |gap| moment::shown(&gap.to_at)),
+    ("business", |gap| cell(gap.business.as_deref().unwrap_or("-"), 20)),
+    ("note", |gap| cell(gap.note.as_deref().unwrap_or("-"), 60)),
 ];
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
@@ -79,11 +85,8 @@ fn accept(
             format!("gap {id} cannot be accepted; `shopmirror gaps` shows each gap's state"),
         );
     }
-    if json {
-        return output::json(&json!({"gaps": count}));
-    }
     let gaps = output::count(count, "gap", "gaps");
-    output::text(&format!("{gaps} accepted\n"))
+    output::done(json, &json!({"gaps": count}), &format!("{gaps} accepted\n"))
 }
 
 fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
@@ -93,17 +96,15 @@ fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
         return output::json(&gaps);
     }
     let stored = Stored::read(&reader)?;
-    let advice = advice(&gaps);
-    let rows: Vec<Vec<String>> = gaps.into_iter().map(row).collect();
-    if !rows.is_empty() || stored.status.emptied.is_empty() {
+    if !gaps.is_empty() || stored.status.emptied.is_empty() {
         output::table(
+            &gaps,
             &COLUMNS,
-            &rows,
             "no gaps: every page shared a record with the previous page, or held the whole list",
             wide,
         )?;
     }
-    output::text(&advice)?;
+    output::text(&advice(&gaps))?;
     for route in &stored.status.emptied {
         output::text(&format!("{}\n", output::plain(&route.to_string())))?;
     }
@@ -128,29 +129,4 @@ fn advice(gaps: &[Gap]) -> String {
         ));
     }
     advice
-}
-
-fn row(gap: Gap) -> Vec<String> {
-    let ids = match (&gap.after_id, &gap.before_id) {
-        (Some(after), Some(before)) => format!("{} .. {}", cell(after, 20), cell(before, 20)),
-        _ => "-".to_owned(),
-    };
-    let missing = gap.estimate.map_or_else(|| "?".to_owned(), |records| records.to_string());
-    vec![
-        gap.id.to_string(),
-        gap.route,
-        gap.state.as_str().replace('_', " "),
-        match gap.certainty {
-            Certainty::Gap => "sure",
-            Certainty::Suspect => "unlikely",
-        }
-        .to_owned(),
-        ids,
-        missing,
-        gap.repaired.to_string(),
-        moment::shown(&gap.from_at),
-        moment::shown(&gap.to_at),
-        gap.business.map_or_else(|| "-".to_owned(), |b| cell(&b, 20)),
-        gap.note.map_or_else(|| "-".to_owned(), |note| cell(&note, 60)),
-    ]
 }

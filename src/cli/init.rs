@@ -25,7 +25,7 @@ use crate::api::{Class, Client, HttpTransport};
 use crate::clock::Clock;
 use crate::config::{Config, KeySource, checked_key, workspace_address};
 use crate::poll::clock_advice;
-use files::{Files, KeyFile};
+use files::{Files, KeyFile, Readers};
 use service::Service;
 
 /// How often a wrong answer is asked again.
@@ -76,12 +76,13 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
     runtime.shutdown_background();
     let Accepted { config, text, key, said } = outcome?;
     output::text(&format!("ok     {}\n", output::plain(&said)))?;
-    let readers = files.write(&text, &key)?;
+    let readers = match files.write(&text, &key)? {
+        Readers::User => "(only you may read the key)",
+        Readers::Group(_) => "(mode 0640, for the group of the folder)",
+    };
     for file in files.written() {
-        output::text(&format!(
-            "wrote  {} {readers}\n",
-            output::plain(&file.display().to_string())
-        ))?;
+        let file = output::plain(&file.display().to_string());
+        output::text(&format!("wrote  {file} {readers}\n"))?;
     }
     output::text(&output::plain(&text::next(&config, &files.config, service.as_ref())))?;
     if let Some(service) = service {

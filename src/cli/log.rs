@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use super::exit::{TRY_AGAIN, refuse};
 use super::moment;
 use super::output::{self, cell};
-use super::route_name::RouteName;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Kind, Route};
@@ -36,7 +35,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<String>,
     /// Only changes of this route
-    #[arg(long, value_parser = RouteName)]
+    #[arg(long, value_parser = super::route())]
     route: Option<Route>,
     /// Only changes of the record with this id
     #[arg(long, value_name = "ID", requires = "route")]

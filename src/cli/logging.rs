@@ -1,11 +1,13 @@
 //! Where log lines go: standard error. Under the service manager they have no time and no colour, and
 //! begin with their priority, so that `journalctl -p warning` finds them.
-
-mod queue;
+//!
+//! Logging never waits: a thread of its own writes the lines, because a pipe that nobody reads must not hold
+//! up polls and deliveries. Lines that find no room in its queue are dropped.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -13,35 +15,73 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use queue::LineQueue;
-
 /// Libraries that report each of their own attempts, which the caller reports as a whole.
 const QUIET: &str = "async_nats=off,rustls=off,rustls_platform_verifier=off";
 
 /// How long the end of the process waits for lines that nobody reads.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(1);
+/// How often it is tried to reach a full queue at the end of the process.
+const TRY_EVERY: Duration = Duration::from_millis(10);
+/// The most lines that wait to be written.
+const MAX_LINES: usize = 2_000;
+/// Enough for writing.
+const STACK_BYTES: usize = 64 << 10;
 
 /// The lines on their way to standard error, once logging has started.
-static LINES: OnceLock<LineQueue> = OnceLock::new();
+static LINES: OnceLock<SyncSender<Entry>> = OnceLock::new();
+
+enum Entry {
+    Line(Vec<u8>),
+    /// Everything before it is written once this is answered.
+    Flush(SyncSender<()>),
+}
+
+/// Starts the thread that writes the lines. If the system allows none, each line is written at once.
+fn start_writing() {
+    let (sender, entries) = sync_channel(MAX_LINES);
+    let thread = std::thread::Builder::new().name("log".to_owned()).stack_size(STACK_BYTES);
+    if thread.spawn(move || write_all(&entries)).is_ok() {
+        // A second thread, for example in tests, ends without this sender.
+        let _ = LINES.set(sender);
+    }
+}
+
+fn write_all(entries: &Receiver<Entry>) {
+    for entry in entries {
+        // What cannot be written is lost, and whoever waits for the answer may have gone.
+        let _ = match entry {
+            Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
+            Entry::Flush(answer) => answer.try_send(()).is_ok(),
+        };
+    }
+}
 
 /// Waits until what was logged is written; a second at most, if it is not read.
 pub(super) fn flush() {
-    if let Some(lines) = LINES.get() {
-        lines.flush(LAST_WAIT);
+    let Some(lines) = LINES.get() else { return };
+    let end = Instant::now() + LAST_WAIT;
+    let (written, answer) = sync_channel(1);
+    while lines.try_send(Entry::Flush(written.clone())).is_err() {
+        if Instant::now() >= end {
+            return;
+        }
+        std::thread::sleep(TRY_EVERY);
     }
+    // An error means that the time is over.
+    let _ = answer.recv_timeout(end.saturating_duration_since(Instant::now()));
 }
 
 /// Says a last line on standard error, behind all that was logged; a reader that does not read it holds
 /// up the end of the process by a second at most.
 pub(super) fn last_words(text: &str) {
-    match LINES.get() {
-        Some(lines) => {
-            let priority = if under_journal() { priority(Level::ERROR) } else { "" };
-            lines.add(format!("{priority}{}\n", super::output::plain(text)).into_bytes());
-            flush();
-        }
-        None => super::output::aside(text),
+    if LINES.get().is_none() {
+        return super::output::aside(text);
     }
+    let priority = if under_journal() { priority(Level::ERROR) } else { "" };
+    let line = format!("{}\n", super::output::plain(text));
+    // It cannot fail: the queue takes it or drops it.
+    let _ = LineWriter { priority }.write(line.as_bytes());
+    flush();
 }
 
 /// Starts logging; `SHOPMIRROR_LOG` chooses what is logged, `SHOPMIRROR_LOG_FORMAT=json` how.
@@ -54,12 +94,13 @@ pub(super) fn start(default: &str) {
         ));
         default.parse().unwrap_or_default()
     });
+    start_writing();
     let under_journal = under_journal();
     let colour =
         !under_journal && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
-        .with_writer(writer(under_journal))
+        .with_writer(LogWriter { with_priority: under_journal })
         .with_target(false)
         // Its own message about a line that cannot be written would panic, if nothing can be written.
         .log_internal_errors(false)
@@ -89,43 +130,33 @@ fn priority(level: Level) -> &'static str {
     }
 }
 
-/// The queue of lines; standard error itself if the system allows no thread for it.
-fn writer(with_priority: bool) -> LogWriter {
-    let lines = LineQueue::start(std::io::stderr(), tell_lost);
-    let lines = lines.ok().map(|queue| LINES.get_or_init(|| queue).clone());
-    LogWriter { lines, with_priority }
-}
-
 /// Makes the writer of each line.
 struct LogWriter {
-    lines: Option<LineQueue>,
     with_priority: bool,
 }
 
-impl<'a> MakeWriter<'a> for LogWriter {
+impl MakeWriter<'_> for LogWriter {
     type Writer = LineWriter;
 
-    fn make_writer(&'a self) -> LineWriter {
-        LineWriter { lines: self.lines.clone(), priority: "" }
+    fn make_writer(&self) -> LineWriter {
+        LineWriter { priority: "" }
     }
 
-    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> LineWriter {
-        let priority = if self.with_priority { priority(*metadata.level()) } else { "" };
-        LineWriter { priority, ..self.make_writer() }
+    fn make_writer_for(&self, metadata: &Metadata<'_>) -> LineWriter {
+        LineWriter { priority: if self.with_priority { priority(*metadata.level()) } else { "" } }
     }
 }
 
 /// Writes one line, which comes in one call.
 struct LineWriter {
-    lines: Option<LineQueue>,
     priority: &'static str,
 }
 
 impl Write for LineWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let whole = [self.priority.as_bytes(), line].concat();
-        match &self.lines {
-            Some(lines) => lines.add(whole),
+        match LINES.get() {
+            Some(lines) => drop(lines.try_send(Entry::Line(whole))),
             None => io::stderr().write_all(&whole)?,
         }
         Ok(line.len())
@@ -134,11 +165,4 @@ impl Write for LineWriter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn tell_lost(lines: u64) {
-    tracing::error!(
-        lines,
-        "these lines of the log were lost, because standard error did not accept them: look at the program that reads it"
-    );
 }

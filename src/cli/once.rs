@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::{self, refuse};
 use super::signals::StopSignals;
-use super::{logging, output, read_config, runtime, search_index};
+use super::{logging, output, read_config, runtime};
 use crate::api::{ApiError, Client};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -66,9 +66,8 @@ async fn poll_and_deliver(
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     // Before the store, so that a run that cannot start creates nothing.
-    daemon::ensure_startable(config)?;
     let clock = Clock::system();
-    let client = daemon::client(config, clock.clone())?;
+    let client = daemon::client_of_startable(config, clock.clone())?;
     let path = config.store.path.clone();
     // Opening may check a large file first.
     let opening = tokio::task::spawn_blocking(move || Store::open(&path));
@@ -81,7 +80,7 @@ async fn poll_and_deliver(
     let outcome = outcome?;
     closed?;
     let path = config.store.path.clone();
-    tokio::task::spawn_blocking(move || search_index::follow(&path)).await?;
+    tokio::task::spawn_blocking(move || super::index_log(&path)).await?;
     print(&outcome, args.json)
 }
 

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::escape;
 pub(super) use crate::escape::{cell, shown_lines as plain};
@@ -39,6 +40,11 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<ExitCode>
     raw(&out)
 }
 
+/// Prints what a command did: as JSON, or as lines for people.
+pub(super) fn done(as_json: bool, value: &Value, lines: &str) -> anyhow::Result<ExitCode> {
+    if as_json { json(value) } else { text(&plain(lines)) }
+}
+
 /// Prints what was tested, a line each.
 pub(super) fn findings(findings: &[VerifyFinding], as_json: bool) -> anyhow::Result<ExitCode> {
     if as_json {
@@ -51,9 +57,24 @@ pub(super) fn findings(findings: &[VerifyFinding], as_json: bool) -> anyhow::Res
     text(&findings.iter().map(line).collect::<String>())
 }
 
+/// The name of a column, and what it has for an item.
+pub(super) type Column<T> = (&'static str, fn(&T) -> String);
+
+/// Prints a row for each item, or `empty` if there are none.
+pub(super) fn table<T>(
+    items: &[T],
+    columns: &[Column<T>],
+    empty: &str,
+    wide: bool,
+) -> anyhow::Result<ExitCode> {
+    let heading: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let row = |item| columns.iter().map(|(_, value)| value(item)).collect();
+    rows(&heading, &items.iter().map(row).collect::<Vec<_>>(), empty, wide)
+}
+
 /// Prints rows under a heading, or `empty` if there are none. On a terminal that is too narrow for
 /// the table, the last columns are left out and named, unless it is to be `wide`.
-pub(super) fn table(
+pub(super) fn rows(
     heading: &[&str],
     rows: &[Vec<String>],
     empty: &str,

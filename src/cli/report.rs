@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use super::current_status::current;
 use super::exit::{DATA, ExitError, USAGE, code_of_io};
 use super::output::{self, cell};
+use super::status::current;
 use super::{moment, records};
 use crate::config::{Config, CountedBy, ReportFormat};
 use crate::report::{self, FolderError, Guard, Question, ReportError};
@@ -89,13 +89,16 @@ fn list(folder: Option<&Path>, json: bool, wide: bool) -> anyhow::Result<ExitCod
     if json {
         return output::json(&report::listed(&reports));
     }
-    let rows: Vec<Vec<String>> = reports
-        .iter()
-        .map(|report| {
-            vec![cell(&report.name, 40), cell(&report.title, 40), cell(&report.about, 200)]
-        })
-        .collect();
-    output::table(&["name", "title", "shows"], &rows, "no reports", wide)
+    output::table(
+        &reports,
+        &[
+            ("name", |report| cell(&report.name, 40)),
+            ("title", |report| cell(&report.title, 40)),
+            ("shows", |report| cell(&report.about, 200)),
+        ],
+        "no reports",
+        wide,
+    )
 }
 
 fn scheduled(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
@@ -103,22 +106,19 @@ fn scheduled(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode
     if json {
         return output::json(&reports);
     }
-    let at = |stamp: Option<&str>| stamp.map_or_else(|| "-".to_owned(), moment::shown);
-    let rows: Vec<Vec<String>> = reports
-        .iter()
-        .map(|report| {
-            vec![
-                cell(&report.name, 40),
-                cell(&report.report, 40),
-                cell(&report.to, 80),
-                at(Some(&report.next_at)),
-                at(report.last_at.as_deref()),
-                report.last_error.as_deref().map_or_else(|| "-".to_owned(), |why| cell(why, 200)),
-            ]
-        })
-        .collect();
-    let empty = "no report has a schedule; docs/reports.md says how to add one";
-    output::table(&["name", "report", "to", "next", "last", "error"], &rows, empty, wide)
+    output::table(
+        &reports,
+        &[
+            ("name", |report| cell(&report.name, 40)),
+            ("report", |report| cell(&report.report, 40)),
+            ("to", |report| cell(&report.to, 80)),
+            ("next", |report| moment::shown(&report.next_at)),
+            ("last", |report| moment::shown(report.last_at.as_deref().unwrap_or("-"))),
+            ("error", |report| cell(report.last_error.as_deref().unwrap_or("-"), 200)),
+        ],
+        "no report has a schedule; docs/reports.md says how to add one",
+        wide,
+    )
 }
 
 fn refused(error: &FolderError) -> anyhow::Error {

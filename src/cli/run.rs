@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
 
 use super::exit::{CONFIG, refuse};
+use super::signals::StopSignals;
 use super::{logging, output, read_config, runtime};
 use crate::clock::Clock;
-use crate::daemon::{self, Signal};
+use crate::daemon::{self, Signals};
 
 /// How long a file system that hangs may keep the process from ending.
 const HANGING: Duration = Duration::from_secs(1);
@@ -29,12 +29,12 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     });
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
-        let (sender, signals) = mpsc::channel(8);
+        let signals = Signals::default();
         // Signals first: from here on none ends the process before the store is closed.
         tokio::select! {
             biased;
-            failed = forward_signals(sender) => failed,
-            outcome = daemon::run(config, reread, Clock::system(), signals) => outcome,
+            failed = forward(&signals) => failed,
+            outcome = daemon::run(config, reread, Clock::system(), signals.clone()) => outcome,
         }
     });
     runtime.shutdown_timeout(HANGING);
@@ -69,23 +69,17 @@ fn ensure_files(sinks: usize) -> anyhow::Result<()> {
     )
 }
 
-/// Turns the system's signals into the daemon's while it runs. A second stop signal aborts.
-pub(super) async fn forward_signals(sender: mpsc::Sender<Signal>) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+/// Turns the system's signals into requests while the daemon runs. A second stop signal aborts.
+pub(super) async fn forward(signals: &Signals) -> anyhow::Result<()> {
+    let mut stop = StopSignals::new()?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let mut stopping = false;
     loop {
-        let received = tokio::select! {
-            _ = terminate.recv() => Signal::Stop,
-            _ = interrupt.recv() => Signal::Stop,
-            _ = hangup.recv() => Signal::Reload,
-        };
-        let received = if received == Signal::Stop && stopping { Signal::Abort } else { received };
-        stopping |= received == Signal::Stop;
-        if sender.send(received).await.is_err() {
-            // The daemon is ending already; its outcome is the one to return.
-            std::future::pending::<()>().await;
+        tokio::select! {
+            () = stop.next() => match signals.stop.is_cancelled() {
+                true => signals.abort.cancel(),
+                false => signals.stop.cancel(),
+            },
+            _ = hangup.recv() => signals.reload.notify_one(),
         }
     }
 }

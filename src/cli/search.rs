@@ -66,7 +66,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
         .collect();
-    output::table(&shown, &rows, "no customers match", args.listing.wide)?;
+    output::rows(&shown, &rows, "no customers match", args.listing.wide)?;
     if found.len() >= MAX_SHOWN {
         output::aside(
             "a search returns at most 25 customers; there may be more: use a longer term",

@@ -2,17 +2,15 @@
 
 mod attempt;
 mod dead;
-mod forget;
-mod release;
-mod rename;
+mod manage;
 mod replay;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::current_status::current;
 use super::exit::{ExitError, USAGE, refuse};
+use super::status::current;
 use super::{output, runtime};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
@@ -90,9 +88,9 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Drop(which) => dead::drop(&stored()?, which, json),
         Verb::Replay(args) => replay::run(stored()?, args, json),
-        Verb::Release { skip } => release::run(&stored()?, *skip, json),
-        Verb::Rename { new } => rename::run(&stored()?, new, json),
-        Verb::Forget => forget::run(&stored()?, json),
+        Verb::Release { skip } => manage::release(&stored()?, *skip, json),
+        Verb::Rename { new } => manage::rename(&stored()?, new, json),
+        Verb::Forget => manage::forget(&stored()?, json),
     }
 }
 
@@ -155,40 +153,22 @@ fn list(config: &Config, name: Option<&str>, json: bool, wide: bool) -> anyhow::
 /// The table of the sinks, and what is to be said of replays and of sinks that are no longer configured.
 pub(super) fn table(status: &WorkspaceStatus, wide: bool) -> anyhow::Result<ExitCode> {
     let sinks = &status.sinks;
-    let rows: Vec<Vec<String>> = sinks
-        .iter()
-        .map(|sink| {
-            vec![
-                sink.name.clone(),
-                sink.type_name.clone(),
-                match sink.next_attempt_s {
-                    Some(left) => {
-                        format!("{}, next try in {}", sink.state, duration::seconds(left))
-                    }
-                    None => sink.state.to_string(),
-                },
-                sink.behind.to_string(),
-                sink.retrying.to_string(),
-                sink.dead.to_string(),
-                sink.delivered.to_string(),
-                sink.filtered.to_string(),
-                sink.skipped.to_string(),
-            ]
-        })
-        .collect();
     output::table(
+        sinks,
         &[
-            "sink",
-            "type",
-            "state",
-            "behind",
-            "retrying",
-            "dead",
-            "delivered",
-            "not wanted",
-            "before start",
+            ("sink", |sink| sink.name.clone()),
+            ("type", |sink| sink.type_name.clone()),
+            ("state", |sink| match sink.next_attempt_s {
+                Some(left) => format!("{}, next try in {}", sink.state, duration::seconds(left)),
+                None => sink.state.to_string(),
+            }),
+            ("behind", |sink| sink.behind.to_string()),
+            ("retrying", |sink| sink.retrying.to_string()),
+            ("dead", |sink| sink.dead.to_string()),
+            ("delivered", |sink| sink.delivered.to_string()),
+            ("not wanted", |sink| sink.filtered.to_string()),
+            ("before start", |sink| sink.skipped.to_string()),
         ],
-        &rows,
         "no sink has been opened yet: add [sinks.NAME] to the configuration",
         wide,
     )?;

@@ -3,23 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::current_status::{current, decoded};
-use super::exit::{self, refuse};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+
+use super::exit::{self, ExitError, UNAVAILABLE, refuse};
 use super::output::{self, cell};
-use super::route_name::RouteName;
-use super::{backup, moment, read_shared_config, runtime, sinks};
+use super::{moment, read_shared_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
+use crate::deliver::behind;
 use crate::duration;
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::Route;
-use crate::status::{Health, LastRun, WorkspaceStatus};
-use crate::store::missing_link;
+use crate::status::{BackupStatus, Health, LastRun, ScheduledReportStatus, WorkspaceStatus};
+use crate::store::{BackupFolder, Kept, Reader, missing_link};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Args {
     /// Show only how often this route is polled, and why
-    #[arg(value_parser = RouteName)]
+    #[arg(value_parser = super::route())]
     route: Option<Route>,
     /// Exit with 0 if health is ok, 1 if degraded or at risk, 2 if failing, 3 if unknown
     #[arg(long)]
@@ -104,7 +106,7 @@ fn described(poller: &PollerStatus) -> String {
         Some(left) if left < 0.5 => "now, with the next free request of the budget".to_owned(),
         Some(left) => format!("in {}", duration::seconds(left)),
     };
-    let read = poller.last_read(|age| format!("{} ago", duration::seconds(age)));
+    let read = poller.last_read(ago);
     let mut lines = vec![
         ("poller", format!("{name}, {}", poller.state.as_str())),
         ("rate", rate),
@@ -142,15 +144,62 @@ fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
     Ok((store, status))
 }
 
-/// What is shown of each poller.
-const HEADS: [&str; 9] =
-    ["route", "state", "gaps", "last read", "next", "interval", "at latest", "records", "per hour"];
+/// The status from the daemon, or from the store if no daemon replies.
+pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
+    match runtime()?.block_on(control::send(&config.store.path, &ControlRequest::Status)) {
+        Ok(reply) => decoded(&reply),
+        Err(why) => {
+            let reader = Reader::open(&config.store.path)?;
+            let now = Timestamp::now();
+            let every = config.once_every;
+            let mut status = WorkspaceStatus::of_store(&reader, &why, every, now)?;
+            for sink in &mut status.sinks {
+                if let Some(settings) = config.sinks.get(&sink.name) {
+                    let (name, last) = (&sink.name, status.last_seq);
+                    sink.behind = behind(&reader, name, &settings.filter, sink.position, last)?;
+                }
+            }
+            let folder = BackupFolder::new(&config.backup.path, &config.store.path);
+            let backup = (config.backup.keep > 0).then(|| BackupStatus::of_folder(&folder, now));
+            let zone = &config.workspace.time_zone;
+            let runs = reader.kept(Kept::REPORT_RUNS)?.unwrap_or_default();
+            let reports = ScheduledReportStatus::of_all(&config.reports, zone, &runs, now);
+            Ok(status.with_backup(backup).with_reports(reports))
+        }
+    }
+}
+
+/// A daemon's reply. A daemon of another version may send what this one cannot read.
+pub(super) fn decoded<T: DeserializeOwned>(reply: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(reply).map_err(|_| {
+        let text = "the daemon's reply cannot be read, because the daemon is of another version: restart it";
+        ExitError { code: UNAVAILABLE, text: text.to_owned() }.into()
+    })
+}
 
 fn print(store: &Path, status: &WorkspaceStatus, wide: bool) -> anyhow::Result<ExitCode> {
     output::text(&heading(store, status))?;
-    let rows: Vec<Vec<String>> =
-        status.pollers.iter().map(|poller| poller_row(poller, status).into()).collect();
-    output::table(&HEADS, &rows, "no route has been read yet", wide)?;
+    let shown: Vec<ShownPoller<'_>> =
+        status.pollers.iter().map(|poller| ShownPoller { poller, status }).collect();
+    output::table(
+        &shown,
+        &[
+            ("route", |shown| cell(&shown.poller.name(), 40)),
+            ("state", |shown| match shown.poller.state {
+                PollerState::Ok if shown.poller.at_risk => "AT RISK".to_owned(),
+                state => state.as_str().to_owned(),
+            }),
+            ("gaps", |shown| shown.poller.gaps.to_string()),
+            ("last read", |shown| shown.poller.last_read(ago)),
+            ("next", |shown| or_dash(shown.poller.next_poll_s, duration::seconds)),
+            ("interval", |shown| or_dash(shown.poller.interval_s, duration::seconds)),
+            ("at latest", |shown| or_dash(shown.poller.guarantee_s, duration::seconds)),
+            ("records", |shown| or_dash(shown.records(), |count| count.to_string())),
+            ("per hour", |shown| or_dash(shown.poller.rate_per_hour, |rate| format!("{rate:.0}"))),
+        ],
+        "no route has been read yet",
+        wide,
+    )?;
     output::text("\n")?;
     sinks::table(status, wide)
 }
@@ -187,7 +236,7 @@ fn heading(store: &Path, status: &WorkspaceStatus) -> String {
     for route in &status.unlinked_routes {
         text.push_str(&format!("links    {}\n", missing_link(*route)));
     }
-    text.push_str(&backup::status_line(status));
+    text.push_str(&backup_line(status));
     if let Some(next) = status.reports.iter().min_by(|a, b| a.next_at.cmp(&b.next_at)) {
         let made = match status.reports.len() {
             1 => "1 report is made by itself".to_owned(),
@@ -222,23 +271,41 @@ fn run_line(run: &LastRun) -> String {
     text
 }
 
-fn poller_row(poller: &PollerStatus, status: &WorkspaceStatus) -> [String; HEADS.len()] {
-    let seconds = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), duration::seconds);
-    // Records are counted per route, so they are shown in the row of its first poller.
-    let first = status.pollers.iter().find(|other| other.route == poller.route) == Some(poller);
-    let records = status.records.get(&poller.route).filter(|_| first);
-    [
-        cell(&poller.name(), 40),
-        match poller.state {
-            PollerState::Ok if poller.at_risk => "AT RISK".to_owned(),
-            state => state.as_str().to_owned(),
-        },
-        poller.gaps.to_string(),
-        poller.last_read(|age| format!("{} ago", duration::seconds(age))),
-        seconds(poller.next_poll_s),
-        seconds(poller.interval_s),
-        seconds(poller.guarantee_s),
-        records.map_or_else(|| "-".to_owned(), ToString::to_string),
-        poller.rate_per_hour.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
-    ]
+fn ago(age_s: f64) -> String {
+    format!("{} ago", duration::seconds(age_s))
+}
+
+fn or_dash<V>(value: Option<V>, shown: impl FnOnce(V) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), shown)
+}
+
+/// A poller in the table.
+struct ShownPoller<'s> {
+    poller: &'s PollerStatus,
+    status: &'s WorkspaceStatus,
+}
+
+impl ShownPoller<'_> {
+    /// The records of the route, in the row of its first poller.
+    fn records(&self) -> Option<i64> {
+        let route = &self.poller.route;
+        let first = self.status.pollers.iter().find(|other| other.route == *route);
+        let records = self.status.records.get(route).copied();
+        records.filter(|_| first == Some(self.poller))
+    }
+}
+
+/// The line of `status` about the daily backup; empty if none are made.
+fn backup_line(status: &WorkspaceStatus) -> String {
+    let Some(backup) = &status.backup else { return String::new() };
+    let now = status.at.parse::<Timestamp>().unwrap_or_default();
+    let seconds = |at: &Option<String>| {
+        let at = at.as_ref()?.parse::<Timestamp>().ok()?;
+        Some(at.duration_since(now).as_secs_f64())
+    };
+    let last = seconds(&backup.last_at)
+        .map_or_else(|| "none yet".to_owned(), |s| format!("{} ago", duration::seconds(-s)));
+    let next = seconds(&backup.next_at)
+        .map_or_else(String::new, |s| format!(", next in {}", duration::seconds(s)));
+    format!("backup   {last}{next}\n")
 }

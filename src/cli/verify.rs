@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use super::exit::DATA;
 use super::output;
 use super::progress::Bar;
-use super::search_index;
 use crate::config::Config;
 use crate::store::{self, Reader};
 
@@ -43,7 +42,7 @@ fn rebuild(config: &Config) -> anyhow::Result<()> {
     let bar = Bar::rows();
     let records = store::rebuild(&config.store.path, &mut |done, total| bar.at(done, total))?;
     drop(bar);
-    search_index::follow(&config.store.path);
+    super::index_log(&config.store.path);
     let records = output::count(records, "record", "records");
     output::aside(&format!("rebuilt the mirror from the log: {records}"));
     Ok(())

@@ -92,17 +92,17 @@ pub fn client(config: &Config, clock: Clock) -> anyhow::Result<Client> {
     Ok(Client::new(&config.workspace, &config.poll, transport, key, clock))
 }
 
-/// Fails if the daemon could not start with this configuration. Creates nothing.
+/// The client of the configured workspace, if the daemon can start with this configuration. Creates
+/// nothing.
 ///
 /// # Errors
-/// When the key cannot be read, or a sink can never work.
-pub fn ensure_startable(config: &Config) -> anyhow::Result<()> {
-    config.workspace.key.read()?;
-    HttpTransport::new(&config.workspace)?;
+/// As [`client`], or when a sink can never work.
+pub fn client_of_startable(config: &Config, clock: Clock) -> anyhow::Result<Client> {
+    let client = client(config, clock)?;
     for (name, sink) in &config.sinks {
         sink::build(name, &sink.kind)?;
     }
-    Ok(())
+    Ok(client)
 }
 
 /// The dispatcher of polls.

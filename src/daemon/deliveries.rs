@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Signal, build};
+use super::build;
 use crate::clock::Clock;
 use crate::config;
 use crate::deliver::{self, Deliverer, Room, SinkActivity, SinkView};
@@ -53,6 +53,7 @@ struct RunningSink {
     finish: CancellationToken,
     /// Cancelled when the task has ended.
     ended: CancellationToken,
+    handle: SinkHandle,
 }
 
 /// The delivery tasks of all sinks.
@@ -69,7 +70,7 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    pub(super) fn new(store: Store, clock: Clock) -> Self {
+    pub(super) fn new(store: Store, clock: Clock, cut: CancellationToken) -> Self {
         Self {
             store,
             clock,
@@ -77,7 +78,7 @@ impl Deliveries {
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             handles: watch::Sender::new(SinkHandles::new()),
-            cut: CancellationToken::new(),
+            cut,
         }
     }
 
@@ -110,49 +111,43 @@ impl Deliveries {
         for name in sinks.keys().filter(|name| !replaced.contains(name)) {
             revive(&self.store, name).await?;
         }
-        let mut handles = self.handles.borrow().clone();
-        handles.retain(|name, handle| {
-            let goes_on = sinks.contains_key(name) && !replaced.contains(name);
-            if goes_on {
+        for (name, running) in &self.running {
+            if sinks.contains_key(name) && !replaced.contains(name) {
                 // A reload also means: try again now.
-                handle.wake();
-            } else if let Some(running) = self.running.get(name) {
+                running.handle.wake();
+            } else {
                 running.finish.cancel();
             }
-            goes_on
-        });
+        }
         for (deliverer, wake) in started {
-            let view = SinkView::of(&deliverer);
-            handles.insert(deliverer.name.clone(), SinkHandle { view, wake });
-            self.start(deliverer);
+            self.start(deliverer, wake);
         }
         // A removed sink may come back before its task has ended.
         self.running.retain(|name, old| sinks.contains_key(name) || !old.ended.is_cancelled());
-        self.handles.send_replace(handles);
+        let active = self.running.iter().filter(|(_, running)| !running.finish.is_cancelled());
+        let handle =
+            |(name, running): (&String, &RunningSink)| (name.clone(), running.handle.clone());
+        self.handles.send_replace(active.map(handle).collect());
         Ok(())
     }
 
     /// Whether the sink's task runs with these settings. A disabled sink starts anew.
     fn goes_on(&self, name: &str, settings: &config::SinkSettings) -> bool {
-        let same = self
-            .running
-            .get(name)
-            .is_some_and(|running| running.settings == *settings && !running.finish.is_cancelled());
-        let disabled = self
-            .handles
-            .borrow()
-            .get(name)
-            .is_some_and(|handle| handle.view.activity() == Some(SinkActivity::Disabled));
-        same && !disabled
+        self.running.get(name).is_some_and(|running| {
+            running.settings == *settings
+                && !running.finish.is_cancelled()
+                && running.handle.view.activity() != Some(SinkActivity::Disabled)
+        })
     }
 
-    fn start(&mut self, deliverer: Deliverer) {
+    fn start(&mut self, deliverer: Deliverer, wake: watch::Sender<()>) {
         let finish = CancellationToken::new();
         let ended = CancellationToken::new();
         let running = RunningSink {
             settings: deliverer.settings.clone(),
             finish: finish.clone(),
             ended: ended.clone(),
+            handle: SinkHandle { view: SinkView::of(&deliverer), wake },
         };
         let before = self.running.insert(deliverer.name.clone(), running);
         let cut = self.cut.child_token();
@@ -189,33 +184,16 @@ impl Deliveries {
         }
     }
 
-    /// Cuts short the changes in hand.
-    pub(super) fn cut(&self) {
-        self.cut.cancel();
-    }
-
-    /// Waits until all tasks have ended; [`Signal::Abort`] cuts them short.
+    /// Waits until all tasks have ended.
     ///
     /// # Errors
-    /// The last failure of a task.
-    pub(super) async fn ended(
-        mut self,
-        signals: &mut mpsc::Receiver<Signal>,
-    ) -> anyhow::Result<()> {
+    /// The first failure of a task.
+    pub(super) async fn ended(mut self) -> anyhow::Result<()> {
         let mut outcome = Ok(());
-        loop {
-            tokio::select! {
-                ended = self.tasks.join_next() => match ended {
-                    None => return outcome,
-                    Some(ended) => outcome = outcome.and(result_of(ended)),
-                },
-                Some(signal) = signals.recv(), if !self.cut.is_cancelled() => {
-                    if signal == Signal::Abort {
-                        self.cut();
-                    }
-                }
-            }
+        while let Some(ended) = self.tasks.join_next().await {
+            outcome = outcome.and(result_of(ended));
         }
+        outcome
     }
 }
 

@@ -12,7 +12,7 @@ use super::deliveries::Deliveries;
 use super::health::{Outside, Watch};
 use super::open_page::OpenPage;
 use super::scheduled_reports::ScheduledReports;
-use super::{Signal, alerts, dispatcher, notify, requests, search_index, upkeep};
+use super::{Signals, alerts, dispatcher, notify, requests, search_index, upkeep};
 use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -22,24 +22,6 @@ use crate::store::Store;
 
 /// How long a task other than a delivery may take to end before it is cancelled.
 pub(super) const GRACE: Duration = Duration::from_secs(6);
-
-/// What ends the tasks of a configuration.
-pub(super) enum Asked {
-    /// Continue with this configuration and its client.
-    Reload(Box<(Config, Client)>),
-    Stop,
-    Abort,
-}
-
-/// What remains when all tasks have ended on request.
-#[derive(Default)]
-pub(super) struct Finished {
-    pub(super) handover: Option<Handover>,
-    /// Signals that came in the meantime.
-    pub(super) stop_requested: bool,
-    pub(super) abort_requested: bool,
-    pub(super) reload_requested: bool,
-}
 
 /// The tasks of one configuration, without the deliveries.
 pub(super) struct RunningTasks {
@@ -140,48 +122,40 @@ impl RunningTasks {
         Ok(Self { tasks, handover, finish, requests, watch })
     }
 
-    /// Runs until the daemon is to stop or has a new configuration; `reread` gives that, if there is none
-    /// that can be used `None`.
+    /// Runs until the daemon has a new configuration, which `reread` returns if it can be used; `None` if
+    /// the daemon is to stop.
     pub(super) async fn until_asked(
         &mut self,
         deliveries: &mut Deliveries,
         page: &mut OpenPage,
-        signals: &mut mpsc::Receiver<Signal>,
+        signals: &Signals,
         reread: impl Fn() -> Option<(Config, Client)>,
-    ) -> anyhow::Result<Asked> {
+    ) -> anyhow::Result<Option<(Config, Client)>> {
         loop {
-            let signal = tokio::select! {
-                signal = signals.recv() => signal.unwrap_or(Signal::Stop),
+            tokio::select! {
+                () = signals.stop.cancelled() => return Ok(None),
+                () = signals.reload.notified() => {}
                 ended = self.tasks.join_next() => return Err(self.ended_early(ended)),
                 failed = deliveries.failure() => return Err(failed),
                 failed = page.failure() => return Err(failed),
-            };
-            match signal {
-                Signal::Reload => match reread() {
-                    Some(newer) => return Ok(Asked::Reload(Box::new(newer))),
-                    // The key may have changed even so.
-                    None => self.resume(),
-                },
-                Signal::Stop => return Ok(Asked::Stop),
-                Signal::Abort => return Ok(Asked::Abort),
             }
+            if let Some(newer) = reread() {
+                return Ok(Some(newer));
+            }
+            // The key may have changed even so. If the inbox is full, this request is lost, and the slow
+            // probe ends the pause later.
+            let _ = self.requests.try_send(DispatcherRequest::Resume);
         }
     }
 
-    pub(super) fn resume(&self) {
-        // If the inbox is full, this request is lost, and the slow probe ends the pause later.
-        let _ = self.requests.try_send(DispatcherRequest::Resume);
-    }
-
-    /// Waits up to [`GRACE`] for every task to finish its current work; [`Signal::Abort`] ends them at
-    /// once.
+    /// Waits up to [`GRACE`] for every task to finish its current work; `abort` ends them at once.
+    /// Returns what the dispatcher leaves to the next one.
     pub(super) async fn finish(
         mut self,
-        signals: &mut mpsc::Receiver<Signal>,
-    ) -> anyhow::Result<Finished> {
+        abort: &CancellationToken,
+    ) -> anyhow::Result<Option<Handover>> {
         self.finish.cancel();
-        let mut finished = Finished::default();
-        let mut failure = None;
+        let (mut failure, mut is_aborted) = (None, false);
         let deadline = tokio::time::sleep(GRACE);
         tokio::pin!(deadline);
         loop {
@@ -192,15 +166,9 @@ impl RunningTasks {
                     self.tasks.abort_all();
                     continue;
                 }
-                Some(signal) = signals.recv(), if !finished.abort_requested => {
-                    match signal {
-                        Signal::Reload => finished.reload_requested = true,
-                        Signal::Stop => finished.stop_requested = true,
-                        Signal::Abort => {
-                            (finished.stop_requested, finished.abort_requested) = (true, true);
-                            self.tasks.abort_all();
-                        }
-                    }
+                () = abort.cancelled(), if !is_aborted => {
+                    is_aborted = true;
+                    self.tasks.abort_all();
                     continue;
                 }
             };
@@ -212,8 +180,7 @@ impl RunningTasks {
                 Some(Err(error)) => failure = Some(anyhow!(error).context("a task panicked")),
             }
         }
-        finished.handover = self.handover.try_recv().ok();
-        failure.map_or(Ok(finished), Err)
+        failure.map_or(Ok(self.handover.try_recv().ok()), Err)
     }
 
     fn ended_early(&self, ended: Option<Result<anyhow::Result<()>, JoinError>>) -> anyhow::Error {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::unit::Unit;
 use super::writable::unwritable;
-use super::{CheckReport, notices, samples};
+use super::{CheckReport, samples};
 use crate::cli::exit;
 use crate::config::{Config, SinkKind, SinkSettings};
 use crate::file_owner::folder_of;
@@ -43,7 +43,7 @@ impl BuiltSink<'_> {
             Ok(sink) => {
                 let filter = &self.settings.filter;
                 let record = samples::problem(&**sink, filter, &config.store.path);
-                let notices = notices::problems(config, self.name, &**sink);
+                let notices = samples::notice_problems(config, self.name, &**sink);
                 record.into_iter().chain(notices).collect()
             }
             Err(error @ SinkBuildError::LeftOut { .. }) => vec![error.to_string()],

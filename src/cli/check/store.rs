@@ -1,9 +1,10 @@
-//! `check` of the store: the folder may be written, and the file is a readable store.
+//! `check` of the store and of its daily backup: the folders may be written, and the file is a readable store.
 
 use std::path::Path;
 
 use super::CheckReport;
-use super::writable::full_disk;
+use super::unit::Unit;
+use super::writable::{full_disk, unwritable};
 use crate::cli::{exit, output};
 use crate::config::Config;
 use crate::record::Route;
@@ -71,5 +72,26 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
             }
             _ => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),
         },
+    }
+}
+
+/// The folder of the daily backup can be made, and takes files.
+pub(super) fn check_backup(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
+    let folder = &config.backup.path;
+    if config.backup.keep == 0 {
+        return;
+    }
+    let problem = if folder.exists() && !folder.is_dir() {
+        Some(format!("{} is a file: name a folder", folder.display()))
+    } else {
+        // The daemon makes a folder that is not there in the nearest one that is, or in that of the database.
+        let made_in = folder
+            .ancestors()
+            .find(|above| above.exists() || config.store.path.parent() == Some(above))
+            .unwrap_or(folder);
+        unwritable(&made_in.join("backup.db"), &config.store.path, unit)
+    };
+    if let Some(problem) = problem {
+        report.wrong(exit::CONFIG, "backup", format!("{problem}; see [backup] path"));
     }
 }

@@ -29,10 +29,8 @@ pub(in crate::cli) struct Unit {
 pub(super) enum UnitKey {
     /// A credential from this file, as it is.
     File(PathBuf),
-    /// A credential that only systemd can read: encrypted, or written into the unit.
-    Sealed,
-    /// The variable `SHOPMIRROR_API_KEY`.
-    Variable,
+    /// What only the service gets: an encrypted credential, or one or a variable in the unit itself.
+    Hidden,
 }
 
 impl Unit {
@@ -108,12 +106,10 @@ impl Unit {
             return Some(UnitKey::File(PathBuf::from(file)));
         }
         let sealed = ["LoadCredentialEncrypted", "SetCredential", "SetCredentialEncrypted"];
-        if sealed.into_iter().any(|directive| named(directive).is_some()) {
-            return Some(UnitKey::Sealed);
-        }
-        let is_set = self.value("Environment").contains("SHOPMIRROR_API_KEY=")
+        let is_hidden = sealed.into_iter().any(|directive| named(directive).is_some())
+            || self.value("Environment").contains("SHOPMIRROR_API_KEY=")
             || !self.value("EnvironmentFiles").is_empty();
-        is_set.then_some(UnitKey::Variable)
+        is_hidden.then_some(UnitKey::Hidden)
     }
 
     /// True if the unit's service may execute this program.
@@ -192,8 +188,8 @@ mod tests {
         assert_eq!(unit(shipped).key(), Some(UnitKey::File("/etc/shopmirror/api-key".into())));
         assert_eq!(unit(&format!("{shipped}\nLoadCredential=")).key(), None);
         let sealed = "LoadCredentialEncrypted=api-key:/etc/shopmirror/api-key.cred";
-        assert_eq!(unit(sealed).key(), Some(UnitKey::Sealed));
-        assert_eq!(unit("Environment=SHOPMIRROR_API_KEY=x").key(), Some(UnitKey::Variable));
+        assert_eq!(unit(sealed).key(), Some(UnitKey::Hidden));
+        assert_eq!(unit("Environment=SHOPMIRROR_API_KEY=x").key(), Some(UnitKey::Hidden));
     }
 
     #[test]

@@ -137,13 +137,9 @@ fn key_of_unit(unit_key: &UnitKey, report: &mut CheckReport) -> Option<SecretStr
                 }
             }
         }
-        UnitKey::Sealed => (
-            "as the systemd credential `api-key`".to_owned(),
-            "only systemd can read it; `shopmirror status` shows a wrong key after the start",
-        ),
-        UnitKey::Variable => (
-            "in the variable SHOPMIRROR_API_KEY".to_owned(),
-            "it is set for the service only; set it for check as well to test it",
+        UnitKey::Hidden => (
+            "from its unit".to_owned(),
+            "only the service can read it; `shopmirror status` shows a wrong key after the start",
         ),
     };
     report.ok("key", format!("the service gets it {source}"));

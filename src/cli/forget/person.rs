@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
 use crate::cli::find::contact;
 use crate::cli::log::title;
-use crate::cli::output::cell;
+use crate::cli::output::{Column, cell};
 use crate::record::Route;
 use crate::store::Reader;
 
@@ -33,11 +33,15 @@ impl PersonRecord {
     pub(super) fn named(route: Route, id: String) -> Self {
         Self { route, id, body: String::new() }
     }
-
-    pub(super) fn row(&self) -> Vec<String> {
-        vec![self.route.to_string(), cell(&self.id, 24), contact(&self.body), title(&self.body)]
-    }
 }
+
+/// By what the operator recognises a record.
+pub(super) const COLUMNS: [Column<PersonRecord>; 4] = [
+    ("route", |record| record.route.to_string()),
+    ("id", |record| cell(&record.id, 24)),
+    ("contact", |record| contact(&record.body)),
+    ("record", |record| title(&record.body)),
+];
 
 /// A code of these records: the same list has the same one.
 pub(super) fn code(records: &[PersonRecord]) -> String {

@@ -3,7 +3,6 @@
 //! Each file is written whole beside its place and then moved there, which fails if the place is
 //! taken. So no file is overwritten, and no reader sees half a file.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -41,18 +40,6 @@ pub(super) enum Readers {
     User,
     /// The group of the folder, which is the group of the service in the folder of the units.
     Group(u32),
-}
-
-impl fmt::Display for Readers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::User => write!(f, "(only you may read the key)"),
-            Self::Group(id) => match group_name(*id) {
-                Some(name) => write!(f, "(mode 0640, group {name})"),
-                None => write!(f, "(mode 0640, group {id})"),
-            },
-        }
-    }
 }
 
 impl Files {
@@ -197,17 +184,6 @@ fn create(path: &Path, text: &str, mode: u32, readers: Readers) -> anyhow::Resul
         Ok::<(), std::io::Error>(())
     };
     fill().with_context(|| format!("cannot write {}; nothing was written", path.display()))
-}
-
-/// The name of a group of this machine.
-fn group_name(id: u32) -> Option<String> {
-    let groups = fs::read_to_string("/etc/group").ok()?;
-    let id = id.to_string();
-    groups.lines().find_map(|line| {
-        let mut parts = line.split(':');
-        let name = parts.next()?;
-        (parts.nth(1)? == id).then(|| name.to_owned())
-    })
 }
 
 #[cfg(test)]

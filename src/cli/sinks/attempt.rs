@@ -20,7 +20,7 @@ use crate::config::{Config, SinkKind, SinkSettings};
 use crate::deliver::wants;
 use crate::file_owner::folder_of;
 use crate::record::{Change, Route, TEST_ID};
-use crate::sink::{self, Preview, Verdict};
+use crate::sink::{self, Preview, Sink, Verdict};
 use crate::store::{Reader, holder};
 use crate::sysexits::IO;
 
@@ -50,23 +50,27 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let known = || unknown(name, &config.sinks.keys().map(String::as_str).collect::<Vec<_>>());
     let settings = config.sinks.get(name).ok_or_else(known)?;
-    let attempt = Attempt { config, name, settings, args, json };
-    if args.dry_run { preview(&attempt) } else { test(&attempt) }
+    if !args.dry_run {
+        ensure_sendable(config, name, settings, args.create)?;
+    }
+    let now = Timestamp::now();
+    let change = chosen(config, settings, args.seq, now)?;
+    let sink = sink::build_one(name, &settings.kind)?;
+    if args.dry_run {
+        preview(&*sink, name, &change, now, json)
+    } else {
+        send(sink, name, change, now, json)
+    }
 }
 
-/// What is tried.
-struct Attempt<'a> {
-    config: &'a Config,
-    name: &'a str,
-    settings: &'a SinkSettings,
-    args: &'a Args,
-    json: bool,
-}
-
-/// Sends one marked change and reports what became of it.
-fn test(attempt: &Attempt<'_>) -> anyhow::Result<ExitCode> {
-    let Attempt { config, name, settings, args, json } = *attempt;
-    let refused = match (&settings.kind, args.create) {
+/// Refuses what would be taken for a real record, or for a file of the daemon.
+fn ensure_sendable(
+    config: &Config,
+    name: &str,
+    settings: &SinkSettings,
+    create: bool,
+) -> anyhow::Result<()> {
+    let refused = match (&settings.kind, create) {
         (SinkKind::Intake(_), false) => Some(format!(
             "the other workspace cannot mark a record as a test, so this would create a real one: see it with \
              `shopmirror sinks {name} test --dry-run`, try the key with `shopmirror check --sink {name}`, or add --create"
@@ -79,16 +83,25 @@ fn test(attempt: &Attempt<'_>) -> anyhow::Result<ExitCode> {
         )),
     };
     if let Some(text) = refused {
-        return Err(ExitError { code: USAGE, text }.into());
+        return refuse(USAGE, text);
     }
     if let SinkKind::File(file) = &settings.kind {
         ensure_own(&file.path)?;
         ensure_free(name, &file.path, &config.store.path)?;
     }
-    let now = Timestamp::now();
-    let change = marked(chosen(config, settings, args.seq, now)?, now);
+    Ok(())
+}
+
+/// Sends one change, marked, and reports what became of it.
+fn send(
+    mut sink: Box<dyn Sink>,
+    name: &str,
+    change: Change,
+    now: Timestamp,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let change = marked(change, now);
     let event_id = change.event_id.clone();
-    let mut sink = sink::build_one(name, &settings.kind)?;
     let verdict = runtime()?
         .block_on(sink.hand_over(&[change], now, &CancellationToken::new()))
         .pop()
@@ -103,45 +116,38 @@ fn test(attempt: &Attempt<'_>) -> anyhow::Result<ExitCode> {
             (TRY_AGAIN, "not tried", Some("run the command again".to_owned()))
         }
     };
-    if json {
-        output::json(&json!({
-            "sink": name, "event_id": event_id, "verdict": verdict, "reason": reason,
-        }))?;
-    } else {
-        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        output::text(&format!("{event_id} {}\n", output::plain(&format!("{verdict}{reason}"))))?;
-    }
+    let because = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+    output::done(
+        json,
+        &json!({"sink": name, "event_id": event_id, "verdict": verdict, "reason": reason}),
+        &format!("{event_id} {verdict}{because}\n"),
+    )?;
     Ok(ExitCode::from(code))
 }
 
 /// Shows what would be sent, and sends nothing.
-fn preview(attempt: &Attempt<'_>) -> anyhow::Result<ExitCode> {
-    let Attempt { config, name, settings, args, json } = *attempt;
-    let now = Timestamp::now();
-    let change = chosen(config, settings, args.seq, now)?;
+fn preview(
+    sink: &dyn Sink,
+    name: &str,
+    change: &Change,
+    now: Timestamp,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let seq = change.seq;
-    let sink = sink::build_one(name, &settings.kind)?;
-    let Preview { how, headers, body } = match sink.preview(&change, now) {
+    let Preview { how, headers, body } = match sink.preview(change, now) {
         Ok(preview) => preview,
         Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => {
             return refuse(DATA, format!("change {seq} cannot be sent: {reason}"));
         }
         Err(other) => anyhow::bail!("the change cannot be shown: {other:?}"),
     };
-    if json {
-        return output::json(&json!({
-            "sink": name, "seq": seq, "how": how, "headers": headers, "body": body,
-        }));
-    }
-    let mut text = format!("{}\n", output::plain(&how));
-    for (name, value) in headers {
-        text.push_str(&format!("{name}: {}\n", output::plain(&value)));
-    }
-    text.push('\n');
-    for line in body.lines() {
-        text.push_str(&format!("{}\n", output::plain(line)));
-    }
-    output::text(&text)
+    let head: String = headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let lines: String = body.lines().map(|line| format!("{line}\n")).collect();
+    output::done(
+        json,
+        &json!({"sink": name, "seq": seq, "how": how, "headers": headers, "body": body}),
+        &format!("{how}\n{head}\n{lines}"),
+    )
 }
 
 /// The change that is named, or the newest that the sink asked for, or one that is made up.

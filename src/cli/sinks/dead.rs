@@ -72,11 +72,6 @@ pub(super) fn redrive(
     let notices = if which.all { operator.revive_notices(sink.name())? } else { 0 };
     // Without a daemon they are sent when it starts.
     let is_woken = sink.wake()?;
-    if json {
-        return output::json(
-            &json!({"changes": sent, "notices": notices, "superseded": superseded}),
-        );
-    }
     let when = match sink.row.state {
         SinkState::Disabled => "after its url is corrected and the daemon has reloaded",
         SinkState::Removed => "after the sink is in the configuration again",
@@ -95,7 +90,8 @@ pub(super) fn redrive(
     if which.all && left > 0 {
         text.push_str(&format!("; {left} more are left: run this again after these are sent"));
     }
-    output::text(&format!("{text}\n"))
+    let printed = json!({"changes": sent, "notices": notices, "superseded": superseded});
+    output::done(json, &printed, &format!("{text}\n"))
 }
 
 /// Drops what the sink refused for good.
@@ -121,10 +117,8 @@ pub(super) fn drop(
     }
     let notices = if which.all { operator.drop_notices(sink.name())? } else { 0 };
     sink.wake()?;
-    if json {
-        return output::json(&json!({"changes": dropped, "notices": notices}));
-    }
-    output::text(&format!("{} dropped; the log keeps the changes\n", things(dropped, notices)))
+    let text = format!("{} dropped; the log keeps the changes\n", things(dropped, notices));
+    output::done(json, &json!({"changes": dropped, "notices": notices}), &text)
 }
 
 /// So many changes, and so many alerts and reports if there are any.
@@ -149,24 +143,18 @@ pub(super) fn list(sink: &StoredSink<'_>, json: bool, wide: bool) -> anyhow::Res
     if json {
         output::json(&refused)?;
     } else {
-        let rows: Vec<Vec<String>> = refused
-            .into_iter()
-            .map(|row| {
-                vec![
-                    row.seq.to_string(),
-                    row.route,
-                    cell(&row.record_id, 24),
-                    row.state.as_str().to_owned(),
-                    row.attempts.to_string(),
-                    row.due_at.as_deref().map_or_else(|| "-".to_owned(), moment::shown),
-                    cell(row.last_error.as_deref().unwrap_or("-"), 80),
-                    moment::shown(&row.since),
-                ]
-            })
-            .collect();
         output::table(
-            &["seq", "route", "record", "state", "attempts", "next try", "last error", "since"],
-            &rows,
+            &refused,
+            &[
+                ("seq", |row| row.seq.to_string()),
+                ("route", |row| row.route.clone()),
+                ("record", |row| cell(&row.record_id, 24)),
+                ("state", |row| row.state.as_str().to_owned()),
+                ("attempts", |row| row.attempts.to_string()),
+                ("next try", |row| moment::shown(row.due_at.as_deref().unwrap_or("-"))),
+                ("last error", |row| cell(row.last_error.as_deref().unwrap_or("-"), 80)),
+                ("since", |row| moment::shown(&row.since)),
+            ],
             "no refused changes",
             wide,
         )?;

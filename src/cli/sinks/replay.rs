@@ -12,7 +12,6 @@ use serde_json::json;
 use super::StoredSink;
 use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE, refuse};
 use crate::cli::progress::Bar;
-use crate::cli::route_name::RouteName;
 use crate::cli::{MAX_READ, moment, output, records};
 use crate::clock::stamp;
 use crate::deliver::{Take, replay_filter, replay_rule};
@@ -34,7 +33,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SEQ|TIME", value_parser = place)]
     to: Option<Place>,
     /// Only this route, also if the sink asks for others; can be repeated
-    #[arg(long = "route", value_name = "ROUTE", value_parser = RouteName)]
+    #[arg(long = "route", value_name = "ROUTE", value_parser = crate::cli::route())]
     routes: Vec<Route>,
     /// Only this kind of change, also if the sink asks for others; can be repeated
     #[arg(long = "kind", value_name = "KIND", value_parser = clap::value_parser!(Kind))]

@@ -21,14 +21,27 @@ fn is_complete(dir: &Path) -> bool {
     counts.into_iter().chain([delivered]).all(|sql| number(sql) > 0)
 }
 
+/// Removes the folder, which the demo keeps.
+struct Removed<'d>(&'d Path);
+
+impl Drop for Removed<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.0);
+    }
+}
+
 #[tokio::test]
 async fn the_demo_fills_all_six_tables_and_delivers_and_its_commands_work() {
     let place = Place::new("https://unused.example.com/api", "unused");
-    let dir = place.path("shop");
-    let at = |name: &str| format!("{}/{name}", dir.display());
-    let demo = place.follow(["demo", "--speed", "5", "--dir", &at("")]);
+    let demo = place.follow(["demo", "--speed", "5"]);
     let is_told = || demo.lines().iter().any(|line| line.ends_with("log --follow"));
-    wait_until("everything is there", || is_complete(&dir) && is_told()).await;
+    wait_until("it says where everything is", is_told).await;
+    let lines = demo.lines();
+    let store = lines.iter().find_map(|line| line.strip_prefix("database        ")).unwrap();
+    let dir = Path::new(store).parent().unwrap();
+    let _removed = Removed(dir);
+    let at = |name: &str| format!("{}/{name}", dir.display());
+    wait_until("everything is there", || is_complete(dir)).await;
     let listed =
         place.run(["--config", &at("shopmirror.toml"), "records", "leads", "--json"]).await.json();
     assert!(listed[0]["status_stage"].is_string(), "{listed}");
