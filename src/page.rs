@@ -36,6 +36,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use jiff::tz::TimeZone;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -46,7 +47,6 @@ use crate::status::WorkspaceStatus;
 use crate::store::Store;
 use access::Access;
 use context::PageContext;
-use snapshot::Snapshot;
 
 /// How long to wait before the address is tried again.
 const BIND_AGAIN: Duration = Duration::from_secs(5);
@@ -81,25 +81,17 @@ impl StatusPage {
         status: S,
         stop: CancellationToken,
     ) where
-        S: Fn() -> F,
-        F: Future<Output = Option<WorkspaceStatus>>,
+        S: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Option<WorkspaceStatus>> + Send + 'static,
     {
         let Some(listener) = open(self.settings.listen, &stop).await else { return };
         let address = listener.local_addr().unwrap_or(self.settings.listen);
         tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
         opened.send_replace(Some(address));
         let access = Access::new(&self.settings);
-        let context = Arc::new(PageContext::new(self, store));
-        let router = respond::router(access, Arc::clone(&context));
-        let take = || async {
-            let taken = Snapshot::take(status().await?, &context.store).await?;
-            context.name_shop(taken.workspace.as_deref().unwrap_or_default());
-            Some(taken)
-        };
-        tokio::select! {
-            () = server::serve(listener, router, stop) => {}
-            () = context.snapshots.keep(take) => {}
-        }
+        let status = Box::new(move || status().boxed());
+        let context = Arc::new(PageContext::new(self, store, status));
+        server::serve(listener, respond::router(access, context), stop).await;
         opened.send_replace(None);
     }
 }

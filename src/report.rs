@@ -27,7 +27,7 @@ mod value;
 pub use answer::{Answer, Column, Question, ReportError, answer, refused_parameter};
 pub use builtin::built_in;
 pub use chart::{narrow_svg, svg};
-pub use completeness::{BusinessChoice, Coverage, Exactness, Known};
+pub use completeness::{BusinessChoice, Cell, Coverage, Exactness, Known};
 pub use csv::{Guard, csv, csv_head, csv_values};
 pub use delivery::{RenderError, ScheduledContent, notice_body, question_of, rendered, write};
 pub use folder::{FolderError, find, list};
@@ -35,8 +35,8 @@ pub use head::{
     Chart, ColumnFormat, Counted, HeadError, Need, Note, Parameter, ParameterKind, Report,
 };
 pub use home::{
-    Amount, Attention, CompleteSince, Figure, Home, JobState, LINE_DAYS, ListedRepair, RepairList,
-    Why, home, job_state, repairs,
+    Attention, CompleteSince, Figure, Home, JobState, LINE_DAYS, ListedRepair, RepairList, home,
+    job_state, repairs,
 };
 pub use html::{document, first_upper, fragment};
 pub use json::{ReportDocument, json, listed};
@@ -44,4 +44,4 @@ pub use period::{Period, PeriodError};
 pub use range::Range;
 pub use text::text;
 pub use timetable::{ReportRun, ReportStep, Timetable, note_failed, note_made, period_of};
-pub use value::{json_of, number, shown};
+pub use value::{json_of, shown};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -10,8 +11,9 @@ use super::StatusPage;
 use super::home::HomeNumbers;
 use super::not_shown::NotShown;
 use super::server::STREAMS_MAX;
-use super::snapshot::Snapshots;
+use super::snapshot::{SharedSnapshot, Snapshot, Snapshots};
 use crate::report::{self, Report};
+use crate::status::WorkspaceStatus;
 use crate::store::{Reader, Store, StoreError};
 
 /// Reads of reports and records at the same time.
@@ -21,26 +23,31 @@ const TURN: Duration = Duration::from_secs(5);
 /// The longest time that one request may read. A report has its own limit within this one.
 const MAX_READ: Duration = Duration::from_secs(15);
 
+/// Asks for the status; `None` if the daemon's tasks do not answer.
+pub(super) type Ask = Box<dyn Fn() -> BoxFuture<'static, Option<WorkspaceStatus>> + Send + Sync>;
+
 /// What the responses are made from.
 pub(super) struct PageContext {
     /// The shop's name: that of the workspace, or its host until the workspace has told it.
     shop: watch::Sender<String>,
     /// The numbers of Home.
     pub(super) home: HomeNumbers,
-    pub(super) snapshots: Snapshots,
+    snapshots: Snapshots,
+    status: Ask,
     /// One permit per live stream that may still be opened.
     pub(super) streams: Arc<Semaphore>,
-    pub(super) store: Store,
+    store: Store,
     pub(super) page: StatusPage,
     reads: Arc<Semaphore>,
 }
 
 impl PageContext {
-    pub(super) fn new(page: StatusPage, store: Store) -> Self {
+    pub(super) fn new(page: StatusPage, store: Store, status: Ask) -> Self {
         Self {
             shop: watch::Sender::new(page.shop.clone()),
             home: HomeNumbers::default(),
-            snapshots: Snapshots::new(),
+            snapshots: Snapshots::default(),
+            status,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             store,
             page,
@@ -58,15 +65,16 @@ impl PageContext {
         self.shop.borrow().clone()
     }
 
-    /// Takes the name that the workspace has told.
-    pub(super) fn name_shop(&self, name: &str) {
-        self.shop.send_if_modified(|known| {
-            let is_new = known != name && !name.is_empty();
-            if is_new {
-                name.clone_into(known);
+    /// A snapshot that is at most a second old.
+    pub(super) async fn snapshot(&self) -> SharedSnapshot {
+        let take = || async {
+            let taken = Snapshot::take((self.status)().await?, &self.store).await?;
+            if let Some(name) = taken.workspace.as_ref().filter(|name| !name.is_empty()) {
+                self.shop.send_replace(name.clone());
             }
-            is_new
-        });
+            Some(taken)
+        };
+        self.snapshots.newest(take).await
     }
 
     /// Reads the store on a connection of its own. Busy if others read for too long, or if the store cannot

@@ -19,9 +19,9 @@ use super::live::{LivePage, Part};
 use super::request::link;
 use super::snapshot::{SharedSnapshot, Snapshot};
 use super::spark::{Spark, hatch};
-use super::text::{money, shown, zone_name};
+use super::text::{message, money, shown, zone_name};
 use crate::number::{count, whole};
-use crate::report::{self, Amount, CompleteSince, Figure, Home, Range, RepairList, Why};
+use crate::report::{self, Cell, CompleteSince, Exactness, Figure, Home, Range, RepairList};
 use crate::status::Health;
 
 /// How long numbers are new enough although something changed, and at most.
@@ -199,26 +199,6 @@ impl View<'_> {
         ]
     }
 
-    /// Why a number is unknown, for the shop.
-    fn explained(&self, why: Why) -> String {
-        let on = |at: Timestamp| {
-            at.to_zoned(self.context.page.zone.clone()).strftime("%-d %B %Y").to_string()
-        };
-        match why {
-            Why::NotRead => "Not read yet.".to_owned(),
-            Why::Begins(since) => format!("Known from {} on.", on(since)),
-            Why::Gap => "Records of this time may be missing: see System.".to_owned(),
-            Why::LastRead(at) => format!("Last read on {}: see System.", on(at)),
-            Why::NoField => "The workspace does not send what it needs.".to_owned(),
-            Why::NoLink => {
-                "No field of the status changes names its repair: see System.".to_owned()
-            }
-            Why::NoStatus => {
-                "No status is known to mean it: set ready_status in [reports].".to_owned()
-            }
-        }
-    }
-
     fn report(&self, name: &str) -> String {
         let (from, to) = (self.home.days.from.to_string(), self.home.days.to.to_string());
         link("report", &[("name", name), ("from", &from), ("to", &to)])
@@ -243,9 +223,9 @@ impl View<'_> {
             div.card id=(id) data-part data-wide=[(kind == Kind::Money).then_some("")] {
                 a href=(address) {
                     span.title { (title) }
-                    span.n { (self.amount(figure.now, kind, None)) }
+                    span.n { (self.amount(&figure.now, kind, None)) }
                     span.d {
-                        @if figure.now == Amount::Unknown { (self.explained(figure.why)) }
+                        @if figure.now.number().is_none() { (figure.why) }
                         @else { (self.compared(figure, kind, id == OVERDUE)) }
                     }
                     (spark.svg())
@@ -256,8 +236,8 @@ impl View<'_> {
 
     /// A number beside that of the range before; `is_bad` says that more of it is bad.
     fn compared(&self, figure: &Figure, kind: Kind, is_bad: bool) -> Markup {
-        let Figure { now, before, .. } = figure;
-        let (Amount::Exactly(now), Amount::Exactly(before)) = (*now, *before) else {
+        let exactly = |cell: &Cell| cell.number().filter(|_| cell.exactness == Exactness::Exact);
+        let (Some(now), Some(before)) = (exactly(&figure.now), exactly(&figure.before)) else {
             return html! { "No comparison yet" };
         };
         let than = self.than(kind);
@@ -327,13 +307,13 @@ impl View<'_> {
             true => link("report", &[("name", "follow-ups")]),
             false => link("report", &[("name", "leads")]),
         };
-        let list = |list: RepairList, amount| (list.title(), amount, self.list(list));
+        let list = |list: RepairList, cell| (list.title(), cell, self.list(list));
         let rows = [
-            list(RepairList::Overdue, overdue.now),
-            list(RepairList::ReadyLong, attention.ready_long),
-            list(RepairList::OpenLong, attention.open_long),
-            ("Follow-ups that are due", attention.follow_ups, due),
-            list(RepairList::Unpaid, attention.unpaid),
+            list(RepairList::Overdue, &overdue.now),
+            list(RepairList::ReadyLong, &attention.ready_long),
+            list(RepairList::OpenLong, &attention.open_long),
+            ("Follow-ups that are due", &attention.follow_ups, due),
+            list(RepairList::Unpaid, &attention.unpaid),
         ];
         let unpaid = RepairList::Unpaid.title();
         html! {
@@ -354,44 +334,25 @@ impl View<'_> {
         }
     }
 
-    /// How old the numbers are, and what is known of the states.
+    /// How old the numbers are, and what the reader has to know.
     fn as_of(&self) -> Markup {
         let zone = &self.context.page.zone;
-        let home = self.home;
-        let at = home.as_of.to_zoned(zone.clone());
-        let (left, first) = &home.left;
-        let first = first.as_deref().and_then(|first| first.parse::<Timestamp>().ok());
         html! {
             p.note #as-of data-part {
-                "As of " (at.strftime("%H:%M")) ", " (zone_name(zone)) ". "
-                @if home.is_linked {
-                    "The states of repairs come from their status changes. "
-                } @else if *left > 0 {
-                    (whole(*left as i64)) " of " (count(home.by_status.iter().map(|(_, n)| *n).sum::<usize>(), "open repair", "open repairs"))
-                    " were not seen since they left the newest 100"
-                    @if let Some(first) = first { ", the first on " (first.to_zoned(zone.clone()).strftime("%-d %B %Y")) }
-                    ": their state may be old. "
-                }
-                @if let Some((from, to)) = home.states_missing {
-                    "Status changes may be missing between " (from.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M"))
-                    " and " (to.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M"))
-                    ": the numbers of open repairs may be too high or too low. "
-                }
-                @if home.unread_dates > 0 {
-                    "The delivery date of " (count(home.unread_dates as i64, "repair", "repairs")) " cannot be read. "
-                }
+                "As of " (self.home.as_of.to_zoned(zone.clone()).strftime("%H:%M")) ", " (zone_name(zone)) "."
+                @for note in &self.home.notes { " " (message(&report::first_upper(note))) "." }
             }
         }
     }
 
     /// A number with how sure it is; with an address a link.
-    fn amount(&self, amount: Amount, kind: Kind, address: Option<&str>) -> Markup {
-        let Some(value) = amount.value() else { return html! { span.least { "unknown" } } };
+    fn amount(&self, cell: &Cell, kind: Kind, address: Option<&str>) -> Markup {
+        let Some(value) = cell.number() else { return html! { span.least { "unknown" } } };
         let written = self.written(value, kind);
         html! {
-            @match amount {
-                Amount::AtLeast(_) => span.least { "at least " },
-                Amount::About(_) => span.least { "about " },
+            @match cell.exactness {
+                Exactness::AtLeast => span.least { "at least " },
+                Exactness::About => span.least { "about " },
                 _ => {}
             }
             @match address {

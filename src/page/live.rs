@@ -15,10 +15,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use maud::{Markup, html};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use super::context::PageContext;
 use super::server::IsStream;
-use super::snapshot::{Follower, SharedSnapshot};
+use super::snapshot::{EVERY, SharedSnapshot};
 use super::{home, system};
 use crate::report::Range;
 
@@ -97,7 +98,7 @@ impl LivePage {
 struct Viewer {
     context: Arc<PageContext>,
     watched: Watched,
-    follower: Follower,
+    tick: Interval,
     /// What the viewer was sent last, by the id of the part.
     seen: HashMap<String, u64>,
     /// Gives the viewer's place back when it leaves.
@@ -108,7 +109,8 @@ impl Viewer {
     /// Waits until there is something to send.
     async fn next(&mut self) -> Event {
         loop {
-            let shared = self.context.snapshots.after(&mut self.follower).await;
+            self.tick.tick().await;
+            let shared = self.context.snapshot().await;
             let changed = page(&self.context, self.watched, &shared).await.changed(&mut self.seen);
             if !changed.is_empty() {
                 return Event::default().event("page").retry(RETRY).data(changed);
@@ -142,10 +144,9 @@ pub(super) async fn stream(
     };
     is_stream.set();
     // The first event is sent at once.
-    context.snapshots.newest().await;
-    let mut follower = context.snapshots.follow();
-    follower.mark_changed();
-    let viewer = Viewer { context, watched, follower, seen: HashMap::new(), _place: place };
+    let mut tick = tokio::time::interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let viewer = Viewer { context, watched, tick, seen: HashMap::new(), _place: place };
     let events = stream::unfold(viewer, async |mut viewer| {
         let event = viewer.next().await;
         Some((Ok::<_, Infallible>(event), viewer))

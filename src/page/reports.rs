@@ -18,7 +18,9 @@ use super::request::{Query, link};
 use super::text::shown;
 use super::words;
 use crate::config::CountedBy;
-use crate::report::{self, Answer, Exactness, Guard, Period, Question, Range, Report, ReportError};
+use crate::report::{
+    self, Answer, Cell, Exactness, Guard, Period, Question, Range, Report, ReportError,
+};
 use crate::store::Reader;
 
 /// The parameters of a report's address that every report has.
@@ -175,13 +177,10 @@ impl Compared {
         let before =
             report::answer(reader, &answer.report, &asked, &context.page.zone, now).ok()?;
         let (shown, shown_before) = (answer.shown_totals()?, before.shown_totals()?);
-        let is_exact = |answer: &Answer, index: usize| {
-            answer.totals_exactness.get(index).copied().unwrap_or_default() == Exactness::Exact
-        };
+        let exactly = |cell: &Cell| cell.number().filter(|_| cell.exactness == Exactness::Exact);
         let sums = answer.columns.iter().enumerate().filter_map(|(index, column)| {
-            let (sum, was) = (totals.get(index)?, before.totals.as_ref()?.get(index)?);
-            let is_known = is_exact(answer, index) && is_exact(&before, index);
-            let (sum, was) = (report::number(sum)?, report::number(was).filter(|_| is_known)?);
+            let (sum, was) =
+                (exactly(totals.get(index)?)?, exactly(before.totals.as_ref()?.get(index)?)?);
             if sum == 0.0 && was == 0.0 {
                 return None;
             }

@@ -168,7 +168,7 @@ async fn system(State(context): State<Arc<PageContext>>) -> Response {
 
 /// A page that stays current by itself.
 async fn watched(context: &Arc<PageContext>, watched: Watched) -> Response {
-    let shared = context.snapshots.newest().await;
+    let shared = context.snapshot().await;
     let page = live::page(context, watched, &shared).await;
     let (title, tab, live) = match watched {
         Watched::Home(range) => ("Home", Tab::Home, link("live", &[("range", range.as_str())])),
@@ -197,7 +197,7 @@ async fn stream(
 
 async fn scrape(State(context): State<Arc<PageContext>>) -> Response {
     let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
-    match context.snapshots.newest().await {
+    match context.snapshot().await {
         Some(snapshot) => (kind, metrics::text(&snapshot)).into_response(),
         None => stuck(),
     }
@@ -205,7 +205,7 @@ async fn scrape(State(context): State<Arc<PageContext>>) -> Response {
 
 /// Alive means that the dispatcher and the store answer, whatever they say.
 async fn alive(State(context): State<Arc<PageContext>>) -> Response {
-    match context.snapshots.newest().await {
+    match context.snapshot().await {
         Some(_) => "alive\n".into_response(),
         None => stuck(),
     }
@@ -213,7 +213,7 @@ async fn alive(State(context): State<Arc<PageContext>>) -> Response {
 
 /// Fresh means that every poller was read in time.
 async fn fresh(State(context): State<Arc<PageContext>>) -> Response {
-    let Some(snapshot) = context.snapshots.newest().await else { return stuck() };
+    let Some(snapshot) = context.snapshot().await else { return stuck() };
     let hindrances = ready::hindrances(&snapshot.status);
     if hindrances.is_empty() {
         return "fresh\n".into_response();
@@ -224,7 +224,7 @@ async fn fresh(State(context): State<Arc<PageContext>>) -> Response {
 
 /// The same JSON as `shopmirror status --json`.
 async fn status(State(context): State<Arc<PageContext>>) -> Response {
-    match context.snapshots.newest().await {
+    match context.snapshot().await {
         Some(snapshot) => reports::json(&snapshot.status),
         None => stuck(),
     }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 
 use super::live::LivePage;
 use crate::record::Change;
@@ -16,7 +16,7 @@ use crate::status::WorkspaceStatus;
 use crate::store::{Gap, Reader, Store, StoreError};
 
 /// How long a snapshot is new enough.
-const EVERY: Duration = Duration::from_secs(1);
+pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// A store that does not answer within this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Changes on the page.
@@ -76,100 +76,50 @@ fn sizes(path: PathBuf) -> (u64, u64) {
 /// A snapshot, or `None` if the daemon's tasks did not answer; shared by all viewers.
 pub(super) type SharedSnapshot = Option<Arc<Snapshot>>;
 
-/// The newest snapshot, and the means to ask for a newer one.
-pub(super) struct Snapshots {
-    newest: watch::Sender<Option<(Instant, SharedSnapshot)>>,
-    /// How often a snapshot was wanted.
-    wanted: watch::Sender<u64>,
-}
+/// The newest snapshot.
+#[derive(Default)]
+pub(super) struct Snapshots(Mutex<Option<(Instant, SharedSnapshot)>>);
 
 impl Snapshots {
-    pub(super) fn new() -> Self {
-        Self { newest: watch::Sender::new(None), wanted: watch::Sender::new(0) }
-    }
-
-    /// Takes a snapshot whenever one is wanted, at most once per second; never returns.
-    pub(super) async fn keep<T, F>(&self, take: T)
+    /// A snapshot that is at most a second old: the newest one, or the one that `take` takes.
+    pub(super) async fn newest<F>(&self, take: impl FnOnce() -> F) -> SharedSnapshot
     where
-        T: Fn() -> F,
         F: Future<Output = Option<Snapshot>>,
     {
-        let mut wanted = self.wanted.subscribe();
-        let mut met = 0;
-        // The sender lives as long as `self`, so that waiting cannot fail.
-        while wanted.wait_for(|wishes| *wishes > met).await.is_ok() {
-            let taken = take().await.map(Arc::new);
-            // Requests that came in the meantime get this snapshot.
-            met = *wanted.borrow();
-            self.newest.send_replace(Some((Instant::now(), taken)));
-            sleep(EVERY).await;
+        let mut newest = self.0.lock().await;
+        match &*newest {
+            Some((at, shared)) if at.elapsed() < EVERY => shared.clone(),
+            _ => {
+                let taken = take().await.map(Arc::new);
+                *newest = Some((Instant::now(), taken.clone()));
+                taken
+            }
         }
-    }
-
-    /// A snapshot that is at most a second old, or the next one.
-    pub(super) async fn newest(&self) -> SharedSnapshot {
-        let mut newest = self.newest.subscribe();
-        let known = newest.borrow_and_update().clone();
-        match known {
-            Some((at, shared)) if at.elapsed() < EVERY => shared,
-            _ => self.after(&mut newest).await,
-        }
-    }
-
-    /// Follows the snapshots from now on; see [`Self::after`].
-    pub(super) fn follow(&self) -> Follower {
-        self.newest.subscribe()
-    }
-
-    /// Asks for a snapshot and waits for the next one.
-    pub(super) async fn after(&self, follower: &mut Follower) -> SharedSnapshot {
-        self.wanted.send_modify(|wishes| *wishes += 1);
-        // As above, this cannot fail.
-        let _ = follower.changed().await;
-        follower.borrow_and_update().clone().and_then(|(_, shared)| shared)
     }
 }
-
-/// One viewer's place among the snapshots.
-pub(super) type Follower = watch::Receiver<Option<(Instant, SharedSnapshot)>>;
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::rc::Rc;
+
+    use tokio::time::sleep;
 
     use super::*;
 
-    /// Runs `look` beside snapshots that cannot be taken, and counts how often one was tried.
-    async fn takes(look: impl AsyncFnOnce(Rc<Snapshots>)) -> u32 {
-        let snapshots = Rc::new(Snapshots::new());
-        let taken = Cell::new(0);
-        let keep = snapshots.keep(|| {
-            taken.set(taken.get() + 1);
-            std::future::ready(None)
-        });
-        tokio::select! {
-            () = keep => {}
-            () = look(Rc::clone(&snapshots)) => {}
-        }
-        taken.get()
-    }
-
     #[tokio::test(start_paused = true)]
     async fn all_viewers_share_one_snapshot_per_second() {
-        let taken = takes(async |snapshots| {
-            let viewer = || async {
-                let mut follower = snapshots.follow();
-                for _ in 0..60 {
-                    snapshots.after(&mut follower).await;
-                }
-            };
-            let viewers: Vec<_> = (0..64).map(|_| viewer()).collect();
-            let begun = Instant::now();
-            futures_util::future::join_all(viewers).await;
-            assert_eq!(begun.elapsed().as_secs(), 59);
-        })
-        .await;
-        assert_eq!(taken, 60);
+        let (snapshots, taken) = (Snapshots::default(), Cell::new(0));
+        let take = || {
+            taken.set(taken.get() + 1);
+            std::future::ready(None)
+        };
+        let viewer = || async {
+            for _ in 0..60 {
+                snapshots.newest(take).await;
+                sleep(EVERY).await;
+            }
+        };
+        futures_util::future::join_all((0..64).map(|_| viewer())).await;
+        assert_eq!(taken.get(), 60);
     }
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::text::money;
 use crate::number::whole;
-use crate::report::Amount;
+use crate::report::Cell;
 
 /// The size of the picture, in its own units.
 const WIDTH: f64 = 120.0;
@@ -12,7 +12,7 @@ const HEIGHT: f64 = 32.0;
 
 /// The days of a number.
 pub(super) struct Spark<'a> {
-    pub(super) days: &'a [Amount],
+    pub(super) days: &'a [Cell],
     /// Whether each day is a bar: it counts by itself.
     pub(super) are_bars: bool,
     pub(super) is_money: bool,
@@ -36,7 +36,7 @@ impl Spark<'_> {
     pub(super) fn svg(&self) -> Markup {
         html! {
             svg.spark viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(self.label()) {
-                @for (index, _) in self.days.iter().enumerate().filter(|(_, day)| **day == Amount::Unknown) {
+                @for (index, _) in self.days.iter().enumerate().filter(|(_, day)| day.number().is_none()) {
                     rect x=(at(self.x(index))) width=(at(self.step())) height=(HEIGHT) fill="url(#hatch)" {}
                 }
                 @if self.are_bars { (self.bars()) } @else { (self.line()) }
@@ -45,7 +45,7 @@ impl Spark<'_> {
     }
 
     fn label(&self) -> String {
-        let known = || self.days.iter().filter_map(|day| day.value());
+        let known = || self.days.iter().filter_map(|day| day.number());
         let written = |amount: f64| match self.is_money {
             true => money(amount, None),
             false => whole(amount.round() as i64),
@@ -74,7 +74,7 @@ impl Spark<'_> {
 
     /// Where a value lies; zero is at the bottom.
     fn y(&self, amount: f64) -> f64 {
-        let highest = self.days.iter().filter_map(|day| day.value()).fold(0.0, f64::max);
+        let highest = self.days.iter().filter_map(|day| day.number()).fold(0.0, f64::max);
         if highest <= 0.0 { HEIGHT } else { HEIGHT - (amount / highest).max(0.0) * (HEIGHT - 2.0) }
     }
 
@@ -83,7 +83,7 @@ impl Spark<'_> {
         let today = self.days.len().saturating_sub(1);
         html! {
             @for (index, day) in self.days.iter().enumerate() {
-                @if let Some(amount) = day.value() {
+                @if let Some(amount) = day.number() {
                     @let y = self.y(amount);
                     rect.today[index == today] x=(at(self.x(index))) y=(at(y)) width=(at(self.step() - 1.0)) height=(at(HEIGHT - y)) {}
                 }
@@ -98,7 +98,7 @@ impl Spark<'_> {
             .iter()
             .enumerate()
             .filter_map(|(index, day)| {
-                Some((self.x(index) + self.step() / 2.0, self.y(day.value()?)))
+                Some((self.x(index) + self.step() / 2.0, self.y(day.number()?)))
             })
             .collect();
         let path: String = points.iter().map(|(x, y)| format!("L{x:.1} {y:.1}")).collect();
@@ -118,10 +118,13 @@ fn at(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Exactness;
+    use crate::store::SqlValue;
 
     #[test]
     fn a_day_of_which_nothing_is_known_is_hatched_and_is_no_zero() {
-        let days = [Amount::Unknown, Amount::Exactly(0.0), Amount::AtLeast(4.0)];
+        let unknown = Cell { value: SqlValue::Null, exactness: Exactness::Unknown };
+        let days = [unknown, SqlValue::Real(0.0).into(), SqlValue::Real(4.0).into()];
         let spark = Spark { days: &days, are_bars: true, is_money: false };
         let drawn = spark.svg().into_string();
         assert_eq!(drawn.matches("url(#hatch)").count(), 1, "{drawn}");

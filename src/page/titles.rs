@@ -1,17 +1,14 @@
 //! How a person recognises a record: its title, its date, and its fields in the API's order.
 
-use std::fmt;
-
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::StatusPage;
 use super::request::record_link;
 use super::text::{moment, money, shown};
 use super::words;
-use crate::record::Route;
+use crate::record::{self, Route};
 use crate::report::first_upper;
 
 /// How a time of a record is written.
@@ -19,50 +16,22 @@ const TIME: &str = "%Y-%m-%d %H:%M";
 
 /// The fields of a record in the order in which the API sent them, for a page.
 pub(super) struct Fields<'p> {
-    fields: InOrder,
+    fields: record::Fields<'p>,
     zone: &'p TimeZone,
     currency: Option<&'p str>,
 }
 
-#[derive(Default)]
-struct InOrder(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for InOrder {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfMap;
-
-        impl<'de> Visitor<'de> for OfMap {
-            type Value = InOrder;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a record")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(InOrder(fields))
-            }
-        }
-
-        deserializer.deserialize_map(OfMap)
-    }
-}
-
 impl<'p> Fields<'p> {
     /// The fields of a record's text; none if it is no object.
-    pub(super) fn of(body: &str, page: &'p StatusPage) -> Self {
-        let fields = serde_json::from_str(body).unwrap_or_default();
+    pub(super) fn of(body: &'p str, page: &'p StatusPage) -> Self {
+        let fields = record::Fields::of(body).unwrap_or_default();
         Self { fields, zone: &page.zone, currency: page.currency.as_deref() }
     }
 
     /// A field as text; `None` if it is absent, empty or no text and no number.
     pub(super) fn text(&self, name: &str) -> Option<String> {
-        let (_, value) = self.fields.0.iter().rev().find(|(known, _)| known == name)?;
-        match value {
-            Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+        match value(self.fields.get(name)?) {
+            Value::String(text) if !text.trim().is_empty() => Some(text),
             Value::Number(number) => Some(number.to_string()),
             _ => None,
         }
@@ -138,7 +107,7 @@ impl<'p> Fields<'p> {
     pub(super) fn list(&self) -> Markup {
         html! {
             dl.record {
-                @for (name, value) in &self.fields.0 { dt { (shown(&words::field(name))) } dd { (self.written(name, value)) } }
+                @for (name, json) in self.fields.iter() { dt { (shown(&words::field(name))) } dd { (self.written(name, &value(json))) } }
             }
         }
     }
@@ -173,12 +142,16 @@ impl<'p> Fields<'p> {
     }
 }
 
+fn value(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of<'z>(body: &str, zone: &'z TimeZone) -> Fields<'z> {
-        let fields = serde_json::from_str(body).unwrap_or_default();
+    fn of<'z>(body: &'z str, zone: &'z TimeZone) -> Fields<'z> {
+        let fields = record::Fields::of(body).unwrap_or_default();
         Fields { fields, zone, currency: Some("EUR") }
     }
 

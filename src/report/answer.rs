@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use super::completeness::{BusinessChoice, Exactness, Known, Lists};
+use super::completeness::{BusinessChoice, Cell, Known, Lists};
 use super::head::{ColumnFormat, Report};
 use super::horizon::Horizon;
 use super::notes;
@@ -68,18 +68,14 @@ pub struct Answer {
     pub as_of: Zoned,
     /// The columns.
     pub columns: Vec<Column>,
-    /// The rows; what is unknown is NULL.
-    pub rows: Vec<Vec<SqlValue>>,
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
     /// How many rows there are, with those that were cut off.
     pub row_count: usize,
     /// How much is known of the days.
     pub known: Known,
-    /// How sure the numbers of each row are.
-    pub exactness: Vec<Vec<Exactness>>,
     /// The sums of the columns that have one, of all rows.
-    pub totals: Option<Vec<SqlValue>>,
-    /// How sure the sums are.
-    pub totals_exactness: Vec<Exactness>,
+    pub totals: Option<Vec<Cell>>,
     /// What the reader has to know, for example that rows were cut off. The last one says since when the data
     /// is complete.
     pub notes: Vec<String>,
@@ -90,7 +86,7 @@ pub struct Answer {
 impl Answer {
     /// The rows that a table and a page show; the others are in CSV and JSON.
     #[must_use]
-    pub fn shown_rows(&self) -> &[Vec<SqlValue>] {
+    pub fn shown_rows(&self) -> &[Vec<Cell>] {
         let most = if self.report.shows_records { SHOWN_MAX } else { usize::MAX };
         &self.rows[..self.rows.len().min(most)]
     }
@@ -110,42 +106,22 @@ impl Answer {
         cut.into_iter().chain(self.notes.iter().cloned()).collect()
     }
 
-    /// How sure a number of a row is.
-    #[must_use]
-    pub fn exactness(&self, row: usize, column: usize) -> Exactness {
-        self.exactness.get(row).and_then(|row| row.get(column)).copied().unwrap_or_default()
-    }
-
     /// Whether a column is one of numbers, which are aligned to the right.
     #[must_use]
     pub fn has_numbers(&self, column: usize) -> bool {
-        let is_number =
-            |value: &SqlValue| matches!(value, SqlValue::Integer(_) | SqlValue::Real(_));
-        self.rows.iter().enumerate().any(|(index, row)| {
-            is_number(&row[column]) || self.exactness(index, column) == Exactness::Unknown
-        })
+        self.rows.iter().any(|row| row[column].is_number())
     }
 
-    /// The text of a value for people: with separators, the currency, and how sure it is.
-    #[must_use]
-    pub fn shown(&self, row: usize, column: usize) -> String {
-        let exactness = self.exactness(row, column);
+    /// The texts of a row for people: with separators, the currency, and how sure each number is.
+    pub fn shown<'a>(&'a self, row: &'a [Cell]) -> impl Iterator<Item = String> + 'a {
         let currency = self.currency.as_deref();
-        displayed(&self.rows[row][column], &self.columns[column], exactness, currency)
+        row.iter().zip(&self.columns).map(move |(cell, column)| displayed(cell, column, currency))
     }
 
     /// The line of sums for people, if there is one.
     #[must_use]
     pub fn shown_totals(&self) -> Option<Vec<String>> {
-        let totals = self.totals.as_ref()?;
-        let currency = self.currency.as_deref();
-        let cells = totals.iter().zip(&self.columns).enumerate();
-        let mut shown: Vec<String> = cells
-            .map(|(index, (value, column))| {
-                let exactness = self.totals_exactness.get(index).copied().unwrap_or_default();
-                displayed(value, column, exactness, currency)
-            })
-            .collect();
+        let mut shown: Vec<String> = self.shown(self.totals.as_ref()?).collect();
         if let Some(first) = shown.first_mut().filter(|text| text.is_empty()) {
             *first = "Total".to_owned();
         }
@@ -278,9 +254,8 @@ pub fn answer(
         .into_iter()
         .map(|name| Column { format: report.format(&name), name })
         .collect();
-    let mut rows = found.rows;
-    let exactness = horizon.exactness(report, &columns, &mut rows);
-    let (totals, totals_exactness) = sums.totals(report, &columns, &exactness, |column| {
+    let rows = horizon.cells(report, &columns, found.rows);
+    let totals = sums.totals(report, &columns, &rows, |column| {
         !report.is_list || horizon.whole_of(report, column) == Known::Wholly
     });
     Ok(Answer {
@@ -292,9 +267,7 @@ pub fn answer(
         row_count: row_count.unwrap_or(rows.len()),
         rows,
         known: horizon.whole(report),
-        exactness,
         totals,
-        totals_exactness,
         notes,
         currency: question.currency.clone(),
     })

@@ -6,12 +6,11 @@
 use maud::{Markup, html};
 
 use super::answer::Answer;
-use super::completeness::Exactness;
+use super::completeness::{Cell, Exactness};
 use super::head::Chart;
-use super::value::{self, shown};
+use super::value::shown;
 use crate::escape::{self, is_unsafe};
 use crate::number::grouped;
-use crate::store::SqlValue;
 
 /// The width for a window or a sheet of paper, and for a phone.
 const WIDE: f64 = 720.0;
@@ -76,49 +75,38 @@ fn is_time(column: &str) -> bool {
     column == "period"
 }
 
-/// The labels of the rows and the values of each series.
-struct Data {
+/// The labels of the rows, and each series with its name.
+struct Data<'a> {
     width: f64,
     labels: Vec<String>,
-    series: Vec<(String, Vec<Option<f64>>)>,
-    /// How sure each value is.
-    exactness: Vec<Vec<Exactness>>,
+    series: Vec<(String, Vec<&'a Cell>)>,
 }
 
-impl Data {
+impl<'a> Data<'a> {
     /// `None` if there is nothing to draw.
-    fn of(answer: &Answer, x: &str, series: &[String], width: f64) -> Option<Self> {
+    fn of(answer: &'a Answer, x: &str, series: &[String], width: f64) -> Option<Self> {
         let label_column = index_of(answer, x)?;
         let most = if is_time(x) { POINTS_MAX } else { CATEGORIES_MAX };
         // The newest points, and the first categories.
         let skipped = if is_time(x) { answer.rows.len().saturating_sub(most) } else { 0 };
         let rows: Vec<_> = answer.rows.iter().skip(skipped).take(most).collect();
         let labels = rows.iter().map(|row| label(&row[label_column], width)).collect();
-        let columns: Vec<usize> = series.iter().filter_map(|name| index_of(answer, name)).collect();
-        let series = columns.iter().map(|column| {
-            let name = cut(&answer.columns[*column].name.replace('_', " "), width);
-            (name, rows.iter().map(|row| number(&row[*column])).collect())
+        let series = series.iter().filter_map(|name| {
+            let column = index_of(answer, name)?;
+            let cells = rows.iter().map(|row| &row[column]).collect();
+            Some((cut(&name.replace('_', " "), width), cells))
         });
-        let exactness = columns.iter().map(|column| {
-            (0..rows.len()).map(|row| answer.exactness(skipped + row, *column)).collect()
-        });
-        let (series, exactness) = (series.collect(), exactness.collect());
-        let data = Self { width, labels, series, exactness };
+        let data = Self { width, labels, series: series.collect() };
         (!data.values().is_empty()).then_some(data)
     }
 
     /// Whether not all is known of a label.
     fn is_unknown(&self, index: usize) -> bool {
-        self.exactness.iter().any(|series| series[index] != Exactness::Exact)
-    }
-
-    /// A value in words.
-    fn told(&self, series: usize, index: usize, value: f64) -> String {
-        format!("{}{}", self.exactness[series][index].mark(), tick(value))
+        self.series.iter().any(|(_, cells)| cells[index].exactness != Exactness::Exact)
     }
 
     fn values(&self) -> Vec<f64> {
-        self.series.iter().flat_map(|(_, values)| values).copied().flatten().collect()
+        self.series.iter().flat_map(|(_, cells)| cells).filter_map(|cell| number(cell)).collect()
     }
 }
 
@@ -126,8 +114,13 @@ fn index_of(answer: &Answer, name: &str) -> Option<usize> {
     answer.columns.iter().position(|column| column.name == name)
 }
 
-fn label(value: &SqlValue, width: f64) -> String {
-    cut(&shown(value, None), width)
+fn label(cell: &Cell, width: f64) -> String {
+    cut(&shown(&cell.value, None), width)
+}
+
+/// A number in words.
+fn told(cell: &Cell, value: f64) -> String {
+    format!("{}{}", cell.exactness.mark(), tick(value))
 }
 
 /// A text that fits beside a chart of this width.
@@ -136,8 +129,8 @@ fn cut(text: &str, width: f64) -> String {
     escape::cut(&text.replace(is_unsafe, "\u{fffd}"), most).into_owned()
 }
 
-fn number(value: &SqlValue) -> Option<f64> {
-    value::number(value).filter(|number| number.is_finite())
+fn number(cell: &Cell) -> Option<f64> {
+    cell.number().filter(|number| number.is_finite())
 }
 
 /// An axis of values: from `low` to `high` in steps of 1, 2 or 5 times a power of ten, and zero on it.
@@ -269,7 +262,7 @@ fn hatched(x: f64, y: f64, width: f64, height: f64) -> Markup {
 
 /// Where the marks of a chart over time lie.
 struct Plot<'a> {
-    data: &'a Data,
+    data: &'a Data<'a>,
     axis: Axis,
     /// The upper end of the plot.
     top: f64,
@@ -300,7 +293,7 @@ impl Plot<'_> {
     }
 }
 
-fn over_time(data: &Data, marks: impl Fn(&Plot<'_>) -> Markup) -> Markup {
+fn over_time(data: &Data<'_>, marks: impl Fn(&Plot<'_>) -> Markup) -> Markup {
     let width = data.width;
     let room = (width - LEFT - RIGHT) / data.labels.len() as f64;
     let mut names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
@@ -342,13 +335,13 @@ fn bars(plot: &Plot<'_>) -> Markup {
     let width = (plot.room * 0.8 / series.len() as f64).min(28.0);
     let zero = plot.y(0.0);
     html! {
-        @for (place, (name, values)) in series.iter().enumerate() {
-            @for (index, value) in values.iter().enumerate() {
-                @if let Some(value) = value {
+        @for (place, (name, cells)) in series.iter().enumerate() {
+            @for (index, cell) in cells.iter().enumerate() {
+                @if let Some(value) = number(cell) {
                     @let x = plot.x(index) + width * (place as f64 - series.len() as f64 / 2.0);
-                    @let y = plot.y(*value);
+                    @let y = plot.y(value);
                     rect x=(at(x)) y=(at(y.min(zero))) width=(at((width - 1.0).max(0.5))) height=(at((zero - y).abs())) fill=(colour(place)) {
-                        title { (plot.data.labels[index]) ": " (plot.data.told(place, index, *value)) " " (name) }
+                        title { (plot.data.labels[index]) ": " (told(cell, value)) " " (name) }
                     }
                 }
             }
@@ -358,14 +351,14 @@ fn bars(plot: &Plot<'_>) -> Markup {
 
 /// A line for each series; it is interrupted where a value is unknown.
 fn lines(plot: &Plot<'_>) -> Markup {
-    let path = |values: &[Option<f64>]| {
+    let path = |cells: &[&Cell]| {
         let mut path = String::new();
         let mut draws = false;
-        for (index, value) in values.iter().enumerate() {
+        for (index, value) in cells.iter().map(|cell| number(cell)).enumerate() {
             if let Some(value) = value {
                 // A point between two unknown values is a dot.
                 let (command, dot) = if draws { ("L", "") } else { ("M", "h0") };
-                let (x, y) = (plot.x(index), plot.y(*value));
+                let (x, y) = (plot.x(index), plot.y(value));
                 path.push_str(&format!("{command}{x:.1} {y:.1}{dot}"));
             }
             draws = value.is_some();
@@ -373,14 +366,14 @@ fn lines(plot: &Plot<'_>) -> Markup {
         path
     };
     html! {
-        @for (place, (_, values)) in plot.data.series.iter().enumerate() {
-            path d=(path(values)) fill="none" stroke=(colour(place)) stroke-width="2" stroke-linecap="round" stroke-linejoin="round" {}
+        @for (place, (_, cells)) in plot.data.series.iter().enumerate() {
+            path d=(path(cells)) fill="none" stroke=(colour(place)) stroke-width="2" stroke-linecap="round" stroke-linejoin="round" {}
         }
     }
 }
 
 /// A horizontal bar for each value, below each other, with every label and every number.
-fn categories(data: &Data) -> Markup {
+fn categories(data: &Data<'_>) -> Markup {
     let axis = Axis::of(&data.values());
     let widest = data.labels.iter().map(|label| label.chars().count()).max().unwrap_or(1);
     let left = (widest as f64 * CHARACTER + 16.0).max(LEFT);
@@ -400,15 +393,15 @@ fn categories(data: &Data) -> Markup {
             @for (row, label) in data.labels.iter().enumerate() {
                 @let y = top + group * row as f64;
                 text x=(at(left - 8.0)) y=(at(y + (group - BETWEEN) / 2.0 + 4.0)) text-anchor="end" { (label) }
-                @for (place, (name, values)) in data.series.iter().enumerate() {
+                @for (place, (name, cells)) in data.series.iter().enumerate() {
                     @let y = y + BAR * place as f64;
-                    @if let Some(value) = values[row] {
+                    @if let Some(value) = number(cells[row]) {
                         @let end = x(value.max(0.0));
                         rect x=(at(x(value.min(0.0)))) y=(at(y)) width=(at(end - x(value.min(0.0)))) height=(at(BAR - 1.0)) rx="2" fill=(colour(place)) {
-                            title { (label) ": " (data.told(place, row, value)) " " (name) }
+                            title { (label) ": " (told(cells[row], value)) " " (name) }
                         }
-                        text x=(at(end + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (data.told(place, row, value)) }
-                    } @else if data.exactness[place][row] == Exactness::Unknown {
+                        text x=(at(end + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (told(cells[row], value)) }
+                    } @else if cells[row].exactness == Exactness::Unknown {
                         text x=(at(x(0.0) + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { "unknown" }
                     }
                 }
@@ -422,8 +415,8 @@ fn categories(data: &Data) -> Markup {
 fn heat(answer: &Answer, [x, y, value]: &[String; 3], chart_width: f64) -> Option<Markup> {
     let (x, y, value) = (index_of(answer, x)?, index_of(answer, y)?, index_of(answer, value)?);
     let (across, down) = (axis_labels(answer, x, chart_width), axis_labels(answer, y, chart_width));
-    let place = |labels: &[String], value: &SqlValue| {
-        let label = label(value, chart_width);
+    let place = |labels: &[String], cell: &Cell| {
+        let label = label(cell, chart_width);
         labels.iter().position(|known| *known == label)
     };
     let cells: Vec<(usize, usize, f64)> = answer

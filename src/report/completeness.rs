@@ -5,16 +5,16 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::value::number;
 use crate::record::Route;
-use crate::store::{Gap, GapState, PollerRow, Reader, StoreError};
+use crate::store::{Gap, GapState, PollerRow, Reader, SqlValue, StoreError};
 
 /// After this time a mirror has seen every record that still stands: something happened to it.
 pub(super) const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
 /// A poller whose list was not read for so long while another one's of the route was, is of a business that
 /// is no longer configured.
 const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// A list that was not read for longer than this is named, and does not say how things stand; so is a business
-/// whose list was read so much earlier than another one's.
+/// A list that was not read for longer than this is named, and does not say how things stand.
 pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 
 /// How much of a time is known.
@@ -54,6 +54,46 @@ impl Exactness {
     }
 }
 
+/// A value, and how sure it is. What is unknown is NULL.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// The value.
+    pub value: SqlValue,
+    /// How sure it is.
+    pub exactness: Exactness,
+}
+
+impl Cell {
+    /// A value of which this much is known.
+    pub(super) fn of(value: SqlValue, exactness: Exactness) -> Self {
+        let value = if exactness == Exactness::Unknown { SqlValue::Null } else { value };
+        Self { value, exactness }
+    }
+
+    /// Nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self::of(SqlValue::Null, Exactness::Unknown)
+    }
+
+    /// The number, if it is one.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        number(&self.value)
+    }
+
+    /// Whether it is a number, or would be one if it were known.
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        self.number().is_some() || self.exactness == Exactness::Unknown
+    }
+}
+
+impl From<SqlValue> for Cell {
+    fn from(value: SqlValue) -> Self {
+        Self { value, exactness: Exactness::Exact }
+    }
+}
+
 /// Which records are asked for: those of all businesses, or of one.
 #[derive(Debug, Clone, Default)]
 pub struct BusinessChoice {
@@ -76,8 +116,6 @@ pub struct Coverage {
     pub route: Route,
     /// Up to when it was read of every business; `None` if never.
     pub read_at: Option<Timestamp>,
-    /// The businesses of which it was read clearly earlier than of another.
-    pub behind: Vec<String>,
     /// Since when it is complete; `None` if its first page held the whole list.
     pub since: Option<Timestamp>,
     /// Times of which records may be missing, the earliest first.
@@ -104,23 +142,13 @@ impl Coverage {
             .filter_map(|gap| Some((time(&gap.from_at)?, time(&gap.to_at)?)))
             .collect();
         gaps.sort_unstable();
-        let read = || pollers().filter_map(|row| Some((row, time(&row.last_success_at)?)));
-        let newest = read().map(|(_, at)| at).max();
-        let is_older = |at: Timestamp, by: SignedDuration| {
-            newest.is_some_and(|newest| newest.duration_since(at) > by)
-        };
-        let current = || read().filter(|(_, at)| !is_older(*at, GONE));
-        let name = |row: &PollerRow| {
-            let default = row.served_business.as_deref().or(business.default.as_deref());
-            row.business.as_deref().or(default).unwrap_or("the workspace default").to_owned()
-        };
+        let read = || pollers().filter_map(|row| time(&row.last_success_at));
+        let newest = read().max();
+        let is_gone =
+            |at: &Timestamp| newest.is_some_and(|newest| newest.duration_since(*at) > GONE);
         Self {
             route,
-            read_at: current().map(|(_, at)| at.min(now)).min(),
-            behind: current()
-                .filter(|(_, at)| is_older(*at, OLD) && *at < now)
-                .map(|(row, _)| name(row))
-                .collect(),
+            read_at: read().filter(|at| !is_gone(at)).map(|at| at.min(now)).min(),
             since: pollers().filter_map(|row| time(row.complete_since.as_deref()?)).max(),
             gaps,
         }
@@ -215,6 +243,11 @@ impl Known {
         if self == other { self } else { Self::Partly }
     }
 
+    /// A count of this time; see [`Self::exactness`].
+    pub(super) fn count(self, count: f64, can_only_grow: bool) -> Cell {
+        Cell::of(count.into(), self.exactness(Some(count), can_only_grow))
+    }
+
     /// How sure a count of this time is; `can_only_grow` if what is missing could not make it less.
     #[must_use]
     pub fn exactness(self, count: Option<f64>, can_only_grow: bool) -> Exactness {
@@ -240,7 +273,6 @@ mod tests {
             read_at: Some(at(read_at)),
             since: since.map(at),
             gaps: gaps.iter().map(|(from, to)| (at(from), at(to))).collect(),
-            behind: Vec::new(),
         }
     }
 
@@ -289,12 +321,12 @@ mod tests {
             let business =
                 BusinessChoice { asked: asked.map(str::to_owned), default: Some("1".to_owned()) };
             let found = Coverage::of(Route::Jobs, &pollers, &[], &business, at("20T00:00"));
-            (found.since, found.read_at, found.behind)
+            (found.since, found.read_at)
         };
-        let (since, none) = (Some(at("02T00:00")), Vec::<String>::new);
-        assert_eq!(coverage(None), (since, Some(at("18T00:00")), vec!["1".to_owned()]));
-        assert_eq!(coverage(Some("1")), (since, Some(at("18T00:00")), none()));
-        assert_eq!(coverage(Some("2")), (None, Some(at("19T00:00")), none()));
-        assert_eq!(coverage(Some("3")), (None, None, none()), "no poller reads it");
+        let since = Some(at("02T00:00"));
+        assert_eq!(coverage(None), (since, Some(at("18T00:00"))));
+        assert_eq!(coverage(Some("1")), (since, Some(at("18T00:00"))));
+        assert_eq!(coverage(Some("2")), (None, Some(at("19T00:00"))));
+        assert_eq!(coverage(Some("3")), (None, None), "no poller reads it");
     }
 }

@@ -1,6 +1,7 @@
 //! CSV as RFC 4180 describes it, safe to open in a spreadsheet or without loss.
 
 use super::answer::{Answer, Column};
+use super::completeness::Cell;
 use super::head::ColumnFormat;
 use super::value::shown;
 use crate::escape::shown_lines;
@@ -21,7 +22,7 @@ pub enum Guard {
 /// The answer of a report as CSV.
 #[must_use]
 pub fn csv(answer: &Answer, guard: Guard) -> String {
-    let cell = |(value, column): (&SqlValue, &Column)| csv_value(value, column.format, guard);
+    let cell = |(cell, column): (&Cell, &Column)| csv_value(&cell.value, column.format, guard);
     let mut text = csv_head(answer.columns.iter().map(|column| &column.name), guard);
     for row in &answer.rows {
         text.push_str(&line(row.iter().zip(&answer.columns).map(cell)));

@@ -14,7 +14,7 @@ const TITLE_MAX: usize = 200;
 const PARAMETERS_MAX: usize = 16;
 
 /// A report.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// The name on the command line and in the page's address.
     pub name: String,
@@ -163,19 +163,10 @@ impl Report {
         let mut report = Self {
             name: name.to_owned(),
             title: name.to_owned(),
-            about: String::new(),
-            needs: Vec::new(),
-            needs_job_link: false,
-            counts: Vec::new(),
-            totals: Vec::new(),
-            parameters: Vec::new(),
-            formats: Vec::new(),
-            chart: None,
-            shows_records: false,
-            is_list: false,
             sql: sql.to_owned(),
             notes,
             text,
+            ..Self::default()
         };
         let comment = sql
             .lines()

@@ -13,12 +13,14 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::completeness::{BusinessChoice, Exactness, Known, Lists};
+use super::completeness::{BusinessChoice, Cell, Exactness, Known, Lists};
+use super::notes::as_last_seen;
 use super::period::Period;
 use super::range::Range;
 use super::value;
+use crate::number::count;
 use crate::record::Route;
-use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue, amount_sql};
+use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue, StoreError, amount_sql};
 pub use reach::CompleteSince;
 use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
 use span::{Span, Spans, utc};
@@ -35,75 +37,23 @@ const MEDIAN: SignedDuration = SignedDuration::from_hours(30 * 24);
 const LIMITS: QueryLimits =
     QueryLimits { time: Duration::from_secs(10), rows: 500_000, bytes: 128 * 1024 * 1024 };
 
-/// How much is known of a number.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Amount {
-    /// Nothing.
-    Unknown,
-    /// Records of this much are known, and others may be missing.
-    AtLeast(f64),
-    /// This much as far as is known, which may be too high or too low.
-    About(f64),
-    /// All of it.
-    Exactly(f64),
-}
-
-impl Amount {
-    fn of(amount: f64, known: Known, can_only_grow: bool) -> Self {
-        match known.exactness(Some(amount), can_only_grow) {
-            Exactness::Exact => Self::Exactly(amount),
-            Exactness::AtLeast => Self::AtLeast(amount),
-            Exactness::About => Self::About(amount),
-            Exactness::Unknown => Self::Unknown,
-        }
-    }
-
-    /// The number, if one is known.
-    #[must_use]
-    pub fn value(self) -> Option<f64> {
-        match self {
-            Self::Unknown => None,
-            Self::AtLeast(amount) | Self::About(amount) | Self::Exactly(amount) => Some(amount),
-        }
-    }
-}
-
-/// Why a number is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// A list that it needs was never read.
-    NotRead,
-    /// The list is complete since this time only.
-    Begins(Timestamp),
-    /// Records of the time may be missing.
-    Gap,
-    /// The list was last read at this time.
-    LastRead(Timestamp),
-    /// The workspace did not send a field that it needs.
-    NoField,
-    /// No field of the status changes names its repair.
-    NoLink,
-    /// No status is known to mean it.
-    NoStatus,
-}
-
 /// One number of Home.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// The number of the range, or as things stand now.
-    pub now: Amount,
+    pub now: Cell,
     /// The same a range before, up to the same hour.
-    pub before: Amount,
+    pub before: Cell,
     /// The last [`LINE_DAYS`] days, the oldest first.
-    pub days: Vec<Amount>,
+    pub days: Vec<Cell>,
     /// Why the number is unknown, if it is.
-    pub why: Why,
+    pub why: String,
 }
 
 impl Figure {
-    fn unknown(why: Why) -> Self {
-        let days = vec![Amount::Unknown; LINE_DAYS];
-        Self { now: Amount::Unknown, before: Amount::Unknown, days, why }
+    fn unknown(why: impl Into<String>) -> Self {
+        let days = vec![Cell::unknown(); LINE_DAYS];
+        Self { now: Cell::unknown(), before: Cell::unknown(), days, why: why.into() }
     }
 }
 
@@ -111,13 +61,13 @@ impl Figure {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attention {
     /// Repairs that are ready for pickup for more than 14 days.
-    pub ready_long: Amount,
+    pub ready_long: Cell,
     /// Repairs that were taken in more than 30 days ago and are open.
-    pub open_long: Amount,
+    pub open_long: Cell,
     /// Open leads whose follow-up is due.
-    pub follow_ups: Amount,
+    pub follow_ups: Cell,
     /// What is unpaid of the repairs that were completed in the last 90 days.
-    pub unpaid: Amount,
+    pub unpaid: Cell,
 }
 
 /// The numbers of Home.
@@ -148,14 +98,8 @@ pub struct Home {
     pub median_days: Option<f64>,
     /// What needs attention.
     pub attention: Attention,
-    /// Open repairs with a delivery date that cannot be read.
-    pub unread_dates: usize,
-    /// Whether status changes name their repair, so that states are current.
-    pub is_linked: bool,
-    /// The first and the last moment between which status changes are missing, so that states may be old.
-    pub states_missing: Option<(Timestamp, Timestamp)>,
-    /// Open repairs that have left the newest 100, and when the first of them did.
-    pub left: (usize, Option<String>),
+    /// What the reader has to know beside the numbers.
+    pub notes: Vec<String>,
     /// Since when every list is complete.
     pub complete_since: CompleteSince,
     /// Gaps that were not repaired.
@@ -266,7 +210,7 @@ pub fn home(
     };
     let whole = Span { from: now, to: Timestamp::MAX };
     let stands = |was: &dyn Fn(&Repair, &Moment) -> bool| {
-        let why = reach.why(&[Route::Jobs], whole);
+        let why = reach.why(&[Route::Jobs], whole, zone);
         spans.standing(why, |at| {
             let moment = Moment::of(at);
             let count = repairs.iter().filter(|repair| was(repair, &moment)).count();
@@ -290,7 +234,9 @@ pub fn home(
         overdue: stands(&Repair::was_overdue),
         ready: match knows_ready {
             true => stands(&Repair::was_ready),
-            false => Figure::unknown(Why::NoStatus),
+            false => {
+                Figure::unknown("No status is known to mean it: set ready_status in [reports].")
+            }
         },
         by_status: by_status(&open),
         median_days: match knows_completions(reader, &reach, now)? {
@@ -300,33 +246,13 @@ pub fn home(
         attention: Attention {
             ready_long: match knows_ready {
                 true => listed(RepairList::ReadyLong),
-                false => Amount::Unknown,
+                false => Cell::unknown(),
             },
             open_long: listed(RepairList::OpenLong),
             follow_ups: follow_ups(reader, &spans, &reach)?,
-            unpaid: match unpaid(reader, now)? {
-                Some(unpaid) => {
-                    let sum = unpaid.iter().map(|unpaid| unpaid.amount).sum();
-                    let routes = [Route::Jobs, Route::JobStatusChanges, Route::Payments];
-                    match reach.knows_since(&routes, UNPAID) {
-                        Known::Not => Amount::Unknown,
-                        // Without a payment it is too high, without a repair too low.
-                        Known::Wholly if unpaid.iter().all(|unpaid| unpaid.is_paid_known) => {
-                            Amount::Exactly(sum)
-                        }
-                        _ => Amount::About(sum),
-                    }
-                }
-                None => Amount::Unknown,
-            },
+            unpaid: unpaid_sum(reader, &reach)?,
         },
-        unread_dates: open.iter().filter(|repair| repair.due == Due::Unread).count(),
-        is_linked: link.is_some(),
-        states_missing: reach.states_missing(),
-        left: (
-            open.iter().filter(|repair| repair.last_seen_at.is_some()).count(),
-            open.iter().filter_map(|repair| repair.last_seen_at.clone()).min(),
-        ),
+        notes: notes(reader, &reach, &open)?,
         complete_since: reach.complete_since(),
         gaps: reach.gaps(),
     })
@@ -399,6 +325,25 @@ pub fn job_state(reader: &mut Reader, id: &str) -> Result<Option<JobState>, Quer
     }))
 }
 
+/// What the reader of the numbers has to know.
+fn notes(reader: &Reader, reach: &Lists, open: &[&Repair]) -> Result<Vec<String>, StoreError> {
+    let changes = Route::JobStatusChanges;
+    let mut notes = Vec::new();
+    if !reach.is_linked {
+        notes.push(as_last_seen(changes, &reader.unlinked_routes()?));
+    } else if !reach.missing(changes, reach.now).is_empty() {
+        notes.push(
+            "status changes may be missing: open repairs may be too many or too few".to_owned(),
+        );
+    }
+    let unread = open.iter().filter(|repair| repair.due == Due::Unread).count();
+    if unread > 0 {
+        let repairs = count(unread, "repair", "repairs");
+        notes.push(format!("the delivery date of {repairs} cannot be read"));
+    }
+    Ok(notes)
+}
+
 fn link_of(reader: &Reader) -> Result<Option<JobLink>, QueryError> {
     let links = reader.job_links()?;
     Ok(links.into_iter().find(|link| link.route == Route::JobStatusChanges))
@@ -445,12 +390,12 @@ fn over_time(
     can_only_grow: bool,
 ) -> Result<Figure, QueryError> {
     let needs: Vec<(Route, &str)> = needs.iter().map(|column| (route, *column)).collect();
+    let why = reach.why(&[route], spans.range(), &spans.zone);
     let amounts = match has(reader, &needs)? {
         true => sum.read(reader)?,
         false if is_empty(reader, route)? => vec![0.0; spans.all.len()],
-        false => return Ok(Figure::unknown(reach.why(&[route], spans.range()))),
+        false => return Ok(Figure::unknown(why)),
     };
-    let why = reach.why(&[route], spans.range());
     Ok(spans.over_time(&amounts, can_only_grow, why, |span| reach.knows(&[route], span)))
 }
 
@@ -473,10 +418,11 @@ fn completed(
 ) -> Result<Figure, QueryError> {
     let routes = [Route::Jobs, Route::JobStatusChanges];
     let needs = ["created_at", "status_stage"].map(|column| (Route::JobStatusChanges, column));
-    let why = reach.why(&routes, spans.range());
+    let why = reach.why(&routes, spans.range(), &spans.zone);
     if link.is_none() {
         let is_unlinked = reader.unlinked_routes()?.contains(&Route::JobStatusChanges);
-        return Ok(Figure::unknown(if is_unlinked { Why::NoLink } else { why }));
+        let no_link = "No field of the status changes names its repair: see System.";
+        return Ok(Figure::unknown(if is_unlinked { no_link.to_owned() } else { why }));
     }
     if !has(reader, &needs)? {
         return Ok(Figure::unknown(why));
@@ -533,12 +479,12 @@ fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {
 
 /// How many open leads have a follow-up that is due today or was due before. The state of a lead is the one
 /// that was last seen: it may be another once the lead has left the newest page.
-fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Amount, QueryError> {
+fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Cell, QueryError> {
     let known = reach.knows_present(Route::Leads, spans.now);
     let needs = [(Route::Leads, "next_follow_up"), (Route::Leads, "status_stage")];
     if !has(reader, &needs)? {
         let is_none = is_empty(reader, Route::Leads)?;
-        return Ok(if is_none { Amount::of(0.0, known, true) } else { Amount::Unknown });
+        return Ok(if is_none { known.count(0.0, true) } else { Cell::unknown() });
     }
     let sql = "SELECT count(*), EXISTS (SELECT 1 FROM leads l \
                WHERE l.status_stage IS NOT 'completed' AND l._last_seen_at IS NOT NULL) \
@@ -547,12 +493,12 @@ fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Amoun
                AND l.next_follow_up GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'";
     let today = [("today".to_owned(), SqlValue::Text(spans.today.to_string()))];
     let found = reader.query(sql, &today, LIMITS)?;
-    Ok(found.rows.first().map_or(Amount::Unknown, |row| {
+    Ok(found.rows.first().map_or(Cell::unknown(), |row| {
         let (due, is_old) = (number(&row[0]), number(&row[1]) > 0.0);
         match known {
-            Known::Not => Amount::Unknown,
-            _ if is_old => Amount::About(due),
-            known => Amount::of(due, known, true),
+            Known::Not => Cell::unknown(),
+            _ if is_old => Cell::of(due.into(), Exactness::About),
+            known => known.count(due, true),
         }
     }))
 }
@@ -588,6 +534,19 @@ fn unpaid(reader: &mut Reader, now: Timestamp) -> Result<Option<Vec<Unpaid>>, Qu
         Unpaid { repair, amount: number(&row[3]), is_paid_known: number(&row[4]) > 0.0 }
     });
     Ok(Some(rows.collect()))
+}
+
+/// What is unpaid in all. Without a payment it is too high, without a repair too low.
+fn unpaid_sum(reader: &mut Reader, reach: &Lists) -> Result<Cell, QueryError> {
+    let Some(unpaid) = unpaid(reader, reach.now)? else { return Ok(Cell::unknown()) };
+    let sum: f64 = unpaid.iter().map(|unpaid| unpaid.amount).sum();
+    let routes = [Route::Jobs, Route::JobStatusChanges, Route::Payments];
+    let exactness = match reach.knows_since(&routes, UNPAID) {
+        Known::Not => Exactness::Unknown,
+        Known::Wholly if unpaid.iter().all(|unpaid| unpaid.is_paid_known) => Exactness::Exact,
+        _ => Exactness::About,
+    };
+    Ok(Cell::of(sum.into(), exactness))
 }
 
 /// The rows of a query as texts.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::answer::Column;
-use super::completeness::{Coverage, Exactness, Known, Lists, OLD};
+use super::completeness::{Cell, Coverage, Exactness, Known, Lists, OLD};
 use super::head::{CountedTime, Report};
 use super::notes::listed;
 use super::value::number;
@@ -43,54 +43,39 @@ impl Horizon {
         Some((&self.days.first()?.from_at, &self.days.last()?.to_at))
     }
 
-    /// How sure the numbers of each row are; the rows lose those of which nothing is known.
-    pub(super) fn exactness(
+    /// The rows with how sure each number is.
+    pub(super) fn cells(
         &self,
         report: &Report,
         columns: &[Column],
-        rows: &mut [Vec<SqlValue>],
-    ) -> Vec<Vec<Exactness>> {
+        rows: Vec<Vec<SqlValue>>,
+    ) -> Vec<Vec<Cell>> {
         let period_column = columns.iter().position(|column| column.name == PERIOD);
-        let counted: Vec<(usize, bool, PeriodsKnown)> = columns
-            .iter()
-            .enumerate()
-            .filter_map(|(index, column)| {
-                let routes = report.counted_routes(&column.name);
-                let known = self.periods_of(&routes);
-                let is_of_rows = !routes.is_empty() && !report.is_list;
-                is_of_rows.then(|| (index, report.can_only_grow(&column.name), known))
-            })
-            .collect();
-        rows.iter_mut()
-            .map(|row| {
-                let mut exactness = vec![Exactness::Exact; row.len()];
-                for (index, can_only_grow, known) in &counted {
-                    let known = match period_column.map(|column| &row[column]) {
-                        Some(SqlValue::Text(period)) => known.of(period),
-                        _ => known.whole,
-                    };
-                    exactness[*index] = self.weakened(
-                        known.exactness(number(&row[*index]), *can_only_grow),
-                        report,
-                        &columns[*index].name,
-                    );
-                    if exactness[*index] == Exactness::Unknown {
-                        row[*index] = SqlValue::Null;
-                    }
-                }
-                exactness
-            })
-            .collect()
+        let of_column = |Column { name, .. }: &Column| {
+            let routes = report.counted_routes(name);
+            let is_of_rows = !routes.is_empty() && !report.is_list;
+            is_of_rows.then(|| (name.clone(), self.periods_of(&routes)))
+        };
+        let counted: Vec<Option<(String, PeriodsKnown)>> = columns.iter().map(of_column).collect();
+        let cells = |row: Vec<SqlValue>| {
+            let period = period_column.map(|column| row[column].clone());
+            let cell = |(value, counted): (SqlValue, &Option<(String, PeriodsKnown)>)| {
+                let Some((name, known)) = counted else { return value.into() };
+                let known = match &period {
+                    Some(SqlValue::Text(period)) => known.of(period),
+                    _ => known.whole,
+                };
+                let exactness = known.exactness(number(&value), report.can_only_grow(name));
+                Cell::of(value, self.weakened(exactness, report, name))
+            };
+            row.into_iter().zip(&counted).map(cell).collect()
+        };
+        rows.into_iter().map(cells).collect()
     }
 
     /// How sure a number is of which this much is known by its own records: an open repair may be completed,
     /// and an amount paid, by a status change or a payment that was missed.
-    pub(super) fn weakened(
-        &self,
-        exactness: Exactness,
-        report: &Report,
-        column: &str,
-    ) -> Exactness {
+    fn weakened(&self, exactness: Exactness, report: &Report, column: &str) -> Exactness {
         let is_of_now = |(_, time): &(Route, CountedTime)| {
             matches!(time, CountedTime::Standing | CountedTime::Before)
         };
@@ -188,14 +173,7 @@ impl Horizon {
         }
         parts.extend(self.gaps(has_period, &moment));
         let is_old = |at: &Timestamp| self.lists.now.duration_since(*at) > OLD;
-        let old = self.grouped(|known| {
-            let at = moment(known.read_at.filter(is_old)?);
-            Some(match known.behind.as_slice() {
-                [] => at,
-                [business] => format!("{at} for business {business}"),
-                businesses => format!("{at} for the businesses {}", listed(businesses)),
-            })
-        });
+        let old = self.grouped(|known| known.read_at.filter(is_old).map(moment));
         parts.extend(old.iter().map(|(at, names)| match names.as_slice() {
             [name] => format!("the list of {name} was last read on {at}"),
             names => format!("the lists of {} were last read on {at}", listed(names)),

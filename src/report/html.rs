@@ -45,7 +45,7 @@ fn counts_time(answer: &Answer) -> bool {
 
 /// The table and the notes; `is_turned` begins with the last row.
 fn table(answer: &Answer, is_turned: bool) -> Markup {
-    let mut rows: Vec<_> = answer.shown_rows().iter().enumerate().collect();
+    let mut rows: Vec<_> = answer.shown_rows().iter().collect();
     if is_turned {
         rows.reverse();
     }
@@ -59,11 +59,10 @@ fn table(answer: &Answer, is_turned: bool) -> Markup {
                         th.number[answer.has_numbers(index)] scope="col" { (heading(&column.name)) }
                     } } }
                     tbody {
-                        @for (index, row) in rows {
+                        @for row in rows {
                             tr {
-                                @for (column, value) in row.iter().enumerate() {
-                                    @let is_unknown = answer.exactness(index, column) == Exactness::Unknown;
-                                    td.number[is_number(value) || is_unknown] .unknown[is_unknown] .day[is_day(value)] { (cell(&answer.shown(index, column))) }
+                                @for (value, text) in row.iter().zip(answer.shown(row)) {
+                                    td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[is_day(&value.value)] { (cell(&text)) }
                                 }
                             }
                         }
@@ -113,10 +112,6 @@ pub fn document(answer: &Answer) -> String {
         }
     }
     .into_string()
-}
-
-fn is_number(value: &SqlValue) -> bool {
-    matches!(value, SqlValue::Integer(_) | SqlValue::Real(_))
 }
 
 /// Whether a value is a day or a month, which is not broken at its hyphens.

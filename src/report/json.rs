@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::completeness::Exactness;
+use super::completeness::{Cell, Exactness};
 use super::head::{Parameter, Report};
 use super::value::json_of;
 use crate::clock::stamp;
@@ -66,17 +66,17 @@ pub fn listed(reports: &[Report]) -> Value {
 /// The answer of a report for programs.
 #[must_use]
 pub fn json(answer: &Answer) -> ReportDocument {
-    let values = |row: &Vec<_>| row.iter().map(json_of).collect();
+    let values = |row: &Vec<Cell>| row.iter().map(|cell| json_of(&cell.value)).collect();
     let cells_that_are = |wanted: Exactness| {
-        let rows = answer.exactness.iter().enumerate();
+        let rows = answer.rows.iter().enumerate();
         rows.flat_map(|(row, cells)| {
-            let cells = cells.iter().enumerate().filter(move |(_, cell)| **cell == wanted);
+            let cells = cells.iter().enumerate().filter(move |(_, cell)| cell.exactness == wanted);
             cells.map(move |(column, _)| [row, column])
         })
         .collect()
     };
     let sums_that_are = |wanted: Exactness| {
-        answer.totals_exactness.iter().map(|exactness| *exactness == wanted).collect()
+        answer.totals.iter().flatten().map(|cell| cell.exactness == wanted).collect()
     };
     ReportDocument {
         report: answer.report.name.clone(),

@@ -21,19 +21,23 @@ pub(super) fn of_links(
     is_linked: impl Fn(Route) -> bool,
     unnamed: &[Route],
 ) -> Vec<String> {
-    let states = (Route::JobStatusChanges, "the states of jobs", report.shows_states());
-    let sums = (Route::Payments, "paid sums", report.shows_paid_sums());
+    let states = (Route::JobStatusChanges, report.shows_states());
+    let sums = (Route::Payments, report.shows_paid_sums());
     let missing =
-        [states, sums].into_iter().filter(|(route, _, is_shown)| *is_shown && !is_linked(*route));
-    missing
-        .map(|(route, what, _)| match unnamed.contains(&route) {
-            true => missing_link(route),
-            false => format!(
-                "the mirror has no {}, so {what} are as last seen: if the shop has some, see that `[routes.{route}]` is not switched off",
-                route.as_str().replace('_', " ")
-            ),
-        })
-        .collect()
+        [states, sums].into_iter().filter(|(route, is_shown)| *is_shown && !is_linked(*route));
+    missing.map(|(route, _)| as_last_seen(route, unnamed)).collect()
+}
+
+/// That what this route says of jobs is as last seen.
+pub(super) fn as_last_seen(route: Route, unnamed: &[Route]) -> String {
+    if unnamed.contains(&route) {
+        return missing_link(route);
+    }
+    let what = if route == Route::Payments { "paid sums" } else { "the states of jobs" };
+    format!(
+        "the mirror has no {}, so {what} are as last seen: if the shop has some, see that `[routes.{route}]` is not switched off",
+        route.as_str().replace('_', " ")
+    )
 }
 
 /// The notes of the report's own text.

@@ -1,7 +1,7 @@
 //! The sums of the columns of a report, over every row, also those that are cut off.
 
 use super::answer::Column;
-use super::completeness::Exactness;
+use super::completeness::{Cell, Exactness};
 use super::head::Report;
 use crate::store::SqlValue;
 
@@ -34,50 +34,41 @@ impl Sums {
         }
     }
 
-    /// The line of sums, and how sure each is; `is_known` says of a column whether all that it adds up is known.
-    /// `None` if there is no row, or no column has a sum.
+    /// The line of sums; `is_known` says of a column whether all that it adds up is known. `None` if there is no
+    /// row, or no column has a sum.
     pub(super) fn totals(
         &self,
         report: &Report,
         columns: &[Column],
-        exactness: &[Vec<Exactness>],
+        rows: &[Vec<Cell>],
         is_known: impl Fn(&str) -> bool,
-    ) -> (Option<Vec<SqlValue>>, Vec<Exactness>) {
+    ) -> Option<Vec<Cell>> {
         let has_sum = |column: &Column| report.totals.contains(&column.name);
         if self.columns.is_empty() || !columns.iter().any(has_sum) {
-            return (None, Vec::new());
+            return None;
         }
-        let mut totals = Vec::with_capacity(columns.len());
-        let mut sure = Vec::with_capacity(columns.len());
-        for (index, column) in columns.iter().enumerate() {
+        let total = |(index, column): (usize, &Column)| {
             if !has_sum(column) {
-                totals.push(SqlValue::Null);
-                sure.push(Exactness::Exact);
-                continue;
+                return SqlValue::Null.into();
             }
             let sum = self.columns[index];
-            let cells = exactness.iter().filter_map(|row| row.get(index));
+            let mut cells = rows.iter().map(|row| row[index].exactness);
             let is_exact =
-                is_known(&column.name) && cells.clone().all(|cell| *cell == Exactness::Exact);
-            let can_only_grow = report.can_only_grow(&column.name);
+                is_known(&column.name) && cells.clone().all(|cell| cell == Exactness::Exact);
             let is_something = sum.integers > 0 || sum.fractions > 0.0;
-            let is_about = cells.clone().any(|cell| *cell == Exactness::About);
             let exactness = match is_exact {
                 true => Exactness::Exact,
-                false if is_about => Exactness::About,
-                false if can_only_grow && is_something => Exactness::AtLeast,
+                false if cells.any(|cell| cell == Exactness::About) => Exactness::About,
+                false if report.can_only_grow(&column.name) && is_something => Exactness::AtLeast,
                 false => Exactness::Unknown,
             };
-            totals.push(match (exactness, sum.has_fractions) {
-                (Exactness::Unknown, _) => SqlValue::Null,
-                (_, true) => {
-                    SqlValue::Real((sum.integers as f64 * 10_000.0 + sum.fractions) / 10_000.0)
-                }
-                (_, false) => SqlValue::Integer(sum.integers),
-            });
-            sure.push(exactness);
-        }
-        (Some(totals), sure)
+            let value = match sum.has_fractions {
+                true => SqlValue::Real((sum.integers as f64 * 10_000.0 + sum.fractions) / 10_000.0),
+                false => SqlValue::Integer(sum.integers),
+            };
+            Cell::of(value, exactness)
+        };
+        Some(columns.iter().enumerate().map(total).collect())
     }
 }
 
@@ -96,18 +87,25 @@ mod tests {
         let columns: Vec<Column> =
             names.iter().map(|name| Column { name: (*name).to_owned(), format: None }).collect();
         let mut sums = Sums::default();
-        assert!(sums.totals(&report, &columns, &[], |_| true).0.is_none(), "there is no row");
+        assert!(sums.totals(&report, &columns, &[], |_| true).is_none(), "there is no row");
         for number in [1, 2] {
             let paid = if number == 1 { 0.1 } else { 0.2 };
             sums.add(&["day".to_owned().into(), number.into(), paid.into(), paid.into()]);
         }
         let (known, unknown) = (Exactness::Exact, Exactness::Unknown);
-        let cells = [vec![known; 4], vec![known, unknown, known, unknown]];
-        let (totals, exactness) = sums.totals(&report, &columns, &cells, |_| true);
-        let wanted = [SqlValue::Null, 3.into(), 0.3.into(), SqlValue::Null];
-        assert_eq!(totals.unwrap(), wanted);
-        assert_eq!(exactness, [known, Exactness::AtLeast, known, unknown]);
-        let (_, exactness) = sums.totals(&report, &columns, &cells, |column| column != "jobs");
-        assert_eq!(exactness[1], Exactness::AtLeast, "a repair may be missing");
+        let cells = |known: &[Exactness]| {
+            known.iter().map(|known| Cell::of(SqlValue::Null, *known)).collect::<Vec<_>>()
+        };
+        let rows = [cells(&[known; 4]), cells(&[known, unknown, known, unknown])];
+        let totals = |is_known: fn(&str) -> bool| sums.totals(&report, &columns, &rows, is_known);
+        let wanted = [
+            SqlValue::Null.into(),
+            Cell::of(3.into(), Exactness::AtLeast),
+            Cell::of(0.3.into(), known),
+            Cell::of(SqlValue::Null, unknown),
+        ];
+        assert_eq!(totals(|_| true).unwrap(), wanted);
+        let jobs = totals(|column| column != "jobs").unwrap()[1].exactness;
+        assert_eq!(jobs, Exactness::AtLeast, "a repair may be missing");
     }
 }

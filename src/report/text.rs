@@ -27,13 +27,13 @@ fn rows(answer: &Answer, width: usize) -> String {
     let heads: Vec<String> =
         answer.columns.iter().map(|column| cell(&column.name, CELL_MAX)).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let value = |row, column| match answer.shown(row, column).as_str() {
+    let value = |text: String| match text.as_str() {
         "" => "-".to_owned(),
         text => cell(text, CELL_MAX),
     };
-    let mut rows: Vec<Vec<String>> = (0..answer.shown_rows().len())
-        .map(|row| (0..heads.len()).map(|column| value(row, column)).collect())
-        .collect();
+    let rows = answer.shown_rows().iter();
+    let mut rows: Vec<Vec<String>> =
+        rows.map(|row| answer.shown(row).map(value).collect()).collect();
     let totals = answer.shown_totals();
     rows.extend(totals.map(|totals| totals.iter().map(|text| cell(text, CELL_MAX)).collect()));
     let numbers: Vec<bool> = (0..heads.len()).map(|column| answer.has_numbers(column)).collect();

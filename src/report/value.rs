@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::answer::Column;
-use super::completeness::Exactness;
+use super::completeness::{Cell, Exactness};
 use super::head::ColumnFormat;
 use crate::number::{decimals, money, plain, separated};
 use crate::store::SqlValue;
@@ -27,12 +27,8 @@ pub fn shown(value: &SqlValue, format: Option<ColumnFormat>) -> String {
 }
 
 /// A value for people: numbers with separators, amounts with the currency, and how sure it is.
-pub(super) fn displayed(
-    value: &SqlValue,
-    column: &Column,
-    exactness: Exactness,
-    currency: Option<&str>,
-) -> String {
+pub(super) fn displayed(cell: &Cell, column: &Column, currency: Option<&str>) -> String {
+    let Cell { value, exactness } = cell;
     let text = match (number(value), column.format) {
         (Some(number), Some(ColumnFormat::Money)) => money(number, currency),
         (Some(_), format) if format.is_some() || !is_a_name(&column.name) => {
@@ -47,8 +43,7 @@ pub(super) fn displayed(
 }
 
 /// A value as a number; `None` for everything else.
-#[must_use]
-pub fn number(value: &SqlValue) -> Option<f64> {
+pub(super) fn number(value: &SqlValue) -> Option<f64> {
     match value {
         SqlValue::Integer(number) => Some(*number as f64),
         SqlValue::Real(number) => Some(*number),
@@ -96,7 +91,7 @@ mod tests {
     fn people_see_separators_the_currency_and_how_sure_a_number_is() {
         let of = |name: &str, format, value: SqlValue, exactness| {
             let column = Column { name: name.to_owned(), format };
-            displayed(&value, &column, exactness, Some("EUR"))
+            displayed(&Cell { value, exactness }, &column, Some("EUR"))
         };
         let (exact, money) = (Exactness::Exact, Some(ColumnFormat::Money));
         assert_eq!(of("net", money, (-1_234_567.5).into(), exact), "EUR -1,234,567.50");

@@ -1,11 +1,11 @@
 //! What is known of the numbers of Home: as reports know it, for all businesses.
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::span::Span;
-use super::{Amount, Why};
 use crate::record::Route;
-use crate::report::completeness::{Known, Lists, OLD, SETTLED};
+use crate::report::completeness::{Cell, Exactness, Known, Lists, OLD, SETTLED};
 
 /// Since when every list is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,32 +32,33 @@ impl Lists {
         self.knows(routes, Span { from, to: Timestamp::MAX })
     }
 
-    /// Why a number of these lists is unknown for a time.
-    pub(super) fn why(&self, routes: &[Route], span: Span) -> Why {
+    /// Why a number of these lists is unknown for a time, for the shop.
+    pub(super) fn why(&self, routes: &[Route], span: Span, zone: &TimeZone) -> String {
+        let on = |at: Timestamp| at.to_zoned(zone.clone()).strftime("%-d %B %Y").to_string();
         let lists = || self.coverages.iter().filter(|list| routes.contains(&list.route));
         let since = lists().filter_map(|list| list.since).max();
         let read_at = lists().filter_map(|list| list.read_at).min();
         let mut gaps = lists().flat_map(|list| &list.gaps);
         if lists().any(|list| list.read_at.is_none()) {
-            Why::NotRead
+            "Not read yet.".to_owned()
         } else if let Some(since) = since.filter(|since| *since > span.from) {
-            Why::Begins(since)
+            format!("Known from {} on.", on(since))
         } else if gaps.any(|(from, to)| *from < span.to && *to > span.from) {
-            Why::Gap
+            "Records of this time may be missing: see System.".to_owned()
         } else if let Some(at) = read_at.filter(|at| *at < span.from) {
-            Why::LastRead(at)
+            format!("Last read on {}: see System.", on(at))
         } else {
-            Why::NoField
+            "The workspace does not send what it needs.".to_owned()
         }
     }
 
     /// A number of the repairs that stood in some way at a time: open, ready, overdue.
-    pub(super) fn standing(&self, count: f64, at: Timestamp) -> Amount {
+    pub(super) fn standing(&self, count: f64, at: Timestamp) -> Cell {
         match (self.knows_present(Route::Jobs, at), self.knows_states(at)) {
-            (Known::Not, _) => Amount::Unknown,
-            (known, Known::Wholly) => Amount::of(count, known, true),
-            (_, Known::Not) if at < self.now => Amount::Unknown,
-            _ => Amount::About(count),
+            (Known::Not, _) => Cell::unknown(),
+            (known, Known::Wholly) => known.count(count, true),
+            (_, Known::Not) if at < self.now => Cell::unknown(),
+            _ => Cell::of(count.into(), Exactness::About),
         }
     }
 
@@ -88,13 +89,6 @@ impl Lists {
         }
     }
 
-    /// The first and the last moment between which status changes are missing that matter now.
-    pub(super) fn states_missing(&self) -> Option<(Timestamp, Timestamp)> {
-        self.of(Route::JobStatusChanges).filter(|_| self.is_linked)?.read_at?;
-        let missing = self.missing(Route::JobStatusChanges, self.now);
-        Some((missing.iter().map(|gap| gap.0).min()?, missing.iter().map(|gap| gap.1).max()?))
-    }
-
     pub(super) fn complete_since(&self) -> CompleteSince {
         if self.coverages.iter().any(|list| list.read_at.is_none()) {
             return CompleteSince::NotYet;
@@ -120,8 +114,11 @@ mod tests {
 
     fn list(route: Route, since: Option<&str>, gaps: &[(&str, &str)]) -> Coverage {
         let gaps = gaps.iter().map(|(from, to)| (at(from), at(to))).collect();
-        let behind = Vec::new();
-        Coverage { route, read_at: Some(at(NOW)), since: since.map(at), behind, gaps }
+        Coverage { route, read_at: Some(at(NOW)), since: since.map(at), gaps }
+    }
+
+    fn seven(exactness: Exactness) -> Cell {
+        Cell::of(7.0.into(), exactness)
     }
 
     const NOW: &str = "2026-12-01T10:00:00Z";
@@ -136,19 +133,19 @@ mod tests {
         let changes = || list(Route::JobStatusChanges, None, &[]);
         let of = |since| reach(list(Route::Jobs, since, &[]), changes());
         let open = |day: &str| of(Some(begin)).standing(7.0, at(day));
-        assert_eq!(open("2026-02-28T00:00:00Z"), Amount::Unknown);
-        assert_eq!(open("2026-03-02T00:00:00Z"), Amount::AtLeast(7.0));
-        assert_eq!(open("2026-09-01T00:00:00Z"), Amount::Exactly(7.0));
+        assert_eq!(open("2026-02-28T00:00:00Z"), Cell::unknown());
+        assert_eq!(open("2026-03-02T00:00:00Z"), seven(Exactness::AtLeast));
+        assert_eq!(open("2026-09-01T00:00:00Z"), seven(Exactness::Exact));
         let whole = of(None);
-        assert_eq!(whole.standing(7.0, at(begin)), Amount::Exactly(7.0));
+        assert_eq!(whole.standing(7.0, at(begin)), seven(Exactness::Exact));
         assert_eq!(whole.complete_since(), CompleteSince::Always);
         let unread = Coverage { read_at: None, ..list(Route::Jobs, None, &[]) };
         let unread = reach(unread, changes());
         assert_eq!(unread.complete_since(), CompleteSince::NotYet);
-        assert_eq!(unread.standing(0.0, at(NOW)), Amount::Unknown);
+        assert_eq!(unread.standing(0.0, at(NOW)), Cell::unknown());
         let gap = [("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z")];
         let missed = reach(list(Route::Jobs, None, &gap), changes());
-        assert_eq!(missed.standing(7.0, at(NOW)), Amount::AtLeast(7.0));
+        assert_eq!(missed.standing(7.0, at(NOW)), seven(Exactness::AtLeast));
     }
 
     #[test]
@@ -157,24 +154,22 @@ mod tests {
         let gap = ("2026-11-10T00:00:00Z", "2026-11-12T00:00:00Z");
         let missed = reach(jobs(), list(Route::JobStatusChanges, None, &[gap]));
         let open = |day: &str| missed.standing(7.0, at(&format!("2026-11-{day}T12:00:00Z")));
-        assert_eq!(open("09"), Amount::Exactly(7.0));
-        assert_eq!(open("11"), Amount::Unknown);
-        assert_eq!(open("13"), Amount::About(7.0));
-        assert_eq!(missed.standing(7.0, at(NOW)), Amount::About(7.0));
-        assert_eq!(missed.states_missing(), Some((at(gap.0), at(gap.1))));
+        assert_eq!(open("09"), seven(Exactness::Exact));
+        assert_eq!(open("11"), Cell::unknown());
+        assert_eq!(open("13"), seven(Exactness::About));
+        assert_eq!(missed.standing(7.0, at(NOW)), seven(Exactness::About));
 
         let unlinked =
             Lists { is_linked: false, ..reach(jobs(), list(Route::JobStatusChanges, None, &[])) };
-        assert_eq!(unlinked.standing(7.0, at("2026-11-09T00:00:00Z")), Amount::Unknown);
-        assert_eq!(unlinked.standing(7.0, at(NOW)), Amount::About(7.0));
+        assert_eq!(unlinked.standing(7.0, at("2026-11-09T00:00:00Z")), Cell::unknown());
+        assert_eq!(unlinked.standing(7.0, at(NOW)), seven(Exactness::About));
 
         let read_at = Some(at("2026-11-30T10:00:00Z"));
         let old = Coverage { read_at, ..list(Route::JobStatusChanges, None, &[]) };
         let old = reach(jobs(), old);
-        assert_eq!(old.standing(7.0, at("2026-11-30T00:00:00Z")), Amount::Exactly(7.0));
-        assert_eq!(old.standing(7.0, at("2026-12-01T00:00:00Z")), Amount::Unknown);
-        assert_eq!(old.standing(7.0, at(NOW)), Amount::About(7.0));
-        assert_eq!(old.states_missing(), Some((at("2026-11-30T10:00:00Z"), at(NOW))));
+        assert_eq!(old.standing(7.0, at("2026-11-30T00:00:00Z")), seven(Exactness::Exact));
+        assert_eq!(old.standing(7.0, at("2026-12-01T00:00:00Z")), Cell::unknown());
+        assert_eq!(old.standing(7.0, at(NOW)), seven(Exactness::About));
     }
 
     #[test]
@@ -182,16 +177,23 @@ mod tests {
         let of = |coverage: Coverage| {
             let span = Span { from: at("2026-12-01T00:00:00Z"), to: Timestamp::MAX };
             let coverages = vec![coverage];
-            Lists { coverages, is_linked: true, now: at(NOW) }.why(&[Route::Jobs], span)
+            let lists = Lists { coverages, is_linked: true, now: at(NOW) };
+            lists.why(&[Route::Jobs], span, &TimeZone::UTC)
         };
         let since = "2026-12-01T08:00:00Z";
         let gap = [("2026-11-30T00:00:00Z", "2026-12-01T10:00:00Z")];
         let jobs = || list(Route::Jobs, None, &[]);
-        assert_eq!(of(Coverage { read_at: None, ..jobs() }), Why::NotRead);
-        assert_eq!(of(list(Route::Jobs, Some(since), &[])), Why::Begins(at(since)));
-        assert_eq!(of(list(Route::Jobs, None, &gap)), Why::Gap);
+        assert_eq!(of(Coverage { read_at: None, ..jobs() }), "Not read yet.");
+        assert_eq!(of(list(Route::Jobs, Some(since), &[])), "Known from 1 December 2026 on.");
+        assert_eq!(
+            of(list(Route::Jobs, None, &gap)),
+            "Records of this time may be missing: see System."
+        );
         let read_at = at("2026-11-30T08:00:00Z");
-        assert_eq!(of(Coverage { read_at: Some(read_at), ..jobs() }), Why::LastRead(read_at));
-        assert_eq!(of(jobs()), Why::NoField);
+        assert_eq!(
+            of(Coverage { read_at: Some(read_at), ..jobs() }),
+            "Last read on 30 November 2026: see System."
+        );
+        assert_eq!(of(jobs()), "The workspace does not send what it needs.");
     }
 }

@@ -27,7 +27,6 @@ pub(super) struct Repair {
     pub(super) is_ready: bool,
     /// Since when, or from when to its completion, it was ready for pickup.
     pub(super) ready_from: Option<String>,
-    pub(super) last_seen_at: Option<String>,
     pub(super) open_seconds: Option<i64>,
 }
 
@@ -163,7 +162,7 @@ pub(super) fn read(
     let select = |before: &str, condition: &str| {
         format!(
             "SELECT s.id, s.status, {created}, s.since, s.completed_at, {due}, {before}, \
-             j._last_seen_at, s.open_seconds FROM _job_states s JOIN jobs j ON j.id = s.id \
+             s.open_seconds FROM _job_states s JOIN jobs j ON j.id = s.id \
              WHERE {condition}",
             created = column("created_at"),
             due = column("estimated_delivery"),
@@ -189,7 +188,7 @@ fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>, zone: &TimeZone) ->
         (next().unwrap_or_default(), next().unwrap_or_default(), next());
     let due = next().map_or(Due::Never, |text| Due::of(&text, zone));
     let before = next();
-    let (last_seen_at, open_seconds) = (next(), next().and_then(|text| text.parse().ok()));
+    let open_seconds = next().and_then(|text| text.parse().ok());
     let is_ready = completed_at.is_none() && status.as_deref().is_some_and(|s| ready.is(s));
     let ready_from = match &completed_at {
         None => is_ready.then(|| since.clone()),
@@ -198,18 +197,7 @@ fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>, zone: &TimeZone) ->
             .and_then(|before| before.split_once(' '))
             .and_then(|(since, status)| ready.is(status).then(|| since.to_owned())),
     };
-    Repair {
-        id,
-        status,
-        created_at,
-        since,
-        completed_at,
-        due,
-        is_ready,
-        ready_from,
-        last_seen_at,
-        open_seconds,
-    }
+    Repair { id, status, created_at, since, completed_at, due, is_ready, ready_from, open_seconds }
 }
 
 /// The middle of the times from intake to completion, in days.

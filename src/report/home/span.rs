@@ -4,8 +4,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::{Amount, Figure, LINE_DAYS, MEDIAN, Why};
-use crate::report::completeness::Known;
+use super::{Figure, LINE_DAYS, MEDIAN};
+use crate::report::completeness::{Cell, Known};
 use crate::report::period::Period;
 use crate::report::range::Range;
 use crate::store::ReportDay;
@@ -24,6 +24,7 @@ pub(super) struct Spans {
     pub(super) all: Vec<Span>,
     pub(super) now: Timestamp,
     pub(super) today: Date,
+    pub(super) zone: TimeZone,
 }
 
 impl Spans {
@@ -55,7 +56,7 @@ impl Spans {
             let day = today.saturating_sub(back.days());
             all.push(Span { from: start(day), to: after(day) });
         }
-        Self { days, all, now, today }
+        Self { days, all, now, today, zone: zone.clone() }
     }
 
     /// The rows of the table `days`, by which the numbers are asked for.
@@ -75,11 +76,10 @@ impl Spans {
         &self,
         amounts: &[f64],
         can_only_grow: bool,
-        why: Why,
+        why: String,
         knows: impl Fn(Span) -> Known,
     ) -> Figure {
-        let known =
-            |(span, amount): (&Span, &f64)| Amount::of(*amount, knows(*span), can_only_grow);
+        let known = |(span, amount): (&Span, &f64)| knows(*span).count(*amount, can_only_grow);
         self.figure(why, self.all.iter().zip(amounts).map(known))
     }
 
@@ -89,7 +89,7 @@ impl Spans {
     }
 
     /// A number as things stand; `at` tells it at a time.
-    pub(super) fn standing(&self, why: Why, at: impl Fn(Timestamp) -> Amount) -> Figure {
+    pub(super) fn standing(&self, why: String, at: impl Fn(Timestamp) -> Cell) -> Figure {
         let ends = self.all.iter().enumerate().map(|(index, span)| match index {
             0 => self.now,
             _ => span.to.min(self.now),
@@ -97,10 +97,10 @@ impl Spans {
         self.figure(why, ends.map(at))
     }
 
-    fn figure(&self, why: Why, mut amounts: impl Iterator<Item = Amount>) -> Figure {
-        let mut next = || amounts.next().unwrap_or(Amount::Unknown);
+    fn figure(&self, why: String, mut cells: impl Iterator<Item = Cell>) -> Figure {
+        let mut next = || cells.next().unwrap_or(Cell::unknown());
         let (now, before) = (next(), next());
-        Figure { now, before, days: amounts.collect(), why }
+        Figure { now, before, days: cells.collect(), why }
     }
 
     /// Since when the repairs that were completed are needed: also those of the median.
