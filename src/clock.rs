@@ -37,6 +37,12 @@ pub fn stamp(at: Timestamp) -> String {
     format!("{at:.6}")
 }
 
+/// A time in UTC to the second without a zone, as texts of the mirror are compared with it.
+#[must_use]
+pub fn second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
 /// A reading that another process can measure from: by the clock of the machine's boot, which nobody
 /// sets and which goes on while the machine sleeps, or across a boot by the wall clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

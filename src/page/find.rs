@@ -182,19 +182,16 @@ fn row(reader: &mut Reader, shop: &StatusPage, group: &Group) -> Result<Markup, 
         let (one, many) = words::record(*route);
         count(*found, one, many)
     });
-    let also: Vec<String> = also.collect();
+    let also = also.collect::<Vec<_>>().join(", ");
+    // A repair says how it stands now.
     let what = match route {
-        Route::Jobs => match report::job_state(reader, id)? {
-            Some(state) => state.status,
-            None => fields.text("status"),
-        },
-        Route::Customers => fields.text("mobile_number").or_else(|| fields.text("email")),
-        _ => fields.text("status").or_else(|| fields.text("comment")),
+        Route::Jobs => report::job_state(reader, id)?.and_then(|state| state.status),
+        other => Some(words::record(*other).0.to_owned()),
     };
-    let note = html! {
-        @if *route != Route::Jobs { (words::record(*route).0) }
-        @if let Some(what) = what { @if *route != Route::Jobs { " · " } (shown(&what)) }
-        @if !also.is_empty() { " · with " (also.join(", ")) }
-    };
-    Ok(fields.item(*route, id, &fields.title(*route, id), &note))
+    let about = if *route == Route::Jobs { String::new() } else { fields.about(*route) };
+    let with = if also.is_empty() { also } else { format!("with {also}") };
+    let note = [what.unwrap_or_default(), about, with];
+    let note = note.iter().filter(|part| !part.is_empty()).map(|part| shown(part));
+    let note = note.collect::<Vec<_>>().join(" · ");
+    Ok(fields.item(*route, id, &fields.title(*route, id), &html! { (note) }))
 }

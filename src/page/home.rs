@@ -86,15 +86,10 @@ pub(super) async fn live_page(
         Part::new("health", html! { div #health data-part { h1.unseen { "Home" } (health) } }),
         Part::new("ranges", ranges(range)),
     ];
-    let mut inner = Vec::new();
     match &home {
         Some(home) => {
             let view = View { context, range, home };
-            inner.extend(view.cards());
-            let cards = html! {
-                div.cards #cards data-part { (hatch()) @for card in &inner { (card.html()) } }
-            };
-            parts.push(Part::around("cards", &(), cards));
+            parts.push(Part::new("cards", view.cards()));
             parts.push(Part::new("statuses", view.statuses()));
             parts.push(Part::new("attention", view.attention()));
             parts.push(Part::new("as-of", view.as_of()));
@@ -104,7 +99,7 @@ pub(super) async fn live_page(
             parts.push(Part::new("cards", html! { div.cards #cards data-part { p { (text) } } }));
         }
     }
-    LivePage { title: frame::title(&context.shop(), "Home"), parts, inner }
+    LivePage { title: frame::title(&context.shop(), "Home"), parts }
 }
 
 /// The choice of the range.
@@ -181,22 +176,22 @@ enum Kind {
 }
 
 impl View<'_> {
-    fn cards(&self) -> Vec<Part> {
+    fn cards(&self) -> Markup {
         let home = self.home;
-        let card = |id: &'static str, title, figure, kind, address: &str| {
-            Part::new(id, self.card(id, title, figure, kind, address))
-        };
         let completed = self.report("turnaround-by-brand");
         let [ready, overdue] = [RepairList::Ready, RepairList::Overdue].map(|list| self.list(list));
-        vec![
-            card("taken-in", "Taken in", &home.taken_in, Kind::Count, &self.report("intake")),
-            card("completed", "Completed", &home.completed, Kind::Count, &completed),
-            card("money-in", "Money in", &home.money_in, Kind::Money, &self.report("payments")),
-            card("leads", "New leads", &home.leads, Kind::Count, &self.report("leads")),
-            card("open", "Open", &home.open, Kind::Standing, &self.report("open-repairs")),
-            card("ready", "Ready for pickup", &home.ready, Kind::Standing, &ready),
-            card(OVERDUE, "Overdue", &home.overdue, Kind::Standing, &overdue),
-        ]
+        html! {
+            div.cards #cards data-part {
+                (hatch())
+                (self.card("taken-in", "Taken in", &home.taken_in, Kind::Count, &self.report("intake")))
+                (self.card("completed", "Completed", &home.completed, Kind::Count, &completed))
+                (self.card("money-in", "Money in", &home.money_in, Kind::Money, &self.report("payments")))
+                (self.card("leads", "New leads", &home.leads, Kind::Count, &self.report("leads")))
+                (self.card("open", "Open", &home.open, Kind::Standing, &self.report("open-repairs")))
+                (self.card("ready", "Ready for pickup", &home.ready, Kind::Standing, &ready))
+                (self.card(OVERDUE, "Overdue", &home.overdue, Kind::Standing, &overdue))
+            }
+        }
     }
 
     fn report(&self, name: &str) -> String {
@@ -220,7 +215,7 @@ impl View<'_> {
             is_money: kind == Kind::Money,
         };
         html! {
-            div.card id=(id) data-part data-wide=[(kind == Kind::Money).then_some("")] {
+            div.card id=(id) data-wide=[(kind == Kind::Money).then_some("")] {
                 a href=(address) {
                     span.title { (title) }
                     span.n { (self.amount(&figure.now, kind, None)) }

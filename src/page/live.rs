@@ -40,39 +40,24 @@ pub(super) enum Watched {
 /// A part of a live page: an element with an id and the attribute `data-part`.
 #[derive(Debug)]
 pub(super) struct Part {
-    id: String,
+    id: &'static str,
     html: Markup,
     digest: u64,
 }
 
 impl Part {
-    pub(super) fn new(id: impl Into<String>, html: Markup) -> Self {
-        let digest = digest(&html.0);
-        Self { id: id.into(), html, digest }
-    }
-
-    /// A part that holds other parts: it is sent as a whole only if `frame` changes.
-    pub(super) fn around(id: impl Into<String>, frame: &impl Hash, html: Markup) -> Self {
-        Self { id: id.into(), html, digest: digest(frame) }
-    }
-
-    pub(super) fn html(&self) -> &Markup {
-        &self.html
+    pub(super) fn new(id: &'static str, html: Markup) -> Self {
+        let mut hasher = DefaultHasher::new();
+        html.0.hash(&mut hasher);
+        Self { id, html, digest: hasher.finish() }
     }
 }
 
-fn digest(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// A live page: its title and its parts, and those that stand inside of others.
+/// A live page: its title and its parts.
 #[derive(Debug)]
 pub(super) struct LivePage {
     pub(super) title: String,
     pub(super) parts: Vec<Part>,
-    pub(super) inner: Vec<Part>,
 }
 
 impl LivePage {
@@ -82,12 +67,11 @@ impl LivePage {
     }
 
     /// The parts that a viewer was not sent as they are now.
-    fn changed(&self, seen: &mut HashMap<String, u64>) -> String {
+    fn changed(&self, seen: &mut HashMap<&'static str, u64>) -> String {
         let title = Part::new("title", html! { title #title data-part { (self.title) } });
         let mut changed = String::new();
-        for part in std::iter::once(&title).chain(&self.parts).chain(&self.inner) {
-            if seen.get(&part.id) != Some(&part.digest) {
-                seen.insert(part.id.clone(), part.digest);
+        for part in std::iter::once(&title).chain(&self.parts) {
+            if seen.insert(part.id, part.digest) != Some(part.digest) {
                 changed.push_str(&part.html.0);
             }
         }
@@ -100,7 +84,7 @@ struct Viewer {
     watched: Watched,
     tick: Interval,
     /// What the viewer was sent last, by the id of the part.
-    seen: HashMap<String, u64>,
+    seen: HashMap<&'static str, u64>,
     /// Gives the viewer's place back when it leaves.
     _place: OwnedSemaphorePermit,
 }
@@ -124,9 +108,9 @@ pub(super) async fn page(
     context: &Arc<PageContext>,
     watched: Watched,
     shared: &SharedSnapshot,
-) -> Arc<LivePage> {
+) -> LivePage {
     match watched {
-        Watched::Home(range) => Arc::new(home::live_page(context, range, shared).await),
+        Watched::Home(range) => home::live_page(context, range, shared).await,
         Watched::System => system::live_page(context, shared),
     }
 }

@@ -230,20 +230,9 @@ fn newest_first<'r>(list: &'r [RelatedRecord], page: &StatusPage) -> Vec<&'r Rel
 fn item(route: Route, record: &RelatedRecord, page: &StatusPage) -> Markup {
     let RelatedRecord { id, body } = record;
     let fields = Fields::of(body, page);
-    let (title, more) = match route {
-        Route::JobStatusChanges => (
-            fields.text("status").map_or_else(|| fields.title(route, id), |status| shown(&status)),
-            ["changed_by", "comment"],
-        ),
-        Route::Payments => (fields.title(route, id), ["payment_mode", "reference"]),
-        Route::OutsourcedJobs => (fields.title(route, id), ["status", "returned_on"]),
-        Route::Jobs => (fields.title(route, id), ["status", "problem"]),
-        Route::Leads => (fields.title(route, id), ["status", "comment"]),
-        Route::Customers => (fields.title(route, id), ["mobile_number", "email"]),
-    };
-    let more: Vec<String> =
-        more.iter().filter_map(|name| Some(shown(&fields.text(name)?))).collect();
-    fields.item(route, id, &title, &html! { (more.join(" · ")) })
+    let status = fields.text("status").filter(|_| route == Route::JobStatusChanges);
+    let title = status.map_or_else(|| fields.title(route, id), |status| shown(&status));
+    fields.item(route, id, &title, &html! { (fields.about(route)) })
 }
 
 /// The versions that the log holds, the newest first.

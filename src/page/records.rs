@@ -45,8 +45,7 @@ const SHOWN: [&str; 9] = [
 /// The parameters of the list.
 const PARAMETERS: [&str; 7] = ["route", "column", "text", "sort", "order", "page", "format"];
 /// Those of the list for programs, which finds as well.
-const PARAMETERS_JSON: [&str; 8] =
-    ["route", "column", "text", "sort", "order", "page", "format", "q"];
+const PARAMETERS_JSON: [&str; 7] = ["route", "column", "text", "sort", "order", "page", "q"];
 
 /// Reads what is asked for; a text that says what is wrong with it.
 fn asked(query: &Query, limit: u32) -> Result<RecordPage, String> {
@@ -88,7 +87,7 @@ pub(super) async fn list(
             return Ok(csv(route.as_str(), table_csv(&rows)));
         }
         let shown = screen(&asked, &query, &columns, &rows, &shared.page.zone);
-        Ok(Frame::of(words::list(route), Tab::Records).around(shared, &shown).into_response())
+        Ok(Frame::of(&words::list(route), Tab::Records).around(shared, &shown).into_response())
     };
     context.read(read).await
 }
@@ -100,10 +99,6 @@ pub(super) async fn list_json(
 ) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
     query.allow(&PARAMETERS_JSON)?;
-    if query.get("format").is_some() {
-        let text = "The answer is always JSON: leave out format, or ask /records with format=csv.";
-        return Err(text.to_owned().into());
-    }
     if let Some(term) = query.get("q").map(str::to_owned) {
         let read = move |reader: &mut Reader, _: &PageContext| {
             let found = reader.find(&term, None, MAX_FOUND)?.changes.into_iter();

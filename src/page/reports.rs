@@ -275,7 +275,7 @@ impl View<'_> {
                         label { "From " input type="date" name="from" value=(days.from); }
                         label { "To " input type="date" name="to" value=(days.to); }
                     }
-                    @if report.counts_periods() {
+                    @if self.answer.period_column().is_some() {
                         label { "Count by "
                             select name="by" {
                                 @for choice in CountedBy::ALL.map(CountedBy::as_str) {

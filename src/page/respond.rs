@@ -36,10 +36,6 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// The addresses that people open.
-const PAGES: [&str; 8] =
-    ["/", "/system", "/reports", "/report", "/repairs", "/find", "/records", "/record"];
-
 /// Every address of the page.
 pub(super) fn router(access: Access, context: Arc<PageContext>) -> Router {
     let records = Router::new()
@@ -93,6 +89,8 @@ async fn guard(
     next: Next,
 ) -> Response {
     let uri = request.uri().clone();
+    let accepted = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let is_browser = accepted.is_some_and(|accepted| accepted.contains("text/html"));
     let judged = access.judge(request.method(), &uri, request.headers());
     // Who may not read the page is not told the shop's name.
     let may_see_page = judged.is_ok();
@@ -101,13 +99,10 @@ async fn guard(
         Err(refusal) => refused(refusal),
     };
     if let Some(NotShown { text, .. }) = response.extensions_mut().remove() {
-        let query = Query::of(&uri);
-        let is_file =
-            query.get("format").is_some_and(|format| ["csv", "json", "svg"].contains(&format));
         if uri.path().starts_with("/api/") {
             let json = serde_json::json!({ "error": shown(&text) });
             response = with_body(response, "application/json", format!("{json}\n"));
-        } else if may_see_page && !is_file && PAGES.contains(&uri.path()) {
+        } else if may_see_page && is_browser {
             let Html(page) = explained(&context, &text);
             response = with_body(response, "text/html; charset=utf-8", page);
         }

@@ -4,13 +4,12 @@
 //! number of viewers, and not at all without requests.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::live::LivePage;
 use crate::record::Change;
 use crate::status::WorkspaceStatus;
 use crate::store::{Gap, Reader, Store, StoreError};
@@ -36,8 +35,6 @@ pub(super) struct Snapshot {
     pub(super) wal_bytes: u64,
     /// The name of the workspace, once it is known.
     pub(super) workspace: Option<String>,
-    /// The page System, made when the first viewer needs it.
-    pub(super) system: OnceLock<Arc<LivePage>>,
 }
 
 impl Snapshot {
@@ -52,8 +49,7 @@ impl Snapshot {
         });
         let (gaps, changes, workspace, (store_bytes, wal_bytes)) =
             timeout(PATIENCE, read).await.ok()?.ok()?;
-        let system = OnceLock::new();
-        Some(Self { status, gaps, changes, store_bytes, wal_bytes, workspace, system })
+        Some(Self { status, gaps, changes, store_bytes, wal_bytes, workspace })
     }
 }
 

@@ -3,7 +3,7 @@
 //! It shows counts, states and ids. Every value goes through maud, which escapes it; foreign text goes
 //! through [`shown`] as well. Times are clock times, so that a part changes only when something happened.
 
-use std::sync::Arc;
+use std::fmt::Display;
 
 use indicatif::HumanBytes;
 use jiff::tz::TimeZone;
@@ -30,14 +30,9 @@ const CLOCK: &str = "%Y-%m-%d %H:%M:%S";
 /// Open gaps that are listed.
 const GAPS_SHOWN: usize = 20;
 
-/// The page as it is now; all viewers share it.
-pub(super) fn live_page(context: &PageContext, shared: &SharedSnapshot) -> Arc<LivePage> {
-    match shared {
-        Some(snapshot) => {
-            Arc::clone(snapshot.system.get_or_init(|| Arc::new(parts(context, snapshot))))
-        }
-        None => Arc::new(stuck(context)),
-    }
+/// The page as it is now.
+pub(super) fn live_page(context: &PageContext, shared: &SharedSnapshot) -> LivePage {
+    shared.as_ref().map_or_else(|| stuck(context), |snapshot| parts(context, snapshot))
 }
 
 fn page_title(context: &PageContext, state: &str) -> String {
@@ -54,17 +49,13 @@ fn stuck(context: &PageContext) -> LivePage {
         }
     };
     let title = page_title(context, "no response");
-    LivePage { title, parts: vec![Part::new("health", health)], inner: Vec::new() }
+    LivePage { title, parts: vec![Part::new("health", health)] }
 }
 
 fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
     let (status, zone) = (&snapshot.status, &context.page.zone);
     let names = Names::of(&status.pollers);
-    let rows: Vec<Part> =
-        status.pollers.iter().map(|poller| names.row(poller, status, zone)).collect();
-    let pollers =
-        Part::around("pollers", &names.around(&status.pollers), names.table(status, &rows));
-    let section = |id: &str, content: Markup| {
+    let section = |id: &'static str, content: Markup| {
         let title = format!("{id}-title");
         Part::new(id, html! { section id=(id) data-part aria-labelledby=(title) { (content) } })
     };
@@ -73,7 +64,7 @@ fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
         title: page_title(context, status.health.as_str()),
         parts: vec![
             Part::new("health", health),
-            pollers,
+            section("pollers", pollers(&names, status, zone)),
             section("budget", budget(status.budget.as_ref())),
             section("store", store(snapshot, zone)),
             section("sinks", sinks(&status.sinks)),
@@ -81,7 +72,6 @@ fn parts(context: &PageContext, snapshot: &Snapshot) -> LivePage {
             section("changes", changes(&names, snapshot, zone, context.shows_records())),
             Part::new("tools", tools(zone)),
         ],
-        inner: rows,
     }
 }
 
@@ -108,67 +98,57 @@ impl Names {
     fn name(&self, route: &str, business: Option<&str>) -> String {
         shown(&poller_name(route, business.filter(|_| self.has_several)))
     }
+}
 
-    /// What has to change before the whole table is sent: its rows, and the errors below it.
-    fn around<'a>(&self, pollers: &'a [PollerStatus]) -> Vec<(String, Option<&'a str>)> {
-        pollers.iter().map(|p| (p.name(), p.last_error_text.as_deref())).collect()
-    }
-
-    fn table(&self, status: &WorkspaceStatus, rows: &[Part]) -> Markup {
-        html! {
-            section #pollers data-part aria-labelledby="pollers-title" {
-                h2 #pollers-title { "Pollers" }
-                (table(&POLLER_HEADS, rows.iter().map(Part::html)))
-                @for poller in &status.pollers {
-                    @if let Some(error) = &poller.last_error_text {
-                        p.note {
-                            strong { (self.name(&poller.route, poller.business.as_deref())) }
-                            ": last error: " (message(error))
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn row(&self, poller: &PollerStatus, status: &WorkspaceStatus, zone: &TimeZone) -> Part {
-        let now: Option<Timestamp> = status.at.parse().ok();
-        let at = |seconds: f64| {
-            let at = now?.checked_add(SignedDuration::try_from_secs_f64(seconds).ok()?).ok()?;
-            Some(at.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string())
-        };
-        let or_dash = |value: Option<String>| Cell::Number(value.unwrap_or_else(|| "–".to_owned()));
+fn pollers(names: &Names, status: &WorkspaceStatus, zone: &TimeZone) -> Markup {
+    let heads = [
+        "Route",
+        "State",
+        "Last read",
+        "Interval",
+        "At the latest",
+        "Next poll",
+        "Records/h",
+        "Open gaps",
+    ];
+    let now: Option<Timestamp> = status.at.parse().ok();
+    let at = |seconds: f64| {
+        let at = now?.checked_add(SignedDuration::try_from_secs_f64(seconds).ok()?).ok()?;
+        Some(at.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string())
+    };
+    let or_dash = |value: Option<String>| number(value.as_deref().unwrap_or("–"));
+    let of = |poller: &PollerStatus| {
         let long_ago = |age: f64| format!("{} ago", span(age));
         // A clock time does not say the day.
         let read = poller.last_read(|age| {
             at(-age).filter(|_| age < 12.0 * 3600.0).unwrap_or_else(|| long_ago(age))
         });
-        let id = format!("poller-{}", poller.name());
         let cells = [
-            Cell::text(&self.name(&poller.route, poller.business.as_deref())),
-            Cell::State(poller.state.as_str().replace('_', " "), poller.state == PollerState::Ok),
-            Cell::Number(read),
+            text(names.name(&poller.route, poller.business.as_deref())),
+            state(&poller.state.as_str().replace('_', " "), poller.state == PollerState::Ok),
+            number(read),
             or_dash(poller.interval_s.map(span)),
             or_dash(poller.guarantee_s.map(span)),
             or_dash(poller.next_poll_s.and_then(at)),
             or_dash(poller.rate_per_hour.map(per_hour)),
-            Cell::Number(whole(poller.gaps)),
+            number(whole(poller.gaps)),
         ];
-        let row = row(&POLLER_HEADS, &cells, Some(&id));
-        Part::new(id, row)
+        row(&heads, cells)
+    };
+    let rows: Vec<Markup> = status.pollers.iter().map(of).collect();
+    html! {
+        h2 #pollers-title { "Pollers" }
+        (table(&heads, &rows))
+        @for poller in &status.pollers {
+            @if let Some(error) = &poller.last_error_text {
+                p.note {
+                    strong { (names.name(&poller.route, poller.business.as_deref())) }
+                    ": last error: " (message(error))
+                }
+            }
+        }
     }
 }
-
-const POLLER_HEADS: [&str; 8] = [
-    "Route",
-    "State",
-    "Last read",
-    "Interval",
-    "At the latest",
-    "Next poll",
-    "Records/h",
-    "Open gaps",
-];
 
 fn health(status: &WorkspaceStatus) -> Markup {
     html! {
@@ -179,36 +159,31 @@ fn health(status: &WorkspaceStatus) -> Markup {
     }
 }
 
-/// What a cell of a table shows.
-enum Cell {
-    Text(Markup),
-    Number(String),
-    /// A state in a word, and whether it is good.
-    State(String, bool),
+/// A cell of a table: whether it is a number, and what it shows.
+type Cell = (bool, Markup);
+
+fn text(text: impl Display) -> Cell {
+    (false, html! { (shown(&text.to_string())) })
 }
 
-impl Cell {
-    fn text(text: &str) -> Self {
-        Self::Text(html! { (text) })
-    }
+fn number(text: impl Display) -> Cell {
+    (true, html! { (text.to_string()) })
 }
 
-/// One row; its first cell is its heading. With an id it is a part of the page.
-fn row(heads: &[&str], cells: &[Cell], id: Option<&str>) -> Markup {
-    let content = |cell: &Cell| match cell {
-        Cell::Text(text) => text.clone(),
-        Cell::Number(number) => html! { (number) },
-        Cell::State(state, is_good) => {
-            html! { span.state data-good=(is_good) { (shown(state)) } }
-        }
-    };
+/// A state in a word.
+fn state(word: &str, is_good: bool) -> Cell {
+    (false, html! { span.state data-good=(is_good) { (shown(word)) } })
+}
+
+/// One row; its first cell is its heading.
+fn row<const N: usize>(heads: &[&str; N], cells: [Cell; N]) -> Markup {
     html! {
-        tr id=[id] data-part[id.is_some()] role="row" {
-            @for (index, (head, cell)) in heads.iter().zip(cells).enumerate() {
+        tr role="row" {
+            @for (index, (head, (is_number, content))) in heads.iter().zip(cells).enumerate() {
                 @if index == 0 {
-                    th role="rowheader" scope="row" data-label=(head) { (content(cell)) }
+                    th role="rowheader" scope="row" data-label=(head) { (content) }
                 } @else {
-                    td.number[matches!(cell, Cell::Number(_))] role="cell" data-label=(head) { (content(cell)) }
+                    td.number[is_number] role="cell" data-label=(head) { (content) }
                 }
             }
         }
@@ -216,7 +191,7 @@ fn row(heads: &[&str], cells: &[Cell], id: Option<&str>) -> Markup {
 }
 
 /// A table of rows.
-fn table<'a>(heads: &[&str], rows: impl Iterator<Item = &'a Markup>) -> Markup {
+fn table(heads: &[&str], rows: &[Markup]) -> Markup {
     // The roles stay when narrow screens lay the rows out as blocks.
     html! {
         table role="table" {
@@ -302,15 +277,10 @@ fn sinks(sinks: &[SinkStatus]) -> Markup {
     let heads = ["Sink", "State", "Backlog", "Delivered", "Retrying", "Dead letters"];
     let of = |sink: &SinkStatus| {
         let name = html! { (shown(&sink.name)) " " span.kind { (shown(&sink.type_name)) } };
-        let cells = [
-            Cell::Text(name),
-            Cell::State(sink.state.as_str().to_owned(), sink.state == SinkActivity::Active),
-            Cell::Number(whole(sink.behind)),
-            Cell::Number(whole(sink.delivered)),
-            Cell::Number(whole(sink.retrying)),
-            Cell::Number(whole(sink.dead)),
-        ];
-        row(&heads, &cells, None)
+        let counts = [sink.behind, sink.delivered, sink.retrying, sink.dead];
+        let [behind, delivered, retrying, dead] = counts.map(|count| number(whole(count)));
+        let activity = state(sink.state.as_str(), sink.state == SinkActivity::Active);
+        row(&heads, [(false, name), activity, behind, delivered, retrying, dead])
     };
     let rows: Vec<Markup> = sinks.iter().map(of).collect();
     html! {
@@ -318,7 +288,7 @@ fn sinks(sinks: &[SinkStatus]) -> Markup {
         @if sinks.is_empty() {
             p { "No sink is configured: changes are mirrored and not forwarded." }
         } @else {
-            (table(&heads, rows.iter()))
+            (table(&heads, &rows))
         }
         @for sink in sinks {
             @if let Some(error) = &sink.last_error {
@@ -336,14 +306,14 @@ fn gaps(names: &Names, gaps: &[Gap], zone: &TimeZone) -> Markup {
     let of = |gap: &Gap| {
         let records = gap.estimate.map_or_else(|| "unknown".to_owned(), |n| format!("about {n}"));
         let cells = [
-            Cell::text(&gap.id.to_string()),
-            Cell::text(&names.name(&gap.route, gap.business.as_deref())),
-            Cell::Text(moment(&gap.from_at, zone, CLOCK)),
-            Cell::Text(moment(&gap.to_at, zone, CLOCK)),
-            Cell::Number(records),
-            Cell::Number(whole(gap.repaired)),
+            text(gap.id),
+            text(names.name(&gap.route, gap.business.as_deref())),
+            (false, moment(&gap.from_at, zone, CLOCK)),
+            (false, moment(&gap.to_at, zone, CLOCK)),
+            number(records),
+            number(whole(gap.repaired)),
         ];
-        row(&heads, &cells, None)
+        row(&heads, cells)
     };
     let rows: Vec<Markup> = gaps.iter().take(GAPS_SHOWN).map(of).collect();
     let more = gaps.len() - rows.len();
@@ -353,7 +323,7 @@ fn gaps(names: &Names, gaps: &[Gap], zone: &TimeZone) -> Markup {
             p { "None: no records are known to be missing." }
         } @else {
             p { "Records may have been missed in these times. " code { "shopmirror gaps" } " explains each." }
-            (table(&heads, rows.iter()))
+            (table(&heads, &rows))
             @if more > 0 { p.note { (count(more, "more gap is", "more gaps are")) " open." } }
         }
     }
@@ -370,18 +340,18 @@ fn changes(names: &Names, snapshot: &Snapshot, zone: &TimeZone, shows_records: b
             }
         };
         let cells = [
-            Cell::text(&change.seq.to_string()),
-            Cell::Text(moment(&change.observed_at, zone, CLOCK)),
-            Cell::text(&names.name(change.route.as_str(), change.business.as_deref())),
-            Cell::text(&change.kind.to_string()),
-            Cell::Text(id),
-            Cell::Number(change.version.to_string()),
+            text(change.seq),
+            (false, moment(&change.observed_at, zone, CLOCK)),
+            text(names.name(change.route.as_str(), change.business.as_deref())),
+            text(change.kind),
+            (false, id),
+            number(change.version),
         ];
-        row(&heads, &cells, None)
+        row(&heads, cells)
     };
     let rows: Vec<Markup> = snapshot.changes.iter().map(of).collect();
     html! {
         h2 #changes-title { "Latest changes" }
-        @if rows.is_empty() { p { "The log is empty." } } @else { (table(&heads, rows.iter())) }
+        @if rows.is_empty() { p { "The log is empty." } } @else { (table(&heads, &rows)) }
     }
 }

@@ -81,6 +81,19 @@ impl<'p> Fields<'p> {
         shown(&parts.join(" · "))
     }
 
+    /// What else a person looks for in a list of them.
+    pub(super) fn about(&self, route: Route) -> String {
+        let names = match route {
+            Route::Jobs => ["status", "problem"],
+            Route::Customers => ["mobile_number", "email"],
+            Route::Leads => ["status", "comment"],
+            Route::Payments => ["payment_mode", "reference"],
+            Route::JobStatusChanges => ["changed_by", "comment"],
+            Route::OutsourcedJobs => ["status", "returned_on"],
+        };
+        shown(&self.joined(&names, " · ").unwrap_or_default())
+    }
+
     /// When it was made.
     pub(super) fn created(&self) -> Markup {
         let at = self.text("created_at");

@@ -4,15 +4,8 @@ use crate::record::Route;
 use crate::report::first_upper;
 
 /// A list of the workspace: `Repairs`.
-pub(super) fn list(route: Route) -> &'static str {
-    match route {
-        Route::Jobs => "Repairs",
-        Route::Customers => "Customers",
-        Route::Leads => "Leads",
-        Route::Payments => "Payments",
-        Route::JobStatusChanges => "Status changes",
-        Route::OutsourcedJobs => "Outsourced repairs",
-    }
+pub(super) fn list(route: Route) -> String {
+    first_upper(record(route).1)
 }
 
 /// One record of a list, and several: `repair`, `repairs`.

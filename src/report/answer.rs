@@ -14,6 +14,7 @@ use super::notes;
 use super::period::{Period, PeriodError};
 use super::sums::Sums;
 use super::value::displayed;
+use crate::clock::second;
 use crate::config::CountedBy;
 use crate::number::grouped;
 use crate::record::Route;
@@ -28,6 +29,9 @@ const LIMITS: QueryLimits =
 
 /// The most rows of a report of single records that a table and a page show.
 const SHOWN_MAX: usize = 500;
+
+/// The column with the day, week or month that a row counts.
+pub(super) const PERIOD: &str = "period";
 
 /// What is asked of a report.
 #[derive(Debug, Clone, Default)]
@@ -104,6 +108,12 @@ impl Answer {
             )
         });
         cut.into_iter().chain(self.notes.iter().cloned()).collect()
+    }
+
+    /// The column with the day, week or month that each row counts, if there is one.
+    #[must_use]
+    pub fn period_column(&self) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == PERIOD)
     }
 
     /// Whether a column is one of numbers, which are aligned to the right.
@@ -283,7 +293,7 @@ fn unknown_jobs(
     match (days.first(), days.last()) {
         (Some(first), Some(last)) if report.counts_completions() => {
             let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
-            reader.unknown_jobs_completed(&first.from_at, &last.to_at, asked, default)
+            reader.unknown_jobs_completed(first.from, last.to, asked, default)
         }
         _ => Ok(0),
     }
@@ -357,13 +367,12 @@ fn parameters(
     local: &Zoned,
     business: &BusinessChoice,
 ) -> Result<Vec<(String, SqlValue)>, ReportError> {
-    let now = local.timestamp().strftime("%Y-%m-%dT%H:%M:%S").to_string();
     let text = |text: &Option<String>| text.clone().map_or(SqlValue::Null, SqlValue::Text);
     let mut values: Vec<(String, SqlValue)> = vec![
         ("from".to_owned(), period.from.to_string().into()),
         ("to".to_owned(), period.to.to_string().into()),
         ("today".to_owned(), local.date().to_string().into()),
-        ("now".to_owned(), now.into()),
+        ("now".to_owned(), second(local.timestamp()).into()),
         ("business".to_owned(), text(&business.asked)),
         ("default_business".to_owned(), text(&business.default)),
     ];

@@ -5,7 +5,7 @@
 
 use maud::{Markup, html};
 
-use super::answer::Answer;
+use super::answer::{Answer, PERIOD};
 use super::completeness::{Cell, Exactness};
 use super::head::Chart;
 use super::value::shown;
@@ -58,21 +58,16 @@ pub fn narrow_svg(answer: &Answer) -> Option<String> {
 fn drawn(answer: &Answer, width: f64) -> Option<String> {
     let drawn = match answer.report.chart.as_ref()? {
         Chart::Series { are_lines, x, series } => match Data::of(answer, x, series, width) {
-            Some(data) if *are_lines || is_time(x) && data.labels.len() > BARS_MAX => {
+            Some(data) if *are_lines || x == PERIOD && data.labels.len() > BARS_MAX => {
                 over_time(&data, lines)
             }
-            Some(data) if is_time(x) => over_time(&data, bars),
+            Some(data) if x == PERIOD => over_time(&data, bars),
             Some(data) => categories(&data),
             None => no_data(width),
         },
         Chart::Heat(columns) => heat(answer, columns, width).unwrap_or_else(|| no_data(width)),
     };
     Some(drawn.into_string())
-}
-
-/// The column of the days, weeks or months that a report counts in.
-fn is_time(column: &str) -> bool {
-    column == "period"
 }
 
 /// The labels of the rows, and each series with its name.
@@ -86,9 +81,9 @@ impl<'a> Data<'a> {
     /// `None` if there is nothing to draw.
     fn of(answer: &'a Answer, x: &str, series: &[String], width: f64) -> Option<Self> {
         let label_column = index_of(answer, x)?;
-        let most = if is_time(x) { POINTS_MAX } else { CATEGORIES_MAX };
+        let most = if x == PERIOD { POINTS_MAX } else { CATEGORIES_MAX };
         // The newest points, and the first categories.
-        let skipped = if is_time(x) { answer.rows.len().saturating_sub(most) } else { 0 };
+        let skipped = if x == PERIOD { answer.rows.len().saturating_sub(most) } else { 0 };
         let rows: Vec<_> = answer.rows.iter().skip(skipped).take(most).collect();
         let labels = rows.iter().map(|row| label(&row[label_column], width)).collect();
         let series = series.iter().filter_map(|name| {

@@ -18,12 +18,13 @@ use super::notes::as_last_seen;
 use super::period::Period;
 use super::range::Range;
 use super::value;
+use crate::clock::second;
 use crate::number::count;
 use crate::record::Route;
 use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue, StoreError, amount_sql};
 pub use reach::CompleteSince;
 use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
-use span::{Span, Spans, utc};
+use span::Spans;
 
 /// Days of the small line of a number, today included.
 pub const LINE_DAYS: usize = 30;
@@ -34,6 +35,14 @@ const OPEN_LONG: SignedDuration = SignedDuration::from_hours(30 * 24);
 const UNPAID: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// How long ago a repair was completed at most that the median counts.
 const MEDIAN: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// A column that a number needs.
+type Column = (Route, &'static str);
+const COMPLETION: [Column; 3] = [
+    (Route::Jobs, "created_at"),
+    (Route::JobStatusChanges, "created_at"),
+    (Route::JobStatusChanges, "status_stage"),
+];
+const PAYMENT: [Column; 2] = [(Route::Payments, "created_at"), (Route::Payments, "amount")];
 const LIMITS: QueryLimits =
     QueryLimits { time: Duration::from_secs(10), rows: 500_000, bytes: 128 * 1024 * 1024 };
 
@@ -51,6 +60,13 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// The cells of the range, of the one before, and of each day.
+    fn of(why: String, mut cells: impl Iterator<Item = Cell>) -> Self {
+        let mut next = || cells.next().unwrap_or(Cell::unknown());
+        let (now, before) = (next(), next());
+        Self { now, before, days: cells.collect(), why }
+    }
+
     fn unknown(why: impl Into<String>) -> Self {
         let days = vec![Cell::unknown(); LINE_DAYS];
         Self { now: Cell::unknown(), before: Cell::unknown(), days, why: why.into() }
@@ -169,7 +185,7 @@ pub struct ListedRepair {
 impl Repair {
     fn is_in(&self, list: RepairList, now: &Moment) -> bool {
         let earlier = |text: &str, by: SignedDuration| {
-            let then = now.at.checked_sub(by).map(utc);
+            let then = now.at.checked_sub(by).map(second);
             then.is_ok_and(|then| !text.is_empty() && text < then.as_str())
         };
         self.is_open()
@@ -196,39 +212,40 @@ pub fn home(
     now: Timestamp,
 ) -> Result<Home, QueryError> {
     let spans = Spans::of(range, zone, now);
-    reader.set_days(&spans.rows())?;
+    reader.set_days(&spans.all)?;
     let link = link_of(reader)?;
     let reach = Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?;
     let ready = ReadyStatus { named: ready_status };
     let repairs = repairs::read(reader, spans.earliest(), link.as_ref(), &ready, zone)?;
-    let knows_ready = ready.is_known(reader, &repairs)?;
+    let knows_ready = ready.is_known(&repairs);
     let open: Vec<&Repair> = repairs.iter().filter(|repair| repair.is_open()).collect();
     let moment = Moment::of(now);
     let listed = |list| {
         let count = open.iter().filter(|repair| repair.is_in(list, &moment)).count();
         reach.standing(count as f64, now)
     };
-    let whole = Span { from: now, to: Timestamp::MAX };
     let stands = |was: &dyn Fn(&Repair, &Moment) -> bool| {
-        let why = reach.why(&[Route::Jobs], whole, zone);
+        let why = reach.why(&[Route::Jobs], now, Timestamp::MAX, zone);
         spans.standing(why, |at| {
             let moment = Moment::of(at);
             let count = repairs.iter().filter(|repair| was(repair, &moment)).count();
             reach.standing(count as f64, at)
         })
     };
-    let completed = completed(reader, &spans, &reach, link.as_ref())?;
-    let mut follow = |route: Route| {
-        let sum = Sum { what: "count(*)", time: "r.created_at", of: route.as_str() };
-        over_time(reader, &spans, &reach, route, &["created_at"], &sum, true)
-    };
-    let (taken_in, leads) = (follow(Route::Jobs)?, follow(Route::Leads)?);
+    let mut over_time = |sum: Sum<'_>| sum.over_time(reader, &spans, &reach, zone);
+    let came = |of, needs| Sum { what: "count(*)", of, time: "created_at", needs };
+    // In ten-thousandths, because sums of fractions would not be exact.
+    let amount = format!("total(round(10000 * {})) / 10000.0", amount_sql("r.amount"));
+    let taken_in = over_time(came("jobs", &[(Route::Jobs, "created_at")]))?;
+    let completed = over_time(Sum { time: "completed_at", ..came("_job_states", &COMPLETION) })?;
+    let money_in = over_time(Sum { what: &amount, ..came("payments", &PAYMENT) })?;
+    let leads = over_time(came("leads", &[(Route::Leads, "created_at")]))?;
     Ok(Home {
         days: spans.days,
         as_of: now,
         taken_in,
         completed,
-        money_in: money_in(reader, &spans, &reach)?,
+        money_in,
         leads,
         open: stands(&Repair::was_open),
         overdue: stands(&Repair::was_overdue),
@@ -333,7 +350,7 @@ fn notes(reader: &Reader, reach: &Lists, open: &[&Repair]) -> Result<Vec<String>
         notes.push(as_last_seen(changes, &reader.unlinked_routes()?));
     } else if !reach.missing(changes, reach.now).is_empty() {
         notes.push(
-            "status changes may be missing: open repairs may be too many or too few".to_owned(),
+            "status changes may be missing, so there may be more or fewer open repairs".to_owned(),
         );
     }
     let unread = open.iter().filter(|repair| repair.due == Due::Unread).count();
@@ -350,7 +367,7 @@ fn link_of(reader: &Reader) -> Result<Option<JobLink>, QueryError> {
 }
 
 /// Whether the workspace has sent these columns.
-fn has(reader: &Reader, needs: &[(Route, &str)]) -> Result<bool, QueryError> {
+fn has(reader: &Reader, needs: &[Column]) -> Result<bool, QueryError> {
     for (route, column) in needs {
         if !reader.columns(*route)?.iter().any(|known| known == column) {
             return Ok(false);
@@ -359,94 +376,67 @@ fn has(reader: &Reader, needs: &[(Route, &str)]) -> Result<bool, QueryError> {
     Ok(true)
 }
 
-/// What is counted or added over a time, and by which time.
+/// What is counted or added over a time, by which time, and the columns that it needs.
 struct Sum<'a> {
     what: &'a str,
     of: &'a str,
     time: &'a str,
+    needs: &'a [Column],
 }
 
 impl Sum<'_> {
-    /// The number of each of the days.
-    fn read(&self, reader: &mut Reader) -> Result<Vec<f64>, QueryError> {
-        let Self { what, of, time } = self;
-        let sql = format!(
-            "SELECT (SELECT {what} FROM {of} r WHERE {time} >= d.from_at AND {time} < d.to_at) \
-             FROM days d ORDER BY d.day"
-        );
-        let found = reader.query(&sql, &[], LIMITS)?;
-        Ok(found.rows.iter().map(|row| number(&row[0])).collect())
-    }
-}
-
-/// A number of the records of one route over time.
-fn over_time(
-    reader: &mut Reader,
-    spans: &Spans,
-    reach: &Lists,
-    route: Route,
-    needs: &[&str],
-    sum: &Sum<'_>,
-    can_only_grow: bool,
-) -> Result<Figure, QueryError> {
-    let needs: Vec<(Route, &str)> = needs.iter().map(|column| (route, *column)).collect();
-    let why = reach.why(&[route], spans.range(), &spans.zone);
-    let amounts = match has(reader, &needs)? {
-        true => sum.read(reader)?,
-        false if is_empty(reader, route)? => vec![0.0; spans.all.len()],
-        false => return Ok(Figure::unknown(why)),
-    };
-    Ok(spans.over_time(&amounts, can_only_grow, why, |span| reach.knows(&[route], span)))
-}
-
-/// The payments, with refunds taken off: a missing refund would make it less.
-fn money_in(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Figure, QueryError> {
-    // In ten-thousandths, because sums of fractions would not be exact.
-    let amount = amount_sql("r.amount");
-    let what = format!("total(round(10000 * {amount})) / 10000.0");
-    let sum = Sum { what: &what, of: "payments", time: "r.created_at" };
-    over_time(reader, spans, reach, Route::Payments, &["created_at", "amount"], &sum, false)
-}
-
-/// The repairs completed over time. Those that are older than the mirror are missing: status changes tell
-/// how many they are.
-fn completed(
-    reader: &mut Reader,
-    spans: &Spans,
-    reach: &Lists,
-    link: Option<&JobLink>,
-) -> Result<Figure, QueryError> {
-    let routes = [Route::Jobs, Route::JobStatusChanges];
-    let needs = ["created_at", "status_stage"].map(|column| (Route::JobStatusChanges, column));
-    let why = reach.why(&routes, spans.range(), &spans.zone);
-    if link.is_none() {
-        let is_unlinked = reader.unlinked_routes()?.contains(&Route::JobStatusChanges);
-        let no_link = "No field of the status changes names its repair: see System.";
-        return Ok(Figure::unknown(if is_unlinked { no_link.to_owned() } else { why }));
-    }
-    if !has(reader, &needs)? {
-        return Ok(Figure::unknown(why));
-    }
-    let sum = Sum { what: "count(*)", of: "_job_states", time: "r.completed_at" };
-    let amounts = sum.read(reader)?;
-    let mut known = Vec::new();
-    for span in &spans.all {
-        known.push((*span, knows_completed(reader, reach, *span)?));
-    }
-    let knows = |span: Span| {
-        let found = known.iter().find(|(known, _)| *known == span);
-        found.map_or(Known::Not, |(_, known)| *known)
-    };
-    Ok(spans.over_time(&amounts, true, why, knows))
-}
-
-/// How much is known of the repairs that were completed in a time.
-fn knows_completed(reader: &Reader, reach: &Lists, span: Span) -> Result<Known, QueryError> {
-    let known = reach.knows(&[Route::Jobs, Route::JobStatusChanges], span);
-    let missing = match known {
-        Known::Wholly => {
-            reader.unknown_jobs_completed(&utc(span.from), &utc(span.to), None, None)?
+    fn over_time(
+        &self,
+        reader: &mut Reader,
+        spans: &Spans,
+        reach: &Lists,
+        zone: &TimeZone,
+    ) -> Result<Figure, QueryError> {
+        let Self { what, of, time, needs } = self;
+        let is_completed = *needs == COMPLETION;
+        let routes: Vec<Route> = needs.iter().map(|(route, _)| *route).collect();
+        let why = match is_completed && reader.unlinked_routes()?.contains(&Route::JobStatusChanges)
+        {
+            true => "No field of the status changes names its repair: see System.".to_owned(),
+            false => reach.why(&routes, spans.all[0].from, spans.all[0].to, zone),
+        };
+        let amounts = if has(reader, needs)? && (reach.is_linked || !is_completed) {
+            let sql = format!(
+                "SELECT (SELECT {what} FROM {of} r WHERE r.{time} >= d.from_at \
+                 AND r.{time} < d.to_at) FROM days d ORDER BY d.day"
+            );
+            let found = reader.query(&sql, &[], LIMITS)?;
+            found.rows.iter().map(|row| number(&row[0])).collect()
+        } else if is_empty(reader, routes[0])? {
+            vec![0.0; spans.all.len()]
+        } else {
+            return Ok(Figure::unknown(why));
+        };
+        // A missing refund would make the payments less.
+        let can_only_grow = *needs != PAYMENT;
+        let mut cells = Vec::new();
+        for (span, amount) in spans.all.iter().zip(amounts) {
+            let known = match is_completed {
+                true => knows_completed(reader, reach, span.from, span.to)?,
+                false => reach.knows(&routes, span.from, span.to),
+            };
+            cells.push(known.count(amount, can_only_grow));
         }
+        Ok(Figure::of(why, cells.into_iter()))
+    }
+}
+
+/// How much is known of the repairs that were completed in a time. Those that are older than the mirror are
+/// missing: status changes tell how many they are.
+fn knows_completed(
+    reader: &Reader,
+    reach: &Lists,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<Known, QueryError> {
+    let known = reach.knows(&[Route::Jobs, Route::JobStatusChanges], from, to);
+    let missing = match known {
+        Known::Wholly => reader.unknown_jobs_completed(from, to, None, None)?,
         _ => 0,
     };
     Ok(if missing > 0 { Known::Partly } else { known })
@@ -454,10 +444,9 @@ fn knows_completed(reader: &Reader, reach: &Lists, span: Span) -> Result<Known, 
 
 /// Whether every repair is known that was completed in the days of the median.
 fn knows_completions(reader: &Reader, reach: &Lists, now: Timestamp) -> Result<bool, QueryError> {
-    let needs = ["created_at", "status_stage"].map(|column| (Route::JobStatusChanges, column));
     let from = now.checked_sub(MEDIAN).unwrap_or(Timestamp::MIN);
-    let span = Span { from, to: Timestamp::MAX };
-    Ok(has(reader, &needs)? && knows_completed(reader, reach, span)? == Known::Wholly)
+    Ok(has(reader, &COMPLETION)?
+        && knows_completed(reader, reach, from, Timestamp::MAX)? == Known::Wholly)
 }
 
 /// Whether no record of a route is mirrored.
@@ -526,7 +515,7 @@ fn unpaid(reader: &mut Reader, now: Timestamp) -> Result<Option<Vec<Unpaid>>, Qu
          WHERE s.completed_at >= :since) \
          WHERE total > 0 AND total > coalesce(paid, 0) ORDER BY completed_at DESC"
     );
-    let since = utc(now.checked_sub(UNPAID).unwrap_or(now));
+    let since = second(now.checked_sub(UNPAID).unwrap_or(now));
     let since = [("since".to_owned(), SqlValue::Text(since))];
     let rows = reader.query(&sql, &since, LIMITS)?.rows.into_iter().map(|row| {
         let [id, status, since] = [0, 1, 2].map(|index| text(&row[index]));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::answer::Column;
+use super::answer::{Column, PERIOD};
 use super::completeness::{Cell, Coverage, Exactness, Known, Lists, OLD};
 use super::head::{CountedTime, Report};
 use super::notes::listed;
@@ -16,8 +16,6 @@ use crate::store::{ReportDay, SqlValue};
 
 /// Gaps that are named one by one.
 const GAPS_MAX: usize = 3;
-/// The column with the day, week or month that a row counts.
-const PERIOD: &str = "period";
 
 /// What is known of the lists that a report reads.
 pub(super) struct Horizon {
@@ -36,11 +34,6 @@ impl Horizon {
             .filter_map(|known| known.read_at)
             .min()
             .unwrap_or(self.lists.now)
-    }
-
-    /// The first moment of the days and the one after them, as the store writes times.
-    pub(super) fn bounds(&self) -> Option<(&str, &str)> {
-        Some((&self.days.first()?.from_at, &self.days.last()?.to_at))
     }
 
     /// The rows with how sure each number is.
@@ -112,7 +105,7 @@ impl Horizon {
         let mut periods: HashMap<&str, Known> = HashMap::new();
         let mut whole: Option<Known> = None;
         for day in &self.days {
-            let (Some(from), Some(to)) = (utc(&day.from_at), utc(&day.to_at)) else { continue };
+            let (from, to) = (day.from, day.to);
             let is_to_come = from >= self.lists.now;
             let known =
                 routes.iter().map(|(route, time)| self.knows(*route, *time, from, to)).min();
@@ -199,10 +192,9 @@ impl Horizon {
     }
 
     fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {
-        let bounds = self.bounds().filter(|_| has_period);
-        let bounds = bounds.and_then(|(from, to)| Some((utc(from)?, utc(to)?)));
+        let days = self.days.first().zip(self.days.last()).filter(|_| has_period);
         let is_near = |gap: &(Timestamp, Timestamp)| {
-            bounds.is_none_or(|(from, to)| gap.0 < to && gap.1 > from)
+            days.is_none_or(|(first, last)| gap.0 < last.to && gap.1 > first.from)
         };
         let mut gaps: Vec<(Route, Timestamp, Timestamp)> = Vec::new();
         for known in &self.lists.coverages {
@@ -237,9 +229,4 @@ impl PeriodsKnown {
     fn of(&self, period: &str) -> Known {
         self.periods.get(period).copied().unwrap_or(self.whole)
     }
-}
-
-/// A time of the table `days`, which is UTC without a zone.
-fn utc(text: &str) -> Option<Timestamp> {
-    format!("{text}Z").parse().ok()
 }

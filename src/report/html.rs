@@ -27,7 +27,7 @@ pub fn fragment(answer: &Answer) -> Markup {
             (figure("chart wide", answer, chart))
             @if let Some(chart) = narrow_svg(answer) { (figure("chart narrow", answer, chart)) }
         }
-        (table(answer, counts_time(answer)))
+        (table(answer, answer.period_column() == Some(0)))
     }
 }
 
@@ -36,11 +36,6 @@ fn figure(class: &str, answer: &Answer, chart: String) -> Markup {
     html! {
         figure class=(class) tabindex="0" role="img" aria-label=(label) { (PreEscaped(chart)) }
     }
-}
-
-/// Whether each row is a day, a week or a month.
-fn counts_time(answer: &Answer) -> bool {
-    answer.columns.first().is_some_and(|column| column.name == "period")
 }
 
 /// The table and the notes; `is_turned` begins with the last row.

@@ -72,8 +72,8 @@ impl Period {
             days.push(ReportDay {
                 day: day.to_string(),
                 period: name_of(day, by),
-                from_at: start_of(day, zone),
-                to_at: start_of(next, zone),
+                from: start_of(day, zone),
+                to: start_of(next, zone),
             });
             day = next;
         }
@@ -90,15 +90,15 @@ fn name_of(day: Date, by: CountedBy) -> String {
     }
 }
 
-/// The first moment of a day, in UTC without a zone.
-fn start_of(day: Date, zone: &TimeZone) -> String {
-    let start = day.to_zoned(zone.clone()).map_or(Timestamp::MAX, |start| start.timestamp());
-    start.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+/// The first moment of a day.
+pub(super) fn start_of(day: Date, zone: &TimeZone) -> Timestamp {
+    day.to_zoned(zone.clone()).map_or(Timestamp::MAX, |start| start.timestamp())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::second;
 
     fn date(text: &str) -> Date {
         text.parse().unwrap()
@@ -107,7 +107,7 @@ mod tests {
     fn bounds(zone: &str, from: &str, to: &str) -> Vec<(String, String)> {
         let period = Period { from: date(from), to: date(to) };
         let days = period.days(&TimeZone::get(zone).unwrap(), CountedBy::Day).unwrap();
-        days.into_iter().map(|day| (day.from_at, day.to_at)).collect()
+        days.into_iter().map(|day| (second(day.from), second(day.to))).collect()
     }
 
     #[test]

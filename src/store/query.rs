@@ -5,12 +5,14 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 
 use super::error::{OpenError, StoreError};
 use super::reader::{Reader, STEPS};
+use crate::clock::second;
 
 /// How long a query may take and how much it may return.
 #[derive(Debug, Clone, Copy)]
@@ -70,10 +72,10 @@ pub struct ReportDay {
     pub day: String,
     /// The day, week or month that it is counted in.
     pub period: String,
-    /// Its first second (UTC), without a zone: `2026-03-28T23:00:00`.
-    pub from_at: String,
-    /// The first second after it.
-    pub to_at: String,
+    /// Its first moment.
+    pub from: Timestamp,
+    /// The first moment after it.
+    pub to: Timestamp,
 }
 
 impl Reader {
@@ -90,7 +92,7 @@ impl Reader {
         )?;
         let mut insert = self.connection.prepare("INSERT INTO days VALUES (?1, ?2, ?3, ?4)")?;
         for day in days {
-            insert.execute((&day.day, &day.period, &day.from_at, &day.to_at))?;
+            insert.execute((&day.day, &day.period, second(day.from), second(day.to)))?;
         }
         Ok(self.connection.execute_batch("COMMIT")?)
     }

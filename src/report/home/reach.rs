@@ -3,7 +3,6 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::span::Span;
 use crate::record::Route;
 use crate::report::completeness::{Cell, Exactness, Known, Lists, OLD, SETTLED};
 
@@ -20,20 +19,26 @@ pub enum CompleteSince {
 
 impl Lists {
     /// How much is known of what came into these lists in a time.
-    pub(super) fn knows(&self, routes: &[Route], span: Span) -> Known {
+    pub(super) fn knows(&self, routes: &[Route], from: Timestamp, to: Timestamp) -> Known {
         let asked = self.coverages.iter().filter(|list| routes.contains(&list.route));
-        asked.map(|list| list.knows(span.from, span.to, self.now)).min().unwrap_or(Known::Not)
+        asked.map(|list| list.knows(from, to, self.now)).min().unwrap_or(Known::Not)
     }
 
     /// As [`Self::knows`], for the time up to now.
     pub(super) fn knows_since(&self, routes: &[Route], ago: SignedDuration) -> Known {
         let from = self.now.checked_sub(ago).unwrap_or(Timestamp::MIN);
         // Up to the last reading, as today is.
-        self.knows(routes, Span { from, to: Timestamp::MAX })
+        self.knows(routes, from, Timestamp::MAX)
     }
 
     /// Why a number of these lists is unknown for a time, for the shop.
-    pub(super) fn why(&self, routes: &[Route], span: Span, zone: &TimeZone) -> String {
+    pub(super) fn why(
+        &self,
+        routes: &[Route],
+        from: Timestamp,
+        to: Timestamp,
+        zone: &TimeZone,
+    ) -> String {
         let on = |at: Timestamp| at.to_zoned(zone.clone()).strftime("%-d %B %Y").to_string();
         let lists = || self.coverages.iter().filter(|list| routes.contains(&list.route));
         let since = lists().filter_map(|list| list.since).max();
@@ -41,11 +46,11 @@ impl Lists {
         let mut gaps = lists().flat_map(|list| &list.gaps);
         if lists().any(|list| list.read_at.is_none()) {
             "Not read yet.".to_owned()
-        } else if let Some(since) = since.filter(|since| *since > span.from) {
+        } else if let Some(since) = since.filter(|since| *since > from) {
             format!("Known from {} on.", on(since))
-        } else if gaps.any(|(from, to)| *from < span.to && *to > span.from) {
+        } else if gaps.any(|(start, end)| *start < to && *end > from) {
             "Records of this time may be missing: see System.".to_owned()
-        } else if let Some(at) = read_at.filter(|at| *at < span.from) {
+        } else if let Some(at) = read_at.filter(|at| *at < from) {
             format!("Last read on {}: see System.", on(at))
         } else {
             "The workspace does not send what it needs.".to_owned()
@@ -175,10 +180,10 @@ mod tests {
     #[test]
     fn an_unknown_number_says_why() {
         let of = |coverage: Coverage| {
-            let span = Span { from: at("2026-12-01T00:00:00Z"), to: Timestamp::MAX };
+            let from = at("2026-12-01T00:00:00Z");
             let coverages = vec![coverage];
             let lists = Lists { coverages, is_linked: true, now: at(NOW) };
-            lists.why(&[Route::Jobs], span, &TimeZone::UTC)
+            lists.why(&[Route::Jobs], from, Timestamp::MAX, &TimeZone::UTC)
         };
         let since = "2026-12-01T08:00:00Z";
         let gap = [("2026-11-30T00:00:00Z", "2026-12-01T10:00:00Z")];

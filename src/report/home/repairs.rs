@@ -4,15 +4,13 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::span::utc;
 use super::{MEDIAN, has, texts};
+use crate::clock::second;
 use crate::record::Route;
 use crate::store::{JobLink, QueryError, Reader, SqlValue};
 
 /// Words by which the name of a status says that a repair is ready for pickup.
 const READY_WORDS: [&str; 3] = ["pickup", "collect", "collection"];
-/// Status changes that are looked through for a status of such a name.
-const LOOKED_THROUGH: u32 = 5_000;
 
 /// A repair, open or completed lately.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +84,7 @@ pub(super) struct Moment {
 
 impl Moment {
     pub(super) fn of(at: Timestamp) -> Self {
-        Self { at, text: utc(at) }
+        Self { at, text: second(at) }
     }
 }
 
@@ -110,25 +108,9 @@ impl ReadyStatus<'_> {
         self.named.iter().any(|named| named.trim().to_lowercase() == status)
     }
 
-    /// Whether a count of none means that there is none: a status with such a name is in use.
-    pub(super) fn is_known(
-        &self,
-        reader: &mut Reader,
-        repairs: &[Repair],
-    ) -> Result<bool, QueryError> {
-        if !self.named.is_empty() || repairs.iter().any(|repair| repair.is_ready) {
-            return Ok(true);
-        }
-        let needs = ["status", "status_stage"].map(|column| (Route::JobStatusChanges, column));
-        if !has(reader, &needs)? {
-            return Ok(false);
-        }
-        let sql = format!(
-            "SELECT DISTINCT status FROM (SELECT status, status_stage FROM job_status_changes \
-             ORDER BY rowid DESC LIMIT {LOOKED_THROUGH}) WHERE status_stage IS NOT 'completed'"
-        );
-        let statuses = texts(reader, &sql, &[])?.into_iter().flatten().flatten();
-        Ok(statuses.into_iter().any(|status| self.is(&status)))
+    /// Whether a count of none means that there is none: a status of such a name is in use.
+    pub(super) fn is_known(&self, repairs: &[Repair]) -> bool {
+        !self.named.is_empty() || repairs.iter().any(|repair| repair.ready_from.is_some())
     }
 }
 
@@ -175,7 +157,7 @@ pub(super) fn read(
         select("NULL", "s.stage IS NULL"),
         select(&before, "s.completed_at >= :since"),
     ];
-    let parameters = [("since".to_owned(), SqlValue::Text(utc(since)))];
+    let parameters = [("since".to_owned(), SqlValue::Text(second(since)))];
     let rows = texts(reader, &parts.join(" UNION ALL "), &parameters)?;
     Ok(rows.into_iter().map(|row| repair(row, ready, zone)).collect())
 }
@@ -202,7 +184,7 @@ fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>, zone: &TimeZone) ->
 
 /// The middle of the times from intake to completion, in days.
 pub(super) fn median_days(repairs: &[Repair], now: Timestamp) -> Option<f64> {
-    let since = utc(now.checked_sub(MEDIAN).ok()?);
+    let since = second(now.checked_sub(MEDIAN).ok()?);
     let recent =
         |repair: &&Repair| repair.completed_at.as_deref().is_some_and(|at| at >= since.as_str());
     let mut times: Vec<i64> =

@@ -5,36 +5,25 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::{Figure, LINE_DAYS, MEDIAN};
-use crate::report::completeness::{Cell, Known};
-use crate::report::period::Period;
+use crate::report::completeness::Cell;
+use crate::report::period::{Period, start_of};
 use crate::report::range::Range;
 use crate::store::ReportDay;
-
-/// A length of time; the end is not in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) from: Timestamp,
-    pub(super) to: Timestamp,
-}
 
 /// The range, what it is compared with, and the days of the line.
 pub(super) struct Spans {
     pub(super) days: Period,
-    /// The range, the one before, then each day of the line.
-    pub(super) all: Vec<Span>,
+    /// The range, the one before, then each day of the line: the rows of the table `days`.
+    pub(super) all: Vec<ReportDay>,
     pub(super) now: Timestamp,
     pub(super) today: Date,
-    pub(super) zone: TimeZone,
 }
 
 impl Spans {
     pub(super) fn of(range: Range, zone: &TimeZone, now: Timestamp) -> Self {
         let local = now.to_zoned(zone.clone());
         let today = local.date();
-        // As `Period` has it: after the end of time comes nothing.
-        let start = |day: Date| {
-            day.to_zoned(zone.clone()).map_or(Timestamp::MAX, |start| start.timestamp())
-        };
+        let start = |day: Date| start_of(day, zone);
         let this_hour = |back: jiff::Span| {
             let then = local.datetime().saturating_sub(back).to_zoned(zone.clone());
             then.map_or(Timestamp::MIN, |then| then.timestamp())
@@ -48,44 +37,17 @@ impl Spans {
             _ => (month_ago, start(days.from)),
         };
         let after = |day: Date| start(day.saturating_add(1.day()));
-        let mut all = vec![
-            Span { from: start(days.from), to: after(days.to) },
-            Span { from: start(before_from), to: before_to },
-        ];
-        for back in (0..LINE_DAYS as i64).rev() {
+        let line = (0..LINE_DAYS as i64).rev().map(|back| {
             let day = today.saturating_sub(back.days());
-            all.push(Span { from: start(day), to: after(day) });
-        }
-        Self { days, all, now, today, zone: zone.clone() }
-    }
-
-    /// The rows of the table `days`, by which the numbers are asked for.
-    pub(super) fn rows(&self) -> Vec<ReportDay> {
-        let row = |(index, span): (usize, &Span)| ReportDay {
-            day: format!("{index:02}"),
-            period: String::new(),
-            from_at: utc(span.from),
-            to_at: utc(span.to),
+            (start(day), after(day))
+        });
+        let range = (start(days.from), after(days.to));
+        let spans = [range, (start(before_from), before_to)].into_iter().chain(line);
+        let row = |(index, (from, to)): (usize, (Timestamp, Timestamp))| {
+            let day = format!("{index:02}");
+            ReportDay { period: day.clone(), day, from, to }
         };
-        self.all.iter().enumerate().map(row).collect()
-    }
-
-    /// A number over time from the amounts of [`Self::rows`]; `knows` says how much of a span
-    /// is known, and `can_only_grow` whether what is missing could not make it less.
-    pub(super) fn over_time(
-        &self,
-        amounts: &[f64],
-        can_only_grow: bool,
-        why: String,
-        knows: impl Fn(Span) -> Known,
-    ) -> Figure {
-        let known = |(span, amount): (&Span, &f64)| knows(*span).count(*amount, can_only_grow);
-        self.figure(why, self.all.iter().zip(amounts).map(known))
-    }
-
-    /// The range itself.
-    pub(super) fn range(&self) -> Span {
-        self.all[0]
+        Self { days, all: spans.enumerate().map(row).collect(), now, today }
     }
 
     /// A number as things stand; `at` tells it at a time.
@@ -94,13 +56,7 @@ impl Spans {
             0 => self.now,
             _ => span.to.min(self.now),
         });
-        self.figure(why, ends.map(at))
-    }
-
-    fn figure(&self, why: String, mut cells: impl Iterator<Item = Cell>) -> Figure {
-        let mut next = || cells.next().unwrap_or(Cell::unknown());
-        let (now, before) = (next(), next());
-        Figure { now, before, days: cells.collect(), why }
+        Figure::of(why, ends.map(at))
     }
 
     /// Since when the repairs that were completed are needed: also those of the median.
@@ -108,11 +64,6 @@ impl Spans {
         let median = self.now.checked_sub(MEDIAN).unwrap_or(Timestamp::MIN);
         self.all.iter().skip(1).map(|span| span.to).fold(median, Timestamp::min)
     }
-}
-
-/// A time as the mirror's texts are compared with it.
-pub(super) fn utc(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
 #[cfg(test)]
@@ -125,7 +76,7 @@ mod tests {
         assert_eq!(spans.all.len(), 2 + LINE_DAYS);
         let local =
             |at: Timestamp| at.to_zoned(berlin.clone()).strftime("%Y-%m-%d %H:%M").to_string();
-        let [now, before] = [spans.all[0], spans.all[1]];
+        let [now, before] = [&spans.all[0], &spans.all[1]];
         [now.from, now.to, before.from, before.to].map(local)
     }
 

@@ -5,10 +5,12 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use super::quoted;
+use crate::clock::second;
 use crate::record::Route;
 use crate::store::error::StoreError;
 use crate::store::reader::Reader;
@@ -157,8 +159,8 @@ impl Reader {
     /// If the file cannot be read.
     pub fn unknown_jobs_completed(
         &self,
-        from_at: &str,
-        to_at: &str,
+        from: Timestamp,
+        to: Timestamp,
         business: Option<&str>,
         default: Option<&str>,
     ) -> Result<i64, StoreError> {
@@ -173,7 +175,7 @@ impl Reader {
             link.condition("r", "j"),
             field = quoted(&link.field),
         );
-        let parameters = (from_at, to_at, business, default);
+        let parameters = (second(from), second(to), business, default);
         Ok(self.connection.query_row(&sql, parameters, |row| row.get(0))?)
     }
 }

@@ -49,7 +49,9 @@ fn shop(pages: &Pages) {
 /// The text of a part of a page, without its tags.
 fn part(page: &str, id: &str) -> String {
     let (_, after) = page.split_once(&format!("id=\"{id}\"")).expect("the page has the part");
-    let part = after.split(" data-part").nth(1).expect("it is a part");
+    let (_, inside) = after.split_once('>').expect("it holds something");
+    let part = inside.split(" data-part").flat_map(|part| part.split("class=\"card\"")).next();
+    let part = part.unwrap_or_default();
     let texts = part.split('<').filter_map(|piece| piece.split_once('>'));
     texts.flat_map(|(_, text)| text.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
