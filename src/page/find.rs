@@ -38,10 +38,6 @@ struct Group {
 }
 
 impl Group {
-    fn of(route: Route, id: String) -> Self {
-        Self { route, id, body: None, also: BTreeMap::new() }
-    }
-
     fn add(&mut self, change: Change) {
         if change.route == self.route && change.record_id.as_deref() == Some(&self.id) {
             self.body = Some(change.body);
@@ -51,60 +47,55 @@ impl Group {
     }
 }
 
-/// What was found: people, repairs, and records whose repair is not known; the last changed first.
-#[derive(Default)]
-struct Groups {
-    people: Vec<Group>,
-    repairs: Vec<Group>,
-    others: Vec<Group>,
-    has_more: bool,
+/// The sections of the page, with one and several of what is in them: the last one is of records whose repair is
+/// not known.
+const SECTIONS: [[&str; 3]; 3] = [
+    ["People", "person", "people"],
+    ["Repairs", "repair", "repairs"],
+    ["Other records", "other record", "other records"],
+];
+
+/// What was found, by section; the last changed first.
+type Groups = [Vec<Group>; 3];
+
+fn grouped(reader: &Reader, changes: Vec<Change>) -> Result<Groups, StoreError> {
+    let mut found = Groups::default();
+    for change in changes {
+        let Some(id) = change.record_id.clone() else { continue };
+        let (section, route, id) = match change.route {
+            Route::Customers | Route::Leads => (0, change.route, id),
+            Route::Jobs => (1, Route::Jobs, id),
+            other => match reader.job_of(other, &id)? {
+                Some(job) => (1, Route::Jobs, job),
+                None => (2, other, id),
+            },
+        };
+        let list = &mut found[section];
+        let known = list.iter().position(|group| group.route == route && group.id == id);
+        let place = known.unwrap_or_else(|| {
+            list.push(Group { route, id, body: None, also: BTreeMap::new() });
+            list.len() - 1
+        });
+        list[place].add(change);
+    }
+    Ok(found)
 }
 
-impl Groups {
-    fn of(reader: &Reader, changes: Vec<Change>) -> Result<Self, StoreError> {
-        let mut found = Self { has_more: changes.len() >= MAX, ..Self::default() };
-        for change in changes {
-            let Some(id) = change.record_id.clone() else { continue };
-            let (list, route, id) = match change.route {
-                Route::Customers | Route::Leads => (&mut found.people, change.route, id),
-                Route::Jobs => (&mut found.repairs, Route::Jobs, id),
-                other => match reader.job_of(other, &id)? {
-                    Some(job) => (&mut found.repairs, Route::Jobs, job),
-                    None => (&mut found.others, other, id),
-                },
-            };
-            match list.iter_mut().find(|group| group.route == route && group.id == id) {
-                Some(group) => group.add(change),
-                None => {
-                    let mut group = Group::of(route, id);
-                    group.add(change);
-                    list.push(group);
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// What was found of a search, in words.
-    fn sentence(&self) -> String {
-        let lists = [
-            (self.people.len(), "person", "people"),
-            (self.repairs.len(), "repair", "repairs"),
-            (self.others.len(), "other record", "other records"),
-        ];
-        let counts: Vec<String> = lists
-            .into_iter()
-            .filter(|(found, ..)| *found > 0)
-            .map(|(found, one, many)| count(found as i64, one, many))
-            .collect();
-        match (counts.is_empty(), self.has_more) {
-            (true, _) => "Nothing found. Each word must be in the record; the last may be the beginning of a word.".to_owned(),
-            (false, false) => format!("Found {}.", counts.join(", ")),
-            (false, true) => format!(
-                "Found {} among the {MAX} records that match and changed last. Add a word to find fewer.",
-                counts.join(", ")
-            ),
-        }
+/// What was found of a search, in words.
+fn sentence(found: &Groups, has_more: bool) -> String {
+    let counts: Vec<String> = SECTIONS
+        .iter()
+        .zip(found)
+        .filter(|(_, groups)| !groups.is_empty())
+        .map(|([_, one, many], groups)| count(groups.len(), one, many))
+        .collect();
+    match (counts.is_empty(), has_more) {
+        (true, _) => "Nothing found. Each word must be in the record; the last may be the beginning of a word.".to_owned(),
+        (false, false) => format!("Found {}.", counts.join(", ")),
+        (false, true) => format!(
+            "Found {} among the {MAX} records that match and changed last. Add a word to find fewer.",
+            counts.join(", ")
+        ),
     }
 }
 
@@ -122,8 +113,10 @@ pub(super) async fn found(
     };
     let read = move |reader: &mut Reader, shared: &PageContext| {
         let Found { changes, searched } = reader.find(&term, None, MAX)?;
-        let found = Groups::of(reader, changes)?;
-        let page = screen(reader, &shared.page, &term, number, &found, searched)?;
+        let has_more = changes.len() >= MAX;
+        let found = grouped(reader, changes)?;
+        let said = sentence(&found, has_more);
+        let page = screen(reader, &shared.page, &term, number, &found, &said, searched)?;
         let frame = Frame { term: &term, ..Frame::of("Found", Tab::Other) };
         Ok(frame.around(shared, &page).into_response())
     };
@@ -137,13 +130,12 @@ fn screen(
     term: &str,
     number: usize,
     found: &Groups,
+    sentence: &str,
     searched: IndexProgress,
 ) -> Result<Markup, QueryError> {
-    let lists =
-        [("People", &found.people), ("Repairs", &found.repairs), ("Other records", &found.others)];
-    let has_next = lists.iter().any(|(_, groups)| groups.len() > (number + 1) * SCREEN);
+    let has_next = found.iter().any(|groups| groups.len() > (number + 1) * SCREEN);
     let mut sections = Vec::new();
-    for (title, groups) in lists {
+    for ([title, ..], groups) in SECTIONS.iter().zip(found) {
         let mut rows = Vec::new();
         for group in groups.iter().skip(number * SCREEN).take(SCREEN) {
             rows.push(row(reader, shop, group)?);
@@ -153,7 +145,7 @@ fn screen(
         }
     }
     Ok(html! {
-        div { h1 { "Found" } p { (found.sentence()) } }
+        div { h1 { "Found" } p { (sentence) } }
         @if !searched.is_whole() {
             p.note {
                 "The newest " (count(searched.last_seq - searched.indexed, "change is", "changes are"))

@@ -22,8 +22,8 @@ pub(super) enum Tab {
 pub(super) struct Frame<'a> {
     pub(super) title: &'a str,
     pub(super) tab: Tab,
-    /// The address of the page's stream, if it stays current by itself.
-    pub(super) live: Option<&'a str>,
+    /// Whether it stays current by itself.
+    pub(super) is_live: bool,
     /// What the box to find something holds.
     pub(super) term: &'a str,
 }
@@ -31,7 +31,7 @@ pub(super) struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// The frame of a page that does not change by itself.
     pub(super) fn of(title: &'a str, tab: Tab) -> Self {
-        Self { title, tab, live: None, term: "" }
+        Self { title, tab, is_live: false, term: "" }
     }
 
     /// A whole page around its body.
@@ -47,12 +47,12 @@ impl<'a> Frame<'a> {
                     title #title { (title(&shop, self.title)) }
                     link rel="icon" href="icon.svg" type="image/svg+xml";
                     link rel="stylesheet" href="page.css";
-                    @if self.live.is_some() {
+                    @if self.is_live {
                         script src="page.js" defer {}
                         noscript { meta http-equiv="refresh" content="30"; }
                     }
                 }
-                body data-live=[self.live] {
+                body {
                     header {
                         a.shop href="." { (shop) }
                         (navigation(self.tab, context.shows_records()))
@@ -64,7 +64,7 @@ impl<'a> Frame<'a> {
                         }
                     }
                     main { (body) }
-                    @if self.live.is_some() {
+                    @if self.is_live {
                         footer { p #live role="status" { noscript { "renewed every 30 seconds" } } }
                     }
                 }

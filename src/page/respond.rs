@@ -8,13 +8,14 @@ use super::frame::{Frame, Tab, explained};
 use super::large::bounded;
 use super::live::Watched;
 use super::not_shown::NotShown;
-use super::request::{Query, link};
+use super::request::Query;
 use super::server::IsStream;
+use super::snapshot::Snapshot;
 use super::text::shown;
 use super::{find, live, metrics, ready, record, records, repairs, reports};
 use crate::report::Range;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -50,7 +51,6 @@ pub(super) fn router(access: Access, context: Arc<PageContext>) -> Router {
     Router::new()
         .route("/", get(home))
         .route("/system", get(system))
-        .route("/live", get(stream))
         .route("/metrics", get(scrape))
         .route("/healthz", get(alive))
         .route("/readyz", get(fresh))
@@ -89,8 +89,7 @@ async fn guard(
     next: Next,
 ) -> Response {
     let uri = request.uri().clone();
-    let accepted = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    let is_browser = accepted.is_some_and(|accepted| accepted.contains("text/html"));
+    let is_browser = accepts(request.headers(), "text/html");
     let judged = access.judge(request.method(), &uri, request.headers());
     // Who may not read the page is not told the shop's name.
     let may_see_page = judged.is_ok();
@@ -146,88 +145,82 @@ fn refused(refusal: Refusal) -> Response {
     }
 }
 
-/// The parameter of Home; a text that says what is wrong with it.
-fn range(query: &Query) -> Result<Range, String> {
-    query.allow(&["range"])?;
-    Ok(query.choice("range", &Range::HOME, Range::as_str)?.unwrap_or(Range::Today))
-}
-
-async fn home(State(context): State<Arc<PageContext>>, uri: Uri) -> Result<Response, NotShown> {
-    let range = range(&Query::of(&uri))?;
-    Ok(watched(&context, Watched::Home(range)).await)
-}
-
-async fn system(State(context): State<Arc<PageContext>>) -> Response {
-    watched(&context, Watched::System).await
-}
-
-/// A page that stays current by itself.
-async fn watched(context: &Arc<PageContext>, watched: Watched) -> Response {
-    let shared = context.snapshot().await;
-    let page = live::page(context, watched, &shared).await;
-    let (title, tab, live) = match watched {
-        Watched::Home(range) => ("Home", Tab::Home, link("live", &[("range", range.as_str())])),
-        Watched::System => ("System", Tab::System, "live?page=system".to_owned()),
-    };
-    let frame = Frame { live: Some(&live), ..Frame::of(title, tab) };
-    let page = frame.around(context, &page.body());
-    match shared {
-        Some(_) => page.into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, page).into_response(),
-    }
-}
-
-async fn stream(
+async fn home(
     State(context): State<Arc<PageContext>>,
-    Extension(is_stream): Extension<IsStream>,
+    is_stream: Extension<IsStream>,
+    headers: HeaderMap,
     uri: Uri,
-) -> Response {
+) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
-    let watched = match query.get("page") {
-        Some("system") => Watched::System,
-        _ => Watched::Home(range(&query).unwrap_or(Range::Today)),
-    };
-    live::stream(context, watched, is_stream).await
+    query.allow(&["range"])?;
+    let range = query.choice("range", &Range::HOME, Range::as_str)?.unwrap_or(Range::Today);
+    Ok(watched(context, Watched::Home(range), &headers, is_stream).await)
 }
 
-async fn scrape(State(context): State<Arc<PageContext>>) -> Response {
-    let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
-    match context.snapshot().await {
-        Some(snapshot) => (kind, metrics::text(&snapshot)).into_response(),
-        None => stuck(),
+async fn system(
+    State(context): State<Arc<PageContext>>,
+    is_stream: Extension<IsStream>,
+    headers: HeaderMap,
+) -> Response {
+    watched(context, Watched::System, &headers, is_stream).await
+}
+
+/// A page that stays current by itself: its script asks the same address for a stream of what changes.
+async fn watched(
+    context: Arc<PageContext>,
+    watched: Watched,
+    headers: &HeaderMap,
+    Extension(is_stream): Extension<IsStream>,
+) -> Response {
+    if accepts(headers, "text/event-stream") {
+        return live::stream(context, watched, is_stream).await;
     }
+    let shared = context.snapshot().await;
+    let page = live::page(&context, watched, &shared).await;
+    let (title, tab) = match watched {
+        Watched::Home(_) => ("Home", Tab::Home),
+        Watched::System => ("System", Tab::System),
+    };
+    let frame = Frame { is_live: true, ..Frame::of(title, tab) };
+    let code = if shared.is_some() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, frame.around(&context, &page.body())).into_response()
+}
+
+fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains(kind))
+}
+
+async fn scrape(State(context): State<Arc<PageContext>>) -> Result<Response, NotShown> {
+    let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
+    Ok((kind, metrics::text(&*newest(&context).await?)).into_response())
 }
 
 /// Alive means that the dispatcher and the store answer, whatever they say.
-async fn alive(State(context): State<Arc<PageContext>>) -> Response {
-    match context.snapshot().await {
-        Some(_) => "alive\n".into_response(),
-        None => stuck(),
-    }
+async fn alive(State(context): State<Arc<PageContext>>) -> Result<&'static str, NotShown> {
+    newest(&context).await.map(|_| "alive\n")
 }
 
 /// Fresh means that every poller was read in time.
-async fn fresh(State(context): State<Arc<PageContext>>) -> Response {
-    let Some(snapshot) = context.snapshot().await else { return stuck() };
-    let hindrances = ready::hindrances(&snapshot.status);
+async fn fresh(State(context): State<Arc<PageContext>>) -> Result<Response, NotShown> {
+    let hindrances = ready::hindrances(&newest(&context).await?.status);
     if hindrances.is_empty() {
-        return "fresh\n".into_response();
+        return Ok("fresh\n".into_response());
     }
     let lines: String = hindrances.iter().map(|why| format!("{}\n", shown(why))).collect();
-    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
+    Ok((StatusCode::SERVICE_UNAVAILABLE, lines).into_response())
 }
 
 /// The same JSON as `shopmirror status --json`.
-async fn status(State(context): State<Arc<PageContext>>) -> Response {
-    match context.snapshot().await {
-        Some(snapshot) => reports::json(&snapshot.status),
-        None => stuck(),
-    }
+async fn status(State(context): State<Arc<PageContext>>) -> Result<Response, NotShown> {
+    Ok(reports::json(&newest(&context).await?.status))
 }
 
-fn stuck() -> Response {
+/// The newest snapshot, if the daemon's tasks answer.
+async fn newest(context: &PageContext) -> Result<Arc<Snapshot>, NotShown> {
     let text = "the daemon's tasks do not answer: look at its log, restart it";
-    NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    let stuck = || NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text);
+    context.snapshot().await.ok_or_else(stuck)
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {

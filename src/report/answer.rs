@@ -76,8 +76,6 @@ pub struct Answer {
     pub rows: Vec<Vec<Cell>>,
     /// How many rows there are, with those that were cut off.
     pub row_count: usize,
-    /// How much is known of the days.
-    pub known: Known,
     /// The sums of the columns that have one, of all rows.
     pub totals: Option<Vec<Cell>>,
     /// What the reader has to know, for example that rows were cut off. The last one says since when the data
@@ -153,11 +151,9 @@ impl Answer {
     /// What to write in place of rows if there are none.
     #[must_use]
     pub fn nothing(&self) -> &'static str {
-        match (self.report.has_period(), self.known) {
-            (false, _) => "nothing",
-            (true, Known::Wholly) => "nothing in this period",
-            (true, Known::Partly) => "nothing in the part of this period that is known",
-            (true, Known::Not) => "nothing is known of this period",
+        match self.report.has_period() {
+            true => "nothing in this period, as far as is known",
+            false => "nothing",
         }
     }
 }
@@ -276,7 +272,6 @@ pub fn answer(
         columns,
         row_count: row_count.unwrap_or(rows.len()),
         rows,
-        known: horizon.whole(report),
         totals,
         notes,
         currency: question.currency.clone(),

@@ -88,13 +88,6 @@ impl Horizon {
             || report.shows_paid_sums() && lacks(Route::Payments)
     }
 
-    /// How much is known of all the days, by the routes whose records are counted.
-    pub(super) fn whole(&self, report: &Report) -> Known {
-        let counted = report.counts.iter().filter(|counted| counted.time == CountedTime::Period);
-        let counted: Vec<_> = counted.map(|counted| (counted.route, counted.time)).collect();
-        self.periods_of(&counted).whole
-    }
-
     /// How much is known of all that a column adds up.
     pub(super) fn whole_of(&self, report: &Report, column: &str) -> Known {
         self.periods_of(&report.counted_routes(column)).whole

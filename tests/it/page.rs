@@ -93,7 +93,8 @@ impl Site {
     /// The stream of the page System.
     async fn live(&self) -> Live {
         let host = &self.address;
-        let request = format!("GET /live?page=system HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let request =
+            format!("GET /system HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n\r\n");
         let stream = self.send(&request).await;
         Live { stream, read: String::new() }
     }
@@ -364,7 +365,7 @@ async fn live_pages_are_bounded_and_leave_room_for_other_requests() {
         viewer.until("event: page").await;
         viewers.push(viewer);
     }
-    let refused = site.get("/live").await;
+    let refused = site.ask("GET", "/", &["Accept: text/event-stream"]).await;
     assert_eq!((refused.code, refused.header("retry-after")), (503, Some("30")));
     assert_eq!(site.get("/healthz").await.code, 200);
     viewers.pop();

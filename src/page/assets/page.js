@@ -29,7 +29,7 @@ function tell(text) {
 
 function connect() {
   if (source || document.hidden) return;
-  source = new EventSource(document.body.dataset.live);
+  source = new EventSource(location.href);
   source.addEventListener("open", () => tell("live"));
   source.addEventListener("page", show);
   source.addEventListener("error", () => {

@@ -15,7 +15,7 @@ async fn foreign_sites_and_other_methods_are_refused() {
     place.configure(&format!("{LISTEN}hosts = [\"status.example.com\"]\n"));
     let daemon = place.started().await;
     let site = Site::of(&place).await;
-    for path in ["/", "/live", "/metrics", "/api/status", "/nothing"] {
+    for path in ["/", "/system", "/metrics", "/api/status", "/nothing"] {
         let rebound = site.ask("GET", path, &["Host: evil.example"]).await;
         assert_eq!(rebound.code, 421, "{path}: {rebound:?}");
         assert!(!rebound.body.contains("jobs"), "{path}: {rebound:?}");
@@ -75,7 +75,7 @@ async fn with_a_token_nothing_is_answered_without_it() {
     let daemon = place.started().await;
     let open = Site::of(&place).await;
     let site = Site { address: open.address.replace("0.0.0.0", "127.0.0.1") };
-    for path in ["/", "/live", "/metrics", "/api/status", "/healthz"] {
+    for path in ["/", "/system", "/metrics", "/api/status", "/healthz"] {
         let refused = site.get(path).await;
         assert_eq!(refused.code, 401, "{path}: {refused:?}");
         assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));
