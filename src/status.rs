@@ -92,10 +92,9 @@ impl WorkspaceStatus {
         let mut health = HealthReport::default();
         health.judge_polling(&polling);
         if let Some(why) = &reload_refused {
-            health.add(
-                Health::Degraded,
-                format!("the last reload was refused, and the daemon still runs with the older configuration: {why}; correct the file, then reload"),
-            );
+            health.degraded(format!(
+                "the last reload was refused, and the daemon still runs with the older configuration: {why}; correct the file, then reload"
+            ));
         }
         let halted = polling.paused.is_some();
         let mut status = Self {
@@ -134,7 +133,7 @@ impl WorkspaceStatus {
         let mut health = HealthReport::default();
         health.judge_absence(why, last_run.as_ref(), once_every, reader.path());
         if let Some(other) = reader.other_workspace()? {
-            health.add(Health::Failing, other.to_string());
+            health.failing(other.to_string());
         }
         health.judge_tables(stored.missing_tables());
         let mut status = Self {

@@ -117,6 +117,14 @@ impl HealthReport {
         self.reasons.push(reason);
     }
 
+    pub(super) fn degraded(&mut self, reason: impl Into<String>) {
+        self.add(Health::Degraded, reason.into());
+    }
+
+    pub(super) fn failing(&mut self, reason: impl Into<String>) {
+        self.add(Health::Failing, reason.into());
+    }
+
     pub(super) fn into_parts(self) -> (Health, Vec<String>) {
         (self.worst, self.reasons)
     }
@@ -124,19 +132,16 @@ impl HealthReport {
     /// What concerns all pollers of a running daemon.
     pub(super) fn judge_polling(&mut self, polling: &PollingStatus) {
         if let Some(why) = &polling.paused {
-            self.add(Health::Failing, why.clone());
+            self.failing(why.clone());
         }
         if let Some(rest_s) = polling.budget.long_rest_s() {
-            self.add(
-                Health::Degraded,
-                format!(
-                    "the workspace asked shopmirror to wait (429 with Retry-After): no route is read for another {}, and records may be missed; find out which programs use this key, or ask the workspace's support",
-                    duration::seconds(rest_s)
-                ),
-            );
+            self.degraded(format!(
+                "the workspace asked shopmirror to wait (429 with Retry-After): no route is read for another {}, and records may be missed; find out which programs use this key, or ask the workspace's support",
+                duration::seconds(rest_s)
+            ));
         }
         if let Some(ahead_s) = polling.clock_ahead_s {
-            self.add(Health::Degraded, clock_advice(ahead_s));
+            self.degraded(clock_advice(ahead_s));
         }
         let at_risk = polling.pollers.iter().filter(|poller| poller.at_risk);
         let at_risk: Vec<String> = at_risk.map(PollerStatus::name).collect();
@@ -185,20 +190,16 @@ impl HealthReport {
             let name = poller.name();
             if is_stale(poller) && !fails(&poller) {
                 let age = poller.last_success_age_s.unwrap_or_default();
-                self.add(
-                    Health::Degraded,
-                    format!(
-                        "{name}: not read for {}; see the log of the daemon",
-                        duration::seconds(age)
-                    ),
-                );
+                self.degraded(format!(
+                    "{name}: not read for {}; see the log of the daemon",
+                    duration::seconds(age)
+                ));
             }
             if poller.refused_pages > 0 && poller.failures == 1 {
                 let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
-                self.add(
-                    Health::Degraded,
-                    format!("{name}: the last page was refused and will be read again: {why}"),
-                );
+                self.degraded(format!(
+                    "{name}: the last page was refused and will be read again: {why}"
+                ));
             }
         }
     }
@@ -213,67 +214,52 @@ impl HealthReport {
     ) {
         match (why, once_every) {
             (ControlError::NotRunning, Some(every)) => self.judge_once(last_run, every),
-            (ControlError::NotRunning, None) => self.add(
-                Health::Failing,
-                format!(
-                    "no daemon is running on this store: start it with `{}`; if a timer runs `shopmirror once` instead, set `every` under [once]",
-                    start_command(store)
-                ),
-            ),
+            (ControlError::NotRunning, None) => self.failing(format!(
+                "no daemon is running on this store: start it with `{}`; if a timer runs `shopmirror once` instead, set `every` under [once]",
+                start_command(store)
+            )),
             // A run of `once` holds the store while it works.
             (ControlError::NotListening(_), Some(every)) => self.judge_once(last_run, every),
-            (ControlError::NotListening(_), None) => self.add(Health::Failing, why.to_string()),
-            (ControlError::NoReply(_), _) => self.add(
-                Health::Failing,
-                "a daemon runs on this store but does not answer: look at its log, then restart it"
-                    .to_owned(),
-            ),
+            (ControlError::NotListening(_), None) => self.failing(why.to_string()),
+            (ControlError::NoReply(_), _) => self
+                .failing("a daemon runs on this store but does not answer: look at its log, then restart it"),
         }
     }
 
     fn judge_once(&mut self, last_run: Option<&LastRun>, every: Duration) {
         let Some(run) = last_run else {
             let text = "`shopmirror once` has not run yet; check its timer";
-            return self.add(Health::Failing, text.to_owned());
+            return self.failing(text);
         };
         let late =
             run.oldest_success_age_s.is_none_or(|age| age > LATE_INTERVALS * every.as_secs_f64());
         if late {
-            self.add(
-                Health::Failing,
-                format!(
-                    "`shopmirror once` has not read every route for more than twice its interval of {}; check its timer and its output",
-                    duration::exact(every)
-                ),
-            );
+            self.failing(format!(
+                "`shopmirror once` has not read every route for more than twice its interval of {}; check its timer and its output",
+                duration::exact(every)
+            ));
         }
         for failed in &run.failed {
-            self.add(
-                Health::Degraded,
-                format!("{}: the last poll failed ({})", failed.poller, failed.error),
-            );
+            self.degraded(format!("{}: the last poll failed ({})", failed.poller, failed.error));
         }
     }
 
     pub(super) fn judge_gaps(&mut self, pollers: &[PollerStatus]) {
         for poller in pollers.iter().filter(|poller| poller.gaps > 0) {
             let (name, gaps) = (poller.name(), count(poller.gaps, "open gap", "open gaps"));
-            self.add(
-                Health::Degraded,
-                format!("{name}: {gaps}, records may be missing; see `shopmirror gaps`"),
-            );
+            self.degraded(format!("{name}: {gaps}, records may be missing; see `shopmirror gaps`"));
         }
     }
 
     pub(super) fn judge_emptied(&mut self, emptied: &[EmptiedRoute]) {
         for route in emptied {
-            self.add(Health::Degraded, route.to_string());
+            self.degraded(route.to_string());
         }
     }
 
     pub(super) fn judge_tables(&mut self, missing: impl Iterator<Item = Route>) {
         for route in missing {
-            self.add(Health::Failing, format!("{route}: {MISSING_TABLE}"));
+            self.failing(format!("{route}: {MISSING_TABLE}"));
         }
     }
 
@@ -283,7 +269,7 @@ impl HealthReport {
         let age_s = |sink: &RemovedSink| age_s(sink.since.as_deref()?, now);
         for sink in removed.iter().filter(|sink| age_s(sink).is_some_and(|age| age > REMOVED_FOR_S))
         {
-            self.add(Health::Degraded, format!("sink {sink}"));
+            self.degraded(format!("sink {sink}"));
         }
     }
 
@@ -308,15 +294,14 @@ impl HealthReport {
                 SinkActivity::Active | SinkActivity::Stopped => String::new(),
             };
             if !text.is_empty() {
-                self.add(Health::Degraded, text);
+                self.degraded(text);
             }
             self.judge_notices(sink);
             if sink.dead > 0 {
                 let letters = count(sink.dead, "dead letter", "dead letters");
-                self.add(
-                    Health::Degraded,
-                    format!("sink {name}: {letters}; see `shopmirror sinks {name} dead`"),
-                );
+                self.degraded(format!(
+                    "sink {name}: {letters}; see `shopmirror sinks {name} dead`"
+                ));
             }
         }
     }
@@ -325,22 +310,16 @@ impl HealthReport {
     fn judge_notices(&mut self, SinkStatus { name, notices, .. }: &SinkStatus) {
         if let Some(why) = &notices.waiting_error {
             let waiting = notices.waiting;
-            self.add(
-                Health::Degraded,
-                format!(
-                    "sink {name} has not taken {waiting} of its alerts or reports, which will be sent again: {why}; `shopmirror check --sink {name}` tries it"
-                ),
-            );
+            self.degraded(format!(
+                "sink {name} has not taken {waiting} of its alerts or reports, which will be sent again: {why}; `shopmirror check --sink {name}` tries it"
+            ));
         }
         let refused = notices.refused;
         if refused > 0 {
             let why = notices.refused_error.as_deref().unwrap_or("no reason is known");
-            self.add(
-                Health::Degraded,
-                format!(
-                    "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror sinks {name} drop --all`, which also drops the changes that it refused"
-                ),
-            );
+            self.degraded(format!(
+                "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror sinks {name} drop --all`, which also drops the changes that it refused"
+            ));
         }
     }
 }
