@@ -35,8 +35,8 @@ pub use head::{
     Chart, ColumnFormat, Counted, HeadError, Need, Note, Parameter, ParameterKind, Report,
 };
 pub use home::{
-    Attention, CompleteSince, Figure, Home, JobState, LINE_DAYS, ListedRepair, RepairList, home,
-    job_state, repairs,
+    Attention, Figure, Home, JobState, LINE_DAYS, ListedRepair, RepairList, home, job_state,
+    repairs,
 };
 pub use html::{document, first_upper, fragment};
 pub use json::{ReportDocument, json, listed};

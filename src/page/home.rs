@@ -1,14 +1,13 @@
 //! The page Home: how the shop is doing, for its owner.
 //!
 //! It shows numbers and the names of statuses, and no personal data. All viewers share the numbers of a
-//! range, which are read again when something changed, at most every few seconds.
+//! range, which are read again every few seconds while someone looks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -21,12 +20,11 @@ use super::snapshot::{SharedSnapshot, Snapshot};
 use super::spark::{Spark, hatch};
 use super::text::{message, money, shown, zone_name};
 use crate::number::{count, whole};
-use crate::report::{self, Cell, CompleteSince, Exactness, Figure, Home, Range, RepairList};
+use crate::report::{self, Cell, Exactness, Figure, Home, Range, RepairList};
 use crate::status::Health;
 
-/// How long numbers are new enough although something changed, and at most.
+/// How long numbers are new enough.
 const NEW: Duration = Duration::from_secs(5);
-const OLD: Duration = Duration::from_secs(60);
 /// The statuses that have a bar of their own.
 const BARS_MAX: usize = 12;
 
@@ -35,28 +33,14 @@ const OVERDUE: &str = "overdue";
 
 /// The numbers of each range as they were read last.
 #[derive(Default)]
-pub(super) struct HomeNumbers(Mutex<HashMap<Range, Read>>);
-
-struct Read {
-    at: Instant,
-    last_seq: i64,
-    home: Arc<Home>,
-}
+pub(super) struct HomeNumbers(Mutex<HashMap<Range, (Instant, Arc<Home>)>>);
 
 impl HomeNumbers {
     /// The numbers of a range; `None` if the store does not answer.
-    async fn of(
-        &self,
-        context: &Arc<PageContext>,
-        range: Range,
-        last_seq: i64,
-    ) -> Option<Arc<Home>> {
+    async fn of(&self, context: &Arc<PageContext>, range: Range) -> Option<Arc<Home>> {
         let mut known = self.0.lock().await;
-        if let Some(read) = known.get(&range) {
-            let age = read.at.elapsed();
-            if age < NEW || (age < OLD && read.last_seq == last_seq) {
-                return Some(Arc::clone(&read.home));
-            }
+        if let Some((_, home)) = known.get(&range).filter(|(at, _)| at.elapsed() < NEW) {
+            return Some(Arc::clone(home));
         }
         let read = context.read(move |reader, shared| {
             Ok(report::home(
@@ -68,7 +52,7 @@ impl HomeNumbers {
             )?)
         });
         let home = Arc::new(read.await.ok()?);
-        known.insert(range, Read { at: Instant::now(), last_seq, home: Arc::clone(&home) });
+        known.insert(range, (Instant::now(), Arc::clone(&home)));
         Some(home)
     }
 }
@@ -79,9 +63,8 @@ pub(super) async fn live_page(
     range: Range,
     shared: &SharedSnapshot,
 ) -> LivePage {
-    let last_seq = shared.as_ref().map_or(0, |snapshot| snapshot.status.last_seq);
-    let home = context.home.of(context, range, last_seq).await;
-    let health = health(shared.as_deref(), home.as_deref(), &context.page.zone);
+    let home = context.home.of(context, range).await;
+    let health = health(shared.as_deref(), home.as_deref());
     let mut parts = vec![
         Part::new("health", html! { div #health data-part { h1.unseen { "Home" } (health) } }),
         Part::new("ranges", ranges(range)),
@@ -122,7 +105,7 @@ fn address(range: Range) -> String {
 }
 
 /// Whether the numbers can be trusted, in one line.
-fn health(snapshot: Option<&Snapshot>, home: Option<&Home>, zone: &TimeZone) -> Markup {
+fn health(snapshot: Option<&Snapshot>, home: Option<&Home>) -> Markup {
     let (is_good, text) = match snapshot {
         None => (false, "The program does not answer.".to_owned()),
         Some(Snapshot { status, .. }) => (status.health == Health::Ok, status.sentence()),
@@ -131,25 +114,16 @@ fn health(snapshot: Option<&Snapshot>, home: Option<&Home>, zone: &TimeZone) -> 
         p.health data-good=(is_good) {
             span {
                 (text) " "
-                @if let Some(home) = home { (completeness(home, zone)) }
+                @if let Some(home) = home { (completeness(home)) }
                 @if !is_good { " " a href="system" { "What to do" } }
             }
         }
     }
 }
 
-fn completeness(home: &Home, zone: &TimeZone) -> Markup {
-    let today = home.as_of.to_zoned(zone.clone()).date();
+fn completeness(home: &Home) -> Markup {
     html! {
-        @match home.complete_since {
-            CompleteSince::NotYet => { "Not every list has been read so far" }
-            CompleteSince::Always => { "Complete from the first record on" }
-            CompleteSince::Time(since) => {
-                @let since = since.to_zoned(zone.clone());
-                @if since.date() == today { "Complete since today, " (since.strftime("%H:%M")) }
-                @else { "Complete since " (since.strftime("%-d %B %Y")) }
-            }
-        }
+        (home.complete_since)
         @match home.gaps {
             0 => "."
             gaps => { ", except for " a href="system#gaps" { (count(gaps as i64, "gap", "gaps")) } "." }

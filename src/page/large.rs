@@ -1,50 +1,23 @@
 //! Large answers: as many as fit into a fixed part of the memory, however slowly they are read.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use axum::Extension;
 use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::not_shown::NotShown;
-use super::server::REQUEST_LIMIT;
+use super::server::{Connection, REQUEST_LIMIT};
 
 /// An answer of this size or less is not counted.
 const SMALL_KIB: u64 = 1024;
 /// What all large answers may take that are being sent.
-const ALL_KIB: u32 = 64 * 1024;
-
-/// The room of all large answers.
-#[derive(Clone)]
-pub(super) struct Large(Arc<Semaphore>);
-
-impl Default for Large {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ALL_KIB as usize)))
-    }
-}
-
-impl Large {
-    /// For the answer of one connection, which gives back what it takes when the connection ends.
-    pub(super) fn of_connection(&self) -> RoomForOne {
-        RoomForOne { all: self.clone(), taken: Arc::default() }
-    }
-}
-
-/// Set in a request: the room that its answer can take.
-#[derive(Clone)]
-pub(super) struct RoomForOne {
-    all: Large,
-    taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
-}
+pub(super) const ALL_KIB: u32 = 64 * 1024;
 
 /// Lets an answer pass if there is room for it.
 pub(super) async fn bounded(
-    Extension(room): Extension<RoomForOne>,
+    Extension(connection): Extension<Connection>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -54,9 +27,10 @@ pub(super) async fn bounded(
         return response;
     }
     let wanted = u32::try_from(kib).unwrap_or(ALL_KIB).min(ALL_KIB);
-    match room.all.0.try_acquire_many_owned(wanted) {
+    match connection.large.try_acquire_many_owned(wanted) {
         Ok(permit) => {
-            *room.taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+            // Given back when the connection ends, which has one answer.
+            let _ = connection.taken.set(permit);
             response
         }
         Err(_) => {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::http::{StatusCode, header};
@@ -18,7 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::context::PageContext;
-use super::server::IsStream;
+use super::server::Connection;
 use super::snapshot::{EVERY, SharedSnapshot};
 use super::{home, system};
 use crate::report::Range;
@@ -119,14 +120,14 @@ pub(super) async fn page(
 pub(super) async fn stream(
     context: Arc<PageContext>,
     watched: Watched,
-    is_stream: IsStream,
+    connection: &Connection,
 ) -> Response {
     let Ok(place) = Arc::clone(&context.streams).try_acquire_owned() else {
         let retry = [(header::RETRY_AFTER, BUSY_RETRY_S)];
         return (StatusCode::SERVICE_UNAVAILABLE, retry, "too many live pages are open\n")
             .into_response();
     };
-    is_stream.set();
+    connection.is_stream.store(true, Ordering::Relaxed);
     // The first event is sent at once.
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

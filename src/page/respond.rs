@@ -9,7 +9,7 @@ use super::large::bounded;
 use super::live::Watched;
 use super::not_shown::NotShown;
 use super::request::Query;
-use super::server::IsStream;
+use super::server::Connection;
 use super::snapshot::Snapshot;
 use super::text::shown;
 use super::{find, live, metrics, ready, record, records, repairs, reports};
@@ -147,22 +147,22 @@ fn refused(refusal: Refusal) -> Response {
 
 async fn home(
     State(context): State<Arc<PageContext>>,
-    is_stream: Extension<IsStream>,
+    connection: Extension<Connection>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
     query.allow(&["range"])?;
     let range = query.choice("range", &Range::HOME, Range::as_str)?.unwrap_or(Range::Today);
-    Ok(watched(context, Watched::Home(range), &headers, is_stream).await)
+    Ok(watched(context, Watched::Home(range), &headers, connection).await)
 }
 
 async fn system(
     State(context): State<Arc<PageContext>>,
-    is_stream: Extension<IsStream>,
+    connection: Extension<Connection>,
     headers: HeaderMap,
 ) -> Response {
-    watched(context, Watched::System, &headers, is_stream).await
+    watched(context, Watched::System, &headers, connection).await
 }
 
 /// A page that stays current by itself: its script asks the same address for a stream of what changes.
@@ -170,10 +170,10 @@ async fn watched(
     context: Arc<PageContext>,
     watched: Watched,
     headers: &HeaderMap,
-    Extension(is_stream): Extension<IsStream>,
+    Extension(connection): Extension<Connection>,
 ) -> Response {
     if accepts(headers, "text/event-stream") {
-        return live::stream(context, watched, is_stream).await;
+        return live::stream(context, watched, &connection).await;
     }
     let shared = context.snapshot().await;
     let page = live::page(&context, watched, &shared).await;

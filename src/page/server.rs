@@ -3,8 +3,8 @@
 //! One connection serves one request. Sending the headers, the request as a whole and a live
 //! stream each have a time limit, so that no client holds memory for longer than that.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::{Extension, Router};
@@ -13,10 +13,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::large::Large;
+use super::large::ALL_KIB;
 use crate::connections;
 
 /// Live streams at the same time.
@@ -33,37 +34,32 @@ const STREAM_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The most bytes of a request's headers.
 const HEADERS_MAX: usize = 16 * 1024;
 
-/// Set by a response that continues as a live stream.
-#[derive(Clone, Default)]
-pub(super) struct IsStream(Arc<AtomicBool>);
-
-impl IsStream {
-    pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
+/// One connection, as the answer to its one request knows it.
+#[derive(Clone)]
+pub(super) struct Connection {
+    /// Whether the answer goes on as a live stream.
+    pub(super) is_stream: Arc<AtomicBool>,
+    /// The room of all large answers, in KiB.
+    pub(super) large: Arc<Semaphore>,
+    /// What the answer takes of it.
+    pub(super) taken: Arc<OnceLock<OwnedSemaphorePermit>>,
 }
 
 /// Serves until `stop`, then closes every connection.
 pub(super) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let large = Large::default();
+    let large = Arc::new(Semaphore::new(ALL_KIB as usize));
     connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
-        converse(stream, router.clone(), large.clone())
+        converse(stream, router.clone(), Arc::clone(&large))
     })
     .await;
 }
 
-async fn converse<S>(stream: S, router: Router, large: Large)
+async fn converse<S>(stream: S, router: Router, large: Arc<Semaphore>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let is_stream = IsStream::default();
-    let room = large.of_connection();
-    let router = router.layer(Extension(is_stream.clone())).layer(Extension(room.clone()));
-    let service = TowerToHyperService::new(router);
+    let shared = Connection { is_stream: Arc::default(), large, taken: Arc::default() };
+    let service = TowerToHyperService::new(router.layer(Extension(shared.clone())));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_LIMIT)
@@ -71,7 +67,9 @@ where
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    if timeout(REQUEST_LIMIT, connection.as_mut()).await.is_err() && is_stream.get() {
+    if timeout(REQUEST_LIMIT, connection.as_mut()).await.is_err()
+        && shared.is_stream.load(Ordering::Relaxed)
+    {
         // An error means that the client left or that the limit is over: either way it is closed.
         let _ = timeout(STREAM_LIMIT, connection).await;
     }
@@ -89,6 +87,10 @@ mod tests {
 
     use super::*;
 
+    fn large() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(ALL_KIB as usize))
+    }
+
     /// How long a client that sends `text` and then only reads stays connected, in seconds.
     async fn connected(text: &str, router: Router) -> u64 {
         let (mut client, server): (DuplexStream, DuplexStream) = tokio::io::duplex(64 * 1024);
@@ -99,12 +101,12 @@ mod tests {
             client.read_to_end(&mut response).await.unwrap();
             begun.elapsed().as_secs()
         };
-        tokio::join!(reading, converse(server, router, Large::default())).0
+        tokio::join!(reading, converse(server, router, large())).0
     }
 
     fn router() -> Router {
-        let live = |Extension(is_stream): Extension<IsStream>| async move {
-            is_stream.set();
+        let live = |Extension(connection): Extension<Connection>| async move {
+            connection.is_stream.store(true, Ordering::Relaxed);
             let ticks = stream::unfold((), async |()| {
                 sleep(Duration::from_secs(1)).await;
                 Some((Ok::<_, Infallible>("tick"), ()))
@@ -137,7 +139,7 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(1024);
         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let begun = Instant::now();
-        converse(server, big, Large::default()).await;
+        converse(server, big, large()).await;
         assert_eq!(begun.elapsed(), REQUEST_LIMIT);
     }
 }

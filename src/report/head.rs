@@ -258,18 +258,18 @@ impl Report {
         Route::ALL.into_iter().filter(reads).collect()
     }
 
+    fn counted<'a>(&'a self, column: &'a str) -> impl Iterator<Item = &'a Counted> {
+        self.counts.iter().filter(move |counted| counted.columns.iter().any(|c| c == column))
+    }
+
     /// The routes of whose records a column's numbers are made, each with the time of these.
     pub(super) fn counted_routes(&self, column: &str) -> Vec<(Route, CountedTime)> {
-        let counts =
-            self.counts.iter().filter(|counted| counted.columns.iter().any(|c| c == column));
-        counts.map(|counted| (counted.route, counted.time)).collect()
+        self.counted(column).map(|counted| (counted.route, counted.time)).collect()
     }
 
     /// Whether a missing record could only make a column's numbers less.
     pub(super) fn can_only_grow(&self, column: &str) -> bool {
-        let mut counts =
-            self.counts.iter().filter(|counted| counted.columns.iter().any(|c| c == column));
-        counts.all(|counted| counted.only_grow)
+        self.counted(column).all(|counted| counted.only_grow)
     }
 
     /// Whether it counts the completions of the period.

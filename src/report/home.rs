@@ -21,8 +21,7 @@ use super::value;
 use crate::clock::second;
 use crate::number::count;
 use crate::record::Route;
-use crate::store::{JobLink, QueryError, QueryLimits, Reader, SqlValue, StoreError, amount_sql};
-pub use reach::CompleteSince;
+use crate::store::{QueryError, QueryLimits, Reader, SqlValue, StoreError, amount_sql};
 use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
 use span::Spans;
 
@@ -116,8 +115,8 @@ pub struct Home {
     pub attention: Attention,
     /// What the reader has to know beside the numbers.
     pub notes: Vec<String>,
-    /// Since when every list is complete.
-    pub complete_since: CompleteSince,
+    /// Since when every list is complete, in words.
+    pub complete_since: String,
     /// Gaps that were not repaired.
     pub gaps: usize,
 }
@@ -213,10 +212,11 @@ pub fn home(
 ) -> Result<Home, QueryError> {
     let spans = Spans::of(range, zone, now);
     reader.set_days(&spans.all)?;
-    let link = link_of(reader)?;
+    let links = reader.job_links()?;
+    let link = links.iter().find(|link| link.route == Route::JobStatusChanges);
     let reach = Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?;
     let ready = ReadyStatus { named: ready_status };
-    let repairs = repairs::read(reader, spans.earliest(), link.as_ref(), &ready, zone)?;
+    let repairs = repairs::read(reader, spans.earliest(), link, &ready, zone)?;
     let knows_ready = ready.is_known(&repairs);
     let open: Vec<&Repair> = repairs.iter().filter(|repair| repair.is_open()).collect();
     let moment = Moment::of(now);
@@ -270,7 +270,7 @@ pub fn home(
             unpaid: unpaid_sum(reader, &reach)?,
         },
         notes: notes(reader, &reach, &open)?,
-        complete_since: reach.complete_since(),
+        complete_since: reach.complete_since(zone),
         gaps: reach.gaps(),
     })
 }
@@ -359,11 +359,6 @@ fn notes(reader: &Reader, reach: &Lists, open: &[&Repair]) -> Result<Vec<String>
         notes.push(format!("the delivery date of {repairs} cannot be read"));
     }
     Ok(notes)
-}
-
-fn link_of(reader: &Reader) -> Result<Option<JobLink>, QueryError> {
-    let links = reader.job_links()?;
-    Ok(links.into_iter().find(|link| link.route == Route::JobStatusChanges))
 }
 
 /// Whether the workspace has sent these columns.
@@ -530,7 +525,9 @@ fn unpaid_sum(reader: &mut Reader, reach: &Lists) -> Result<Cell, QueryError> {
     let Some(unpaid) = unpaid(reader, reach.now)? else { return Ok(Cell::unknown()) };
     let sum: f64 = unpaid.iter().map(|unpaid| unpaid.amount).sum();
     let routes = [Route::Jobs, Route::JobStatusChanges, Route::Payments];
-    let exactness = match reach.knows_since(&routes, UNPAID) {
+    let since = reach.now.checked_sub(UNPAID).unwrap_or(Timestamp::MIN);
+    // Up to the last reading, as today is.
+    let exactness = match reach.knows(&routes, since, Timestamp::MAX) {
         Known::Not => Exactness::Unknown,
         Known::Wholly if unpaid.iter().all(|unpaid| unpaid.is_paid_known) => Exactness::Exact,
         _ => Exactness::About,

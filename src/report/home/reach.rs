@@ -1,34 +1,16 @@
 //! What is known of the numbers of Home: as reports know it, for all businesses.
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 
 use crate::record::Route;
 use crate::report::completeness::{Cell, Exactness, Known, Lists, OLD, SETTLED};
-
-/// Since when every list is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompleteSince {
-    /// A list was never read.
-    NotYet,
-    /// From the first record on.
-    Always,
-    /// Since this time.
-    Time(Timestamp),
-}
 
 impl Lists {
     /// How much is known of what came into these lists in a time.
     pub(super) fn knows(&self, routes: &[Route], from: Timestamp, to: Timestamp) -> Known {
         let asked = self.coverages.iter().filter(|list| routes.contains(&list.route));
         asked.map(|list| list.knows(from, to, self.now)).min().unwrap_or(Known::Not)
-    }
-
-    /// As [`Self::knows`], for the time up to now.
-    pub(super) fn knows_since(&self, routes: &[Route], ago: SignedDuration) -> Known {
-        let from = self.now.checked_sub(ago).unwrap_or(Timestamp::MIN);
-        // Up to the last reading, as today is.
-        self.knows(routes, from, Timestamp::MAX)
     }
 
     /// Why a number of these lists is unknown for a time, for the shop.
@@ -94,12 +76,18 @@ impl Lists {
         }
     }
 
-    pub(super) fn complete_since(&self) -> CompleteSince {
+    /// Since when every list is complete, for the shop.
+    pub(super) fn complete_since(&self, zone: &TimeZone) -> String {
         if self.coverages.iter().any(|list| list.read_at.is_none()) {
-            return CompleteSince::NotYet;
+            return "Not every list has been read so far".to_owned();
         }
-        let latest = self.coverages.iter().filter_map(|list| list.since).max();
-        latest.map_or(CompleteSince::Always, CompleteSince::Time)
+        let Some(since) = self.coverages.iter().filter_map(|list| list.since).max() else {
+            return "Complete from the first record on".to_owned();
+        };
+        let since = since.to_zoned(zone.clone());
+        let is_today = since.date() == self.now.to_zoned(zone.clone()).date();
+        let form = if is_today { "today, %H:%M" } else { "%-d %B %Y" };
+        format!("Complete since {}", since.strftime(form))
     }
 
     /// How many gaps were not repaired.
@@ -143,10 +131,10 @@ mod tests {
         assert_eq!(open("2026-09-01T00:00:00Z"), seven(Exactness::Exact));
         let whole = of(None);
         assert_eq!(whole.standing(7.0, at(begin)), seven(Exactness::Exact));
-        assert_eq!(whole.complete_since(), CompleteSince::Always);
+        assert_eq!(whole.complete_since(&TimeZone::UTC), "Complete from the first record on");
         let unread = Coverage { read_at: None, ..list(Route::Jobs, None, &[]) };
         let unread = reach(unread, changes());
-        assert_eq!(unread.complete_since(), CompleteSince::NotYet);
+        assert_eq!(unread.complete_since(&TimeZone::UTC), "Not every list has been read so far");
         assert_eq!(unread.standing(0.0, at(NOW)), Cell::unknown());
         let gap = [("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z")];
         let missed = reach(list(Route::Jobs, None, &gap), changes());
