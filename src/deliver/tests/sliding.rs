@@ -50,7 +50,7 @@ fn acknowledged(sink: &Scripted) -> Vec<i64> {
 
 #[tokio::test(start_paused = true)]
 async fn a_kill_repeats_at_most_two_groups_and_what_was_under_way() {
-    for (wait, slowest) in [(37, 5), (333, 40), (1_001, 3_000), (2_500, 60_000)] {
+    for (wait, slowest) in [(333, 40), (2_500, 60_000)] {
         let shop = Shop::new().await;
         shop.see_all(&leads(1_500)).await;
         let delay = move |change: &Change| {
@@ -123,7 +123,7 @@ async fn whatever_the_endpoint_does_each_record_arrives_in_order_and_each_change
         let at_once = [1, 64, 4, 16][usize::try_from(seed % 4).unwrap()];
         let task = shop.start("erp", moody(seed, at_once), settings()).await;
         let mut random = fastrand::Rng::with_seed(seed);
-        for round in 0..30 {
+        for round in 0..20 {
             let ids = (0..random.u32(1..20)).map(|_| random.u32(1..60).to_string());
             let ids: std::collections::BTreeSet<String> = ids.collect();
             let page: Vec<_> = ids.into_iter().map(|id| (id, format!("Round {round}"))).collect();
