@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::exit::{CONFIG, ExitError, TRY_AGAIN, UNAVAILABLE};
+use super::exit::{CONFIG, TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output;
 use super::status::decoded;
 use crate::api::{ApiError, Class, Client, RateHeaders};
@@ -103,7 +103,7 @@ impl DirectClient {
             asked = self.request(ask).await;
         }
         match asked {
-            Ok(Some(other)) => Err(ExitError { code: CONFIG, text: other.to_string() }.into()),
+            Ok(Some(other)) => refuse(CONFIG, other.to_string()),
             Ok(None) => Ok(()),
             Err(error) if error.class() == Class::Busy => Err(error.into()),
             Err(error) => {
@@ -151,7 +151,7 @@ impl Searcher {
             Ok(_) => return Ok(Self::Daemon),
             Err(ControlError::NotRunning) => {}
             Err(error) => {
-                return Err(ExitError { code: TRY_AGAIN, text: error.to_string() }.into());
+                return refuse(TRY_AGAIN, error.to_string());
             }
         }
         let mut client = Box::new(DirectClient::new(config)?);
