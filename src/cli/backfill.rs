@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::direct::Searcher;
-use super::exit::{self, CONFIG, DATA, ExitError, TRY_AGAIN, refuse};
+use super::exit::{CONFIG, DATA, ExitError, TRY_AGAIN, refuse};
 use super::output;
 use super::progress::Bar;
 use super::runtime;
@@ -154,27 +154,18 @@ async fn search(
 ) -> anyhow::Result<Result<SearchResult, ExitError>> {
     let mut failures = 0;
     loop {
-        let (wrong, wait) = match searcher.search(config, request.clone()).await {
-            Ok(ControlReply::Done(searched)) => return Ok(Ok(searched)),
-            Ok(ControlReply::Failed { code, text, retry_after_s }) => {
-                (ExitError { code, text }.into(), retry_after_s)
-            }
-            Err(error) if exit::code_of(&error) == TRY_AGAIN => (error, Some(1.0)),
-            Err(error) => return Err(error),
-        };
-        let Some(wait) = wait else {
-            // An error about this term: neither about the key nor about the rate.
-            return match wrong.downcast::<ExitError>() {
-                Ok(wrong) if matches!(wrong.code, CONFIG | DATA) => Ok(Err(wrong)),
-                Ok(wrong) => Err(wrong.into()),
-                Err(wrong) => Err(wrong),
-            };
+        let (code, text, wait) = match searcher.search(config, request.clone()).await? {
+            ControlReply::Done(searched) => return Ok(Ok(searched)),
+            ControlReply::Failed { code, text, retry_after_s } => (code, text, retry_after_s),
         };
         failures += 1;
-        if failures >= MAX_FAILURES {
-            return Err(wrong);
+        match wait.and_then(|wait| Duration::try_from_secs_f64(wait).ok()) {
+            Some(wait) if failures < MAX_FAILURES => {
+                tokio::time::sleep(BUSY.wait(failures, fastrand::f64(), Some(wait))).await;
+            }
+            // An error about this term: neither about the key nor about the rate.
+            None if matches!(code, CONFIG | DATA) => return Ok(Err(ExitError { code, text })),
+            _ => return refuse(code, text),
         }
-        let asked = Duration::try_from_secs_f64(wait).ok();
-        tokio::time::sleep(BUSY.wait(failures, fastrand::f64(), asked)).await;
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::exit::{CONFIG, ExitError, TRY_AGAIN, UNAVAILABLE, refuse};
+use super::exit::{CONFIG, TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output;
 use super::status::decoded;
 use crate::api::{ApiError, Class, Client, RateHeaders};
@@ -103,7 +103,7 @@ impl DirectClient {
             asked = self.request(ask).await;
         }
         match asked {
-            Ok(Some(other)) => Err(ExitError { code: CONFIG, text: other.to_string() }.into()),
+            Ok(Some(other)) => refuse(CONFIG, other.to_string()),
             Ok(None) => Ok(()),
             Err(error) if error.class() == Class::Busy => Err(error.into()),
             Err(error) => {
@@ -126,14 +126,15 @@ impl DirectClient {
         let (term, business) = (request.term.clone(), request.business.clone());
         let page =
             self.request(async |client| client.search_customers(&term, business.as_deref()).await);
-        let error = match page.await {
-            Ok(page) => {
-                let kept = request.keep(page, store, searched_after, self.clock.now().wall);
-                return Ok(ControlReply::Done(kept.await?));
-            }
-            Err(error) => error,
+        let page = match page.await {
+            Ok(page) => page,
+            Err(error) => return Ok(crate::daemon::refused(&error)),
         };
-        Ok(crate::daemon::refused(&error))
+        match request.keep(page, store, searched_after, self.clock.now().wall).await {
+            Ok(found) => Ok(ControlReply::Done(found)),
+            Err(error) if error.is_transient() => Ok(crate::daemon::not_stored(&error)),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -150,7 +151,7 @@ impl Searcher {
             Ok(_) => return Ok(Self::Daemon),
             Err(ControlError::NotRunning) => {}
             Err(error) => {
-                return Err(ExitError { code: TRY_AGAIN, text: error.to_string() }.into());
+                return refuse(TRY_AGAIN, error.to_string());
             }
         }
         let mut client = Box::new(DirectClient::new(config)?);
@@ -219,7 +220,10 @@ async fn through_daemon(
         Ok(reply) => return decoded(&reply),
         Err(error) => error,
     };
-    let code = if matches!(error, ControlError::NotRunning) { UNAVAILABLE } else { TRY_AGAIN };
+    let (code, retry_after_s) = match &error {
+        ControlError::NotRunning => (UNAVAILABLE, None),
+        ControlError::NotListening(_) | ControlError::NoReply(_) => (TRY_AGAIN, Some(1.0)),
+    };
     let text = match &error {
         ControlError::NotRunning => "the daemon has ended: run the same command again".to_owned(),
         ControlError::NotListening(_) => error.to_string(),
@@ -230,5 +234,5 @@ async fn through_daemon(
             "the daemon ended the connection before its reply, for example because it was reloaded; the request may have been sent to the workspace: run the command again if you still need it".to_owned()
         }
     };
-    refuse(code, text)
+    Ok(ControlReply::Failed { code, text, retry_after_s })
 }

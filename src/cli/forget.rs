@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::exit::{DATA, ExitError, TRY_AGAIN, refuse};
+use super::exit::{DATA, TRY_AGAIN, refuse};
 use person::PersonRecord;
 
 use super::output::{self, cell};
@@ -160,16 +160,13 @@ fn refuse_unknown(records: &[(Route, String)], forgotten: &[Forgotten]) -> anyho
         .collect();
     // All are of one route: what `--person` finds is known, unless it was forgotten meanwhile.
     let Some((route, _)) = records.first().filter(|_| !unknown.is_empty()) else { return Ok(()) };
-    let (are, nothing) = match (unknown.len(), records.len()) {
-        (1, 1) => ("is", ""),
-        (1, _) => ("is", ", so nothing was changed"),
-        _ => ("are", ", so nothing was changed"),
-    };
-    let text = format!(
-        "{route} {} {are} not in the mirror{nothing}; `shopmirror records {route}` lists the records",
-        unknown.join(", ")
-    );
-    Err(ExitError { code: DATA, text }.into())
+    refuse(
+        DATA,
+        format!(
+            "nothing was changed, because these are not in the mirror: {}; `shopmirror records {route}` lists the records",
+            unknown.join(", ")
+        ),
+    )
 }
 
 /// What may still hold words of the records, and what to do about it.

@@ -134,7 +134,7 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
         let asked = if wrong_key { args.key_file.is_none() } else { args.address.is_none() };
         if !asked || tries_left == 0 {
             let text = format!("{said}; nothing was written");
-            return Err(ExitError { code, text }.into());
+            return refuse(code, text);
         }
         output::aside(&said);
         if wrong_key {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Map, Value};
 
 use super::direct::Searcher;
-use super::exit::ExitError;
+use super::exit::refuse;
 use super::output;
 use super::records::value_cell;
 use super::runtime;
@@ -51,7 +51,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     })?;
     let result = match reply {
         ControlReply::Done(result) => result,
-        ControlReply::Failed { code, text, .. } => return Err(ExitError { code, text }.into()),
+        ControlReply::Failed { code, text, .. } => return refuse(code, text),
     };
     if args.listing.json {
         return output::json(&result.records);

@@ -75,7 +75,9 @@ pub fn exit_code(error: &ApiError) -> u8 {
     }
 }
 
-fn not_stored(error: &StoreError) -> ControlReply<()> {
+/// The reply to a search whose records could not be stored.
+#[must_use]
+pub fn not_stored<T>(error: &StoreError) -> ControlReply<T> {
     failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
 }
 

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, USAGE};
+use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
 use crate::cli::find::contact;
 use crate::cli::log::title;
 use crate::cli::output::{Column, cell};
@@ -52,17 +52,16 @@ pub(super) fn code(records: &[PersonRecord]) -> String {
 
 /// What the mirror holds of a person; the same record once.
 pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<PersonRecord>> {
-    let refused = |code, text: &str| ExitError { code, text: text.to_owned() };
     // In bytes, so that a name such as 李 is long enough.
     let letters = words.chars().filter(|c| c.is_alphanumeric());
     if letters.map(char::len_utf8).sum::<usize>() < MIN_LETTERS {
         let text = format!("write a name or a number of at least {MIN_LETTERS} letters or digits");
-        return Err(refused(USAGE, &text).into());
+        return refuse(USAGE, text);
     }
     let found = reader.find(words, None, MAX_RECORDS)?;
     if !found.searched.is_whole() {
         let text = "the search index is not complete yet, so records may be missing: try again in a minute; without a daemon, run `shopmirror verify --rebuild`";
-        return Err(refused(TRY_AGAIN, text).into());
+        return refuse(TRY_AGAIN, text);
     }
     let mut records: Vec<PersonRecord> = Vec::new();
     for change in found.changes {
@@ -93,7 +92,7 @@ pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<Person
         if records.len() >= MAX_RECORDS {
             let text =
                 format!("{MAX_RECORDS} records or more hold these words: add a word or a number");
-            return Err(refused(DATA, &text).into());
+            return refuse(DATA, text);
         }
     }
     Ok(records)

@@ -12,7 +12,7 @@ use anyhow::Context;
 use rustix::fs::{Access, Gid};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::cli::exit::{ExitError, PERMISSION, USAGE, refuse};
+use crate::cli::exit::{PERMISSION, USAGE, refuse};
 use crate::file_owner::folder_of;
 
 /// The folder of the shipped units.
@@ -159,7 +159,7 @@ fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
     } else {
         return Ok(());
     };
-    Err(ExitError { code: USAGE, text }.into())
+    refuse(USAGE, text)
 }
 
 /// Root writes for the group of the folder; every other user for themselves.

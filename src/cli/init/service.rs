@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::files::SERVICE_DIR;
 use crate::cli::check::unit::Unit;
-use crate::cli::exit::{CONFIG, ExitError, PERMISSION, UNAVAILABLE, USAGE, refuse};
+use crate::cli::exit::{CONFIG, PERMISSION, UNAVAILABLE, USAGE, refuse};
 
 /// The service of one configuration, and the unit that watches its key.
 pub(super) struct Service {
@@ -16,18 +16,21 @@ pub(super) struct Service {
 
 impl Service {
     /// The service of the configuration at `config`, which this user can start.
-    pub(super) fn of(config: &Path) -> Result<Self, ExitError> {
-        let wrong = |code, text: &str| ExitError { code, text: text.to_owned() };
+    pub(super) fn of(config: &Path) -> anyhow::Result<Self> {
         let Some(service) = Self::named(config) else {
-            let text = "--systemd needs a configuration in /etc/shopmirror: shopmirror.toml, or NAME.toml with letters, digits and _ for shopmirror@NAME.service";
-            return Err(wrong(USAGE, text));
+            return refuse(
+                USAGE,
+                "--systemd needs a configuration in /etc/shopmirror: shopmirror.toml, or NAME.toml with letters, digits and _ for shopmirror@NAME.service",
+            );
         };
         if !rustix::process::geteuid().is_root() {
-            return Err(wrong(PERMISSION, "--systemd starts a service: run this as root"));
+            return refuse(PERMISSION, "--systemd starts a service: run this as root");
         }
         if Unit::of_config(config).is_none() {
-            let text = "--systemd finds no unit of shopmirror: install the package first, or leave --systemd out";
-            return Err(wrong(CONFIG, text));
+            return refuse(
+                CONFIG,
+                "--systemd finds no unit of shopmirror: install the package first, or leave --systemd out",
+            );
         }
         Ok(service)
     }

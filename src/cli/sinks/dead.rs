@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::StoredSink;
-use crate::cli::exit::{DATA, ExitError};
+use crate::cli::exit::{DATA, ExitError, refuse};
 use crate::cli::moment;
 use crate::cli::output::{self, cell};
 use crate::deliver::{Resend, Resent, resend};
@@ -107,7 +107,7 @@ pub(super) fn drop(
             let text = format!(
                 "change {seq} is still tried again: it can be dropped after the last attempt, when it is dead"
             );
-            return Err(ExitError { code: DATA, text }.into());
+            return refuse(DATA, text);
         }
     }
     let mut operator = sink.operator()?;

@@ -250,7 +250,7 @@ fn follow(sink: &mut StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
             break replay;
         }
         if let Some(text) = why_it_waits(sink, &replay, goes_on)? {
-            return Err(ExitError { code: TRY_AGAIN, text }.into());
+            return refuse(TRY_AGAIN, text);
         }
         std::thread::sleep(LOOK_EVERY);
     };
