@@ -7,27 +7,17 @@
 //! Invariant: the `Debug` output of these types shows no secret.
 
 mod address;
-mod alerts;
 mod base;
-mod command;
 mod conditions;
 mod email;
-mod file;
-mod files;
 mod intake;
-mod key;
-mod mqtt;
-mod nats;
+mod local;
 mod polling;
-mod postgres;
-#[cfg(feature = "postgres")]
-mod postgres_target;
 mod problem;
 mod reports;
-mod s3;
 mod secret;
+mod servers;
 mod shape;
-mod sink_url;
 mod sinks;
 mod status;
 mod store;
@@ -50,32 +40,26 @@ pub use address::{
     is_loopback, is_private, is_this_machine, mqtt as mqtt_url, nats as nats_url,
     webhook as webhook_url, workspace as workspace_address,
 };
-pub use alerts::AlertsSettings;
 pub use base::Base;
-pub use command::CommandSettings;
 pub use conditions::{Condition, Side, Wanted};
 pub use email::{EmailSettings, MailTls};
-pub use file::{FileFormat, FileSettings};
 pub use intake::{Intake, IntakeField, IntakeLimit, IntakePart, IntakeSettings};
-pub use key::{KeyError, KeySource, checked as checked_key};
-pub use mqtt::MqttSettings;
-pub use nats::NatsSettings;
+pub use local::{CommandSettings, FileFormat, FileSettings};
 pub use polling::{BudgetSettings, PollSettings, RouteSettings};
-pub use postgres::PostgresSettings;
-#[cfg(feature = "postgres")]
-pub use postgres_target::{is_on_this_machine, postgres_target};
 pub use problem::{Problem, Problems};
 pub use reports::{
-    CountedBy, Day, ReportFormat, ReportPeriod, ReportTarget, ReportsSettings, ScheduledReport,
+    AlertsSettings, CountedBy, Day, ReportFormat, ReportPeriod, ReportTarget, ReportsSettings,
+    ScheduledReport,
 };
-pub use s3::S3Settings;
-pub use secret::Secret;
-pub use sink_url::SinkUrl;
+pub use secret::{Secret, SinkUrl};
+pub use servers::{MqttSettings, NatsSettings, PostgresSettings, S3Settings};
+#[cfg(feature = "postgres")]
+pub use servers::{is_on_this_machine, postgres_target};
 pub use sinks::{SINK_VERBS, SinkFilter, SinkKind, SinkSettings, Start};
 pub use status::StatusSettings;
 pub use store::{BackupSettings, StoreSettings};
 pub use webhook::WebhookSettings;
-pub use workspace::{Auth, WorkspaceSettings};
+pub use workspace::{Auth, KeyError, KeySource, WorkspaceSettings, checked_key};
 
 use crate::record::Route;
 use crate::small_file;
@@ -191,7 +175,7 @@ impl Config {
         }
         let report = Report::new(text, base);
         let config = sections(&Table::document(&report, document.get_ref()));
-        let problems = report.finish();
+        let problems = report.problems();
         config.filter(|_| problems.is_empty()).ok_or_else(|| Problems::new(file_name, problems))
     }
 }
@@ -200,17 +184,17 @@ impl Config {
 fn sections(document: &Table<'_>) -> Option<Config> {
     let workspace = document.section("workspace", workspace::read);
     let budget = document.section("budget", polling::budget);
-    let (poll, intervals) = document.section("poll", polling::poll);
-    let routes = document.section("routes", |table| polling::routes(table, intervals));
+    let poll = document.section("poll", polling::poll);
+    let routes = document.section("routes", |table| polling::routes(table, poll.as_ref()));
     let once_every = document.section("once", polling::once);
     let store = document.section("store", store::read);
     let path = store.as_ref().map_or(Path::new(""), |store| &store.path);
     let backup = document.section("backup", |table| store::backup(table, path));
     let status = document.section("status", status::read);
     // Every table of it is named by the shop, so that no key is unknown.
-    let sinks = sinks::read(&document.table("sinks"), path, workspace.as_ref());
-    let alerts = document.section("alerts", |table| alerts::read(table, &sinks));
-    let reports = document.section("reports", |table| reports::read(table, path, &sinks));
+    let sinks = sinks::read(&document.table("sinks"), workspace.as_ref());
+    let alerts = document.section("alerts", |table| reports::alerts(table, &sinks));
+    let reports = document.section("reports", |table| reports::read(table, &sinks));
     document.finish();
     Some(Config {
         workspace: workspace?,
