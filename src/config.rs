@@ -127,7 +127,8 @@ impl Config {
         credentials_dir: Option<&Path>,
         env_key: Option<SecretString>,
     ) -> Result<Self, ConfigError> {
-        let text = text_of(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
+        let text = small_file::text(path, FILE_MAX).map_err(io::Error::from);
+        let text = text.map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
         let base = Base::of_file(path, credentials_dir, env_key);
         Ok(Self::parse(&text, &path.display().to_string(), &base)?)
     }
@@ -156,7 +157,7 @@ impl Config {
     /// `None` if the file cannot be read.
     #[must_use]
     pub fn store_path(path: &Path) -> Option<PathBuf> {
-        let text = text_of(path).ok()?;
+        let text = small_file::text(path, FILE_MAX).ok()?;
         Some(store_path(&text, &Base::of_file(path, None, None)))
     }
 
@@ -240,21 +241,12 @@ fn for_readers(text: &str) -> String {
     kept.to_string()
 }
 
-fn text_of(path: &Path) -> io::Result<String> {
-    let bytes = small_file::start(path, FILE_MAX + 1)?;
-    if bytes.len() as u64 > FILE_MAX {
-        return Err(io::Error::other(format!("it is longer than {FILE_MAX} bytes")));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
-}
-
 /// What to do about a file that cannot be read.
 fn advice(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
             "; run this as root, or as a member of a group that may read the database (usermod -aG shopmirror USER) or, to change something, this file as well (usermod -aG shopmirror-secrets USER); then log in again"
         }
-        io::ErrorKind::NotFound => "; name the right file with --config",
-        _ => "",
+        _ => "; name the right file with --config",
     }
 }

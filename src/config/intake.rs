@@ -138,13 +138,11 @@ pub(super) fn check_mirrored(
     workspace: Option<&WorkspaceSettings>,
 ) {
     let Some(mirrored) = workspace else { return };
-    let place =
-        |url: &Url| (url.host_str().map(str::to_ascii_lowercase), url.port_or_known_default());
     let (route, made) = match intake.create {
         Intake::Lead => (Route::Leads, "a lead"),
         Intake::SelfCheckin => (Route::Jobs, "a check-in"),
     };
-    if place(&intake.base_url) == place(&mirrored.base_url) && filter.routes.contains(&route) {
+    if intake.base_url.origin() == mirrored.base_url.origin() && filter.routes.contains(&route) {
         table.note_here(format!(
             "this sink would make {made} of each record of `{route}` in the same workspace, and again of what comes of it, without end: set `routes` without \"{route}\", or name another workspace"
         ));

@@ -22,7 +22,7 @@ pub struct BudgetSettings {
 }
 
 /// `[poll]`: what all routes have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct PollSettings {
     /// Shortest time between two polls of a route.
     #[serde(default = "seconds::<1>", deserialize_with = "lasting::<100, DAY_MS, _, _>")]
@@ -130,12 +130,14 @@ pub(super) fn routes(table: &Table<'_>, poll: Option<&PollSettings>) -> Vec<Rout
 
 fn route(route: Route, table: &Table<'_>, poll: Option<&PollSettings>) -> Option<RouteSettings> {
     let mut read = RouteSettings { route, ..table.read(&[])? };
-    let default = |own: Duration, of_poll: Option<Duration>| match own.is_zero() {
-        true => of_poll.unwrap_or_default(),
-        false => own,
-    };
-    read.min_interval = default(read.min_interval, poll.map(|poll| poll.min_interval));
-    read.max_interval = default(read.max_interval, poll.map(|poll| poll.max_interval));
+    let PollSettings { min_interval, max_interval, .. } = poll.copied().unwrap_or_default();
+    for (own, of_poll) in
+        [(&mut read.min_interval, min_interval), (&mut read.max_interval, max_interval)]
+    {
+        if own.is_zero() {
+            *own = of_poll;
+        }
+    }
     if poll.is_some() {
         check_order(table, read.min_interval, read.max_interval);
     }

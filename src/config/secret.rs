@@ -3,11 +3,10 @@
 //! The address of a sink is one, because it may hold a password or a token. A file of its own that holds it is
 //! read again at each attempt, so that a corrected one counts without a reload.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::table::Table;
 use crate::small_file;
@@ -16,7 +15,8 @@ use crate::small_file;
 pub(super) const SECRET_MAX: u64 = 4096;
 
 /// A secret of the configuration. It can be compared, so that a reload notices a new one.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "String")]
 pub struct Secret(SecretString);
 
 impl Secret {
@@ -40,12 +40,6 @@ impl<T: Into<SecretString>> From<T> for Secret {
     }
 }
 
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d).map(Self::from)
-    }
-}
-
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
         self.expose_secret() == other.expose_secret()
@@ -53,12 +47,6 @@ impl PartialEq for Secret {
 }
 
 impl Eq for Secret {}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
-}
 
 /// The address of a sink, and the file that it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

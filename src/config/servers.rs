@@ -67,16 +67,6 @@ pub fn postgres_target(text: &str) -> Result<tokio_postgres::Config, String> {
          in the password; for a certificate authority use `ca_file`"
             .to_owned()
     })?;
-    let missing = [
-        ("host", target.get_hosts().is_empty() && target.get_hostaddrs().is_empty()),
-        ("user", target.get_user().is_none()),
-        ("database", target.get_dbname().is_none()),
-    ];
-    if let Some((part, _)) = missing.iter().find(|(_, is_missing)| *is_missing) {
-        return Err(format!(
-            "names no {part}: write it as postgresql://user:password@host/database"
-        ));
-    }
     if target.get_ssl_mode() == SslMode::Disable && !is_on_this_machine(&target) {
         return Err(
             "asks for no encryption: remove sslmode=disable, because records and password \

@@ -13,7 +13,7 @@ use super::intake::{self, IntakeSettings};
 use super::local::{self, CommandSettings, FileSettings};
 use super::servers::{self, MqttSettings, NatsSettings, PostgresSettings, S3Settings};
 use super::table::Table;
-use super::value::{Time, businesses, choice, parsed, within, words};
+use super::value::{Time, businesses, choice, nearest, parsed, within, words};
 use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
 use crate::duration;
@@ -155,9 +155,10 @@ impl Sinks {
     pub(super) fn check_notified(&self, table: &Table<'_>, name: &str) {
         let known: Vec<&str> = self.names.iter().map(String::as_str).collect();
         match self.read.get(name).map(|sink| &sink.kind) {
-            None if known.is_empty() => table.note("sink", "names no sink: add a table [sinks.NAME]"),
             None if !known.contains(&name) => {
-                table.note("sink", format!("names no sink of this file; {}", choice(name, &known)));
+                let near = nearest(name, &known).map(|near| format!("did you mean {near:?}?"));
+                let advice = near.unwrap_or_else(|| "add a table [sinks.NAME]".to_owned());
+                table.note("sink", format!("names no sink of this file: {advice}"));
             }
             Some(kind @ (SinkKind::Postgres(_) | SinkKind::Intake(_))) => table.note("sink", format!(
                 "names a sink of type {}, which takes records only: name one of type webhook, email, command, file, nats, mqtt or s3",

@@ -138,7 +138,7 @@ fn the_alerts() {
     refused(
         &format!("{file}{postgres}[alerts]"),
         &[
-            (r#"sink = "adit""#, &[r#"9:8 names no sink of this file; did you mean "audit"?"#]),
+            (r#"sink = "adit""#, &[r#"9:8 names no sink of this file: did you mean "audit"?"#]),
             (r#"sink = ["db"]"#, &["9:8 names a sink of type postgres, which takes records only"]),
         ],
     );
