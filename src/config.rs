@@ -7,27 +7,17 @@
 //! Invariant: the `Debug` output of these types shows no secret.
 
 mod address;
-mod alerts;
 mod base;
-mod command;
 mod conditions;
 mod email;
-mod file;
-mod files;
 mod intake;
-mod key;
-mod mqtt;
-mod nats;
+mod local;
 mod polling;
-mod postgres;
-#[cfg(feature = "postgres")]
-mod postgres_target;
 mod problem;
 mod reports;
-mod s3;
 mod secret;
+mod servers;
 mod shape;
-mod sink_url;
 mod sinks;
 mod status;
 mod store;
@@ -50,32 +40,26 @@ pub use address::{
     is_loopback, is_private, is_this_machine, mqtt as mqtt_url, nats as nats_url,
     webhook as webhook_url, workspace as workspace_address,
 };
-pub use alerts::AlertsSettings;
 pub use base::Base;
-pub use command::CommandSettings;
 pub use conditions::{Condition, Side, Wanted};
 pub use email::{EmailSettings, MailTls};
-pub use file::{FileFormat, FileSettings};
 pub use intake::{Intake, IntakeField, IntakeLimit, IntakePart, IntakeSettings};
-pub use key::{KeyError, KeySource, checked as checked_key};
-pub use mqtt::MqttSettings;
-pub use nats::NatsSettings;
+pub use local::{CommandSettings, FileFormat, FileSettings};
 pub use polling::{BudgetSettings, PollSettings, RouteSettings};
-pub use postgres::PostgresSettings;
-#[cfg(feature = "postgres")]
-pub use postgres_target::{is_on_this_machine, postgres_target};
 pub use problem::{Problem, Problems};
 pub use reports::{
-    CountedBy, Day, ReportFormat, ReportPeriod, ReportTarget, ReportsSettings, ScheduledReport,
+    AlertsSettings, CountedBy, Day, ReportFormat, ReportPeriod, ReportTarget, ReportsSettings,
+    ScheduledReport,
 };
-pub use s3::S3Settings;
-pub use secret::Secret;
-pub use sink_url::SinkUrl;
+pub use secret::{Secret, SinkUrl};
+pub use servers::{MqttSettings, NatsSettings, PostgresSettings, S3Settings};
+#[cfg(feature = "postgres")]
+pub use servers::{is_on_this_machine, postgres_target};
 pub use sinks::{SINK_VERBS, SinkFilter, SinkKind, SinkSettings, Start};
 pub use status::StatusSettings;
 pub use store::{BackupSettings, StoreSettings};
 pub use webhook::WebhookSettings;
-pub use workspace::{Auth, WorkspaceSettings};
+pub use workspace::{Auth, KeyError, KeySource, WorkspaceSettings, checked_key};
 
 use crate::record::Route;
 use crate::small_file;
@@ -143,7 +127,8 @@ impl Config {
         credentials_dir: Option<&Path>,
         env_key: Option<SecretString>,
     ) -> Result<Self, ConfigError> {
-        let text = text_of(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
+        let text = small_file::text(path, FILE_MAX).map_err(io::Error::from);
+        let text = text.map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
         let base = Base::of_file(path, credentials_dir, env_key);
         Ok(Self::parse(&text, &path.display().to_string(), &base)?)
     }
@@ -172,7 +157,7 @@ impl Config {
     /// `None` if the file cannot be read.
     #[must_use]
     pub fn store_path(path: &Path) -> Option<PathBuf> {
-        let text = text_of(path).ok()?;
+        let text = small_file::text(path, FILE_MAX).ok()?;
         Some(store_path(&text, &Base::of_file(path, None, None)))
     }
 
@@ -191,7 +176,7 @@ impl Config {
         }
         let report = Report::new(text, base);
         let config = sections(&Table::document(&report, document.get_ref()));
-        let problems = report.finish();
+        let problems = report.problems();
         config.filter(|_| problems.is_empty()).ok_or_else(|| Problems::new(file_name, problems))
     }
 }
@@ -200,17 +185,17 @@ impl Config {
 fn sections(document: &Table<'_>) -> Option<Config> {
     let workspace = document.section("workspace", workspace::read);
     let budget = document.section("budget", polling::budget);
-    let (poll, intervals) = document.section("poll", polling::poll);
-    let routes = document.section("routes", |table| polling::routes(table, intervals));
+    let poll = document.section("poll", polling::poll);
+    let routes = document.section("routes", |table| polling::routes(table, poll.as_ref()));
     let once_every = document.section("once", polling::once);
     let store = document.section("store", store::read);
     let path = store.as_ref().map_or(Path::new(""), |store| &store.path);
     let backup = document.section("backup", |table| store::backup(table, path));
     let status = document.section("status", status::read);
     // Every table of it is named by the shop, so that no key is unknown.
-    let sinks = sinks::read(&document.table("sinks"), path, workspace.as_ref());
-    let alerts = document.section("alerts", |table| alerts::read(table, &sinks));
-    let reports = document.section("reports", |table| reports::read(table, path, &sinks));
+    let sinks = sinks::read(&document.table("sinks"), workspace.as_ref());
+    let alerts = document.section("alerts", |table| reports::alerts(table, &sinks));
+    let reports = document.section("reports", |table| reports::read(table, &sinks));
     document.finish();
     Some(Config {
         workspace: workspace?,
@@ -256,21 +241,12 @@ fn for_readers(text: &str) -> String {
     kept.to_string()
 }
 
-fn text_of(path: &Path) -> io::Result<String> {
-    let bytes = small_file::start(path, FILE_MAX + 1)?;
-    if bytes.len() as u64 > FILE_MAX {
-        return Err(io::Error::other(format!("it is longer than {FILE_MAX} bytes")));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text in UTF-8"))
-}
-
 /// What to do about a file that cannot be read.
 fn advice(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
             "; run this as root, or as a member of a group that may read the database (usermod -aG shopmirror USER) or, to change something, this file as well (usermod -aG shopmirror-secrets USER); then log in again"
         }
-        io::ErrorKind::NotFound => "; name the right file with --config",
-        _ => "",
+        _ => "; name the right file with --config",
     }
 }

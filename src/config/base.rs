@@ -53,7 +53,7 @@ impl Base {
 
     /// The path of the store without symbolic links in the place of the file: its lock and its socket
     /// lie beside it, so that they are found whichever link it is reached by.
-    pub(super) fn store_path(&self, path: &str) -> PathBuf {
+    pub(super) fn store_path(&self, path: impl AsRef<Path>) -> PathBuf {
         let mut path = self.state_path(path);
         for _ in 0..LINKS_MAX {
             let Ok(target) = std::fs::read_link(&path) else { break };

@@ -7,13 +7,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use toml::Value as Written;
 
 use super::table::Table;
 
-const COMPARISONS: &str = "\"=\", \"!=\", \"<\" or \">\" with one value, `in` with a list of values, or \
-    `exists` with true or false";
-const OPERATORS: &str =
-    "a string, a number, a boolean, or a table with \"=\", \"!=\", \"<\", \">\", in or exists";
+const FORMS: &str = "must be a string, a number, a boolean, or a table with \"=\", \"!=\", \"<\" or \">\" and one \
+    of these, `in` and a list of them, or `exists` and true or false";
 
 /// One condition on the record of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,17 +53,17 @@ pub enum Wanted {
 }
 
 /// The conditions of a sink; every problem is noted.
-pub(super) fn of(table: &Table<'_>, keys: &BTreeMap<String, Value>) -> Vec<Condition> {
+pub(super) fn of(table: &Table<'_>, keys: &BTreeMap<String, Written>) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for (name, value) in keys {
         match (name.as_str(), value) {
-            (side @ ("before" | "after"), Value::Object(fields)) => {
+            (side @ ("before" | "after"), Written::Table(fields)) => {
                 let which = if side == "before" { Side::Before } else { Side::After };
                 for (name, value) in fields {
                     field(table, which, &["where", side, name], value, &mut conditions);
                 }
             }
-            ("changed", Value::Array(names)) => {
+            ("changed", Written::Array(names)) => {
                 let names: Option<Vec<String>> =
                     names.iter().map(|name| name.as_str().map(str::to_owned)).collect();
                 match names.filter(|names| !names.is_empty()) {
@@ -86,39 +85,44 @@ fn field(
     table: &Table<'_>,
     side: Side,
     path: &[&str],
-    value: &Value,
+    value: &Written,
     conditions: &mut Vec<Condition>,
 ) {
-    let name = path.last().copied().unwrap_or_default();
-    let mut add =
-        |wanted| conditions.push(Condition::Field { side, name: name.to_owned(), wanted });
-    let Value::Object(comparisons) = value else {
-        return match is_single(value) {
-            true => add(Wanted::In(vec![value.clone()])),
-            false => table.note_inside(path, format!("a field in `where` must be {OPERATORS}")),
-        };
+    let name = path.last().copied().unwrap_or_default().to_owned();
+    let mut add = |wanted| conditions.push(Condition::Field { side, name: name.clone(), wanted });
+    if let Some(value) = single(value) {
+        return add(Wanted::In(vec![value]));
+    }
+    let Written::Table(comparisons) = value else {
+        return table.note_inside(path, format!("a field in `where` {FORMS}"));
     };
     for (operator, value) in comparisons {
-        match (operator.as_str(), value) {
-            ("exists", Value::Bool(exists)) => add(Wanted::Exists(*exists)),
-            ("in", Value::Array(values)) if values.iter().all(is_single) => {
-                add(Wanted::In(values.clone()));
+        let wanted = match (operator.as_str(), value, single(value)) {
+            ("exists", Written::Boolean(exists), _) => Some(Wanted::Exists(*exists)),
+            ("in", Written::Array(values), _) => {
+                values.iter().map(single).collect::<Option<_>>().map(Wanted::In)
             }
-            ("=", value) if is_single(value) => add(Wanted::In(vec![value.clone()])),
-            ("!=", value) if is_single(value) => add(Wanted::Not(value.clone())),
-            ("<", value) if is_single(value) => add(Wanted::Ordered(Ordering::Less, value.clone())),
-            (">", value) if is_single(value) => {
-                add(Wanted::Ordered(Ordering::Greater, value.clone()));
-            }
-            _ => table.note_inside(
+            ("=", _, Some(value)) => Some(Wanted::In(vec![value])),
+            ("!=", _, Some(value)) => Some(Wanted::Not(value)),
+            ("<", _, Some(value)) => Some(Wanted::Ordered(Ordering::Less, value)),
+            (">", _, Some(value)) => Some(Wanted::Ordered(Ordering::Greater, value)),
+            _ => None,
+        };
+        match wanted {
+            Some(wanted) => add(wanted),
+            None => table.note_inside(
                 &[path, &[operator.as_str()]].concat(),
-                format!("a comparison in `where` is {COMPARISONS}"),
+                format!("a field in `where` {FORMS}"),
             ),
         }
     }
 }
 
-/// True for a text, a number or a boolean.
-fn is_single(value: &Value) -> bool {
-    value.is_string() || value.is_number() || value.is_boolean()
+/// A text, a number or a boolean; a time is a text.
+fn single(value: &Written) -> Option<Value> {
+    match value {
+        Written::Array(_) | Written::Table(_) => None,
+        Written::Datetime(time) => Some(time.to_string().into()),
+        other => serde_json::to_value(other).ok(),
+    }
 }

@@ -137,10 +137,8 @@ fn check_server(table: &Table<'_>, read: &mut EmailSettings) {
     });
     let host = host.trim_matches(['[', ']']).to_owned();
     match (read.tls, read.port) {
-        (MailTls::StartTls, TLS_PORT) => table.note("tls", "does not fit port 465, where a server speaks TLS from the first byte: write tls = \"tls\", or use port 587"),
-        (MailTls::Tls, STARTTLS_PORT) => table.note("tls", "does not fit port 587, where a server begins without TLS: write tls = \"starttls\", or use port 465"),
+        (MailTls::StartTls, TLS_PORT) | (MailTls::Tls, STARTTLS_PORT) => table.note("tls", "does not fit port 465, where a server speaks TLS from the first byte (tls = \"tls\"), or port 587, where it begins without (tls = \"starttls\")"),
         (MailTls::Off, _) if !is_this_machine(&host) => table.note("tls", "can be \"none\" only for a server on this machine (localhost): use \"starttls\" or \"tls\""),
-        (MailTls::Off, _) if read.login.is_some() => table.note("login_file", "needs TLS, because the password would be sent in plain text: set tls to \"starttls\" or \"tls\""),
         _ => {}
     }
     read.server = host;

@@ -3,26 +3,20 @@
 //! It refuses what would feed itself: a lead made of each lead of the same workspace, or a check-in
 //! of each job, without end.
 
-mod input;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use toml::{Table as Map, Value};
 use url::Url;
 
 use super::SinkFilter;
-use super::key::KeySource;
 use super::shape::compiled;
 use super::table::Table;
 use super::value::{filled, seconds, timeout};
-use super::workspace::{Auth, WorkspaceSettings, base_url};
+use super::workspace::{Auth, KeySource, WorkspaceSettings, base_url};
 use crate::record::Route;
 use crate::shape::{Escape, NAMES, Template};
-pub use input::{IntakeLimit, IntakePart};
-
-const CUSTOM_FIELDS_MAX: usize = 20;
 
 /// `type = "intake"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -90,13 +84,10 @@ pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
     ])?;
     for (name, value) in fields?.fields {
         let (part, values) = match (name.as_str(), value) {
-            ("address", Value::Object(inner)) => (IntakePart::Address, inner),
-            ("custom_fields", Value::Object(inner)) => (IntakePart::Custom, inner),
+            ("address", Value::Table(inner)) => (IntakePart::Address, inner),
+            ("custom_fields", Value::Table(inner)) => (IntakePart::Custom, inner),
             (_, value) => (IntakePart::Own, Map::from_iter([(name, value)])),
         };
-        if part == IntakePart::Custom && values.len() > CUSTOM_FIELDS_MAX {
-            table.note("fields", format!("holds more than {CUSTOM_FIELDS_MAX} custom fields"));
-        }
         let fields =
             values.iter().filter_map(|(name, value)| field(table, read.create, part, name, value));
         read.fields.extend(fields);
@@ -124,26 +115,17 @@ fn field(
         IntakePart::Custom => &["fields", "custom_fields", name],
     };
     let Some(limit) = create.limit(part, name) else {
-        table.note_inside(path, match part {
-            IntakePart::Address => {
-                "an address has no such field; its fields are: address_line, city, state, zip_code"
-            }
-            _ => "there is no such input field here; put a field of your own into `custom_fields`",
-        });
+        table.note_inside(path, "there is no such input field here; put a field of your own into `custom_fields`; an address has address_line, city, state and zip_code");
         return None;
     };
     let source = match value {
         Value::String(text) => text.clone(),
-        Value::Bool(yes) => yes.to_string(),
+        Value::Boolean(_) | Value::Datetime(_) => value.to_string(),
         _ => {
             table.note_inside(path, "a field in `fields` must be a string in quotes");
             return None;
         }
     };
-    if !limit.is_cut && !source.contains('{') && source.chars().count() > limit.most {
-        table.note_inside(path, format!("this text has more than {} characters", limit.most));
-        return None;
-    }
     let template = compiled(table, path, &source, Escape::Text, &NAMES)?;
     Some(IntakeField { part, name: name.to_owned(), limit, template })
 }
@@ -156,18 +138,94 @@ pub(super) fn check_mirrored(
     workspace: Option<&WorkspaceSettings>,
 ) {
     let Some(mirrored) = workspace else { return };
-    let place =
-        |url: &Url| (url.host_str().map(str::to_ascii_lowercase), url.port_or_known_default());
     let (route, made) = match intake.create {
         Intake::Lead => (Route::Leads, "a lead"),
         Intake::SelfCheckin => (Route::Jobs, "a check-in"),
     };
-    if place(&intake.base_url) == place(&mirrored.base_url) && filter.routes.contains(&route) {
+    if intake.base_url.origin() == mirrored.base_url.origin() && filter.routes.contains(&route) {
         table.note_here(format!(
             "this sink would make {made} of each record of `{route}` in the same workspace, and again of what comes of it, without end: set `routes` without \"{route}\", or name another workspace"
         ));
     }
     if intake.key == mirrored.key {
         table.note("api_key_file", "is the key of [workspace], whose requests the polls use: create another key in the portal, of the type REST API");
+    }
+}
+
+// The input fields of the contract ("Lead (input)", "Self check-in (input)") and how long each may be. A text
+// that is too long is cut where a part of it still means the same thing; a number, an address or a code is not,
+// because the rest would be another one.
+
+/// No limit is stated.
+const ANY: usize = usize::MAX;
+
+/// What may be sent of one field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntakeLimit {
+    /// The most characters.
+    pub most: usize,
+    /// Whether a longer text is cut; otherwise it is not sent.
+    pub is_cut: bool,
+}
+
+/// One field: its limits in a lead and in a self check-in; 0 where the route has no such field.
+struct Field(&'static str, usize, usize, bool);
+
+const FIELDS: [Field; 19] = [
+    Field("name", 60, 255, true),
+    Field("mobile_number", 20, 20, false),
+    Field("email", 255, 255, false),
+    Field("mobile_country_code", 10, 10, false),
+    Field("device_type", 100, 255, true),
+    Field("device_brand", 100, 255, true),
+    Field("device_model", 100, 255, true),
+    // Free text for the contract; no person writes more.
+    Field("comment", 10_000, 10_000, true),
+    Field("phone_number", 20, 0, false),
+    Field("contact_person_name", 60, 0, true),
+    Field("source", 100, 0, true),
+    Field("next_follow_up", ANY, 0, false),
+    Field("serial_number", 0, 255, false),
+    Field("serial_number_2", 0, 191, false),
+    Field("device_password", 0, 191, false),
+    Field("accessories", 0, ANY, false),
+    Field("is_recovery", 0, ANY, false),
+    Field("is_pickup_booked", 0, ANY, false),
+    Field("scheduled_on", 0, ANY, false),
+];
+
+const ADDRESS_FIELDS: [Field; 4] = [
+    Field("address_line", 200, 255, true),
+    Field("city", 100, 255, true),
+    Field("state", 100, 255, true),
+    Field("zip_code", 20, 20, false),
+];
+
+/// Which of the maps a field stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IntakePart {
+    /// `fields`
+    Own,
+    /// `fields.address`
+    Address,
+    /// `fields.custom_fields`
+    Custom,
+}
+
+impl Intake {
+    /// What may be sent of a field; `None` if there is no such field.
+    #[must_use]
+    pub fn limit(self, part: IntakePart, name: &str) -> Option<IntakeLimit> {
+        let fields: &[Field] = match part {
+            IntakePart::Own => &FIELDS,
+            IntakePart::Address => &ADDRESS_FIELDS,
+            IntakePart::Custom => return Some(IntakeLimit { most: 1_000, is_cut: true }),
+        };
+        let Field(_, lead, checkin, is_cut) = fields.iter().find(|field| field.0 == name)?;
+        let most = match self {
+            Self::Lead => *lead,
+            Self::SelfCheckin => *checkin,
+        };
+        (most > 0).then_some(IntakeLimit { most, is_cut: *is_cut })
     }
 }

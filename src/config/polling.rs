@@ -22,8 +22,16 @@ pub struct BudgetSettings {
 }
 
 /// `[poll]`: what all routes have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct PollSettings {
+    /// Shortest time between two polls of a route.
+    #[serde(default = "seconds::<1>", deserialize_with = "lasting::<100, DAY_MS, _, _>")]
+    pub min_interval: Duration,
+    /// Longest time between two polls of a route. In 90 seconds a client can create 90 records, one per
+    /// second, which is all that the key allows. They fit on one page with some known records, even on a
+    /// route that was quiet.
+    #[serde(default = "seconds::<90>", deserialize_with = "lasting::<100, DAY_MS, _, _>")]
+    pub max_interval: Duration,
     /// Records per page, 1 to 100 (contract, "Limits").
     #[serde(default = "number::<100, _>", deserialize_with = "within::<1, 100, _, _>")]
     pub limit: u32,
@@ -39,10 +47,10 @@ pub struct RouteSettings {
     #[serde(skip, default = "any_route")]
     pub route: Route,
     /// Shortest time between two polls.
-    #[serde(skip)]
+    #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
     pub min_interval: Duration,
     /// Longest time between two polls.
-    #[serde(skip)]
+    #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
     pub max_interval: Duration,
     /// A fixed interval instead of the adaptive one.
     #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
@@ -55,15 +63,6 @@ pub struct RouteSettings {
     pub ignore: Vec<String>,
     #[serde(default = "yes")]
     enabled: bool,
-}
-
-/// The keys that `[poll]` and `[routes.NAME]` have in common.
-#[derive(Deserialize)]
-struct Intervals {
-    #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
-    min_interval: Option<Duration>,
-    #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
-    max_interval: Option<Duration>,
 }
 
 #[derive(Deserialize)]
@@ -100,45 +99,48 @@ pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
     Some(read)
 }
 
-/// `[poll]` and the shortest and longest interval of all routes.
-pub(super) fn poll(table: &Table<'_>) -> (Option<PollSettings>, (Duration, Duration)) {
-    // In 90 seconds a client can create 90 records, one per second, which is all that the key
-    // allows. They fit on one page with some known records, even on a route that was quiet.
-    (table.read(&[]), intervals(table, (Duration::from_secs(1), Duration::from_secs(90))))
+/// `[poll]`
+pub(super) fn poll(table: &Table<'_>) -> Option<PollSettings> {
+    let read: PollSettings = table.read(&[])?;
+    check_order(table, read.min_interval, read.max_interval);
+    Some(read)
 }
 
-fn intervals(table: &Table<'_>, default: (Duration, Duration)) -> (Duration, Duration) {
-    let Some(Intervals { min_interval, max_interval }) = table.read(&[]) else { return default };
-    let (min, max) = (min_interval.unwrap_or(default.0), max_interval.unwrap_or(default.1));
-    if min > max {
-        let key = if min_interval.is_some() { "min_interval" } else { "max_interval" };
+/// Notes if the shortest interval is longer than the longest. What is wrong in `[poll]` is not said again for each route.
+fn check_order(table: &Table<'_>, min: Duration, max: Duration) {
+    let own = ["min_interval", "max_interval"].into_iter().find(|key| table.has(key));
+    if let (true, Some(key)) = (min > max, own) {
         table
             .note(key, "does not fit the other: min_interval must not be longer than max_interval");
-        // It is not said again for each route.
-        return default;
     }
-    (min, max)
 }
 
-/// `[routes]`: the enabled ones, in the order of [`Route::ALL`].
-pub(super) fn routes(table: &Table<'_>, default: (Duration, Duration)) -> Vec<RouteSettings> {
-    let mut disabled = 0;
-    let mut enabled = Vec::new();
+/// `[routes]`: the enabled ones, in the order of [`Route::ALL`]. `poll` is what `[poll]` says, if it can be read.
+pub(super) fn routes(table: &Table<'_>, poll: Option<&PollSettings>) -> Vec<RouteSettings> {
+    let mut routes = Vec::new();
     for route in Route::ALL {
-        table.section(route.as_str(), |own| match self::route(route, own, default) {
-            Some(RouteSettings { enabled: false, .. }) => disabled += 1,
-            read => enabled.extend(read),
-        });
+        routes.extend(table.section(route.as_str(), |own| self::route(route, own, poll)));
     }
-    if disabled == Route::ALL.len() {
+    if routes.len() == Route::ALL.len() && routes.iter().all(|route| !route.enabled) {
         table.note_here("every route has enabled = false: enable at least one");
     }
-    enabled
+    routes.retain(|route| route.enabled);
+    routes
 }
 
-fn route(route: Route, table: &Table<'_>, default: (Duration, Duration)) -> Option<RouteSettings> {
-    let (min_interval, max_interval) = intervals(table, default);
-    let read: RouteSettings = table.read(&[])?;
+fn route(route: Route, table: &Table<'_>, poll: Option<&PollSettings>) -> Option<RouteSettings> {
+    let mut read = RouteSettings { route, ..table.read(&[])? };
+    let PollSettings { min_interval, max_interval, .. } = poll.copied().unwrap_or_default();
+    for (own, of_poll) in
+        [(&mut read.min_interval, min_interval), (&mut read.max_interval, max_interval)]
+    {
+        if own.is_zero() {
+            *own = of_poll;
+        }
+    }
+    if poll.is_some() {
+        check_order(table, read.min_interval, read.max_interval);
+    }
     if read.every.is_some() && (table.has("min_interval") || table.has("max_interval")) {
         table.note(
             "every",
@@ -151,7 +153,7 @@ fn route(route: Route, table: &Table<'_>, default: (Duration, Duration)) -> Opti
     if read.ignore.iter().any(|field| field == "id") {
         table.note("ignore", "cannot hold \"id\", which says which record it is");
     }
-    Some(RouteSettings { route, min_interval, max_interval, ..read })
+    Some(read)
 }
 
 /// `[once]`: how often a timer runs `shopmirror once`.

@@ -45,14 +45,12 @@ impl Problems {
     /// The first problem in one line, and the number of the others.
     #[must_use]
     pub fn summary(&self) -> String {
-        let Some(Problem { line, column, message }) = self.list.first() else {
-            return self.to_string();
-        };
-        let more = match self.list.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more)"),
-        };
-        format!("{}:{line}:{column}: {message}{more}", self.file)
+        let all = self.to_string();
+        let first = all.lines().nth(1).unwrap_or_default();
+        match self.list.len().saturating_sub(1) {
+            0 => first.to_owned(),
+            more => format!("{first} (and {more} more)"),
+        }
     }
 
     /// The problems in the order of the file.

@@ -1,23 +1,23 @@
 //! `[reports]`: where the shop's own reports are, and `[reports.schedule.NAME]`: which reports are
-//! made by themselves, when, and where they go.
+//! made by themselves, when, and where they go; `[alerts]`: which sinks are told when something is wrong.
 //!
 //! The names of reports and of their parameters are not checked here: `shopmirror check` does, since
 //! the files of the folder may change at any time.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
-use jiff::civil::{Date, Time};
+use jiff::civil::{Time, Weekday};
+use jiff::fmt::strtime::BrokenDownTime;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use toml::Value;
 
 use super::sinks::Sinks;
 use super::store::time_of_day;
 use super::table::Table;
-use super::value::{TextOrNumber, words};
-
-/// The longest currency, in characters.
-const CURRENCY_MAX: usize = 8;
+use super::value::{TextOrNumber, file, parsed, words};
 
 /// `[reports]`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -44,8 +44,8 @@ pub struct ScheduledReport {
     /// The time of day, in the time zone of the workspace.
     #[serde(deserialize_with = "time_of_day")]
     pub at: Time,
-    /// The days of the week; never empty.
-    #[serde(default = "every_day", deserialize_with = "words")]
+    /// The days of the week; empty for all.
+    #[serde(default, deserialize_with = "words")]
     pub days: Vec<Day>,
     /// The days that it is about.
     #[serde(default)]
@@ -64,6 +64,7 @@ pub struct ScheduledReport {
     /// Where it goes.
     #[serde(skip)]
     pub to: ReportTarget,
+    #[serde(default, deserialize_with = "file")]
     path: Option<PathBuf>,
     sink: Option<String>,
 }
@@ -73,34 +74,15 @@ fn parameters<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<(String, String)>, 
     Ok(read.into_iter().map(|(name, value)| (name, value.0)).collect())
 }
 
-fn every_day() -> Vec<Day> {
-    Day::ALL.to_vec()
-}
-
 /// A day of the week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs)]
-pub enum Day {
-    Mon,
-    Tue,
-    Wed,
-    Thu,
-    Fri,
-    Sat,
-    Sun,
-}
+pub struct Day(#[serde(deserialize_with = "weekday")] pub Weekday);
 
-impl Day {
-    /// From Monday to Sunday.
-    pub const ALL: [Self; 7] =
-        [Self::Mon, Self::Tue, Self::Wed, Self::Thu, Self::Fri, Self::Sat, Self::Sun];
-
-    /// Whether a date is of this day.
-    #[must_use]
-    pub fn is_of(self, date: Date) -> bool {
-        date.weekday().to_monday_zero_offset() == self as i8
-    }
+fn weekday<'de, D: Deserializer<'de>>(d: D) -> Result<Weekday, D::Error> {
+    parsed(d, |text| {
+        let read = BrokenDownTime::parse("%a", text).ok().and_then(|read| read.weekday());
+        read.ok_or_else(|| "must hold days from \"mon\" to \"sun\"".into())
+    })
 }
 
 /// The days that a scheduled report is about, seen from the day for which it is made.
@@ -187,40 +169,22 @@ impl Default for ReportTarget {
 }
 
 /// The section; `None` only if a problem was noted.
-pub(super) fn read(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<ReportsSettings> {
+pub(super) fn read(table: &Table<'_>, sinks: &Sinks) -> Option<ReportsSettings> {
     let base = table.report.base;
     let read: Option<ReportsSettings> = table.read(&[]);
-    let mut schedule: BTreeMap<String, ScheduledReport> = BTreeMap::new();
+    let mut schedule = BTreeMap::new();
     for (name, own) in table.table("schedule").named() {
-        let report = scheduled(&own, store, sinks);
+        let report = scheduled(&own, sinks);
         own.finish();
-        let Some(report) = report else { continue };
-        let is_same = |other: &ScheduledReport| match (&report.to, &other.to) {
-            (ReportTarget::File(a), ReportTarget::File(b)) => without_dots(a) == without_dots(b),
-            _ => false,
-        };
-        if let Some((other, _)) = schedule.iter().find(|(_, other)| is_same(other)) {
-            let message =
-                format!("is written by the scheduled report {other} too: give each its own");
-            own.note("path", message);
-        }
-        schedule.insert(name, report);
+        schedule.extend(report.map(|report| (name, report)));
     }
     let read = read?;
-    if read.currency.as_ref().is_some_and(|currency| currency.chars().count() > CURRENCY_MAX) {
-        table.note(
-            "currency",
-            format!(
-                "must be a code or a sign of 1 to {CURRENCY_MAX} characters, for example \"EUR\""
-            ),
-        );
-    }
     let folder = read.folder.map(|folder| base.dir.join(folder));
     Some(ReportsSettings { folder, schedule, ..read })
 }
 
 /// One table; `None` only if a problem was noted.
-fn scheduled(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<ScheduledReport> {
+fn scheduled(table: &Table<'_>, sinks: &Sinks) -> Option<ScheduledReport> {
     let mut read: ScheduledReport = table.read(&[
         ("report", "the name of a report, as `shopmirror report` lists it"),
         ("at", "a time of day, for example at = \"07:30\""),
@@ -241,11 +205,7 @@ fn scheduled(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<Scheduled
         }
         (Some(path), None) => {
             let path = table.report.base.state_path(path);
-            if path.to_string_lossy().ends_with('/') {
-                table.note("path", "must be the path of a file, not of a folder");
-            } else if is_of_store(&path, store) || sinks.write(&path) {
-                table.note("path", "is a file that shopmirror uses already: name another one");
-            }
+            table.claim(&path);
             ReportTarget::File(path)
         }
         (None, Some(sink)) => {
@@ -256,27 +216,31 @@ fn scheduled(table: &Table<'_>, store: &Path, sinks: &Sinks) -> Option<Scheduled
     Some(ScheduledReport { to, ..read })
 }
 
-/// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
-/// with its own, and the search index.
-pub(super) fn is_of_store(path: &Path, store: &Path) -> bool {
-    let (path, store) = (without_dots(path), without_dots(store));
-    let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();
-    let is_own = name(&path).starts_with(&name(&store)) || name(&path).starts_with(b"search.db");
-    path.parent() == store.parent() && is_own
+/// `[alerts]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct AlertsSettings {
+    /// The sinks that are told; empty if none is.
+    #[serde(rename = "sink", default, deserialize_with = "names")]
+    pub sinks: Vec<String>,
 }
 
-/// The absolute path without `.` and `..`; links are not followed.
-pub(super) fn without_dots(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut plain = PathBuf::new();
-    for component in absolute.components() {
-        match component {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            other => plain.push(other),
-        }
+/// The section; `None` only if a problem was noted.
+pub(super) fn alerts(table: &Table<'_>, sinks: &Sinks) -> Option<AlertsSettings> {
+    let read: AlertsSettings = table.read(&[])?;
+    for name in &read.sinks {
+        sinks.check_notified(table, name);
     }
-    plain
+    Some(read)
+}
+
+/// One name, or a list of names.
+fn names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    match Value::deserialize(d)? {
+        Value::String(name) => Ok(vec![name]),
+        list => list
+            .try_into()
+            .map_err(|_| D::Error::custom("must be the name of a sink, or a list of names")),
+    }
 }
 
 #[cfg(test)]

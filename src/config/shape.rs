@@ -3,16 +3,24 @@
 //! A template is compiled here, so that `check` reports what is wrong with it without any change. It
 //! may hold a token, so that no message quotes it.
 
-use serde::Deserialize;
+use std::path::PathBuf;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
 use crate::shape::{CloudEvents, Escape, Format, NAMES, Template};
+use crate::small_file;
+
+const TEMPLATE_MAX: u64 = 256 * 1024;
 
 #[derive(Deserialize)]
 struct Keys {
     #[serde(default)]
     format: Word,
     template: Option<String>,
+    #[serde(default, deserialize_with = "in_file")]
+    template_file: Option<String>,
     #[serde(default = "json")]
     content_type: String,
 }
@@ -32,32 +40,39 @@ fn json() -> String {
     "application/json".to_owned()
 }
 
+fn in_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    let text = small_file::text(&PathBuf::deserialize(d)?, TEMPLATE_MAX);
+    let text = text
+        .map_err(|error| D::Error::custom(format!("names a file that cannot be used: {error}")))?;
+    // An editor ends the last line; that end is no part of what is sent.
+    Ok(Some(text.trim_end_matches('\n').to_owned()))
+}
+
 /// The shape; `None` only if a problem was noted. `source` is what CloudEvents name as their source.
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
-    let Keys { format, template, content_type } = table.read(&[])?;
-    if format != Word::Template {
-        for key in ["template", "content_type"].into_iter().filter(|key| table.has(key)) {
-            table.note(key, "is only for format = \"template\": add that, or remove this");
+    let Keys { format, template, template_file, content_type } = table.read(&[])?;
+    let from = if template_file.is_some() { "template_file" } else { "template" };
+    if format == Word::Template {
+        let visible = content_type.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+        if !visible || !content_type.contains('/') {
+            table.note("content_type", "is not a media type: write for example \"application/json\" or \"text/plain; charset=utf-8\"");
         }
+        let Some(template) = template_file.or(template) else {
+            table.note_here("format = \"template\" needs `template`: what to send, with values in {{ }}; or name its file with template_file");
+            return None;
+        };
+        let escape = Escape::of_media_type(&content_type);
+        let template = compiled(table, &[from], &template, escape, &NAMES)?;
+        return Some(Format::Template { template, content_type });
     }
-    match format {
-        Word::Standard => Some(Format::Standard),
-        Word::Raw => Some(Format::Raw),
-        Word::CloudEvents => Some(Format::CloudEvents(CloudEvents { source: source.to_owned() })),
-        Word::Template => {
-            let visible = content_type.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
-            if !visible || !content_type.contains('/') {
-                table.note("content_type", "is not a media type: write for example \"application/json\" or \"text/plain; charset=utf-8\"");
-            }
-            let Some(template) = template else {
-                table.note_here("format = \"template\" needs `template`: what to send, with values in {{ }}; or name its file with template_file");
-                return None;
-            };
-            let escape = Escape::of_media_type(&content_type);
-            let template = compiled(table, &["template"], &template, escape, &NAMES)?;
-            Some(Format::Template { template, content_type })
-        }
+    for key in [from, "content_type"].into_iter().filter(|key| table.has(key)) {
+        table.note(key, "is only for format = \"template\": add that, or remove this");
     }
+    Some(match format {
+        Word::CloudEvents => Format::CloudEvents(CloudEvents { source: source.to_owned() }),
+        Word::Raw => Format::Raw,
+        _ => Format::Standard,
+    })
 }
 
 /// The template at a path; `None` only if a problem was noted.

@@ -1,26 +1,19 @@
 //! `[sinks.NAME]`: the keys that all sinks have, then those of each type.
 //!
-//! Invariant: no two sinks write the same file, and no sink writes to the store.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::command::{self, CommandSettings};
 use super::conditions::{self, Condition};
 use super::email::{self, EmailSettings};
-use super::file::{self, FileSettings};
 use super::intake::{self, IntakeSettings};
-use super::mqtt::{self, MqttSettings};
-use super::nats::{self, NatsSettings};
-use super::postgres::{self, PostgresSettings};
-use super::reports::{is_of_store, without_dots};
-use super::s3::{self, S3Settings};
+use super::local::{self, CommandSettings, FileSettings};
+use super::servers::{self, MqttSettings, NatsSettings, PostgresSettings, S3Settings};
 use super::table::Table;
-use super::value::{businesses, choice, parsed, within, words};
+use super::value::{Time, businesses, choice, nearest, parsed, within, words};
 use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
 use crate::duration;
@@ -31,14 +24,14 @@ type ReadKind = fn(&Table<'_>, &str) -> Option<SinkKind>;
 
 const TYPES: [(&str, ReadKind); 9] = [
     ("webhook", |table, source| webhook::read(table, source).map(SinkKind::Webhook)),
-    ("file", |table, source| file::read(table, source).map(SinkKind::File)),
-    ("command", |table, source| command::read(table, source).map(SinkKind::Command)),
+    ("file", |table, source| local::file(table, source).map(SinkKind::File)),
+    ("command", |table, source| local::command(table, source).map(SinkKind::Command)),
     ("email", |table, _| email::read(table).map(SinkKind::Email)),
     ("intake", |table, _| intake::read(table).map(SinkKind::Intake)),
-    ("postgres", |table, _| postgres::read(table).map(SinkKind::Postgres)),
-    ("nats", |table, _| nats::read(table).map(SinkKind::Nats)),
-    ("mqtt", |table, _| mqtt::read(table).map(SinkKind::Mqtt)),
-    ("s3", |table, _| s3::read(table).map(SinkKind::S3)),
+    ("postgres", |table, _| servers::postgres(table).map(SinkKind::Postgres)),
+    ("nats", |table, _| servers::nats(table).map(SinkKind::Nats)),
+    ("mqtt", |table, _| servers::mqtt(table).map(SinkKind::Mqtt)),
+    ("s3", |table, _| servers::s3(table).map(SinkKind::S3)),
 ];
 
 /// The example schedule of the Standard Webhooks specification, in seconds. The first attempt is
@@ -139,12 +132,12 @@ struct Keys {
     #[serde(default, deserialize_with = "businesses")]
     businesses: Vec<String>,
     #[serde(default)]
-    r#where: BTreeMap<String, serde_json::Value>,
+    r#where: BTreeMap<String, toml::Value>,
     #[serde(default, deserialize_with = "start")]
     start: Option<Start>,
     #[serde(default, deserialize_with = "within::<1, 1_000_000, _, _>")]
     hold_above: Option<u32>,
-    retry: Option<Vec<Duration>>,
+    retry: Option<Vec<Time>>,
     #[serde(default, deserialize_with = "rate")]
     rate: Option<f64>,
 }
@@ -162,9 +155,10 @@ impl Sinks {
     pub(super) fn check_notified(&self, table: &Table<'_>, name: &str) {
         let known: Vec<&str> = self.names.iter().map(String::as_str).collect();
         match self.read.get(name).map(|sink| &sink.kind) {
-            None if known.is_empty() => table.note("sink", "names no sink: add a table [sinks.NAME]"),
             None if !known.contains(&name) => {
-                table.note("sink", format!("names no sink of this file; {}", choice(name, &known)));
+                let near = nearest(name, &known).map(|near| format!("did you mean {near:?}?"));
+                let advice = near.unwrap_or_else(|| "add a table [sinks.NAME]".to_owned());
+                table.note("sink", format!("names no sink of this file: {advice}"));
             }
             Some(kind @ (SinkKind::Postgres(_) | SinkKind::Intake(_))) => table.note("sink", format!(
                 "names a sink of type {}, which takes records only: name one of type webhook, email, command, file, nats, mqtt or s3",
@@ -173,17 +167,6 @@ impl Sinks {
             _ => {}
         }
     }
-
-    /// True if a sink writes this file.
-    pub(super) fn write(&self, path: &Path) -> bool {
-        self.writer_of(path).is_some()
-    }
-
-    fn writer_of(&self, path: &Path) -> Option<&str> {
-        let path = without_dots(path);
-        let is_same = |sink: &SinkSettings| matches!(&sink.kind, SinkKind::File(file) if without_dots(&file.path) == path);
-        self.read.iter().find(|(_, sink)| is_same(sink)).map(|(name, _)| name.as_str())
-    }
 }
 
 /// The verbs of `shopmirror sinks NAME VERB`, which no sink can be named after.
@@ -191,27 +174,13 @@ pub const SINK_VERBS: [&str; 9] =
     ["test", "dead", "redrive", "drop", "replay", "release", "rename", "forget", "help"];
 
 /// Every sink of the file. `workspace` is what [workspace] says, if it can be read.
-pub(super) fn read(
-    table: &Table<'_>,
-    store: &Path,
-    workspace: Option<&WorkspaceSettings>,
-) -> Sinks {
-    let names = table.entries.keys().cloned().collect();
+pub(super) fn read(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Sinks {
+    let names = table.entries.keys().map(ToString::to_string).collect();
     let mut sinks = Sinks { read: BTreeMap::new(), names };
     for (name, own) in table.named() {
         let Some(sink) = sink(&own, workspace) else { continue };
         if SINK_VERBS.contains(&name.as_str()) {
             table.note(&name, "is a verb of `shopmirror sinks`: choose another name");
-        }
-        if let SinkKind::File(FileSettings { path, .. }) = &sink.kind {
-            if is_of_store(path, store) {
-                own.note("path", "is a file of the database of [store]: choose another path");
-            } else if let Some(other) = sinks.writer_of(path) {
-                own.note(
-                    "path",
-                    format!("is the file of [sinks.{other}] too: choose another path"),
-                );
-            }
         }
         sinks.read.insert(name, sink);
     }
@@ -253,8 +222,15 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
             "cannot hold alert and report: name the sink in [alerts] and [reports]",
         );
     }
-    check_businesses(table, &filter.businesses, workspace);
-    let retry = keys.retry.unwrap_or_else(|| STANDARD_RETRY.map(Duration::from_secs).to_vec());
+    // A business that is not polled has no changes, so that the sink would never get anything.
+    let is_polled = |wanted: &String| workspace.is_none_or(|it| it.businesses.contains(wanted));
+    if !filter.businesses.iter().all(is_polled) {
+        table.note("businesses", "holds a business that is not polled: correct it, or name it in `businesses` of [workspace] as well");
+    }
+    let retry = keys.retry.map_or_else(
+        || STANDARD_RETRY.map(Duration::from_secs).to_vec(),
+        |waits| waits.into_iter().map(|Time(wait)| wait).collect(),
+    );
     match &kind {
         // Otherwise the broker would keep the state of a forgotten record for ever.
         Some(SinkKind::Mqtt(broker))
@@ -272,20 +248,6 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
     let rate = keys.rate.or((keys.r#type == "intake").then_some(20.0 / 60.0));
     let hold_above = keys.hold_above;
     Some(SinkSettings { filter, start, hold_above, retry, rate, kind: kind? })
-}
-
-/// A business that is not polled has no changes, so that the sink would never get anything.
-fn check_businesses(table: &Table<'_>, wanted: &[String], workspace: Option<&WorkspaceSettings>) {
-    let Some(workspace) = workspace else { return };
-    let polled: Vec<&str> = workspace.businesses.iter().map(String::as_str).collect();
-    let Some(other) = wanted.iter().find(|wanted| !polled.contains(&wanted.as_str())) else {
-        return;
-    };
-    let advice = match polled.is_empty() {
-        true => "`businesses` of [workspace] is empty: name them there as well".to_owned(),
-        false => choice(other, &polled),
-    };
-    table.note("businesses", format!("holds a business that is not polled; {advice}"));
 }
 
 fn rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::secret::Secret;
 use super::table::Table;
-use super::value::parsed;
+use super::value::{in_file, parsed};
 
 const TOKEN_LENGTH_MIN: usize = 16;
 
@@ -55,7 +55,7 @@ fn listen<'de, D: Deserializer<'de>>(d: D) -> Result<SocketAddr, D::Error> {
 }
 
 fn token<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret>, D::Error> {
-    parsed(d, |text| {
+    in_file(d, |text| {
         if text.len() >= TOKEN_LENGTH_MIN && text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Ok(Some(text.into()));
         }

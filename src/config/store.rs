@@ -7,7 +7,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
-use super::value::{filled, lasting, number, parsed, seconds, within};
+use super::value::{file, filled, lasting, number, parsed, seconds, within};
 
 const DAY_S: u64 = 86_400;
 /// A century.
@@ -17,7 +17,7 @@ const RETENTION_MAX_MS: u64 = 100 * 31_557_600_000;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct StoreSettings {
     /// The SQLite file.
-    #[serde(default = "database", deserialize_with = "filled")]
+    #[serde(default = "database", deserialize_with = "file")]
     pub path: PathBuf,
     /// How long older versions stay in the log. The newest version of a record is always kept.
     #[serde(default = "seconds::<{ 400 * DAY_S }>")]
@@ -54,12 +54,9 @@ fn half_past_three() -> Time {
 /// `[store]`; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
     let read: StoreSettings = table.read(&[])?;
-    let text = read.path.to_string_lossy();
-    if text.is_empty() || text.starts_with(':') || text.starts_with("file:") || text.ends_with('/')
-    {
-        table.note("path", "must be the path of a file, for example \"mirror.db\"");
-    }
-    Some(StoreSettings { path: table.report.base.store_path(&text), ..read })
+    let path = table.report.base.store_path(&read.path);
+    table.claim(&path);
+    Some(StoreSettings { path, ..read })
 }
 
 /// `[backup]`; `store` is where the store is. `None` only if a problem was noted.

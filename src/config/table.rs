@@ -1,23 +1,20 @@
 //! Reads one table of the file into a struct, and collects every problem.
 //!
 //! serde stops at the first value that it cannot use. [`Table::read`] notes it, leaves its key out and
-//! reads again, so that one run reports all. A key that no struct of its table has is unknown; this is
-//! said when all tables were read, because the key may belong to another one.
+//! reads again, so that one run reports all. A key that no struct of its table has is unknown.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
-use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::Base;
 use super::problem::Problem;
-use super::sink_url::SinkUrl;
-use super::value::{Keys, Refusal, Value, nearest};
-use super::{Base, files};
+use super::value::{Keys, message, nearest};
 
 const NAME_LEN_MAX: usize = 64;
 
@@ -42,61 +39,21 @@ pub(super) struct Report<'d> {
     /// What relative paths start from.
     pub(super) base: &'d Base,
     problems: RefCell<Vec<Problem>>,
-    known: RefCell<Vec<(String, &'static str)>>,
-    unknown: RefCell<Vec<Unknown>>,
-}
-
-struct Unknown {
-    table: String,
-    key: String,
-    place: usize,
+    /// The files that are written, and the tables that name them.
+    written: RefCell<Vec<(PathBuf, String)>>,
 }
 
 impl<'d> Report<'d> {
     pub(super) fn new(text: &'d str, base: &'d Base) -> Self {
-        Self {
-            text,
-            base,
-            problems: RefCell::default(),
-            known: RefCell::default(),
-            unknown: RefCell::default(),
-        }
+        Self { text, base, problems: RefCell::default(), written: RefCell::default() }
+    }
+
+    pub(super) fn problems(self) -> Vec<Problem> {
+        self.problems.take()
     }
 
     fn note(&self, place: usize, message: String) {
         self.problems.borrow_mut().push(Problem::new(self.text, place, message));
-    }
-
-    /// Every key that a struct has, with its table.
-    #[cfg(test)]
-    pub(super) fn known(&self) -> Vec<(String, &'static str)> {
-        self.known.borrow().clone()
-    }
-
-    /// Reports the unknown keys and returns all problems.
-    pub(super) fn finish(self) -> Vec<Problem> {
-        let known = self.known.take();
-        for Unknown { table, key, place } in self.unknown.take() {
-            let tried = TRIED.iter().find(|(of, tried, _)| table.starts_with(of) && *tried == key);
-            let siblings: Vec<&str> =
-                known.iter().filter(|(of, _)| *of == table).map(|(_, key)| *key).collect();
-            let other = || {
-                known
-                    .iter()
-                    .find(|(of, known)| *known == key && !of.contains('.') && !of.is_empty())
-            };
-            let hint = match (tried, nearest(&key, &siblings)) {
-                (Some((_, _, advice)), _) => (*advice).to_owned(),
-                (None, Some(near)) => format!("did you mean `{near}`?"),
-                (None, None) => match other() {
-                    Some((other, key)) => format!("`{key}` belongs in [{other}]"),
-                    None => format!("the keys here are: {}", siblings.join(", ")),
-                },
-            };
-            let of = if table.is_empty() { "at the top".into() } else { format!("in [{table}]") };
-            self.note(place, format!("unknown key {of}; {hint}"));
-        }
-        self.problems.take()
     }
 }
 
@@ -107,40 +64,35 @@ pub(super) struct Table<'d> {
     name: String,
     /// Where missing keys are reported.
     place: usize,
-    /// The values by key, each with the place of the key.
-    pub(super) entries: BTreeMap<String, (usize, Spanned<DeValue<'d>>)>,
-    /// The file that `url_file` names.
-    pub(super) url_file: Option<PathBuf>,
+    pub(super) entries: DeTable<'d>,
     known: RefCell<BTreeSet<&'static str>>,
-    /// The keys whose value cannot be used, which was noted.
-    refused: RefCell<BTreeSet<String>>,
-    /// Whether it is a table, and the files that it names could be read; if not, this was noted.
-    is_sound: bool,
 }
 
 impl<'d> Table<'d> {
     /// The whole document.
     pub(super) fn document(report: &'d Report<'d>, table: &DeTable<'d>) -> Self {
-        Self::of(report, String::new(), 0, Some(table))
+        Self::of(report, String::new(), 0, table.clone())
     }
 
-    fn of(report: &'d Report<'d>, name: String, place: usize, table: Option<&DeTable<'d>>) -> Self {
-        let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'d>>)| {
-            let (key, place): (&std::borrow::Cow<'_, str>, _) = (key.get_ref(), key.span().start);
-            (key.clone().into_owned(), (place, value.clone()))
-        };
-        let entries = table.into_iter().flatten().map(entry).collect();
-        let (known, refused) = Default::default();
-        let mut read =
-            Self { report, name, place, entries, url_file: None, known, refused, is_sound: true };
-        files::put_in_place(&mut read);
-        read
-    }
-
-    /// Notes a problem with a file that the table names.
-    pub(super) fn refuse_file(&mut self, place: usize, message: String) {
-        self.report.note(place, message);
-        self.is_sound = false;
+    fn of(report: &'d Report<'d>, name: String, place: usize, mut entries: DeTable<'d>) -> Self {
+        let files: Vec<_> =
+            entries.keys().filter(|key| key.get_ref().ends_with("_file")).cloned().collect();
+        for key in files {
+            let other = key.get_ref().trim_end_matches("_file");
+            if ["url", "template"].contains(&other) && entries.contains_key(other) {
+                report.note(
+                    key.span().start,
+                    format!("`{key}`: give `{other}` or `{key}`, not both"),
+                );
+            }
+            // A file that is only read is relative to the folder of the configuration.
+            if let Some(DeValue::String(path)) =
+                entries.get_mut(&**key.get_ref()).map(Spanned::get_mut)
+            {
+                *path = report.base.dir.join(&**path).to_string_lossy().into_owned().into();
+            }
+        }
+        Self { report, name, place, entries, known: RefCell::default() }
     }
 
     /// A table inside this one.
@@ -162,35 +114,30 @@ impl<'d> Table<'d> {
             "" => key.to_owned(),
             parent => format!("{parent}.{key}"),
         };
-        let Some((_, value)) = self.entries.get(key) else {
-            return Self::of(self.report, name, 0, None);
-        };
-        let place = value.span().start;
-        match value.get_ref() {
-            DeValue::Table(table) => Self::of(self.report, name, place, Some(table)),
-            _ => {
-                self.report.note(place, format!("`{key}` must be a table: write [{name}]"));
-                Self { is_sound: false, ..Self::of(self.report, name, place, None) }
-            }
+        let value = self.entries.get(key);
+        let place = value.map_or(0, |value| value.span().start);
+        let table = value.and_then(|value| value.get_ref().as_table());
+        if value.is_some() && table.is_none() {
+            self.report.note(place, format!("`{key}` must be a table: write [{name}]"));
         }
+        Self::of(self.report, name, place, table.cloned().unwrap_or_default())
     }
 
     /// The tables of a table whose keys are names that the shop chose, such as `[sinks]`.
     pub(super) fn named(&self) -> Vec<(String, Self)> {
+        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
         let mut tables = Vec::new();
-        for (name, (place, _)) in &self.entries {
-            let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
-            if !(1..=NAME_LEN_MAX).contains(&name.len()) || !name.bytes().all(legal) {
-                self.report.note(
-                    *place,
-                    format!(
-                        "a name in [{}] has 1 to {NAME_LEN_MAX} characters of a-z, 0-9, _ and -",
-                        self.name
-                    ),
+        for key in self.entries.keys() {
+            let name = key.get_ref();
+            if (1..=NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(legal) {
+                tables.push((name.to_string(), self.child(name)));
+            } else {
+                let message = format!(
+                    "a name in [{}] has 1 to {NAME_LEN_MAX} characters of a-z, 0-9, _ and -",
+                    self.name
                 );
-                continue;
+                self.report.note(key.span().start, message);
             }
-            tables.push((name.clone(), self.child(name)));
         }
         tables
     }
@@ -205,70 +152,105 @@ impl<'d> Table<'d> {
     /// A value that cannot be used is noted, and its default takes its place, so that contradictions of
     /// the others are found too. `None` if a needed key is missing or cannot be used, which was noted.
     pub(super) fn read<T: DeserializeOwned>(&self, needed: &[(&str, &str)]) -> Option<T> {
-        let mut values: BTreeMap<&str, Value<'_>> =
-            self.entries.iter().map(|(key, (_, value))| (key.as_str(), Value(value))).collect();
+        let mut entries = self.entries.clone();
         loop {
-            let known = &self.known;
-            match T::deserialize(Keys { values: values.iter(), last: None, known, fields: &[] }) {
-                Ok(read) => return Some(read).filter(|_| self.is_sound),
-                Err(Refusal { key: Some(key), place: Some(place), message }) => {
-                    self.report.note(place, format!("`{key}` {message}"));
-                    values.remove(key.as_str());
-                    self.refused.borrow_mut().insert(key);
-                }
-                // A key that must be there is not.
-                Err(_) => break,
-            }
+            let last = Cell::new(None);
+            let keys = Keys { entries: &entries, known: &self.known, last: &last };
+            let error = match T::deserialize(keys) {
+                Ok(read) => return Some(read),
+                Err(error) => error,
+            };
+            let is_missing = error.message().starts_with("missing field");
+            let Some((key, place)) = last.get().filter(|_| !is_missing) else { break };
+            let key = key.to_owned();
+            let place = error.span().map_or(place, |place| place.start);
+            self.report.note(place, format!("`{key}` {}", message(&error)));
+            entries.remove(key.as_str());
         }
-        for (key, advice) in needed.iter().filter(|(key, _)| self.is_sound && !self.has(key)) {
+        needed.iter().for_each(|(key, advice)| self.need(key, advice));
+        None
+    }
+
+    /// Notes if a key that must be there is missing.
+    pub(super) fn need(&self, key: &str, advice: &str) {
+        if !self.has(key) {
             self.note_here(format!("[{}] needs `{key}`: {advice}", self.name));
         }
-        None
     }
 
     /// Notes a problem with the value of a key; the message follows the name of the key.
     pub(super) fn note(&self, key: &str, message: impl Display) {
-        if !self.refused.borrow().contains(key) {
-            self.note_inside(&[key], format!("`{key}` {message}"));
-        }
+        self.note_inside(&[key], format!("`{key}` {message}"));
     }
 
     /// Notes a problem with a value inside this table; the message is a whole sentence.
     pub(super) fn note_inside(&self, path: &[&str], message: impl Display) {
-        let first = path.first().and_then(|key| self.entries.get(*key));
-        let mut place = first.map_or(self.place, |(_, value)| value.span().start);
-        let mut value = first.map(|(_, value)| value.get_ref());
-        for key in path.iter().skip(1) {
-            let inner = value.and_then(DeValue::as_table).and_then(|table| table.get(*key));
-            place = inner.map_or(place, |inner| inner.span().start);
-            value = inner.map(Spanned::get_ref);
+        let (mut place, mut table) = (self.place, Some(&self.entries));
+        for key in path {
+            let value = table.and_then(|table| table.get(*key));
+            place = value.map_or(place, |value| value.span().start);
+            table = value.and_then(|value| value.get_ref().as_table());
         }
         self.report.note(place, message.to_string());
     }
 
     /// Notes a problem with the table as a whole.
     pub(super) fn note_here(&self, message: impl Display) {
-        self.report.note(self.place, message.to_string());
+        self.note_inside(&[], message);
     }
 
-    /// Completes the address in `url` with the file that it comes from; notes if `read` refuses it.
-    pub(super) fn url<T>(&self, url: &mut SinkUrl, read: impl FnOnce(&str) -> Result<T, String>) {
-        if let Err(why) = read(url.expose_secret()) {
-            self.note("url", why);
+    /// Notes if the file in `path` is one that another table has written, or is of the store.
+    pub(super) fn claim(&self, path: &Path) {
+        let path = without_dots(path);
+        let mut written = self.report.written.borrow_mut();
+        let is_same = |(other, owner): &(PathBuf, String)| {
+            *other == path || owner == "store" && is_of_store(&path, other)
+        };
+        if let Some((_, owner)) = written.iter().find(|file| is_same(file)) {
+            self.note("path", format!("is written by [{owner}] already: choose another path"));
         }
-        url.file.clone_from(&self.url_file);
+        written.push((path, self.name.clone()));
     }
 
     /// Notes every key that no struct has. Call it when all of the table was read.
     pub(super) fn finish(&self) {
-        let known = self.known.take();
-        for (key, (place, _)) in
-            self.entries.iter().filter(|(key, _)| !known.contains(key.as_str()))
-        {
-            let unknown = Unknown { table: self.name.clone(), key: key.clone(), place: *place };
-            self.report.unknown.borrow_mut().push(unknown);
+        let known: Vec<&str> = self.known.borrow().iter().copied().collect();
+        for key in self.entries.keys().filter(|key| !known.contains(&&**key.get_ref())) {
+            let name = &**key.get_ref();
+            let is_tried =
+                |(of, tried, _): &&(&str, _, _)| self.name.starts_with(of) && *tried == name;
+            let hint = match (TRIED.iter().find(is_tried), nearest(name, &known)) {
+                (Some((_, _, advice)), _) => (*advice).to_owned(),
+                (None, Some(near)) => format!("did you mean `{near}`?"),
+                (None, None) => format!("the keys here are: {}", known.join(", ")),
+            };
+            let of = match self.name.as_str() {
+                "" => "at the top".to_owned(),
+                table => format!("in [{table}]"),
+            };
+            self.report.note(key.span().start, format!("unknown key {of}; {hint}"));
         }
-        let known = known.into_iter().map(|key| (self.name.clone(), key));
-        self.report.known.borrow_mut().extend(known);
     }
+}
+
+/// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
+/// with its own, and the search index.
+fn is_of_store(path: &Path, store: &Path) -> bool {
+    let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();
+    let is_own = name(path).starts_with(&name(store)) || name(path).starts_with(b"search.db");
+    path.parent() == store.parent() && is_own
+}
+
+/// The absolute path without `.` and `..`; links are not followed.
+fn without_dots(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut plain = PathBuf::new();
+    for component in absolute.components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
 }

@@ -1,22 +1,19 @@
 //! Lets serde read a value of the file, and says in the words of this program what is wrong with it.
 //!
-//! A refusal knows the place of the innermost value that was refused. It never repeats that value.
+//! The crate `toml` finds the place of a wrong value. Its message may repeat the value, so that it is said anew.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::fmt::{self, Display};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess,
-    Unexpected, Visitor,
-};
-use serde::forward_to_deserialize_any;
-use toml::Spanned;
-use toml::de::DeValue;
+use secrecy::ExposeSecret;
+use serde::de::value::MapDeserializer;
+use serde::de::{Error as _, Visitor};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use toml::Value;
+use toml::de::{DeTable, Error};
 
-use super::files::CONTENTS;
 use super::secret::Secret;
 use crate::duration;
 
@@ -28,182 +25,35 @@ pub(super) const DAY_MS: u64 = 24 * HOUR_MS;
 pub(super) const SHOP: (&str, &str) =
     ("workspace", "the name of this shop in each name, for example \"north\"");
 
-/// A value and its place in the file.
-#[derive(Clone, Copy)]
-pub(super) struct Value<'d>(pub(super) &'d Spanned<DeValue<'d>>);
-
-/// Why a value cannot be used. The message follows the name of its key.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    /// The key of the table, and where the value stands; `None` if a key is missing.
-    pub(super) key: Option<String>,
-    pub(super) place: Option<usize>,
-    pub(super) message: String,
-}
-
-impl Refusal {
-    /// The refusal of this value, unless it is of a value inside.
-    fn at(self, value: Value<'_>) -> Self {
-        Self { place: self.place.or_else(|| Some(value.0.span().start)), ..self }
-    }
-}
-
-impl Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-impl serde::de::Error for Refusal {
-    fn custom<T: Display>(message: T) -> Self {
-        Self { key: None, place: None, message: message.to_string() }
-    }
-
-    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        let found = match found {
-            Unexpected::Bool(_) => "a boolean",
-            Unexpected::Unsigned(_) | Unexpected::Signed(_) => "a whole number",
-            Unexpected::Float(_) => "a fraction",
-            Unexpected::Str(_) => "a string",
-            Unexpected::Seq => "a list",
-            _ => "a table",
-        };
-        Self::custom(format!("must be {}, not {found}", wanted(expected)))
-    }
-
-    fn invalid_value(_: Unexpected<'_>, _: &dyn Expected) -> Self {
-        Self::custom("is below 0, or larger than it can be")
-    }
-
-    fn unknown_variant(word: &str, known: &'static [&'static str]) -> Self {
-        Self::custom(format!("cannot be this word; {}", choice(word, known)))
-    }
-}
-
-/// What serde expects, as a person writes it.
-fn wanted(expected: &dyn Expected) -> String {
-    match expected.to_string().as_str() {
-        "u32" | "usize" => "a whole number".to_owned(),
-        "f64" => "a number".to_owned(),
-        "a boolean" => "true or false, without quotes".to_owned(),
-        "a string" => "a string in quotes".to_owned(),
-        "a sequence" => "a list in square brackets".to_owned(),
-        "a map" => "a table in curly brackets".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-impl<'de> Deserializer<'de> for Value<'de> {
-    type Error = Refusal;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        let number = |text: &str, radix| i64::from_str_radix(text, radix);
-        let read = match self.0.get_ref() {
-            DeValue::String(text) => visitor.visit_str(text),
-            DeValue::Integer(digits) => match number(digits.as_str(), digits.radix()) {
-                Ok(number) => visitor.visit_i64(number),
-                Err(_) => Err(Refusal::custom("is too large a number")),
-            },
-            DeValue::Float(digits) => {
-                visitor.visit_f64(digits.as_str().parse().unwrap_or(f64::INFINITY))
-            }
-            DeValue::Boolean(truth) => visitor.visit_bool(*truth),
-            DeValue::Datetime(time) => visitor.visit_string(time.to_string()),
-            DeValue::Array(items) => {
-                visitor.visit_seq(SeqDeserializer::new(items.iter().map(Value)))
-            }
-            DeValue::Table(entries) => {
-                let entries = entries.iter().map(|(key, value)| (&**key.get_ref(), Value(value)));
-                visitor.visit_map(MapDeserializer::new(entries))
-            }
-        };
-        read.map_err(|refusal| refusal.at(self))
-    }
-
-    /// A length of time is written as a text, for example `"90s"` or `"1h 30m"`.
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Refusal> {
-        let refuse = |why: &str| Refusal::custom(format!("{why}, for example \"30s\"")).at(self);
-        let text = self.0.get_ref().as_str();
-        let text = text.ok_or_else(|| refuse("must be a duration in quotes"))?;
-        let time = humantime::parse_duration(text)
-            .map_err(|_| refuse("is not a duration: write a number and a unit (ms, s, m, h, d)"))?;
-        let parts = [time.as_secs(), time.subsec_nanos().into()];
-        visitor.visit_seq(SeqDeserializer::new(parts.into_iter()))
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Refusal> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Refusal> {
-        let read = match self.0.get_ref() {
-            DeValue::String(word) => visitor.visit_enum((&**word).into_deserializer()),
-            _ => Err(Refusal::custom("must be a string in quotes")),
-        };
-        read.map_err(|refusal: Refusal| refusal.at(self))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map identifier ignored_any
-    }
-}
-
-impl<'d> IntoDeserializer<'d, Refusal> for Value<'d> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
-    }
-}
-
 /// The keys of a table for serde: it asks for the fields of a struct and gets those that are there.
-pub(super) struct Keys<'a, 'de> {
-    /// The values that are not read yet.
-    pub(super) values: std::collections::btree_map::Iter<'a, &'de str, Value<'de>>,
-    /// The value of the key that was read last.
-    pub(super) last: Option<(&'de str, Value<'de>)>,
+pub(super) struct Keys<'a, 'd> {
+    pub(super) entries: &'a DeTable<'d>,
     /// Learns the fields of the struct.
     pub(super) known: &'a RefCell<BTreeSet<&'static str>>,
-    pub(super) fields: &'static [&'static str],
+    /// The key that is read, and the place of its value.
+    pub(super) last: &'a Cell<Option<(&'a str, usize)>>,
 }
 
 impl<'de> Deserializer<'de> for Keys<'_, 'de> {
-    type Error = Refusal;
+    type Error = Error;
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Refusal> {
-        let files = CONTENTS.iter().filter(|(_, key)| fields.contains(key));
-        self.known.borrow_mut().extend(fields.iter().chain(files.map(|(file, _)| file)));
-        visitor.visit_map(Self { fields, ..self })
+    ) -> Result<V::Value, Error> {
+        self.known.borrow_mut().extend(fields);
+        let entries = self.entries.iter().map(|(key, value)| (&**key.get_ref(), value));
+        let own = entries.filter(|(key, _)| fields.contains(key)).map(|(key, value)| {
+            self.last.set(Some((key, value.span().start)));
+            (key, value.clone())
+        });
+        visitor.visit_map(MapDeserializer::new(own))
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refusal> {
-        Err(Refusal::custom("a table is read into a struct"))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error::custom("a table is read into a struct"))
     }
 
     forward_to_deserialize_any! {
@@ -212,24 +62,24 @@ impl<'de> Deserializer<'de> for Keys<'_, 'de> {
     }
 }
 
-impl<'de> MapAccess<'de> for Keys<'_, 'de> {
-    type Error = Refusal;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Refusal> {
-        let fields = self.fields;
-        let next = self.values.find(|(key, _)| fields.contains(key));
-        self.last = next.map(|(key, value)| (*key, *value));
-        self.last.map(|(key, _)| seed.deserialize(key.into_deserializer())).transpose()
+/// What is wrong with a value, without the value. It follows the name of the key.
+pub(super) fn message(error: &Error) -> String {
+    let Some((found, expected)) = error.message().rsplit_once(", expected ") else {
+        return error.message().replace("wanted string or table", "must be a string in quotes");
+    };
+    if let Some(word) = found.strip_prefix("unknown variant `") {
+        let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        return format!("cannot be this word; {}", choice(word.trim_end_matches('`'), &known));
     }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Refusal> {
-        let (key, value) = self.last.expect("serde asks for a value after its key");
-        seed.deserialize(value)
-            .map_err(|refusal| Refusal { key: Some(key.to_owned()), ..refusal.at(value) })
+    match expected {
+        "u32" => "must be a whole number from 0 to 4294967295",
+        "f64" => "must be a number",
+        "a boolean" => "must be true or false, without quotes",
+        "a string" | "path string" => "must be a string in quotes",
+        "a sequence" => "must be a list in square brackets",
+        _ => "must be a table in curly brackets",
     }
+    .to_owned()
 }
 
 /// Reads any string with `parse`, whose error follows the name of the key.
@@ -237,17 +87,29 @@ pub(super) fn parsed<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
-    match serde_json::Value::deserialize(deserializer)? {
-        serde_json::Value::String(text) => parse(&text).map_err(D::Error::custom),
-        _ => Err(D::Error::custom("must be a string in quotes")),
-    }
+    let read = match Value::deserialize(deserializer)? {
+        Value::String(text) => parse(&text),
+        Value::Datetime(time) => parse(&time.to_string()),
+        _ => Err("must be a string in quotes".to_owned()),
+    };
+    read.map_err(D::Error::custom)
+}
+
+/// As [`parsed`], for the text of the file that a key names.
+pub(super) fn in_file<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    let text = Secret::in_file(&path).map_err(D::Error::custom)?;
+    parse(text.expose_secret()).map_err(D::Error::custom)
 }
 
 /// The two lines of a file: a name and what is secret.
 pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
     d: D,
 ) -> Result<T, D::Error> {
-    parsed(d, |text| {
+    in_file(d, |text| {
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines[..] {
@@ -258,15 +120,16 @@ pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
 }
 
 /// A text, or a number as a text.
-pub(super) struct TextOrNumber(pub(super) String);
+#[derive(Deserialize)]
+pub(super) struct TextOrNumber(#[serde(deserialize_with = "text_or_number")] pub(super) String);
 
-impl<'de> Deserialize<'de> for TextOrNumber {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        match serde_json::Value::deserialize(d)? {
-            serde_json::Value::String(text) => Ok(Self(text)),
-            serde_json::Value::Number(number) => Ok(Self(number.to_string())),
-            _ => Err(D::Error::custom("must be a string or a number")),
+fn text_or_number<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    match Value::deserialize(d)? {
+        Value::String(text) => Ok(text),
+        Value::Boolean(_) | Value::Array(_) | Value::Table(_) => {
+            Err(D::Error::custom("must be a string or a number"))
         }
+        number => Ok(number.to_string()),
     }
 }
 
@@ -321,14 +184,28 @@ where
     read.ok_or_else(|| D::Error::custom(format!("must be from {LOW} to {HIGH}")))
 }
 
+/// A length of time, written for example `"90s"` or `"1h 30m"`.
+#[derive(Deserialize)]
+pub(super) struct Time(#[serde(deserialize_with = "time")] pub(super) Duration);
+
+fn time<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    let value = Value::deserialize(d)?;
+    let time = value.as_str().and_then(|text| humantime::parse_duration(text).ok());
+    time.ok_or_else(|| {
+        D::Error::custom(
+            "must be a duration in quotes, for example \"30s\": write a number and a unit (ms, s, m, h, d)",
+        )
+    })
+}
+
 /// A length of time from `LOW` to `HIGH` milliseconds.
 pub(super) fn lasting<'de, const LOW: u64, const HIGH: u64, D, T>(d: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: From<Duration>,
 {
-    let time = Duration::deserialize(d)?;
-    let (low, high) = (Duration::from_millis(LOW), Duration::from_millis(HIGH));
+    let time = time(d)?;
+    let [low, high] = [LOW, HIGH].map(Duration::from_millis);
     if (low..=high).contains(&time) {
         return Ok(time.into());
     }
@@ -343,6 +220,15 @@ pub(super) fn filled<'de, D: Deserializer<'de>, T: From<String>>(d: D) -> Result
         return Err(D::Error::custom("must not be empty"));
     }
     Ok(text.into())
+}
+
+/// The path of a file.
+pub(super) fn file<'de, D: Deserializer<'de>, T: From<PathBuf>>(d: D) -> Result<T, D::Error> {
+    let text = String::deserialize(d)?;
+    match text.is_empty() || text.ends_with('/') {
+        true => Err(D::Error::custom("must be the path of a file, not of a folder")),
+        false => Ok(PathBuf::from(text).into()),
+    }
 }
 
 /// The longest time of one attempt of a sink.

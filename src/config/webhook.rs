@@ -2,20 +2,19 @@
 //!
 //! The address and the values of headers are secrets: no message repeats them.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::secret::Secret;
-use super::sink_url::SinkUrl;
+use super::secret::{Secret, SinkUrl};
 use super::table::Table;
-use super::value::{number, parsed, seconds, timeout, within};
+use super::value::{in_file, number, seconds, timeout, within};
 use super::{address, shape};
 use crate::shape::Format;
 
@@ -36,6 +35,7 @@ const OWN_HEADERS: [&str; 9] = [
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WebhookSettings {
     /// Where to post. A secret, because such addresses often contain a token.
+    #[serde(skip)]
     pub url: SinkUrl,
     /// Whether an address of the local network may be without TLS.
     #[serde(default)]
@@ -65,17 +65,16 @@ pub struct WebhookSettings {
 /// The webhook; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let format = shape::read(table, source);
-    let url =
-        ("url", "the address to post to; or write it into a file and name the file with url_file");
-    let mut read: WebhookSettings = table.read(&[url])?;
+    let read: WebhookSettings = table.read(&[])?;
+    let advice = "the address to post to; or write it into a file and name the file with url_file";
+    let url = SinkUrl::of(table, advice, |text| address::webhook(text, read.allow_plain));
     if read.redirect_host.as_ref().is_some_and(|host| host.contains(['/', ':', '@'])) {
         table.note(
             "redirect_host",
             "must be a host name only, for example \"script.googleusercontent.com\"",
         );
     }
-    table.url(&mut read.url, |text| address::webhook(text, read.allow_plain));
-    Some(WebhookSettings { format: format?, ..read })
+    Some(WebhookSettings { format: format?, url: url?, ..read })
 }
 
 /// The secrets in a file, one a line. Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.
@@ -85,37 +84,33 @@ fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Er
         let bytes = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());
         bytes.is_some_and(|bytes| (24..=64).contains(&bytes.len()))
     };
-    parsed(d, |text| {
+    in_file(d, |text| {
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        if let Some(number) = lines.iter().position(|line| !is_secret(line)) {
-            return Err(format!(
+        match lines.iter().position(|line| !is_secret(line)).or(lines.is_empty().then_some(0)) {
+            None => Ok(lines.into_iter().map(Secret::from).collect()),
+            Some(number) => Err(format!(
                 "names a file whose secret {} is not whsec_ and the base64 of 24 to 64 bytes; \
                  make one with: echo whsec_$(openssl rand -base64 32)",
                 number + 1
-            ));
+            )),
         }
-        Ok(lines.into_iter().map(Secret::from).collect())
     })
 }
 
 /// Names and values. The name may be a secret, if name and value were swapped.
 fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<HeaderMap, D::Error> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in BTreeMap::<String, String>::deserialize(d)? {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
-            D::Error::custom("holds a name that no header can have: use letters, digits, - _ .")
-        })?;
-        if OWN_HEADERS.contains(&name.as_str()) {
-            return Err(D::Error::custom(
-                "holds a header that is set by shopmirror, such as Content-Type: remove it",
-            ));
-        }
-        let mut value = HeaderValue::from_str(&value).map_err(|_| {
-            D::Error::custom("holds a value with other characters than visible ASCII")
-        })?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
+    let written = HashMap::<String, String>::deserialize(d)?;
+    let mut headers: HeaderMap = HeaderMap::try_from(&written).map_err(|_| {
+        D::Error::custom(
+            "holds a name that no header can have, or a value with other characters than visible ASCII",
+        )
+    })?;
+    if OWN_HEADERS.iter().any(|own| headers.contains_key(*own)) {
+        return Err(D::Error::custom(
+            "holds a header that is set by shopmirror, such as Content-Type: remove it",
+        ));
     }
+    headers.values_mut().for_each(|value| value.set_sensitive(true));
     Ok(headers)
 }

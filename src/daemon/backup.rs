@@ -106,7 +106,7 @@ impl DailyBackup {
                 first.parse::<Timestamp>().ok()?.min(begun)
             }
         };
-        let daily = Timetable { at: self.settings.at, days: &config::Day::ALL, zone: &self.zone };
+        let daily = Timetable { at: self.settings.at, days: &[], zone: &self.zone };
         Some(daily.next(after))
     }
 

@@ -23,21 +23,12 @@ use crate::store::{
 const SCAN: usize = 4_096;
 /// Changes of a replay that are queued ahead, at most.
 const MAX_REPLAYED: usize = 256;
-/// A position that passed only unwanted changes is saved after this long.
-const SAVE_PASSED_AFTER: Duration = Duration::from_secs(1);
 
 /// How far the queue of one sink was filled.
 #[derive(Default)]
 pub(super) struct Feeding {
-    /// The rows up to this one are queued, or unwanted.
-    pub(super) position: i64,
-    /// Unwanted rows of which the store does not know yet, and since when there are some.
-    unwanted: i64,
-    passed_at: Option<Duration>,
-    /// The log may have rows after the position.
+    /// The log may have rows after the position, and the queue has room for them.
     pub(super) look: bool,
-    /// As many rows are queued as may be.
-    pub(super) is_full: bool,
     burst: Burst,
     /// An operator may have begun or ended a replay.
     pub(super) look_for_replay: bool,
@@ -91,7 +82,7 @@ fn scan(
     mut take: impl FnMut(&Change) -> Result<Option<Take>, StoreError>,
 ) -> Result<Scanned, StoreError> {
     let mut scanned = Scanned { upto: after, ..Scanned::default() };
-    let (mut is_cut, mut failure) = (most == 0, None);
+    let (mut is_cut, mut failure) = (most == 0, Ok(()));
     if is_cut {
         return Ok(scanned);
     }
@@ -104,7 +95,7 @@ fn scan(
             Ok(Some(Take::Unwanted)) => scanned.unwanted += 1,
             Ok(Some(Take::LeftOut)) => scanned.left_out += 1,
             end => {
-                (is_cut, failure) = (true, end.err());
+                (is_cut, failure) = (true, end.map(drop));
                 return ControlFlow::Break(());
             }
         }
@@ -112,45 +103,38 @@ fn scan(
         is_cut = scanned.rows.len() == most;
         if is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    if let Some(error) = failure {
-        return Err(error);
-    }
+    failure?;
     scanned.is_end = !is_cut && (shown < SCAN || scanned.upto >= last);
     Ok(scanned)
 }
 
 impl Feeding {
-    pub(super) fn after(position: i64) -> Self {
-        Self { position, look: true, look_for_replay: true, ..Self::default() }
-    }
-
-    /// The row up to which the sink has everything, or is owed it: what is lost counts as behind.
-    pub(super) fn shown(&self) -> i64 {
-        self.refill.map_or(self.position, |refill| refill.at)
-    }
-
     /// Anything may have changed.
     pub(super) fn look_at_all(&mut self) {
-        (self.look, self.is_full, self.look_for_replay) = (true, false, true);
+        (self.look, self.look_for_replay) = (true, true);
     }
 }
 
 impl Task {
-    /// Takes over the row as it was read. An operator may have moved the position on.
-    pub(super) fn adopt(&mut self, row: SinkRow) {
-        if row.position > self.feeding.position {
-            self.feeding.position = row.position;
-            (self.feeding.unwanted, self.feeding.passed_at) = (0, None);
-        }
-        self.row = row;
+    /// Takes over the row as it was read; a new one if another program has deleted it.
+    pub(super) async fn adopt(&mut self, row: Option<SinkRow>) -> Result<(), StoreError> {
+        self.row = match row {
+            Some(row) => row,
+            None => self.it.open().await?,
+        };
+        Ok(())
+    }
+
+    /// The row up to which the sink has everything, or is owed it: what is lost counts as behind.
+    pub(super) fn position(&self) -> i64 {
+        self.feeding.refill.map_or(self.row.position, |refill| refill.at)
     }
 
     /// Whether changes of the log may be queued.
     pub(super) fn may_feed(&self) -> bool {
-        let Feeding { look, is_full, .. } = self.feeding;
         let is_closed =
             self.is_held() || self.is_holding() || self.row.state == SinkState::Disabled;
-        look && !is_full && self.is_low() && !is_closed
+        self.feeding.look && self.is_low() && !is_closed
     }
 
     /// Queues what is next, if there is room for it.
@@ -162,24 +146,14 @@ impl Task {
         if self.may_feed() {
             self.feed_changes().await?;
         }
-        self.feed_replay().await?;
-        let now = self.now();
-        if self.feeding.passed_at.is_some_and(|at| now >= at + SAVE_PASSED_AFTER) {
-            self.save_passed().await?;
-        }
-        Ok(())
+        self.feed_replay().await
     }
 
     /// How long to wait until there may be something to feed.
     pub(super) fn feed_wait(&self, now: Duration) -> Option<Duration> {
-        if self.row.state == SinkState::Disabled {
-            return None;
-        }
-        let passed = self.feeding.passed_at.map(|at| at + SAVE_PASSED_AFTER);
-        let replay = self.feeding.replay.as_ref().filter(|task| !task.is_fed());
-        let replay = replay.map(|task| task.at);
-        let at = passed.into_iter().chain(replay).min()?;
-        Some(at.saturating_sub(now))
+        let is_open = self.row.state != SinkState::Disabled;
+        let replay = self.feeding.replay.as_ref().filter(|task| is_open && !task.is_fed())?;
+        Some(replay.at.saturating_sub(now))
     }
 
     /// Whether an operator has to release new changes.
@@ -195,7 +169,7 @@ impl Task {
     async fn feed_changes(&mut self) -> Result<(), StoreError> {
         let (name, filter) = (self.it.name.clone(), self.it.settings.filter.clone());
         let gate = (self.it.settings.hold_above, self.row.released_to);
-        let after = self.feeding.position;
+        let after = self.row.position;
         let mut burst = self.feeding.burst.clone();
         let read = self.it.store.read(move |reader| {
             let room = MAX_READY - reader.ready_rows(&name, Lane::Change)?;
@@ -218,82 +192,41 @@ impl Task {
             Ok((scanned, burst, is_flood, room == 0))
         });
         let (scanned, burst, is_flood, is_full) = read.await?;
-        self.feeding.is_full = is_full;
-        if is_full {
-            return Ok(());
-        }
         if is_flood {
             return self.hold().await;
         }
-        if scanned.rows.is_empty() {
-            if scanned.upto > after {
-                self.feeding.position = scanned.upto;
-                self.feeding.unwanted += scanned.unwanted;
-                self.feeding.passed_at.get_or_insert(self.it.clock.now().elapsed);
-            }
-        } else {
-            let unwanted = self.feeding.unwanted + scanned.unwanted;
-            self.queue_changes(scanned.rows, scanned.upto, unwanted).await?;
+        if scanned.upto > after {
+            self.look |= !scanned.rows.is_empty();
+            let range = (after, scanned.upto);
+            self.queue(Lane::Change, range, scanned.rows, scanned.unwanted, false).await?;
         }
         // Only now: after a failed write the same rows are looked at again.
         self.feeding.burst = burst;
-        self.feeding.look = !scanned.is_end || self.feeding.position != scanned.upto;
-        Ok(())
-    }
-
-    /// Saves a position that passed only unwanted changes.
-    pub(super) async fn save_passed(&mut self) -> Result<(), StoreError> {
-        if self.feeding.passed_at.is_none() {
-            return Ok(());
-        }
-        let (position, unwanted) = (self.feeding.position, self.feeding.unwanted);
-        self.queue_changes(Vec::new(), position, unwanted).await
-    }
-
-    async fn queue_changes(
-        &mut self,
-        rows: Vec<i64>,
-        upto: i64,
-        unwanted: i64,
-    ) -> Result<(), StoreError> {
-        let after = self.row.position;
-        let is_new = !rows.is_empty();
         // An operator may have moved the position on: then nothing was queued.
-        let saved = self.queue(Lane::Change, (after, upto), rows, unwanted, false).await?;
-        self.row = self.or_new(saved).await?;
-        self.feeding.position = self.row.position;
-        (self.feeding.unwanted, self.feeding.passed_at) = (0, None);
-        self.look |= is_new;
+        let is_all = scanned.is_end && self.row.position == scanned.upto;
+        self.feeding.look = !is_all && !is_full;
         Ok(())
-    }
-
-    /// The sink's row; a new one if another program has deleted it.
-    async fn or_new(&self, row: Option<SinkRow>) -> Result<SinkRow, StoreError> {
-        match row {
-            Some(row) => Ok(row),
-            None => self.it.open().await,
-        }
     }
 
     /// Queues rows of the log, and moves the position of their lane from the first row to the second.
     async fn queue(
-        &self,
+        &mut self,
         lane: Lane,
         (after, upto): (i64, i64),
         rows: Vec<i64>,
         unwanted: i64,
         only_if_newest: bool,
-    ) -> Result<Option<SinkRow>, StoreError> {
+    ) -> Result<(), StoreError> {
         let at = self.it.clock.now().stamp();
         let feed = Feed { lane, after, upto, rows, unwanted, only_if_newest, at };
-        self.it.store.feed(self.it.name.clone(), feed).await
+        let row = self.it.store.feed(self.it.name.clone(), feed).await?;
+        self.adopt(row).await
     }
 
     /// Holds the sink, because too many changes came at once.
     async fn hold(&mut self) -> Result<(), StoreError> {
-        self.save_passed().await?;
         let held = self.it.store.hold_sink(self.it.name.clone()).await?;
-        self.row = self.or_new(held).await?;
+        self.adopt(held).await?;
         self.feeding.burst = Burst::default();
         let most = self.it.settings.hold_above.unwrap_or_default();
         let name = &self.it.name;
@@ -308,8 +241,7 @@ impl Task {
         let found = self.it.store.read(move |reader| reader.replay(&name)).await?;
         let before = self.feeding.replay.take();
         let Some(replay) = found else { return Ok(()) };
-        let is_same = |before: &Replaying| before.replay.id == replay.id;
-        let before = before.filter(is_same);
+        let before = before.filter(|before| before.replay.id == replay.id);
         if replay.state == ReplayState::Running {
             let now = self.now();
             let (pace, at) = before.map_or_else(
@@ -329,7 +261,7 @@ impl Task {
         if std::mem::take(&mut self.feeding.look_for_replay) {
             self.look_for_replay().await?;
         }
-        let (now, upto) = (self.now(), self.feeding.position);
+        let (now, upto) = (self.now(), self.row.position);
         let Some(under_way) = &mut self.feeding.replay else { return Ok(()) };
         if under_way.at > now || under_way.is_fed() {
             return Ok(());
@@ -370,15 +302,15 @@ impl Task {
         Ok(())
     }
 
-    /// Tells the sink what its destination must have.
-    pub(super) fn expect_stored(&mut self) {
-        if self.idle.iter().all(|sink| sink.stored().is_none()) {
-            return;
-        }
+    /// Tells the sink where it stopped, and what its destination must have.
+    pub(super) fn resume(&mut self) {
         let acknowledged = self.row.acknowledged;
-        self.feeding.acknowledged = Some(acknowledged);
         for sink in &mut self.idle {
-            sink.expect_stored(acknowledged.upto);
+            sink.resume(self.row.mark.as_deref());
+            if sink.stored().is_some() {
+                sink.expect_stored(acknowledged.upto);
+                self.feeding.acknowledged = Some(acknowledged);
+            }
         }
     }
 

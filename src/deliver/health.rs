@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 
-const PAUSE: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
+/// How long a failing endpoint is left alone, and the change that it was given.
+pub(super) const PAUSE: Backoff =
+    Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
 /// The most changes tried in one round.
 const MAX_PROBES: u32 = 16;
 
@@ -84,11 +86,6 @@ impl Health {
     pub(super) fn spacing(&self, now: Duration) -> Option<Duration> {
         let left = self.next.saturating_sub(now);
         (!self.spacing.is_zero() && !left.is_zero()).then_some(left)
-    }
-
-    /// Seconds until the next round, for people; `None` while it is well.
-    pub(super) fn next_attempt_s(&self, now: Duration) -> Option<f64> {
-        (!self.is_well()).then(|| self.until.saturating_sub(now).as_secs_f64())
     }
 
     /// Why the last attempt failed.

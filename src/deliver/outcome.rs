@@ -4,14 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::backoff::Backoff;
+use super::health::PAUSE;
 use crate::clock::stamp;
 use crate::sink::Verdict;
 use crate::store::{Gone, Lane, QueueRow, RowState};
-
-/// When a change is tried again that a failing endpoint was given.
-const AFTER_FAULT: Backoff =
-    Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
 
 /// Why a dead letter that was sent again is dead.
 const SUPERSEDED: &str = "not sent again, because the sink has a newer version of the record: add \
@@ -72,7 +68,7 @@ impl Rules<'_> {
             Verdict::Fault { reason, retry_after } => {
                 let faults = row.faults + 1;
                 let times = u32::try_from(faults).unwrap_or(u32::MAX);
-                let wait = AFTER_FAULT.wait(times, self.chance, *retry_after);
+                let wait = PAUSE.wait(times, self.chance, *retry_after);
                 Fate::Kept(QueueRow {
                     state: RowState::Retrying,
                     faults,

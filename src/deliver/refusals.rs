@@ -38,12 +38,11 @@ pub(super) struct Refusals {
 
 impl Refusals {
     pub(super) fn add(&mut self, row: &QueueRow, now: Duration) {
-        let before = self.unreported.as_ref().map_or((0, 0), |said| (said.count, said.dead));
-        self.unreported = Some(Refused {
-            count: before.0 + 1,
-            dead: before.1 + u64::from(row.state == RowState::Dead),
-            last: row.clone(),
-        });
+        let first = || Refused { count: 0, dead: 0, last: row.clone() };
+        let said = self.unreported.get_or_insert_with(first);
+        said.count += 1;
+        said.dead += u64::from(row.state == RowState::Dead);
+        said.last = row.clone();
         self.in_a_row = self.in_a_row.saturating_add(1);
         self.since.get_or_insert(now);
     }

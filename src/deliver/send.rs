@@ -229,10 +229,8 @@ impl Task {
         {
             return Err(left);
         }
-        let mut taken: Vec<Ahead> = Vec::with_capacity(chosen.len());
-        for index in chosen.into_iter().rev() {
-            taken.extend(self.ahead.remove(index));
-        }
+        let from_last = chosen.into_iter().rev().filter_map(|index| self.ahead.remove(index));
+        let mut taken: Vec<Ahead> = from_last.collect();
         taken.reverse();
         Ok(taken)
     }
@@ -248,7 +246,7 @@ impl Task {
             (self.it.store.clone(), self.it.room.clone(), self.it.clock.clone());
         let (ending, cut) = (self.ending.clone(), self.cut.clone());
         let (name, filter) = (self.it.name.clone(), self.it.settings.filter.clone());
-        let upto = self.feeding.position;
+        let upto = self.row.position;
         self.calls.spawn(async move {
             let handed = async {
                 let mut superseded = vec![false; rows.len()];
@@ -287,8 +285,11 @@ impl Task {
                     |is_old: bool| (!is_old).then(|| verdicts.next().unwrap_or(Verdict::NotTried));
                 Ok(superseded.into_iter().map(of_row).collect())
             };
-            let verdicts =
-                handed.await.unwrap_or_else(|error| vec![Some(unread(&error)); rows.len()]);
+            let verdicts = handed.await.unwrap_or_else(|error: StoreError| {
+                // It is tried again after a pause.
+                let reason = format!("reading the change: {error}");
+                vec![Some(Verdict::Fault { reason, retry_after: None }); rows.len()]
+            });
             Call { sink, rows, verdicts }
         });
     }
@@ -305,7 +306,6 @@ impl Task {
             chance: fastrand::f64(),
             now: moment.wall,
         };
-        let mut is_back = false;
         for (row, verdict) in rows.into_iter().zip(verdicts) {
             if let Some((route, id)) = row.record() {
                 self.records.remove(&(route.to_owned(), id.to_owned()));
@@ -327,19 +327,14 @@ impl Task {
                     self.outcomes.kept.push(kept);
                 }
                 Fate::Untouched => {
-                    is_back = true;
+                    // It is read again in its place.
                     self.in_hand.remove(&row.key());
+                    self.ahead.clear();
+                    self.look = true;
                 }
             }
         }
-        if is_back {
-            // It is read again in its place.
-            self.ahead.clear();
-            self.look = true;
-        }
-        if let Some(mark) = sink.mark() {
-            self.outcomes.mark = Some(mark);
-        }
+        self.outcomes.mark = sink.mark().or(self.outcomes.mark.take());
         if let Some(held) = sink.take_lost() {
             self.begin_refill(held);
         }
@@ -357,15 +352,13 @@ impl Task {
     /// Learns from a verdict about the endpoint, and says when it fails or takes changes again.
     fn note(&mut self, row: &QueueRow, verdict: Verdict, now: Duration) {
         let name = &self.it.name;
+        let has_responded = matches!(verdict, Verdict::Done | Verdict::Refused { .. });
+        if has_responded && self.health.responded(now) {
+            tracing::info!(sink = %name, "the sink takes changes again");
+        }
         match verdict {
-            Verdict::Done => {
-                self.refusals.taken();
-                self.responded(now);
-            }
-            Verdict::Refused { reason, .. } => {
-                self.outcomes.last_error = Some(reason);
-                self.responded(now);
-            }
+            Verdict::Done => self.refusals.taken(),
+            Verdict::Refused { reason, .. } => self.outcomes.last_error = Some(reason),
             // The same change is told so again, and waits alone. Where several are told so in turn, each
             // has its sink wait a few times.
             Verdict::Fault { retry_after: Some(_), .. }
@@ -390,12 +383,6 @@ impl Task {
         }
     }
 
-    fn responded(&mut self, now: Duration) {
-        if self.health.responded(now) {
-            tracing::info!(sink = %self.it.name, "the sink takes changes again");
-        }
-    }
-
     /// Saves what became of rows.
     pub(super) async fn save(&mut self) -> Result<(), StoreError> {
         if self.outcomes.is_empty() {
@@ -405,7 +392,7 @@ impl Task {
         let saved = self.it.store.settle(self.it.name.clone(), self.outcomes.clone(), at).await?;
         let Outcomes { gone, kept, .. } = std::mem::take(&mut self.outcomes);
         self.unsaved_since = None;
-        self.feeding.is_full &= gone.is_empty() && kept.is_empty();
+        self.feeding.look |= !gone.is_empty() || !kept.is_empty();
         for row in gone.iter().map(|(row, _)| row).chain(&kept) {
             self.in_hand.remove(&row.key());
             self.feeding.look_for_replay |= row.lane == Lane::Replay;
@@ -413,16 +400,8 @@ impl Task {
             self.look |= row.attempts + row.faults > 0 || row.state != RowState::Ready;
         }
         self.look |= !kept.is_empty();
-        if let Some(row) = saved {
-            self.adopt(row);
-        }
-        Ok(())
+        self.adopt(saved).await
     }
-}
-
-/// The store could not be read: it is tried again after a pause.
-fn unread(error: &StoreError) -> Verdict {
-    Verdict::Fault { reason: format!("reading the change: {error}"), retry_after: None }
 }
 
 fn is_small(ahead: &Ahead) -> bool {
@@ -452,10 +431,8 @@ fn change_of(reader: &Reader, row: &QueueRow) -> Result<Option<Change>, StoreErr
 
 /// How much longer a batch that is not full waits for more changes after its oldest one.
 fn lingers(linger: Duration, oldest: &Ahead, now: Timestamp) -> Option<Duration> {
-    let change = oldest.change.as_ref()?;
-    if linger.is_zero() || oldest.row.lane != Lane::Change || oldest.row.attempts > 0 {
-        return None;
-    }
+    let is_new = oldest.row.lane == Lane::Change && oldest.row.attempts == 0;
+    let change = oldest.change.as_ref().filter(|_| is_new)?;
     left_of(linger, change.observed_at.parse().ok()?, now)
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Task {
     pub(super) told_to_wait: Option<(Lane, i64)>,
     pub(super) refusals: Refusals,
     pub(super) pace: Option<Pace>,
-    /// An operator changed something, or the configuration was read again.
+    /// The task begins, an operator changed something, or the configuration was read again.
     is_woken: bool,
     /// Ends the wait for room in memory.
     pub(super) ending: CancellationToken,
@@ -81,16 +81,13 @@ impl Deliverer {
                         tracing::warn!(sink = %task.it.name, %error, "could not save what was delivered; retrying");
                     }
                     is_blocked = true;
-                    if finish.is_cancelled() && task.calls.is_empty() {
-                        // The rows are handed over again under the same event ids.
-                        return Ok(());
-                    }
                     DISK_WAIT
                 }
                 Err(error) => return Err(error),
             };
             task.publish();
-            if finish.is_cancelled() && task.calls.is_empty() && !is_blocked {
+            if finish.is_cancelled() && task.calls.is_empty() {
+                // What could not be saved is handed over again under the same event ids.
                 task.report(true);
                 return Ok(());
             }
@@ -150,7 +147,6 @@ impl Deliverer {
             task.health.end_pause(now);
         }
         task.save().await?;
-        task.save_passed().await?;
         task.report(true);
         let (status, filter) = (task.status(), task.it.settings.filter.clone());
         let count = move |reader: &Reader| counted(status, reader, &filter, reader.last_seq()?);
@@ -167,15 +163,14 @@ impl Task {
         let row = it.open().await?;
         let idle = std::mem::take(&mut it.sinks);
         let pace = it.settings.rate.map(|rate| Pace::new(rate, it.clock.now().elapsed));
-        let feeding = Feeding::after(row.position);
         let mut task = Self {
             it,
             row,
-            feeding,
+            feeding: Feeding::default(),
             idle,
             calls: JoinSet::new(),
             ahead: VecDeque::new(),
-            look: true,
+            look: false,
             next_due: None,
             in_hand: HashSet::new(),
             records: HashSet::new(),
@@ -185,16 +180,12 @@ impl Task {
             told_to_wait: None,
             refusals: Refusals::default(),
             pace,
-            is_woken: false,
+            is_woken: true,
             ending,
             cut,
         };
-        task.retry_faulted().await?;
         task.it.store.clear_refill(task.it.name.clone()).await?;
-        for sink in &mut task.idle {
-            sink.resume(task.row.mark.as_deref());
-        }
-        task.expect_stored();
+        task.resume();
         task.publish();
         Ok(task)
     }
@@ -211,9 +202,6 @@ impl Task {
             self.save().await?;
         }
         if finishing {
-            if self.calls.is_empty() {
-                self.save_passed().await?;
-            }
             return Ok(LOOK_AGAIN);
         }
         if self.is_woken {
@@ -241,23 +229,13 @@ impl Task {
         Ok(waits.into_iter().flatten().min().unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN))
     }
 
-    /// Has tried again what waits because of the endpoint alone.
-    async fn retry_faulted(&self) -> Result<(), StoreError> {
-        match self.it.store.retry_faulted(self.it.name.clone()).await {
-            // They are tried when they are due.
-            Err(error) if error.is_transient() => Ok(()),
-            tried => tried,
-        }
-    }
-
-    /// An operator changed something, or the configuration was read again.
+    /// The task begins, an operator changed something, or the configuration was read again.
     async fn woken(&mut self) -> Result<(), StoreError> {
-        self.retry_faulted().await?;
         let name = self.it.name.clone();
-        let read = self.it.store.read(move |reader| reader.sink(&name)).await?;
-        if let Some(row) = read {
-            self.adopt(row);
-        }
+        // What waits because of the endpoint alone is tried again.
+        self.it.store.retry_faulted(name.clone()).await?;
+        let row = self.it.store.read(move |reader| reader.sink(&name)).await?;
+        self.adopt(row).await?;
         self.ahead.clear();
         self.look = true;
         self.feeding.look_at_all();
@@ -283,9 +261,10 @@ impl Task {
         let is_left =
             self.row.retrying + self.row.dead > 0 || self.row.state == SinkState::Disabled;
         let refused = self.row.last_error.clone().filter(|_| is_left);
+        let pause = self.health.pause(now).unwrap_or_default();
         SinkStatus {
-            position: self.feeding.shown(),
-            next_attempt_s: self.health.next_attempt_s(now),
+            position: self.position(),
+            next_attempt_s: (!self.health.is_well()).then_some(pause.as_secs_f64()),
             last_error: self.health.reason().map(str::to_owned).or(refused),
             ..SinkStatus::of_row(self.row.clone(), state)
         }

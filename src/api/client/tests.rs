@@ -67,7 +67,12 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         ca_file: None,
         time_zone: jiff::tz::TimeZone::UTC,
     };
-    let poll = PollSettings { limit: 100, timeout: Duration::from_secs(20) };
+    let poll = PollSettings {
+        limit: 100,
+        timeout: Duration::from_secs(20),
+        min_interval: Duration::ZERO,
+        max_interval: Duration::ZERO,
+    };
     Client::new(&workspace, &poll, Arc::<Recorder>::clone(transport), KEY.into(), Clock::system())
 }
 

@@ -121,7 +121,12 @@ async fn ask(server: &Server, timeout: Duration) -> Result<ApiResponse, Transpor
 /// The texts of the records of a page.
 async fn poll(workspace: &WorkspaceSettings) -> Result<String, ApiError> {
     let transport = Arc::new(HttpTransport::new(workspace).unwrap());
-    let poll = PollSettings { limit: 100, timeout: LONG };
+    let poll = PollSettings {
+        limit: 100,
+        timeout: LONG,
+        min_interval: Duration::ZERO,
+        max_interval: Duration::ZERO,
+    };
     let key = SecretString::from(KEY);
     let client = Client::new(workspace, &poll, transport, key, Clock::system());
     let page = client.poll(&PollerId { route: Route::Leads, business: None }).await.0?;

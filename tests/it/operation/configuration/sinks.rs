@@ -31,11 +31,11 @@ fn which_changes_a_sink_gets_and_when() {
             ("start = 2026-03-01T08:00:00", &["4:9 a time with its offset, for example"]),
             (
                 r#"businesses = ["7"]"#,
-                &["4:14 is not polled; `businesses` of [workspace] is empty"],
+                &["4:14 is not polled: correct it, or name it in `businesses` of [workspace]"],
             ),
             (
                 r#"where = { paid = { ">=" = 5 } }"#,
-                &[r#"4:27 a comparison in `where` is "=", "!=""#],
+                &[r#"4:27 or a table with "=", "!=", "<" or ">""#],
             ),
         ],
     );
@@ -52,7 +52,10 @@ fn a_webhook() {
                 "url = \"https://CANARY\"\nurl_file = \"erp-url\"",
                 &["4:1 give `url` or `url_file`, not both"],
             ),
-            (r#"url_file = "absent""#, &["3:12 `url_file`: there is no such file"]),
+            (
+                r#"url_file = "absent""#,
+                &["3:12 `url_file` names a file that cannot be used: there is no such"],
+            ),
             (
                 "url = \"http://203.0.113.7/CANARY\"\nallow_plain = true",
                 &["3:7 an address of the local network"],
@@ -99,8 +102,8 @@ fn a_file_and_a_command() {
         &[
             ("", &["1:1 [sinks.audit] needs `path`: the file to append to"]),
             (r#"path = "audit/""#, &["3:8 must be the path of a file, not of a folder"]),
-            (r#"path = "mirror.db-wal""#, &["3:8 is a file of the database of [store]"]),
-            (twice, &["6:8 is the file of [sinks.audit] too"]),
+            (r#"path = "mirror.db-wal""#, &["3:8 is written by [store] already"]),
+            (twice, &["6:8 is written by [sinks.audit] already"]),
             ("path = \"a.csv\"\nrotate_size = \"100\"", &["4:1 remove it: logrotate renames"]),
         ],
     );

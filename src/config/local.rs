@@ -1,0 +1,122 @@
+//! The keys of the sinks on this machine: `file` and `command`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::shape;
+use super::table::Table;
+use super::value::{file as file_path, number, seconds, timeout, within};
+use crate::shape::{CloudEvents, Columns, Format};
+
+/// `type = "file"`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct FileSettings {
+    /// The file that is appended to.
+    #[serde(deserialize_with = "file_path")]
+    pub path: PathBuf,
+    /// What a line looks like.
+    #[serde(skip)]
+    pub format: FileFormat,
+}
+
+/// What a line of a file looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileFormat {
+    /// One JSON object.
+    Lines(Format),
+    /// One row of a table with a header.
+    Csv(Columns),
+}
+
+impl Default for FileFormat {
+    fn default() -> Self {
+        Self::Lines(Format::Standard)
+    }
+}
+
+#[derive(Deserialize)]
+struct FormatKeys {
+    #[serde(default)]
+    format: Word,
+    #[serde(default)]
+    columns: Vec<String>,
+}
+
+/// The word of `format`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    #[default]
+    Standard,
+    CloudEvents,
+    Csv,
+}
+
+/// The sink; `None` only if a problem was noted.
+pub(super) fn file(table: &Table<'_>, source: &str) -> Option<FileSettings> {
+    let format = format(table, source);
+    let read: FileSettings = table.read(&[("path", "the file to append to")])?;
+    let path = table.report.base.state_path(&read.path);
+    table.claim(&path);
+    Some(FileSettings { path, format: format? })
+}
+
+fn format(table: &Table<'_>, source: &str) -> Option<FileFormat> {
+    let FormatKeys { format, columns } = table.read(&[])?;
+    if columns.iter().any(|name| Columns::is_own(name)) {
+        table.note("columns", "holds a column that is in every file, such as event_id: remove it");
+    }
+    let format = match format {
+        Word::Csv => return Some(FileFormat::Csv(Columns::new(columns))),
+        Word::Standard => Format::Standard,
+        Word::CloudEvents => Format::CloudEvents(CloudEvents { source: source.to_owned() }),
+    };
+    if table.has("columns") {
+        table.note("columns", "is only for format = \"csv\": add that, or remove this");
+    }
+    Some(FileFormat::Lines(format))
+}
+
+/// `type = "command"`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CommandSettings {
+    /// The program as an absolute path, and its arguments. No shell is used.
+    #[serde(rename = "command")]
+    pub argv: Vec<String>,
+    /// What it gets for each change.
+    #[serde(skip)]
+    pub format: Format,
+    /// The most changes that one run gets; 1: one run for each change.
+    #[serde(default = "number::<1, _>", deserialize_with = "within::<1, 10_000, _, _>")]
+    pub batch: usize,
+    /// The time after which the process group is killed.
+    #[serde(default = "seconds::<30>", deserialize_with = "timeout")]
+    pub timeout: Duration,
+}
+
+impl CommandSettings {
+    /// A program that is run once for each change, with the change as JSON.
+    #[must_use]
+    pub fn new(argv: Vec<String>, timeout: Duration) -> Self {
+        Self { argv, format: Format::Standard, batch: 1, timeout }
+    }
+}
+
+/// The sink; `None` only if a problem was noted. `source` is what CloudEvents name as their source.
+pub(super) fn command(table: &Table<'_>, source: &str) -> Option<CommandSettings> {
+    let format = shape::read(table, source);
+    let advice =
+        "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
+    let read: CommandSettings = table.read(&[("command", advice)])?;
+    let program = read.argv.first().map_or("", String::as_str);
+    if !Path::new(program).is_absolute() {
+        table.note("command", "must begin with the absolute path of a program, for example \"/usr/local/bin/print-label\"; no shell and no PATH is used");
+    }
+    let format = format?;
+    if read.batch > 1 && matches!(format, Format::Template { .. }) {
+        table.note("batch", "must be 1 with format = \"template\": a template writes one change");
+    }
+    Some(CommandSettings { format, ..read })
+}
