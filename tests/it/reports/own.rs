@@ -129,5 +129,8 @@ async fn an_export_has_every_record_once_and_is_safe_for_a_spreadsheet() {
     let raw = place.run(["records", "leads", "--format", "csv", "--raw"]).await.out;
     assert!(raw.contains(&HOSTILE.replace('"', "\"\"")), "{raw}");
     let unknown = place.run(["records", "lorries", "--format", "csv"]).await;
-    assert!(unknown.code == Some(64) && unknown.err.contains("jobs, customers, leads"), "{unknown:?}");
+    assert!(
+        unknown.code == Some(64) && unknown.err.contains("jobs, customers, leads"),
+        "{unknown:?}"
+    );
 }
