@@ -86,21 +86,36 @@ impl DirectClient {
         result
     }
 
+    /// Which address and key the requests go to, as [`Client::account`] says it.
+    pub(super) fn account(&self) -> String {
+        self.client.account()
+    }
+
+    /// Asks for the name of the workspace; returns the workspace if it is not the one that filled the store.
+    pub(super) async fn other_workspace(
+        &mut self,
+        known: &KnownWorkspace,
+    ) -> Result<Option<OtherWorkspace>, ApiError> {
+        let ping = self.request(Client::integrations_ping).await?;
+        let name = ping.workspace.filter(|name| !name.trim().is_empty());
+        Ok(name.and_then(|name| {
+            judge_workspace(Some(known), self.account(), &name, self.clock.now().wall).err()
+        }))
+    }
+
     /// Fails if the address and key lead to another workspace than the one that filled the store, whose
     /// records must not get into it.
     pub(super) async fn confirm(&mut self, store: &Store) -> anyhow::Result<()> {
         let known = store.read(|reader| reader.workspace()).await?;
-        let Some(known) = known.filter(|known| !known.is_of(&self.client.account())) else {
+        let Some(known) = known.filter(|known| !known.is_of(&self.account())) else {
             return Ok(());
         };
-        let clock = self.clock.clone();
-        let ask = async |client: &Client| other_workspace(client, &known, &clock).await;
-        let mut asked = self.request(ask).await;
+        let mut asked = self.other_workspace(&known).await;
         if asked.as_ref().is_err_and(|error| error.class() != Class::Busy) {
             // A page that asks for a login may have answered, or the route alone is refused. Behind a ping
             // that succeeds it is the workspace that answers.
             self.request(Client::automation_ping).await?;
-            asked = self.request(ask).await;
+            asked = self.other_workspace(&known).await;
         }
         match asked {
             Ok(Some(other)) => refuse(CONFIG, other.to_string()),
@@ -184,20 +199,6 @@ impl Searcher {
         }
         Ok(())
     }
-}
-
-/// Asks for the name of the workspace; returns the workspace if it is not the one that filled the store.
-pub(super) async fn other_workspace(
-    client: &Client,
-    known: &KnownWorkspace,
-    clock: &Clock,
-) -> (Result<Option<OtherWorkspace>, ApiError>, RateHeaders) {
-    let (result, rate) = client.integrations_ping().await;
-    let other = result.map(|ping| {
-        let name = ping.workspace.filter(|name| !name.trim().is_empty())?;
-        judge_workspace(Some(known), client.account(), &name, clock.now().wall).err()
-    });
-    (other, rate)
 }
 
 /// Waits for a free request, and says so if that takes some time.

@@ -18,6 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::check::workspace::greet;
+use super::direct::DirectClient;
 use super::exit::{self, ExitError, refuse};
 use super::signals::StopSignals;
 use super::{output, runtime};
@@ -154,7 +155,7 @@ async fn attempt(config: &Config, key: &SecretString) -> anyhow::Result<Result<S
     let clock = Clock::system();
     let client =
         Client::new(&config.workspace, &config.poll, transport, key.clone(), clock.clone());
-    let greeting = greet(&client, &clock).await;
+    let greeting = greet(&mut DirectClient::with(client, clock, config)).await;
     if let Some(ahead_s) = greeting.ahead_s {
         output::aside(&clock_advice(ahead_s));
     }

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::CheckReport;
 use super::unit::{Unit, UnitKey};
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
-use crate::cli::direct::{DirectClient, other_workspace};
+use crate::cli::direct::DirectClient;
 use crate::cli::exit;
 use crate::clock::Clock;
 use crate::config::{Config, KeyError, KeySource};
@@ -25,16 +26,16 @@ pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut Che
     };
     let clock = Clock::system();
     let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
-    let Greeting { result, ahead_s } = greet(&client, &clock).await;
+    let mut client = DirectClient::with(client, clock, config);
+    let Greeting { result, ahead_s } = greet(&mut client).await;
     if let Some(ahead_s) = ahead_s {
         report.wrong(exit::CONFIG, "clock", clock_advice(ahead_s));
     }
     match result {
         Ok(said) => {
-            if !is_the_known_one(said, config, &client, &clock, report).await {
-                return;
+            if is_the_known_one(said, config, &mut client, report).await {
+                check_businesses(config, &mut client, report).await;
             }
-            check_businesses(config, client, clock, report).await;
         }
         Err((error, text)) => report.wrong(exit::code_of_api(&error), "workspace", text),
     }
@@ -44,8 +45,7 @@ pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut Che
 async fn is_the_known_one(
     said: String,
     config: &Config,
-    client: &Client,
-    clock: &Clock,
+    client: &mut DirectClient,
     report: &mut CheckReport,
 ) -> bool {
     // A store that cannot be read is reported by its own test.
@@ -55,7 +55,7 @@ async fn is_the_known_one(
         report.ok("workspace", said);
         return true;
     };
-    match other_workspace(client, &known, clock).await.0 {
+    match client.other_workspace(&known).await {
         Ok(None) => report.ok("workspace", said),
         Ok(Some(other)) => {
             report.wrong(exit::CONFIG, "workspace", other.to_string());
@@ -80,9 +80,14 @@ pub(in crate::cli) struct Greeting {
     pub(in crate::cli) ahead_s: Option<f64>,
 }
 
-pub(in crate::cli) async fn greet(client: &Client, clock: &Clock) -> Greeting {
-    let (result, rate) = client.automation_ping().await;
-    let ahead_s = rate.server_time.and_then(|server| clock_ahead_s(clock.now().wall, server));
+pub(in crate::cli) async fn greet(client: &mut DirectClient) -> Greeting {
+    let mut ahead_s = None;
+    let ping = async |client: &Client| {
+        let (result, rate) = client.automation_ping().await;
+        ahead_s = rate.server_time.and_then(|server| clock_ahead_s(Timestamp::now(), server));
+        (result, rate)
+    };
+    let result = client.request(ping).await;
     let result = match result {
         Ok(ping) => Ok(described(&ping)),
         Err(error) => {
@@ -148,9 +153,8 @@ fn key_of_unit(unit_key: &UnitKey, report: &mut CheckReport) -> Option<SecretStr
 }
 
 /// Polls one route of each configured business: an unknown business is refused by every route.
-async fn check_businesses(config: &Config, client: Client, clock: Clock, report: &mut CheckReport) {
+async fn check_businesses(config: &Config, client: &mut DirectClient, report: &mut CheckReport) {
     let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
-    let mut client = DirectClient::with(client, clock, config);
     for business in &config.workspace.businesses {
         let what = format!("business {business}");
         let poller = PollerId { route, business: Some(business.clone()) };
@@ -167,9 +171,10 @@ async fn check_businesses(config: &Config, client: Client, clock: Clock, report:
 }
 
 /// The error, with the type of a key that may not poll.
-async fn explained(client: &Client, error: &ApiError) -> String {
+async fn explained(client: &mut DirectClient, error: &ApiError) -> String {
     if error.class() == Class::KeyForbidden
-        && let (Ok(Ping { provider: Some(provider), .. }), _) = client.integrations_ping().await
+        && let Ok(Ping { provider: Some(provider), .. }) =
+            client.request(Client::integrations_ping).await
     {
         return format!("{error}; the type of this key is {provider}");
     }

@@ -44,7 +44,7 @@ async fn check_tests_everything_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn check_says_what_is_wrong_and_how_to_mend_it() {
+async fn check_says_what_is_wrong_and_how_to_fix_it() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     workspace.sandbox.add_key("website", "website", Provider::Website);
