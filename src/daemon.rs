@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::FutureExt;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -112,6 +113,14 @@ async fn supervise(
     let polling = loop {
         if signals.stop.is_cancelled() {
             break None;
+        }
+        // Requested while the store was opened or locked, or while the tasks before ended: the older
+        // configuration is not used any more.
+        if signals.reload.notified().now_or_never().is_some()
+            && let Some(newer) = accepted(&reread, &config, &clock, &refusal)
+        {
+            tracing::info!("reloading");
+            (config, client) = newer;
         }
         // Before the first poll, so that a new sink gets the changes of that poll.
         match deliveries.configure(&config.sinks).await {

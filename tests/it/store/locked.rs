@@ -59,4 +59,21 @@ async fn a_write_lock_held_by_another_program_holds_up_no_answer_no_reload_and_n
     wait_until("nothing was lost", || stored() == 36).await;
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
     daemon.stop().await;
+
+    let other = place.writer();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let waiting = || place.log().matches("could not open the sinks").count();
+    place.configure(&Place::file_sink("wrong", ""));
+    let daemon = place.daemon();
+    wait_until("a start waits for the lock", || waiting() == 1).await;
+    daemon.stop().await;
+    let daemon = place.daemon();
+    wait_until("another start waits for it", || waiting() == 2).await;
+    place.configure(&Place::file_sink("right", ""));
+    daemon.signal(Signal::HUP);
+    wait_until("the configuration is read again", || place.log().ends_with("reloading\n")).await;
+    other.execute_batch("ROLLBACK").unwrap();
+    wait_until("it runs", || place.log().matches(" running ").count() == 4).await;
+    assert_eq!(place.number("SELECT count(*) FROM _sinks WHERE name IN ('right', 'wrong')"), 1);
+    daemon.stop().await;
 }
