@@ -2,10 +2,11 @@
 //! begin with their priority, so that `journalctl -p warning` finds them.
 //!
 //! Logging never waits: a thread of its own writes the lines, because a pipe that nobody reads must not hold
-//! up polls and deliveries. Lines that find no room in its queue are dropped.
+//! up polls and deliveries. Lines that find no room in its queue are counted, and a line says so later.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,11 @@ pub(super) const LAST_WAIT: Duration = Duration::from_secs(1);
 const TRY_EVERY: Duration = Duration::from_millis(10);
 /// The most lines that wait to be written.
 const MAX_LINES: usize = 2_000;
-/// Enough for writing.
-const STACK_BYTES: usize = 64 << 10;
+/// Enough for writing and for a line about lost ones.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Lines that found no room, and that nothing says yet.
+static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// The lines on their way to standard error, once logging has started.
 static LINES: OnceLock<SyncSender<Entry>> = OnceLock::new();
@@ -48,12 +52,25 @@ fn start_writing() {
 
 fn write_all(entries: &Receiver<Entry>) {
     for entry in entries {
-        // What cannot be written is lost, and whoever waits for the answer may have gone.
-        let _ = match entry {
-            Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
-            Entry::Flush(answer) => answer.try_send(()).is_ok(),
-        };
+        match entry {
+            Entry::Line(line) if io::stderr().write_all(&line).is_ok() => {
+                let lost = LOST.swap(0, Ordering::Relaxed);
+                if lost > 0 {
+                    tracing::error!(
+                        lines = lost,
+                        "these lines of the log were lost, because standard error did not accept them: look at the program that reads it"
+                    );
+                }
+            }
+            Entry::Line(_) => count_lost(),
+            // Whoever waits for the answer may have gone.
+            Entry::Flush(answer) => drop(answer.try_send(())),
+        }
     }
+}
+
+fn count_lost() {
+    LOST.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Waits until what was logged is written; a second at most, if it is not read.
@@ -156,8 +173,12 @@ impl Write for LineWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let whole = [self.priority.as_bytes(), line].concat();
         match LINES.get() {
-            Some(lines) => drop(lines.try_send(Entry::Line(whole))),
             None => io::stderr().write_all(&whole)?,
+            Some(lines) => {
+                if lines.try_send(Entry::Line(whole)).is_err() {
+                    count_lost();
+                }
+            }
         }
         Ok(line.len())
     }
