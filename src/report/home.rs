@@ -217,7 +217,7 @@ pub fn home(
     let reach = Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?;
     let ready = ReadyStatus { named: ready_status };
     let repairs = repairs::read(reader, spans.earliest(), link, &ready, zone)?;
-    let knows_ready = ready.is_known(&repairs);
+    let knows_ready = ready.is_known(reader, &repairs)?;
     let open: Vec<&Repair> = repairs.iter().filter(|repair| repair.is_open()).collect();
     let moment = Moment::of(now);
     let listed = |list| {
