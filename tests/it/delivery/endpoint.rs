@@ -1,9 +1,12 @@
-//! Single runs: `once` beside a failing change and a sink that does not answer.
+//! What only a process can show: a backlog in little memory, single runs.
 
+use std::fs;
+
+use rustix::process::Signal;
 use sandbox::Route;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
+use crate::support::{Answer, Pages, Place, Receiver, Workspace, wait_until};
 
 fn count(hook: &Receiver, name: &str) -> usize {
     hook.events().iter().filter(|event| event["record"]["name"] == name).count()
@@ -11,6 +14,36 @@ fn count(hook: &Receiver, name: &str) -> usize {
 
 fn exceptions(place: &Place) -> Vec<Value> {
     place.rows("SELECT state FROM _queue WHERE state <> 'ready'")
+}
+
+/// A figure of the process's memory in KiB.
+fn memory(pid: u32, figure: &str) -> i64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(figure)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
+    let pages = Pages::start().await;
+    let place = pages.place();
+    let daemon = place.started().await;
+    for note in ["a", "b"] {
+        let records = (1..=100).map(|id| json!({"id": id, "note": note.repeat(70_000)}));
+        pages.shown("leads", records.collect::<Value>().to_string()).await;
+    }
+    pages.shown("leads", "[]").await;
+    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind <> 'gap'"), 200);
+    let last = place.number("SELECT max(seq) FROM changes");
+    let changes = "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\"]";
+    place.configure(&Place::file_sink("audit", changes));
+    fs::write(format!("/proc/{}/clear_refs", daemon.pid()), "5").unwrap();
+    let before = memory(daemon.pid(), "VmRSS");
+    daemon.signal(Signal::HUP);
+    wait_until("the sink is done", || place.is_delivered(last)).await;
+    let grown = memory(daemon.pid(), "VmHWM") - before;
+    assert!(grown < 24 * 1024, "{grown} KiB on top of {before}");
+    daemon.stop().await;
 }
 
 #[tokio::test]
