@@ -47,6 +47,7 @@ impl From<FileError> for io::Error {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Unreadable { why, .. } => why,
+            FileError::Absent => Self::new(io::ErrorKind::NotFound, "there is no such file"),
             other => Self::other(other),
         }
     }

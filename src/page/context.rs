@@ -20,6 +20,8 @@ use crate::store::{Reader, Store, StoreError};
 const READS_MAX: usize = 2;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(5);
+/// How long a viewer waits for a snapshot: less than its request may take.
+const SNAPSHOT: Duration = Duration::from_secs(14);
 /// The longest time that one request may read. A report has its own limit within this one.
 const MAX_READ: Duration = Duration::from_secs(15);
 
@@ -74,7 +76,8 @@ impl PageContext {
             }
             Some(taken)
         };
-        self.snapshots.newest(take).await
+        // A viewer that leaves ends its own take, and the next one begins anew.
+        timeout(SNAPSHOT, self.snapshots.newest(take)).await.unwrap_or(None)
     }
 
     /// Reads the store on a connection of its own. Busy if others read for too long, or if the store cannot

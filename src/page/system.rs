@@ -1,7 +1,7 @@
 //! The page System: pollers, budget, store, sinks, gaps and the latest changes, for who runs the program.
 //!
 //! It shows counts, states and ids. Every value goes through maud, which escapes it; foreign text goes
-//! through [`shown`] as well. Times are clock times, so that a part changes only when something happened.
+//! through [`shown`] as well. Times are clock times, so that a part does not change with every second.
 
 use std::fmt::Display;
 

@@ -104,7 +104,7 @@ pub struct SearchOutcome {
 impl Store {
     /// Stores a page in one transaction: mirror rows, log rows, poller state and, if the page
     /// does not prove contiguity, a gap. A page that shows nothing new writes nothing. `learned` is
-    /// what the schedule learned of the poller, as its own text, if it is to be saved.
+    /// what the schedule learned of the poller, as its own text; `None` without a schedule.
     ///
     /// # Errors
     /// Nothing of the page is stored.
@@ -255,8 +255,7 @@ struct Arrival<'a> {
     page: Page,
     facts: &'a PollFacts,
     at: String,
-    /// What the schedule has learned of the poller, as its own text; `None` if that need not be
-    /// saved now.
+    /// What the schedule has learned of the poller, as its own text; `None` without a schedule.
     learned: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Which workspace filled the store, and which other one was met instead: two rows of the table `meta`.
+//! Which workspace filled the store, and which other one was met instead: two rows of the table `_meta`.
 //!
 //! A workspace is known by its display name, which a ping tells. The address and the key are kept as a
 //! digest: while they stay the same, so does the workspace, whatever its name is.

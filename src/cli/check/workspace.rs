@@ -144,7 +144,7 @@ fn key_of_unit(unit_key: &UnitKey, report: &mut CheckReport) -> Option<SecretStr
         }
         UnitKey::Hidden => (
             "from its unit".to_owned(),
-            "only the service can read it; `shopmirror status` shows a wrong key after the start",
+            "only the unit holds it; set it for check as well to test it, or see `shopmirror status` after the start",
         ),
     };
     report.ok("key", format!("the service gets it {source}"));

@@ -362,7 +362,7 @@ fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
 
 /// A row that is no longer there belonged to a record that was forgotten meanwhile, and was counted then.
 fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite::Result<()> {
-    let (mut delivered, mut vanished) = (0, 0);
+    let (mut delivered, mut left_out) = (0, 0);
     let mut replayed = replays::Replayed::default();
     for (row, gone) in &outcomes.gone {
         if tx.prepare_cached(DELETE)?.execute((sink, row.lane, row.seq))? == 0 {
@@ -371,7 +371,7 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
         tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id, row.lane))?;
         match (row.lane, gone) {
             (Lane::Change, Gone::Delivered) => delivered += 1,
-            (Lane::Change, _) => vanished += 1,
+            (Lane::Change, _) => left_out += 1,
             (Lane::Replay, gone) => replayed.count(*gone),
             (Lane::Notice | Lane::Refill, _) => {}
         }
@@ -402,7 +402,7 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
             tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id, lane))?;
         }
     }
-    sinks::count(tx, sink, (delivered, vanished), outcomes, at)?;
+    sinks::count(tx, sink, (delivered, left_out), outcomes, at)?;
     replays::count(tx, sink, &replayed, outcomes.last_error.as_deref(), at)?;
     match outcomes.acknowledged {
         Some(acknowledged) => sinks::set_acknowledged(tx, sink, acknowledged),

@@ -308,12 +308,12 @@ pub(in crate::store) fn advance(
 pub(in crate::store) fn count(
     tx: &Connection,
     name: &str,
-    (delivered, vanished): (i64, i64),
+    (delivered, left_out): (i64, i64),
     outcomes: &Outcomes,
     at: &str,
 ) -> rusqlite::Result<()> {
     let Outcomes { last_error, disable, mark, .. } = outcomes;
-    let counted = (name, delivered, vanished, at, last_error, disable, mark);
+    let counted = (name, delivered, left_out, at, last_error, disable, mark);
     tx.prepare_cached(COUNT)?.execute(counted).map(|_| ())
 }
 

@@ -26,7 +26,7 @@ async fn exit_codes_name_the_kind_of_error() {
         (&["sinks", "absent", "dead"], 64, "no sink"),
         (&["sinks", "test"], 64, "name the sink before the verb"),
         (&["records", "leads", "no-such-id"], 65, "not in the mirror"),
-        (&["--config", "missing.toml", "status"], 78, "missing.toml: No such file"),
+        (&["--config", "missing.toml", "status"], 78, "missing.toml: there is no such file"),
     ] {
         let ended = place.run(args).await;
         assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
