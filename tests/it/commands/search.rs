@@ -83,7 +83,6 @@ async fn a_command_waits_as_long_as_the_workspace_asked_an_earlier_one_to_wait()
     workspace.sandbox.fault(Fault { route: Some("search".to_owned()), kind: refused, count: 1 });
     let ended = place.run(["search", "x"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
-    // The ping of `check` waits like any other request.
     let ended = place.run(["check"]).await;
     assert!(ended.err.contains("waiting for a free request"), "{ended:?}");
     let log = workspace.sandbox.requests().log;

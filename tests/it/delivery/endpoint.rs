@@ -16,8 +16,7 @@ fn exceptions(place: &Place) -> Vec<Value> {
     place.rows("SELECT state FROM _queue WHERE state <> 'ready'")
 }
 
-/// A figure of the process's memory in KiB.
-fn memory(pid: u32, figure: &str) -> i64 {
+fn memory_kib(pid: u32, figure: &str) -> i64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(figure)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
@@ -38,10 +37,10 @@ async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
     let changes = "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\"]";
     place.configure(&Place::file_sink("audit", changes));
     fs::write(format!("/proc/{}/clear_refs", daemon.pid()), "5").unwrap();
-    let before = memory(daemon.pid(), "VmRSS");
+    let before = memory_kib(daemon.pid(), "VmRSS");
     daemon.signal(Signal::HUP);
     wait_until("the sink is done", || place.is_delivered(last)).await;
-    let grown = memory(daemon.pid(), "VmHWM") - before;
+    let grown = memory_kib(daemon.pid(), "VmHWM") - before;
     assert!(grown < 24 * 1024, "{grown} KiB on top of {before}");
     daemon.stop().await;
 }

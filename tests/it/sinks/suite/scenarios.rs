@@ -64,7 +64,12 @@ async fn a_late_answer_lets_no_version_of_its_record_pass_an_earlier_one() {
     world.each("it has the first version", world.cells(), is_asked).await;
     // The calls of the other sinks do not overlap.
     let webhook = world.cells().filter(|one| one.name() == "webhook");
-    let has_others = async |one: &dyn Destination| one.received().await.len() > last;
+    let has_others = async |one: &dyn Destination| {
+        let arrived = one.received().await;
+        let is_first = |other: &&Arrival| other.record_id == world.log[0].record_id;
+        assert_eq!(arrived.iter().filter(is_first).count(), 1, "a later version was sent");
+        arrived.len() > last
+    };
     world.each("it has all other records", webhook, has_others).await;
     world.be(Mood::Well);
     world.done().await;
