@@ -68,21 +68,12 @@ pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(unreadable(io::Error::other("it is not a regular file")));
     }
-    start(path, most + 1).map_err(unreadable).and_then(|content| {
-        let is_whole = content.len() as u64 <= most;
-        is_whole
-            .then_some(content)
-            .ok_or_else(|| FileError::TooLong { path: path.to_owned(), most })
-    })
-}
-
-/// The first bytes of a file, at most `most`; also of a pipe, which has no length.
-///
-/// # Errors
-/// If it cannot be read.
-pub fn start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut content)?;
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(most + 1).read_to_end(&mut content).map_err(unreadable)?;
+    if content.len() as u64 > most {
+        return Err(FileError::TooLong { path: path.to_owned(), most });
+    }
     Ok(content)
 }
 

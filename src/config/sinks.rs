@@ -1,5 +1,4 @@
 //! `[sinks.NAME]`: the keys that all sinks have, then those of each type.
-//!
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
