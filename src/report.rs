@@ -29,7 +29,9 @@ pub use builtin::built_in;
 pub use chart::{narrow_svg, svg};
 pub use completeness::{BusinessChoice, Cell, Coverage, Exactness, Known};
 pub use csv::{Guard, csv, csv_head, csv_values};
-pub use delivery::{RenderError, ScheduledContent, notice_body, question_of, rendered, write};
+pub use delivery::{
+    RenderError, ScheduledContent, notice_body, question_of, rendered, sample_body, write,
+};
 pub use folder::{FolderError, find, list};
 pub use head::{
     Chart, ColumnFormat, Counted, HeadError, Need, Note, Parameter, ParameterKind, Report,

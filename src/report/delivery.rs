@@ -154,6 +154,31 @@ pub fn notice_body(
     Ok(serde_json::to_string(&content).expect("the content holds plain values"))
 }
 
+/// What a sink is given in a report that does not exist, with this title and text; for `check`.
+#[must_use]
+pub fn sample_body(name: &str, title: &str, text: &str, now: Timestamp) -> String {
+    let day = "2026-03-01";
+    let content = ScheduledContent {
+        name,
+        report: name,
+        title,
+        about: text,
+        from: day.to_owned(),
+        to: day.to_owned(),
+        as_of: stamp(now),
+        notes: &[],
+        rows: 1,
+        format: "table",
+        content_type: "text/plain",
+        file_name: "sample.txt".to_owned(),
+        content: text.to_owned(),
+        text: text.to_owned(),
+        html: text.to_owned(),
+        chart: None,
+    };
+    serde_json::to_string(&content).expect("the content holds plain values")
+}
+
 /// Replaces a file: whoever opens it finds the old text or the new one, whole.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ use crate::alerts;
 use crate::clock::stamp;
 use crate::config::{Config, ReportTarget, ScheduledReport, SinkFilter, SinkKind};
 use crate::record::{Change, Kind, Route};
+use crate::report;
 use crate::sink::{Sink, Verdict};
 use crate::store::{NewNotice, Reader, RecordFilter};
 
@@ -47,13 +48,10 @@ pub(super) fn notice_problems(config: &Config, name: &str, sink: &dyn Sink) -> V
     let now = Timestamp::now();
     let is_told = config.alerts.sinks.iter().any(|told| told == name);
     let alert = is_told.then(|| notice(alerts::sample(TITLE, TEXT, now), now));
-    let is_given =
-        |settings: &ScheduledReport| matches!(&settings.to, ReportTarget::Sink(to) if to == name);
-    let reports = config.reports.schedule.iter();
-    let report = reports
-        .filter(|(_, settings)| is_given(settings))
-        .map(|(name, _)| report(name, now))
-        .next();
+    let is_given = |(_, settings): &(&String, &ScheduledReport)| matches!(&settings.to, ReportTarget::Sink(to) if to == name);
+    let report = config.reports.schedule.iter().find(is_given).map(|(name, _)| {
+        change(Kind::Report, name, report::sample_body(name, TITLE, TEXT, now), now)
+    });
     let kind = &config.sinks[name].kind;
     alert
         .into_iter()
@@ -85,16 +83,6 @@ fn notice_problem(
         }
         _ => None,
     }
-}
-
-/// A report whose every part shows the title and the text.
-fn report(name: &str, now: Timestamp) -> Change {
-    let body = json!({
-        "name": name, "report": name, "title": TITLE, "about": TEXT, "from": "2026-03-01", "to": "2026-03-01",
-        "as_of": stamp(now), "notes": [], "rows": 1, "format": "table", "content_type": "text/plain",
-        "file_name": "sample.txt", "content": TEXT, "text": TEXT, "html": TEXT, "chart": null,
-    });
-    change(Kind::Report, name, body.to_string(), now)
 }
 
 fn notice(made: NewNotice, now: Timestamp) -> Change {
