@@ -67,7 +67,7 @@ async fn a_late_answer_lets_no_version_of_its_record_pass_an_earlier_one() {
     let has_others = async |one: &dyn Destination| {
         let arrived = one.received().await;
         let is_first = |other: &&Arrival| other.record_id == world.log[0].record_id;
-        assert_eq!(arrived.iter().filter(is_first).count(), 1, "a later version was sent");
+        assert!(arrived.iter().filter(is_first).count() <= 1, "a later version was sent");
         arrived.len() > last
     };
     world.each("it has all other records", webhook, has_others).await;
