@@ -11,11 +11,12 @@ use crate::budget::BudgetStatus;
 use crate::record::poller_name;
 
 /// What one poller is doing, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PollerState {
     /// No daemon runs.
+    #[default]
     Stopped,
     /// The workspace refuses this route although it accepts the key.
     RouteBroken,
@@ -66,7 +67,7 @@ impl PollerState {
 }
 
 /// The status of one poller.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PollerStatus {
     /// The route.

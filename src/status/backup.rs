@@ -25,23 +25,22 @@ impl BackupStatus {
     /// What the folder shows at `now`; a folder that cannot be read is reported as a failure.
     #[must_use]
     pub fn of_folder(folder: &BackupFolder, now: Timestamp) -> Self {
+        let mut status = Self::default();
         match folder.list(now) {
             Ok(files) => {
-                let newest = files.first().filter(|file| !file.is_from_the_future);
-                Self {
-                    last_at: newest.map(|file| stamp(file.at)),
-                    last_file: newest.map(|file| file.path.display().to_string()),
-                    ..Self::default()
+                if let Some(newest) = files.first().filter(|file| !file.is_from_the_future) {
+                    status.last_at = Some(stamp(newest.at));
+                    status.last_file = Some(newest.path.display().to_string());
                 }
             }
-            Err(error) => Self {
-                last_error: Some(format!(
+            Err(error) => {
+                status.last_error = Some(format!(
                     "could not read the folder of backups, {}: {error}; correct its owner and mode, or [backup] path",
                     folder.folder().display()
-                )),
-                ..Self::default()
-            },
+                ));
+            }
         }
+        status
     }
 }
 

@@ -25,9 +25,6 @@ const LATE_INTERVALS: f64 = 2.0;
 /// A sink may be out of the configuration for this long before that counts against health.
 const REMOVED_FOR_S: f64 = 7.0 * 86_400.0;
 
-/// The most pollers at risk that one reason names.
-const MAX_NAMES: usize = 6;
-
 /// Health in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -146,10 +143,7 @@ impl HealthReport {
         let at_risk = polling.pollers.iter().filter(|poller| poller.at_risk);
         let at_risk: Vec<String> = at_risk.map(PollerStatus::name).collect();
         if !at_risk.is_empty() {
-            let mut names = at_risk[..at_risk.len().min(MAX_NAMES)].join(", ");
-            if at_risk.len() > MAX_NAMES {
-                names.push_str(&format!(" and {} more", at_risk.len() - MAX_NAMES));
-            }
+            let names = at_risk.join(", ");
             let budget = &polling.budget;
             let others = if budget.others_per_minute * 2.0 > f64::from(budget.limit) {
                 format!(

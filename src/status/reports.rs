@@ -40,36 +40,28 @@ impl ScheduledReportStatus {
         runs: &BTreeMap<String, ReportRun>,
         now: Timestamp,
     ) -> Vec<Self> {
-        let scheduled = settings.schedule.iter();
-        scheduled.map(|(name, one)| Self::of(name, one, zone, runs.get(name), now)).collect()
-    }
-
-    fn of(
-        name: &str,
-        settings: &ScheduledReport,
-        zone: &TimeZone,
-        run: Option<&ReportRun>,
-        now: Timestamp,
-    ) -> Self {
-        let table = Timetable { at: settings.at, days: &settings.days, zone };
-        let step =
-            run.map_or_else(|| ReportStep::Wait(table.next(now)), |run| table.step(run, now));
-        let next = match step {
-            ReportStep::Make(_) => now,
-            ReportStep::Wait(until) => until,
+        let of = |(name, one): (&String, &ScheduledReport)| {
+            let run = runs.get(name);
+            let table = Timetable { at: one.at, days: &one.days, zone };
+            let next = match run.map(|run| table.step(run, now)) {
+                None => table.next(now),
+                Some(ReportStep::Make(_)) => now,
+                Some(ReportStep::Wait(until)) => until,
+            };
+            Self {
+                name: name.clone(),
+                report: one.report.clone(),
+                to: match &one.to {
+                    ReportTarget::File(path) => format!("file {}", path.display()),
+                    ReportTarget::Sink(sink) => format!("sink {sink}"),
+                },
+                next_at: stamp(next),
+                last_at: run.and_then(|run| run.made_for).map(stamp),
+                failures: run.map_or(0, |run| run.failures),
+                last_error: run.and_then(|run| run.error.clone()),
+            }
         };
-        Self {
-            name: name.to_owned(),
-            report: settings.report.clone(),
-            to: match &settings.to {
-                ReportTarget::File(path) => format!("file {}", path.display()),
-                ReportTarget::Sink(sink) => format!("sink {sink}"),
-            },
-            next_at: stamp(next),
-            last_at: run.and_then(|run| run.made_for).map(stamp),
-            failures: run.map_or(0, |run| run.failures),
-            last_error: run.and_then(|run| run.error.clone()),
-        }
+        settings.schedule.iter().map(of).collect()
     }
 }
 

@@ -136,22 +136,11 @@ impl Stored {
     /// The pollers while no daemon runs.
     pub(super) fn stopped_pollers(&self, now: Timestamp) -> Vec<PollerStatus> {
         let stopped = |row: &PollerRow| PollerStatus {
-            last_success_age_s: age_s(&row.last_success_at, now),
-            last_success_unknown: false,
             route: row.route.clone(),
             business: row.business.clone(),
             state: PollerState::Stopped,
-            interval_s: None,
-            next_poll_s: None,
-            rate_per_hour: None,
-            guarantee_s: None,
-            at_risk: false,
-            reason: None,
-            gaps: 0,
-            failures: 0,
-            refused_pages: 0,
-            last_error: None,
-            last_error_text: None,
+            last_success_age_s: age_s(&row.last_success_at, now),
+            ..PollerStatus::default()
         };
         self.pollers.iter().map(stopped).collect()
     }

@@ -25,13 +25,11 @@ fn judged_polling(pollers: &[PollerStatus], resting_s: Option<f64>) -> (Health, 
 }
 
 #[test]
-fn every_route_at_risk_is_named_up_to_a_number() {
+fn every_route_at_risk_is_named() {
     let at_risk = |route: &str| PollerStatus { at_risk: true, ..poller(route, 0, None) };
     let (health, reasons) = judged_polling(&[poller("jobs", 0, None), at_risk("leads")], None);
     assert_eq!(health, Health::AtRisk);
     assert!(reasons[0].starts_with("records of leads may be missed:"), "{reasons:?}");
-    let (_, reasons) = judged_polling(&vec![at_risk("jobs"); 9], None);
-    assert!(reasons[0].contains("jobs and 3 more may be missed"), "{reasons:?}");
 }
 
 #[test]
