@@ -1,7 +1,7 @@
 //! The ranges of a report, the one before and after, and what a period is compared with. Pure.
 
-use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
+use jiff::{Span, ToSpan};
 
 use super::request::Query;
 use crate::report::{Period, Range};
@@ -16,70 +16,43 @@ pub(super) fn range_of(query: &Query) -> Result<Option<Range>, String> {
 }
 
 impl Period {
-    /// How many calendar months it has, if it begins with one.
-    fn months(self) -> Option<i64> {
-        let months = i64::from(self.to.year() - self.from.year()) * 12
-            + i64::from(self.to.month() - self.from.month())
+    /// By how much the period before or after begins earlier or later: whole months for days that begin with one;
+    /// a week for days from a Monday on, although it may not be over; else as many days as it has.
+    fn step(self) -> Span {
+        let Self { from, to } = self;
+        let months = (i64::from(to.year()) - i64::from(from.year())) * 12
+            + i64::from(to.month() - from.month())
             + 1;
-        (self.from.day() == 1 && (months > 1 || self.to.day() > 7)).then_some(months)
-    }
-
-    fn length(self) -> i64 {
-        i64::from(self.from.until(self.to).map_or(0, |span| span.get_days())) + 1
+        let days = i64::from((to - from).get_days()) + 1;
+        match from.day() {
+            1 if months > 1 || days > 7 => months.months(),
+            _ if from.weekday() == Weekday::Monday && (2..=7).contains(&days) => 7.days(),
+            _ => days.days(),
+        }
     }
 
     /// The same days of the months, the week or the days before: with what they are compared.
     pub(super) fn before(self) -> Self {
-        let Some(months) = self.months() else {
-            return self.moved(-self.steps());
-        };
-        let back = |day: Date| day.saturating_sub(months.months());
-        let is_whole = self.to == self.to.last_of_month();
-        let to = back(self.to);
-        Self { from: back(self.from), to: if is_whole { to.last_of_month() } else { to } }
+        let step = self.step();
+        let to = self.to.saturating_sub(step);
+        let is_whole = step.get_months() > 0 && self.to == self.to.last_of_month();
+        let to = if is_whole { to.last_of_month() } else { to };
+        Self { from: self.from.saturating_sub(step), to }
     }
 
     /// The whole months, week or days before, or after.
     pub(super) fn neighbour(self, direction: i64) -> Self {
-        match self.months() {
-            Some(months) => {
-                let from = self.from.saturating_add((months * direction).months());
-                let last = from.saturating_add((months - 1).months());
-                Self { from, to: last.last_of_month() }
-            }
-            None => {
-                let length = self.steps();
-                let from = self.from.saturating_add((length * direction).days());
-                Self { from, to: from.saturating_add((length - 1).days()) }
-            }
-        }
+        let step = self.step();
+        let from = self.from.saturating_add(step * direction);
+        Self { from, to: from.saturating_add(step).saturating_sub(1.day()) }
     }
 
-    /// By how many days it moves: days from a Monday on are a week, although it may not be over.
-    fn steps(self) -> i64 {
-        let length = self.length();
-        let is_week = self.from.weekday() == Weekday::Monday && (2..=7).contains(&length);
-        if is_week { 7 } else { length }
-    }
-
-    fn moved(self, days: i64) -> Self {
-        let moved = |day: Date| day.saturating_add(days.days());
-        Self { from: moved(self.from), to: moved(self.to) }
-    }
-
-    /// The days in words: `1 to 23 November 2026`.
+    /// The days in words: `1 November 2026 to 23 November 2026`.
     pub(super) fn said(self) -> String {
-        let Self { from, to } = self;
-        let day = |date: Date, form: &str| date.strftime(form).to_string();
-        let until = day(to, "%-d %B %Y");
-        if from == to {
-            until
-        } else if (from.year(), from.month()) == (to.year(), to.month()) {
-            format!("{} to {until}", from.day())
-        } else if from.year() == to.year() {
-            format!("{} to {until}", day(from, "%-d %B"))
-        } else {
-            format!("{} to {until}", day(from, "%-d %B %Y"))
+        let day = |date: Date| date.strftime("%-d %B %Y").to_string();
+        match self.from == self.to {
+            true => day(self.to),
+            false => format!("{} to {}", day(self.from), day(self.to)),
         }
     }
 }
@@ -130,10 +103,10 @@ mod tests {
             said,
             [
                 "today: 25 November 2026",
-                "week: 23 to 25 November 2026",
-                "month: 1 to 25 November 2026",
-                "last-month: 1 to 31 October 2026",
-                "year: 1 January to 25 November 2026",
+                "week: 23 November 2026 to 25 November 2026",
+                "month: 1 November 2026 to 25 November 2026",
+                "last-month: 1 October 2026 to 31 October 2026",
+                "year: 1 January 2026 to 25 November 2026",
                 "12-months: 1 December 2025 to 25 November 2026",
             ]
         );
