@@ -10,7 +10,6 @@ mod context;
 mod find;
 mod frame;
 mod home;
-mod large;
 mod live;
 mod metrics;
 mod not_shown;
@@ -23,6 +22,7 @@ mod reports;
 mod request;
 mod respond;
 mod server;
+mod shared;
 mod snapshot;
 mod spark;
 mod system;
@@ -30,7 +30,6 @@ mod text;
 mod titles;
 mod words;
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +44,6 @@ use tokio_util::sync::CancellationToken;
 use crate::config;
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
-use access::Access;
 use context::PageContext;
 
 /// How long to wait before the address is tried again.
@@ -88,10 +86,9 @@ impl StatusPage {
         let address = listener.local_addr().unwrap_or(self.settings.listen);
         tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
         opened.send_replace(Some(address));
-        let access = Access::new(&self.settings);
         let status = Box::new(move || status().boxed());
         let context = Arc::new(PageContext::new(self, store, status));
-        server::serve(listener, respond::router(access, context), stop).await;
+        server::serve(listener, respond::router(context), stop).await;
         opened.send_replace(None);
     }
 }
@@ -104,7 +101,7 @@ async fn open(address: SocketAddr, stop: &CancellationToken) -> Option<TcpListen
             Ok(listener) => return Some(listener),
             Err(error) if !is_logged => {
                 is_logged = true;
-                tracing::error!(%address, %error, "could not open the status page{}; trying again", advice(&error));
+                tracing::error!(%address, %error, "could not open the status page: end the program that uses the port, or change `listen` in [status]; trying again");
             }
             Err(_) => {}
         }
@@ -112,20 +109,5 @@ async fn open(address: SocketAddr, stop: &CancellationToken) -> Option<TcpListen
             () = stop.cancelled() => return None,
             () = tokio::time::sleep(BIND_AGAIN) => {}
         }
-    }
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            ": another program uses the port, end it or change `listen` in [status]"
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            ": this machine does not have the address, change `listen` in [status]"
-        }
-        io::ErrorKind::PermissionDenied => {
-            ": only root may use ports below 1024, change `listen` in [status]"
-        }
-        _ => "",
     }
 }

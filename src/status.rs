@@ -6,6 +6,7 @@
 mod backup;
 mod health;
 mod last_run;
+mod overview;
 mod reports;
 mod stored;
 
@@ -26,6 +27,7 @@ pub use backup::BackupStatus;
 use health::HealthReport;
 pub use health::{Health, is_stale};
 pub use last_run::{FailedPoll, LastRun};
+pub use overview::{SayTime, Table};
 pub use reports::ScheduledReportStatus;
 pub use stored::{EmptiedRoute, RemovedSink, Stored};
 

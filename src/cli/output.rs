@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::escape;
 pub(super) use crate::escape::{cell, shown_lines as plain};
 pub(super) use crate::number::count;
+use crate::status::Table;
 use crate::store::VerifyFinding;
 
 /// Prints text that is safe already.
@@ -84,9 +85,17 @@ pub(super) fn rows(
         return text(&format!("{empty}\n"));
     }
     let is_number = |_: usize, value: &str| {
-        !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+        !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit() || b".,".contains(&b))
     };
     text(&crate::table::fitted(heading, rows, width(wide), &is_number))
+}
+
+/// Prints a table of the status with its notes.
+pub(super) fn overview(table: &Table, wide: bool) -> anyhow::Result<ExitCode> {
+    let heading = table.rows.first().map_or_else(Vec::new, |row| row.iter().map(|c| c.0).collect());
+    let texts = |row: &Vec<(_, String)>| row.iter().map(|(_, text)| cell(text, 60)).collect();
+    rows(&heading, &table.rows.iter().map(texts).collect::<Vec<_>>(), table.empty, wide)?;
+    text(&table.notes.iter().map(|note| format!("{}\n", plain(note))).collect::<String>())
 }
 
 /// A line with its end, cut to the width of the terminal unless it is to be `wide`.

@@ -10,11 +10,10 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::exit::{ExitError, USAGE, refuse};
-use super::status::current;
+use super::status::{current, in_or_ago};
 use super::{output, runtime};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
-use crate::duration;
 use crate::status::WorkspaceStatus;
 use crate::store::{Operator, Reader, SinkRow};
 
@@ -152,42 +151,9 @@ fn list(config: &Config, name: Option<&str>, json: bool, wide: bool) -> anyhow::
 
 /// The table of the sinks, and what is to be said of replays and of sinks that are no longer configured.
 pub(super) fn table(status: &WorkspaceStatus, wide: bool) -> anyhow::Result<ExitCode> {
-    let sinks = &status.sinks;
-    output::table(
-        sinks,
-        &[
-            ("sink", |sink| sink.name.clone()),
-            ("type", |sink| sink.type_name.clone()),
-            ("state", |sink| match sink.next_attempt_s {
-                Some(left) => format!("{}, next try in {}", sink.state, duration::seconds(left)),
-                None => sink.state.to_string(),
-            }),
-            ("behind", |sink| sink.behind.to_string()),
-            ("retrying", |sink| sink.retrying.to_string()),
-            ("dead", |sink| sink.dead.to_string()),
-            ("delivered", |sink| sink.delivered.to_string()),
-            ("not wanted", |sink| sink.filtered.to_string()),
-            ("before start", |sink| sink.skipped.to_string()),
-        ],
-        "no sink has been opened yet: add [sinks.NAME] to the configuration",
-        wide,
-    )?;
-    for sink in sinks {
-        if let Some(error) = &sink.last_error {
-            output::text(&format!("{}: {}\n", sink.name, output::plain(error)))?;
-        }
-    }
-    for sink in sinks.iter().filter(|sink| sink.notices.refused > 0) {
-        let (name, refused) = (&sink.name, sink.notices.refused);
-        output::text(&format!(
-            "{name} refused {refused} of its alerts or reports for good: see `shopmirror sinks {name} dead`\n"
-        ))?;
-    }
-    for replay in sinks.iter().filter_map(|sink| sink.replay.as_ref()) {
+    output::overview(&status.sink_table(&in_or_ago), wide)?;
+    for replay in status.sinks.iter().filter_map(|sink| sink.replay.as_ref()) {
         output::text(&format!("{}\n", output::plain(&replay::line(replay))))?;
-    }
-    for removed in &status.removed_sinks {
-        output::text(&format!("{removed}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,108 +1,68 @@
-//! Who may read the page: the rules for `Host`, `Origin` and the token. Pure.
+//! Who may read the page: the rules for `Host`, `Sec-Fetch-Site` and the token. Pure.
 //!
-//! A foreign web page can make a browser send requests to this machine. It is refused because its
-//! name is in `Host` (DNS rebinding) or in `Origin`, or because the browser marks the request
-//! as one from another site.
+//! A foreign web page can make a browser send requests to this machine. It is refused because its name is in
+//! `Host` (DNS rebinding), or because the browser marks the request as one from another site.
 
 use std::net::IpAddr;
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::ExposeSecret;
-use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::config;
+use super::not_shown::NotShown;
+use crate::config::StatusSettings;
 
-/// Why a request is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The method is neither GET nor HEAD.
-    Method,
-    /// The header `Host` is absent, malformed or names something else.
-    Host,
-    /// The request comes from another site.
-    Origin,
-    /// The token is absent or wrong.
-    Token,
+/// The refusal of a request that the settings do not allow to answer.
+pub(super) fn refusal(settings: &StatusSettings, headers: &HeaderMap) -> Option<Response> {
+    if !requested_host(headers).is_some_and(|host| is_own(settings, &host)) {
+        let text = "the page is not known by this name: open it by its address, or add the name to \
+                    `hosts` in [status]";
+        return Some(NotShown::new(StatusCode::MISDIRECTED_REQUEST, text).into_response());
+    }
+    if is_from_elsewhere(headers) {
+        let text = "a page of another site may not read this one";
+        return Some(NotShown::new(StatusCode::FORBIDDEN, text).into_response());
+    }
+    let token = settings.token.as_ref()?.expose_secret().as_bytes();
+    if sent_token(headers).is_some_and(|sent| sent.ct_eq(token).into()) {
+        return None;
+    }
+    let text = "the token is needed: send it as `Authorization: Bearer`, or as the password with \
+                any user name";
+    let ask = [(header::WWW_AUTHENTICATE, "Basic realm=\"shopmirror\", charset=\"UTF-8\"")];
+    Some((ask, NotShown::new(StatusCode::UNAUTHORIZED, text)).into_response())
 }
 
-/// The rules that follow from `[status]`.
-pub(super) struct Access {
-    /// The digest of the token, so that comparing takes the same time for every length.
-    token: Option<[u8; 32]>,
-    hosts: Vec<String>,
-    loopback_only: bool,
-}
-
-impl Access {
-    pub(super) fn new(settings: &config::StatusSettings) -> Self {
-        Self {
-            token: settings.token.as_ref().map(|token| digest(token.expose_secret().as_bytes())),
-            hosts: settings.hosts.clone(),
-            loopback_only: settings.listen.ip().is_loopback(),
-        }
+/// True if the name cannot be a foreign one that was pointed at this machine.
+fn is_own(settings: &StatusSettings, host: &Authority) -> bool {
+    let name = host.host().to_ascii_lowercase();
+    if name == "localhost" || settings.hosts.contains(&name) {
+        return true;
     }
-
-    /// Whether a request may be answered.
-    pub(super) fn judge(
-        &self,
-        method: &Method,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<(), Refusal> {
-        if *method != Method::GET && *method != Method::HEAD {
-            return Err(Refusal::Method);
-        }
-        let host = requested_host(uri, headers).ok_or(Refusal::Host)?;
-        if !self.is_own(&host) {
-            return Err(Refusal::Host);
-        }
-        if is_from_elsewhere(&host, headers) {
-            return Err(Refusal::Origin);
-        }
-        match &self.token {
-            Some(token) if !sent_token(headers).is_some_and(|sent| equal(&sent, token)) => {
-                Err(Refusal::Token)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// True if the name cannot be a foreign one that was pointed at this machine.
-    fn is_own(&self, host: &Authority) -> bool {
-        let name = host.host().to_ascii_lowercase();
-        if name == "localhost" || self.hosts.contains(&name) {
-            return true;
-        }
-        let literal = name.trim_start_matches('[').trim_end_matches(']');
-        literal.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || !self.loopback_only)
-    }
+    let literal = name.trim_start_matches('[').trim_end_matches(']');
+    let loopback_only = settings.listen.ip().is_loopback();
+    literal.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || !loopback_only)
 }
 
 /// The one host that the request names; a request that names two is malformed.
-fn requested_host(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
+fn requested_host(headers: &HeaderMap) -> Option<Authority> {
     let mut named = headers.get_all(header::HOST).iter();
     let host: Authority = named.next()?.to_str().ok()?.parse().ok()?;
-    let one = named.next().is_none() && uri.authority().is_none_or(|other| *other == host);
-    (one && !host.as_str().contains('@')).then_some(host)
+    (named.next().is_none() && !host.as_str().contains('@')).then_some(host)
 }
 
 /// True if a browser says that a page of another site makes the request. Following a link to the
 /// page is allowed.
-fn is_from_elsewhere(host: &Authority, headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    if let Some(origin) = text("origin") {
-        let authority = origin.split_once("://").map(|(_, authority)| authority);
-        if authority.is_none_or(|other| !other.eq_ignore_ascii_case(host.as_str())) {
-            return true;
-        }
-    }
-    let other_site =
-        matches!(text("sec-fetch-site"), Some(site) if site != "same-origin" && site != "none");
-    other_site && text("sec-fetch-mode") != Some("navigate")
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|sent| sent == value);
+    headers.contains_key("sec-fetch-site")
+        && !is("sec-fetch-site", "same-origin")
+        && !is("sec-fetch-site", "none")
+        && !is("sec-fetch-mode", "navigate")
 }
 
 /// The token as `Bearer`, or as the password of `Basic`, which browsers ask for.
@@ -118,12 +78,4 @@ fn sent_token(headers: &HeaderMap) -> Option<Vec<u8>> {
     let pair = STANDARD.decode(value.trim()).ok()?;
     let colon = pair.iter().position(|byte| *byte == b':')?;
     Some(pair[colon + 1..].to_vec())
-}
-
-fn digest(text: &[u8]) -> [u8; 32] {
-    Sha256::digest(text).into()
-}
-
-fn equal(sent: &[u8], token: &[u8; 32]) -> bool {
-    digest(sent).ct_eq(token).into()
 }

@@ -1,26 +1,30 @@
 //! What every response of the page is made from.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use super::StatusPage;
-use super::home::HomeNumbers;
 use super::not_shown::NotShown;
-use super::server::STREAMS_MAX;
-use super::snapshot::{SharedSnapshot, Snapshot, Snapshots};
-use crate::report::{self, Report};
+use super::shared::Shared;
+use super::snapshot::{SharedSnapshot, Snapshot};
+use crate::report::{self, Home, Range, Report};
 use crate::status::WorkspaceStatus;
 use crate::store::{Reader, Store, StoreError};
 
+/// How long a snapshot, and the numbers of Home, are new enough.
+pub(super) const EVERY: Duration = Duration::from_secs(1);
+const NUMBERS_EVERY: Duration = Duration::from_secs(5);
 /// Reads of reports and records at the same time.
 const READS_MAX: usize = 2;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(5);
-/// How long a viewer waits for a snapshot: less than its request may take.
+/// How long a viewer waits for a snapshot.
 const SNAPSHOT: Duration = Duration::from_secs(14);
 /// The longest time that one request may read. A report has its own limit within this one.
 const MAX_READ: Duration = Duration::from_secs(15);
@@ -32,12 +36,10 @@ pub(super) type Ask = Box<dyn Fn() -> BoxFuture<'static, Option<WorkspaceStatus>
 pub(super) struct PageContext {
     /// The shop's name: that of the workspace, or its host until the workspace has told it.
     shop: watch::Sender<String>,
-    /// The numbers of Home.
-    pub(super) home: HomeNumbers,
-    snapshots: Snapshots,
+    /// The numbers of Home for each of its ranges.
+    numbers: HashMap<Range, Shared<Option<Arc<Home>>>>,
+    snapshots: Shared<SharedSnapshot>,
     status: Ask,
-    /// One permit per live stream that may still be opened.
-    pub(super) streams: Arc<Semaphore>,
     store: Store,
     pub(super) page: StatusPage,
     reads: Arc<Semaphore>,
@@ -47,10 +49,9 @@ impl PageContext {
     pub(super) fn new(page: StatusPage, store: Store, status: Ask) -> Self {
         Self {
             shop: watch::Sender::new(page.shop.clone()),
-            home: HomeNumbers::default(),
-            snapshots: Snapshots::default(),
+            numbers: Range::HOME.map(|range| (range, Shared::default())).into(),
+            snapshots: Shared::default(),
             status,
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             store,
             page,
             reads: Arc::new(Semaphore::new(READS_MAX)),
@@ -69,15 +70,25 @@ impl PageContext {
 
     /// A snapshot that is at most a second old.
     pub(super) async fn snapshot(&self) -> SharedSnapshot {
-        let take = || async {
+        let take = async {
             let taken = Snapshot::take((self.status)().await?, &self.store).await?;
             if let Some(name) = taken.workspace.as_ref().filter(|name| !name.is_empty()) {
                 self.shop.send_replace(name.clone());
             }
-            Some(taken)
+            Some(Arc::new(taken))
         };
         // A viewer that leaves ends its own take, and the next one begins anew.
-        timeout(SNAPSHOT, self.snapshots.newest(take)).await.unwrap_or(None)
+        timeout(SNAPSHOT, self.snapshots.newest(EVERY, take)).await.unwrap_or(None)
+    }
+
+    /// The numbers of Home that are at most a few seconds old; `None` if the store does not answer.
+    pub(super) async fn numbers(self: &Arc<Self>, range: Range) -> Option<Arc<Home>> {
+        let read = self.read(move |reader, shared| {
+            let StatusPage { ready_status, zone, .. } = &shared.page;
+            Ok(report::home(reader, range, ready_status, zone, Timestamp::now())?)
+        });
+        let take = async { read.await.ok().map(Arc::new) };
+        self.numbers.get(&range)?.newest(NUMBERS_EVERY, take).await
     }
 
     /// Reads the store on a connection of its own. Busy if others read for too long, or if the store cannot

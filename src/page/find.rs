@@ -1,17 +1,14 @@
 //! What the box at the top of every page finds, on only with `show_records = true`: people, and repairs
-//! with what belongs to them. It is drawn where it is read.
+//! with what belongs to them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::StatusPage;
 use super::context::PageContext;
-use super::frame::{Frame, Tab, pages};
+use super::frame::{Frame, pages};
 use super::not_shown::NotShown;
 use super::request::{Query, link};
 use super::text::shown;
@@ -20,7 +17,7 @@ use super::words;
 use crate::number::count;
 use crate::record::{Change, Route};
 use crate::report;
-use crate::store::{Found, IndexProgress, QueryError, Reader, StoreError};
+use crate::store::{Found, QueryError, Reader, StoreError};
 
 /// Records that are looked at; a search with more matches says so.
 const MAX: usize = 1_000;
@@ -47,13 +44,8 @@ impl Group {
     }
 }
 
-/// The sections of the page, with one and several of what is in them: the last one is of records whose repair is
-/// not known.
-const SECTIONS: [[&str; 3]; 3] = [
-    ["People", "person", "people"],
-    ["Repairs", "repair", "repairs"],
-    ["Other records", "other record", "other records"],
-];
+/// The sections of the page; the last one is of records whose repair is not known.
+const SECTIONS: [&str; 3] = ["People", "Repairs", "Other records"];
 
 /// What was found, by section; the last changed first.
 type Groups = [Vec<Group>; 3];
@@ -81,85 +73,54 @@ fn grouped(reader: &Reader, changes: Vec<Change>) -> Result<Groups, StoreError> 
     Ok(found)
 }
 
-/// What was found of a search, in words.
-fn sentence(found: &Groups, has_more: bool) -> String {
-    let counts: Vec<String> = SECTIONS
-        .iter()
-        .zip(found)
-        .filter(|(_, groups)| !groups.is_empty())
-        .map(|([_, one, many], groups)| count(groups.len(), one, many))
-        .collect();
-    match (counts.is_empty(), has_more) {
-        (true, _) => "Nothing found. Each word must be in the record; the last may be the beginning of a word.".to_owned(),
-        (false, false) => format!("Found {}.", counts.join(", ")),
-        (false, true) => format!(
-            "Found {} among the {MAX} records that match and changed last. Add a word to find fewer.",
-            counts.join(", ")
-        ),
-    }
-}
-
 /// The page of what was found.
-pub(super) async fn found(
-    State(context): State<Arc<PageContext>>,
-    uri: Uri,
+pub(super) fn found(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &Query,
 ) -> Result<Response, NotShown> {
-    let query = Query::of(&uri);
     query.allow(&["q", "page"])?;
-    let number = query.page()? as usize;
-    let Some(term) = query.get("q").map(str::to_owned) else {
+    let number = query.page()?;
+    let Some(term) = query.get("q") else {
         let text = "Write what to find into the box: a name, a phone number, a repair.";
         return Err(text.to_owned().into());
     };
-    let read = move |reader: &mut Reader, shared: &PageContext| {
-        let Found { changes, searched } = reader.find(&term, None, MAX)?;
-        let has_more = changes.len() >= MAX;
-        let found = grouped(reader, changes)?;
-        let said = sentence(&found, has_more);
-        let page = screen(reader, &shared.page, &term, number, &found, &said, searched)?;
-        let frame = Frame { term: &term, ..Frame::of("Found", Tab::Other) };
-        Ok(frame.around(shared, &page).into_response())
-    };
-    context.read(read).await
-}
-
-/// One page of what was found.
-fn screen(
-    reader: &mut Reader,
-    shop: &StatusPage,
-    term: &str,
-    number: usize,
-    found: &Groups,
-    sentence: &str,
-    searched: IndexProgress,
-) -> Result<Markup, QueryError> {
+    let Found { changes, searched } = reader.find(term, None, MAX)?;
+    let has_more = changes.len() >= MAX;
+    let found = grouped(reader, changes)?;
     let has_next = found.iter().any(|groups| groups.len() > (number + 1) * SCREEN);
     let mut sections = Vec::new();
-    for ([title, ..], groups) in SECTIONS.iter().zip(found) {
-        let mut rows = Vec::new();
-        for group in groups.iter().skip(number * SCREEN).take(SCREEN) {
-            rows.push(row(reader, shop, group)?);
-        }
-        if !rows.is_empty() {
-            sections.push((title, groups.len(), rows));
-        }
+    for (title, groups) in SECTIONS.iter().zip(&found) {
+        let shown = groups.iter().skip(number * SCREEN).take(SCREEN);
+        let rows = shown.map(|group| row(reader, &context.page, group));
+        sections.push((title, groups.len(), rows.collect::<Result<Vec<Markup>, _>>()?));
     }
-    Ok(html! {
-        div { h1 { "Found" } p { (sentence) } }
-        @if !searched.is_whole() {
-            p.note {
-                "The newest " (count(searched.last_seq - searched.indexed, "change is", "changes are"))
-                " not in the search index yet, so records may be missing here: try again in a minute."
+    let page = html! {
+        div {
+            h1 { "Found" }
+            @if found.iter().all(Vec::is_empty) {
+                p { "Nothing found. Each word must be in the record; the last may be the beginning of a word." }
+            }
+            @if has_more {
+                p { "Only the " (MAX) " records that match and changed last are shown. Add a word to find fewer." }
+            }
+            @if !searched.is_whole() {
+                p.note {
+                    "The newest " (count(searched.last_seq - searched.indexed, "change is", "changes are"))
+                    " not in the search index yet, so records may be missing here: try again in a minute."
+                }
             }
         }
-        @for (title, groups, rows) in sections {
+        @for (title, groups, rows) in sections.iter().filter(|(.., rows)| !rows.is_empty()) {
             section {
                 h2 { (title) " · " (groups) }
                 ul.found { @for row in rows { (row) } }
             }
         }
         (pages(number, has_next, |page| link("find", &[("q", term), ("page", page)])))
-    })
+    };
+    let frame = Frame { term, ..Frame::of("Found", "") };
+    Ok(frame.around(context, &page).into_response())
 }
 
 fn row(reader: &mut Reader, shop: &StatusPage, group: &Group) -> Result<Markup, QueryError> {

@@ -7,21 +7,11 @@ use maud::{DOCTYPE, Markup, html};
 use super::context::PageContext;
 use super::text::{message, shown};
 
-/// The page of the navigation that another one belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tab {
-    Home,
-    Reports,
-    Records,
-    System,
-    /// None of them.
-    Other,
-}
-
 /// What is around the body of a page.
 pub(super) struct Frame<'a> {
     pub(super) title: &'a str,
-    pub(super) tab: Tab,
+    /// The address of the page of the navigation that it belongs to; empty if it is none of them.
+    pub(super) tab: &'static str,
     /// Whether it stays current by itself.
     pub(super) is_live: bool,
     /// What the box to find something holds.
@@ -30,7 +20,7 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// The frame of a page that does not change by itself.
-    pub(super) fn of(title: &'a str, tab: Tab) -> Self {
+    pub(super) fn of(title: &'a str, tab: &'static str) -> Self {
         Self { title, tab, is_live: false, term: "" }
     }
 
@@ -44,7 +34,7 @@ impl<'a> Frame<'a> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title #title { (title(&shop, self.title)) }
+                    title { (shown(self.title)) ": " (shop) }
                     link rel="icon" href="icon.svg" type="image/svg+xml";
                     link rel="stylesheet" href="page.css";
                     @if self.is_live {
@@ -74,24 +64,16 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The title of the window.
-pub(super) fn title(shop: &str, title: &str) -> String {
-    format!("{}: {}", shown(title), shown(shop))
-}
-
 /// The links between the pages.
-fn navigation(current: Tab, shows_records: bool) -> Markup {
-    let tabs = [
-        (Tab::Home, ".", "Home"),
-        (Tab::Reports, "reports", "Reports"),
-        (Tab::Records, "records", "Records"),
-        (Tab::System, "system", "System"),
-    ];
-    let shown = tabs.into_iter().filter(|(tab, ..)| shows_records || *tab != Tab::Records);
+fn navigation(current: &str, shows_records: bool) -> Markup {
+    let pages =
+        [(".", "Home"), ("reports", "Reports"), ("records", "Records"), ("system", "System")];
     html! {
         nav aria-label="Pages" {
-            @for (tab, address, name) in shown {
-                a href=(address) aria-current=[(tab == current).then_some("page")] { (name) }
+            @for (address, name) in pages {
+                @if shows_records || address != "records" {
+                    a href=(address) aria-current=[(address == current).then_some("page")] { (name) }
+                }
             }
         }
     }
@@ -120,5 +102,5 @@ pub(super) fn explained(context: &PageContext, text: &str) -> Html<String> {
             p { a href="." { "Home" } ", " a href="reports" { "all reports" } }
         }
     };
-    Frame::of("Not shown", Tab::Other).around(context, &body)
+    Frame::of("Not shown", "").around(context, &body)
 }

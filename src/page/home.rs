@@ -1,88 +1,50 @@
 //! The page Home: how the shop is doing, for its owner.
 //!
-//! It shows numbers and the names of statuses, and no personal data. All viewers share the numbers of a
-//! range, which are read again every few seconds while someone looks.
+//! It shows numbers and the names of statuses, and no personal data.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use maud::{Markup, html};
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use super::context::PageContext;
-use super::frame;
-use super::live::{LivePage, Part};
+use super::live::Part;
 use super::request::link;
 use super::snapshot::{SharedSnapshot, Snapshot};
-use super::spark::{Spark, hatch};
-use super::text::{message, money, shown, zone_name};
+use super::spark::{hatch, spark};
+use super::text::{exact, message, money, percent, shown, zone_name};
 use crate::number::{count, whole};
 use crate::report::{self, Cell, Exactness, Figure, Home, Range, RepairList};
 use crate::status::Health;
 
-/// How long numbers are new enough.
-const NEW: Duration = Duration::from_secs(5);
 /// The statuses that have a bar of their own.
 const BARS_MAX: usize = 12;
 
-/// The card of a number of which more is bad.
-const OVERDUE: &str = "overdue";
-
-/// The numbers of each range as they were read last.
-#[derive(Default)]
-pub(super) struct HomeNumbers(Mutex<HashMap<Range, (Instant, Arc<Home>)>>);
-
-impl HomeNumbers {
-    /// The numbers of a range; `None` if the store does not answer.
-    async fn of(&self, context: &Arc<PageContext>, range: Range) -> Option<Arc<Home>> {
-        let mut known = self.0.lock().await;
-        if let Some((_, home)) = known.get(&range).filter(|(at, _)| at.elapsed() < NEW) {
-            return Some(Arc::clone(home));
-        }
-        let read = context.read(move |reader, shared| {
-            Ok(report::home(
-                reader,
-                range,
-                &shared.page.ready_status,
-                &shared.page.zone,
-                Timestamp::now(),
-            )?)
-        });
-        let home = Arc::new(read.await.ok()?);
-        known.insert(range, (Instant::now(), Arc::clone(&home)));
-        Some(home)
-    }
-}
-
-/// The page as it is now.
-pub(super) async fn live_page(
+/// The parts of the page as it is now.
+pub(super) async fn parts(
     context: &Arc<PageContext>,
     range: Range,
     shared: &SharedSnapshot,
-) -> LivePage {
-    let home = context.home.of(context, range).await;
+) -> Vec<Part> {
+    let home = context.numbers(range).await;
     let health = health(shared.as_deref(), home.as_deref());
     let mut parts = vec![
-        Part::new("health", html! { div #health data-part { h1.unseen { "Home" } (health) } }),
-        Part::new("ranges", ranges(range)),
+        ("health", html! { div #health data-part { h1.unseen { "Home" } (health) } }),
+        ("ranges", ranges(range)),
     ];
     match &home {
         Some(home) => {
             let view = View { context, range, home };
-            parts.push(Part::new("cards", view.cards()));
-            parts.push(Part::new("statuses", view.statuses()));
-            parts.push(Part::new("attention", view.attention()));
-            parts.push(Part::new("as-of", view.as_of()));
+            parts.push(("cards", view.cards()));
+            parts.push(("statuses", view.statuses()));
+            parts.push(("attention", view.attention()));
+            parts.push(("as-of", view.as_of()));
         }
         None => {
             let text = "The numbers cannot be read now: this page tries it again.";
-            parts.push(Part::new("cards", html! { div.cards #cards data-part { p { (text) } } }));
+            parts.push(("cards", html! { div.cards #cards data-part { p { (text) } } }));
         }
     }
-    LivePage { title: frame::title(&context.shop(), "Home"), parts }
+    parts
 }
 
 /// The choice of the range.
@@ -163,7 +125,7 @@ impl View<'_> {
                 (self.card("leads", "New leads", &home.leads, Kind::Count, &self.report("leads")))
                 (self.card("open", "Open", &home.open, Kind::Standing, &self.report("open-repairs")))
                 (self.card("ready", "Ready for pickup", &home.ready, Kind::Standing, &ready))
-                (self.card(OVERDUE, "Overdue", &home.overdue, Kind::Standing, &overdue))
+                (self.card("overdue", "Overdue", &home.overdue, Kind::Standing, &overdue))
             }
         }
     }
@@ -183,11 +145,6 @@ impl View<'_> {
 
     /// One number with its place on the page.
     fn card(&self, id: &str, title: &str, figure: &Figure, kind: Kind, address: &str) -> Markup {
-        let spark = Spark {
-            days: &figure.days,
-            are_bars: kind != Kind::Standing,
-            is_money: kind == Kind::Money,
-        };
         html! {
             div.card id=(id) data-wide=[(kind == Kind::Money).then_some("")] {
                 a href=(address) {
@@ -195,38 +152,23 @@ impl View<'_> {
                     span.n { (self.amount(&figure.now, kind, None)) }
                     span.d {
                         @if figure.now.number().is_none() { (figure.why) }
-                        @else { (self.compared(figure, kind, id == OVERDUE)) }
+                        @else { (self.compared(figure, kind)) }
                     }
-                    (spark.svg())
+                    (spark(&figure.days))
                 }
             }
         }
     }
 
-    /// A number beside that of the range before; `is_bad` says that more of it is bad.
-    fn compared(&self, figure: &Figure, kind: Kind, is_bad: bool) -> Markup {
-        let exactly = |cell: &Cell| cell.number().filter(|_| cell.exactness == Exactness::Exact);
-        let (Some(now), Some(before)) = (exactly(&figure.now), exactly(&figure.before)) else {
+    /// A number beside that of the range before.
+    fn compared(&self, figure: &Figure, kind: Kind) -> Markup {
+        let (Some(now), Some(before)) = (exact(&figure.now), exact(&figure.before)) else {
             return html! { "No comparison yet" };
         };
-        let than = self.than(kind);
-        let more = now - before;
-        let is_bad = (more > 0.0) == is_bad;
-        let said = match kind {
-            Kind::Money if before > 0.0 && now < before * 10.0 => {
-                format!("{:.0} %", (more / before * 100.0).abs())
-            }
-            kind => self.written(more.abs(), kind),
-        };
-        let word = match (more > 0.0, kind) {
-            (true, _) => "more",
-            (false, Kind::Money) => "less",
-            (false, _) => "fewer",
-        };
-        html! {
-            @if more == 0.0 { "The same as " (than) }
-            @else { em data-bad=(is_bad) { (said) " " (word) } " than " (than) }
-        }
+        let share = percent(now, before).filter(|_| kind == Kind::Money);
+        let sign = if now < before { "−" } else { "+" };
+        let more = || format!("{sign}{}", self.written((now - before).abs(), kind));
+        html! { em { (share.unwrap_or_else(more)) } " on " (self.than(kind)) }
     }
 
     fn than(&self, kind: Kind) -> String {

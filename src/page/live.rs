@@ -1,142 +1,105 @@
-//! Live pages: a stream of server-sent events with the parts of a page that changed.
+//! Live pages: they stay current by a stream of server-sent events with the parts that changed.
 //!
 //! Each viewer is sent a part only if it differs from what this viewer was sent last. A viewer that
 //! reads slowly is sent fewer events: nothing is queued for it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use maud::{Markup, html};
-use tokio::sync::OwnedSemaphorePermit;
+use maud::{Markup, PreEscaped, html};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::context::PageContext;
-use super::server::Connection;
-use super::snapshot::{EVERY, SharedSnapshot};
+use super::context::{EVERY, PageContext};
+use super::frame::Frame;
+use super::respond::accepts;
+use super::snapshot::SharedSnapshot;
 use super::{home, system};
 use crate::report::Range;
 
 /// After how long a browser connects again.
 const RETRY: Duration = Duration::from_secs(3);
-/// Seconds after which a viewer that found every stream taken may try again.
-const BUSY_RETRY_S: &str = "30";
-/// After this time without a change a comment is sent.
+/// After this time without a change a comment is sent, which shows that a viewer has left.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// The pages that stay current by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum Live {
     Home(Range),
     System,
 }
 
-/// A part of a live page: an element with an id and the attribute `data-part`.
-#[derive(Debug)]
-pub(super) struct Part {
-    id: &'static str,
-    html: Markup,
-    digest: u64,
-}
+/// A part of a live page: an id, and the element that has it and the attribute `data-part`.
+pub(super) type Part = (&'static str, Markup);
+/// What a viewer was sent last, by the id of the part.
+type Sent = HashMap<&'static str, String>;
 
-impl Part {
-    pub(super) fn new(id: &'static str, html: Markup) -> Self {
-        let mut hasher = DefaultHasher::new();
-        html.0.hash(&mut hasher);
-        Self { id, html, digest: hasher.finish() }
-    }
-}
-
-/// A live page: its title and its parts.
-#[derive(Debug)]
-pub(super) struct LivePage {
-    pub(super) title: String,
-    pub(super) parts: Vec<Part>,
-}
-
-impl LivePage {
-    /// Every part in its order.
-    pub(super) fn body(&self) -> Markup {
-        html! { @for part in &self.parts { (part.html) } }
-    }
-
-    /// The parts that a viewer was not sent as they are now.
-    fn changed(&self, seen: &mut HashMap<&'static str, u64>) -> String {
-        let title = Part::new("title", html! { title #title data-part { (self.title) } });
-        let mut changed = String::new();
-        for part in std::iter::once(&title).chain(&self.parts) {
-            if seen.insert(part.id, part.digest) != Some(part.digest) {
-                changed.push_str(&part.html.0);
-            }
+impl Live {
+    /// The page, or the stream of what changes, for which the script of the page asks the same address.
+    pub(super) async fn respond(self, context: Arc<PageContext>, headers: &HeaderMap) -> Response {
+        if accepts(headers, "text/event-stream") {
+            return self.stream(context);
         }
-        changed
+        let shared = context.snapshot().await;
+        let parts = self.parts(&context, &shared).await;
+        let (title, tab) = match self {
+            Self::Home(_) => ("Home", "."),
+            Self::System => ("System", "system"),
+        };
+        let frame = Frame { is_live: true, ..Frame::of(title, tab) };
+        let code = if shared.is_some() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let body = html! { @for (_, part) in &parts { (part) } };
+        (code, frame.around(&context, &body)).into_response()
     }
-}
 
-struct Viewer {
-    context: Arc<PageContext>,
-    watched: Watched,
-    tick: Interval,
-    /// What the viewer was sent last, by the id of the part.
-    seen: HashMap<&'static str, u64>,
-    /// Gives the viewer's place back when it leaves.
-    _place: OwnedSemaphorePermit,
-}
+    /// The parts in their order, as they are now.
+    async fn parts(self, context: &Arc<PageContext>, shared: &SharedSnapshot) -> Vec<Part> {
+        match self {
+            Self::Home(range) => home::parts(context, range, shared).await,
+            Self::System => system::parts(context, shared),
+        }
+    }
 
-impl Viewer {
-    /// Waits until there is something to send.
-    async fn next(&mut self) -> Event {
+    fn stream(self, context: Arc<PageContext>) -> Response {
+        // The first event is sent at once.
+        let mut tick = tokio::time::interval(EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let viewer = (context, tick, Sent::new());
+        let events = stream::unfold(viewer, move |mut viewer| async move {
+            let (context, tick, sent) = &mut viewer;
+            let changed = self.next_change(context, tick, sent).await;
+            let event = Event::default().event("page").retry(RETRY).data(changed);
+            Some((Ok::<_, Infallible>(event), viewer))
+        });
+        let events = Sse::new(events).keep_alive(KeepAlive::new().interval(QUIET));
+        ([("x-accel-buffering", "no")], events).into_response()
+    }
+
+    /// Waits until there are parts that a viewer was not sent as they are now.
+    async fn next_change(
+        self,
+        context: &Arc<PageContext>,
+        tick: &mut Interval,
+        sent: &mut Sent,
+    ) -> String {
         loop {
-            self.tick.tick().await;
-            let shared = self.context.snapshot().await;
-            let changed = page(&self.context, self.watched, &shared).await.changed(&mut self.seen);
+            tick.tick().await;
+            let shared = context.snapshot().await;
+            let mut changed = String::new();
+            for (id, PreEscaped(html)) in self.parts(context, &shared).await {
+                if sent.get(id) != Some(&html) {
+                    changed.push_str(&html);
+                    sent.insert(id, html);
+                }
+            }
             if !changed.is_empty() {
-                return Event::default().event("page").retry(RETRY).data(changed);
+                return changed;
             }
         }
     }
-}
-
-/// A live page as it is now.
-pub(super) async fn page(
-    context: &Arc<PageContext>,
-    watched: Watched,
-    shared: &SharedSnapshot,
-) -> LivePage {
-    match watched {
-        Watched::Home(range) => home::live_page(context, range, shared).await,
-        Watched::System => system::live_page(context, shared),
-    }
-}
-
-/// The stream, or 503 if all of them are taken.
-pub(super) async fn stream(
-    context: Arc<PageContext>,
-    watched: Watched,
-    connection: &Connection,
-) -> Response {
-    let Ok(place) = Arc::clone(&context.streams).try_acquire_owned() else {
-        let retry = [(header::RETRY_AFTER, BUSY_RETRY_S)];
-        return (StatusCode::SERVICE_UNAVAILABLE, retry, "too many live pages are open\n")
-            .into_response();
-    };
-    connection.is_stream.store(true, Ordering::Relaxed);
-    // The first event is sent at once.
-    let mut tick = tokio::time::interval(EVERY);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let viewer = Viewer { context, watched, tick, seen: HashMap::new(), _place: place };
-    let events = stream::unfold(viewer, async |mut viewer| {
-        let event = viewer.next().await;
-        Some((Ok::<_, Infallible>(event), viewer))
-    });
-    // A comment in quiet times shows that a viewer has left.
-    let events = Sse::new(events).keep_alive(KeepAlive::new().interval(QUIET));
-    ([("x-accel-buffering", "no")], events).into_response()
 }

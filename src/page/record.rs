@@ -1,17 +1,12 @@
-//! One record with what belongs to it and its history, on only with `show_records = true`. It is drawn
-//! where it is read.
+//! One record with what belongs to it and its history, on only with `show_records = true`.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
 use super::StatusPage;
 use super::context::PageContext;
-use super::frame::{Frame, Tab};
+use super::frame::Frame;
 use super::not_shown::NotShown;
 use super::reports::json as json_response;
 use super::request::Query;
@@ -38,42 +33,36 @@ struct OneRecord {
 }
 
 /// One record with what belongs to it.
-pub(super) async fn one(
-    State(context): State<Arc<PageContext>>,
-    uri: Uri,
+pub(super) fn one(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &Query,
 ) -> Result<Response, NotShown> {
-    let (route, id) = named(&Query::of(&uri))?;
-    let read = move |reader: &mut Reader, shared: &PageContext| {
-        let found = OneRecord::read(reader, route, id)?;
-        let shop = &shared.page;
-        let fields = Fields::of(found.body.as_deref().unwrap_or_default(), shop);
-        let title = fields.title(route, &found.id);
-        let related = Related::read(reader, route, &found.id)?;
-        let page = html! {
-            div {
-                h1 { (title) }
-                p.note { (first_upper(words::record(route).0)) " " (shown(&found.id)) @if found.body.is_some() { ", made " (fields.created()) } }
-            }
-            (related.state(shop))
-            (details(&found, &fields, &shop.zone))
-            (related.lists(shop))
-            (versions(&found, &shop.zone))
-        };
-        Ok(Frame::of(&title, Tab::Records).around(shared, &page).into_response())
+    let found = OneRecord::read(reader, query)?;
+    let (route, shop) = (found.route, &context.page);
+    let fields = Fields::of(found.body.as_deref().unwrap_or_default(), shop);
+    let title = fields.title(route, &found.id);
+    let related = Related::read(reader, route, &found.id)?;
+    let page = html! {
+        div {
+            h1 { (title) }
+            p.note { (first_upper(words::record(route).0)) " " (shown(&found.id)) @if found.body.is_some() { ", made " (fields.created()) } }
+        }
+        (related.state(shop))
+        (details(&found, &fields, &shop.zone))
+        (related.lists(shop))
+        (versions(&found, &shop.zone))
     };
-    context.read(read).await
+    Ok(Frame::of(&title, "records").around(context, &page).into_response())
 }
 
 /// One record and its history for programs.
-pub(super) async fn one_json(
-    State(context): State<Arc<PageContext>>,
-    uri: Uri,
+pub(super) fn one_json(
+    reader: &mut Reader,
+    _: &PageContext,
+    query: &Query,
 ) -> Result<Response, NotShown> {
-    let (route, id) = named(&Query::of(&uri))?;
-    let read = move |reader: &mut Reader, _: &PageContext| {
-        Ok(json_response(&OneRecord::read(reader, route, id)?.history.changes))
-    };
-    context.read(read).await
+    Ok(json_response(&OneRecord::read(reader, query)?.history.changes))
 }
 
 /// The route and the id that a query names.
@@ -89,7 +78,8 @@ fn named(query: &Query) -> Result<(Route, String), String> {
 }
 
 impl OneRecord {
-    fn read(reader: &Reader, route: Route, id: String) -> Result<Self, NotShown> {
+    fn read(reader: &Reader, query: &Query) -> Result<Self, NotShown> {
+        let (route, id) = named(query)?;
         let history = reader.history(route, &id)?;
         if history.changes.is_empty() {
             let text = format!("There is no {} {id:?} in the mirror.", words::record(route).0);
@@ -124,50 +114,49 @@ fn details(found: &OneRecord, fields: &Fields<'_>, zone: &TimeZone) -> Markup {
 fn pretty(body: &str) -> String {
     let value: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let text = value.and_then(|value| serde_json::to_string_pretty(&value).ok());
-    let lines = text.as_deref().unwrap_or(body).lines().map(escape::shown);
-    lines.collect::<Vec<_>>().join("\n")
+    escape::shown_lines(text.as_deref().unwrap_or(body))
 }
 
 /// What belongs to a record.
-#[derive(Default)]
 struct Related {
+    /// How it stands now, if it is a repair.
     state: Option<JobState>,
-    /// The single records that it belongs to, and the lists of those that belong to it.
-    parents: Vec<(Route, RelatedRecord)>,
-    children: Vec<(Route, Vec<RelatedRecord>)>,
+    /// The records that belong to it, and those that it belongs to.
+    lists: Vec<(Route, Vec<RelatedRecord>)>,
 }
 
 impl Related {
     fn read(reader: &mut Reader, route: Route, id: &str) -> Result<Self, QueryError> {
-        let mut related = Self::default();
-        let mut children = Vec::new();
-        let customer = match route {
-            Route::Customers => {
-                for of in [Route::Jobs, Route::Leads] {
-                    children.push((of, reader.records_of_customer(of, id, MAX_RELATED)?));
-                }
-                None
-            }
-            Route::Leads => reader.customer_of(route, id)?,
-            Route::Jobs => {
-                related.state = job_state(reader, id)?;
-                for of in [Route::JobStatusChanges, Route::Payments, Route::OutsourcedJobs] {
-                    children.push((of, reader.records_of_job(of, id, MAX_RELATED)?));
-                }
-                reader.customer_of(route, id)?
-            }
+        let mut lists = Vec::new();
+        let job = match route {
+            Route::Jobs => Some(id.to_owned()),
+            Route::Customers | Route::Leads => None,
             Route::Payments | Route::JobStatusChanges | Route::OutsourcedJobs => {
                 let job = reader.job_of(route, id)?;
-                related.parents.extend(one_of(reader, Route::Jobs, job.as_deref())?);
-                match job {
-                    Some(job) => reader.customer_of(Route::Jobs, &job)?,
-                    None => None,
-                }
+                lists.push((Route::Jobs, one_of(reader, Route::Jobs, job.as_deref())?));
+                job
             }
         };
-        related.parents.extend(one_of(reader, Route::Customers, customer.as_deref())?);
-        related.children = children.into_iter().filter(|(_, list)| !list.is_empty()).collect();
-        Ok(related)
+        let customer = match (route, &job) {
+            (Route::Customers, _) => None,
+            (Route::Leads, _) => reader.customer_of(route, id)?,
+            (_, Some(job)) => reader.customer_of(Route::Jobs, job)?,
+            (_, None) => None,
+        };
+        lists.push((Route::Customers, one_of(reader, Route::Customers, customer.as_deref())?));
+        if route == Route::Jobs {
+            for of in [Route::JobStatusChanges, Route::Payments, Route::OutsourcedJobs] {
+                lists.push((of, reader.records_of_job(of, id, MAX_RELATED)?));
+            }
+        }
+        if route == Route::Customers {
+            for of in [Route::Jobs, Route::Leads] {
+                lists.push((of, reader.records_of_customer(of, id, MAX_RELATED)?));
+            }
+        }
+        lists.retain(|(_, list)| !list.is_empty());
+        let state = if route == Route::Jobs { job_state(reader, id)? } else { None };
+        Ok(Self { state, lists })
     }
 
     /// How a repair stands now.
@@ -197,10 +186,7 @@ impl Related {
 
     fn lists(&self, page: &StatusPage) -> Markup {
         html! {
-            @for (route, parent) in &self.parents {
-                section { h2 { (words::field(words::record(*route).0)) } ul.found { (item(*route, parent, page)) } }
-            }
-            @for (route, list) in &self.children {
+            @for (route, list) in &self.lists {
                 section {
                     h2 { (words::list(*route)) " · " @if list.len() == MAX_RELATED { "the newest " } (list.len()) }
                     ul.found { @for record in newest_first(list, page) { (item(*route, record, page)) } }
@@ -210,14 +196,15 @@ impl Related {
     }
 }
 
+/// The record with an id, if it is in the mirror.
 fn one_of(
     reader: &Reader,
     route: Route,
     id: Option<&str>,
-) -> Result<Option<(Route, RelatedRecord)>, StoreError> {
-    let Some(id) = id else { return Ok(None) };
+) -> Result<Vec<RelatedRecord>, StoreError> {
+    let Some(id) = id else { return Ok(Vec::new()) };
     let body = reader.current_body(route, id)?;
-    Ok(body.map(|body| (route, RelatedRecord { id: id.to_owned(), body })))
+    Ok(body.map(|body| RelatedRecord { id: id.to_owned(), body }).into_iter().collect())
 }
 
 fn newest_first<'r>(list: &'r [RelatedRecord], page: &StatusPage) -> Vec<&'r RelatedRecord> {

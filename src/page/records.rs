@@ -1,18 +1,15 @@
 //! The records browser, on only with `show_records = true`: a list with search, filter, sort and
-//! pages. What was found is also drawn and written where it is read.
+//! pages.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::context::PageContext;
-use super::frame::{Frame, Tab, pages};
+use super::frame::{Frame, pages};
 use super::not_shown::NotShown;
 use super::reports::{csv, json as json_response};
 use super::request::{Query, link, record_link};
@@ -56,7 +53,7 @@ fn asked(query: &Query, limit: u32) -> Result<RecordPage, String> {
         .get("text")
         .map(|text| (query.get("column").unwrap_or("status").to_owned(), text.to_owned()));
     let sort = query.get("sort").map(|column| (column.to_owned(), !is_up));
-    Ok(RecordPage { route, contains, sort, offset: query.page()? * SCREEN, limit })
+    Ok(RecordPage { route, contains, sort, offset: query.page()? as u32 * SCREEN, limit })
 }
 
 /// What is wrong if the list is to be filtered or sorted by a column that the route does not have.
@@ -69,50 +66,41 @@ fn allow(page: &RecordPage, columns: &[String]) -> Result<(), String> {
 }
 
 /// The list as a page, or as CSV with `format=csv`.
-pub(super) async fn list(
-    State(context): State<Arc<PageContext>>,
-    uri: Uri,
+pub(super) fn list(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &Query,
 ) -> Result<Response, NotShown> {
-    let query = Query::of(&uri);
     query.allow(&PARAMETERS)?;
     let is_csv = query.get("format") == Some("csv");
     // One more than is shown says whether there is another screen.
-    let asked = asked(&query, if is_csv { MAX_CSV } else { SCREEN + 1 })?;
-    let read = move |reader: &mut Reader, shared: &PageContext| {
-        let route = asked.route;
-        let columns = reader.columns(route)?;
-        allow(&asked, &columns)?;
-        let rows = reader.browse(&asked, LIMITS)?;
-        if is_csv {
-            return Ok(csv(route.as_str(), table_csv(&rows)));
-        }
-        let shown = screen(&asked, &query, &columns, &rows, &shared.page.zone);
-        Ok(Frame::of(&words::list(route), Tab::Records).around(shared, &shown).into_response())
-    };
-    context.read(read).await
+    let asked = asked(query, if is_csv { MAX_CSV } else { SCREEN + 1 })?;
+    let route = asked.route;
+    let columns = reader.columns(route)?;
+    allow(&asked, &columns)?;
+    let rows = reader.browse(&asked, LIMITS)?;
+    if is_csv {
+        return Ok(csv(route.as_str(), table_csv(&rows)));
+    }
+    let shown = screen(&asked, query, &columns, &rows, &context.page.zone);
+    Ok(Frame::of(&words::list(route), "records").around(context, &shown).into_response())
 }
 
-/// The list for programs.
-pub(super) async fn list_json(
-    State(context): State<Arc<PageContext>>,
-    uri: Uri,
+/// The list for programs, which also finds.
+pub(super) fn list_json(
+    reader: &mut Reader,
+    _: &PageContext,
+    query: &Query,
 ) -> Result<Response, NotShown> {
-    let query = Query::of(&uri);
     query.allow(&PARAMETERS_JSON)?;
-    if let Some(term) = query.get("q").map(str::to_owned) {
-        let read = move |reader: &mut Reader, _: &PageContext| {
-            let found = reader.find(&term, None, MAX_FOUND)?.changes.into_iter();
-            let found = found.filter_map(|change| FoundRecord::try_from(change).ok());
-            Ok(json_response(&found.collect::<Vec<_>>()))
-        };
-        return context.read(read).await;
+    if let Some(term) = query.get("q") {
+        let found = reader.find(term, None, MAX_FOUND)?.changes.into_iter();
+        let found = found.filter_map(|change| FoundRecord::try_from(change).ok());
+        return Ok(json_response(&found.collect::<Vec<_>>()));
     }
-    let asked = asked(&query, SCREEN)?;
-    let read = move |reader: &mut Reader, _: &PageContext| {
-        allow(&asked, &reader.columns(asked.route)?)?;
-        Ok(json_response(&objects(&reader.browse(&asked, LIMITS)?)))
-    };
-    context.read(read).await
+    let asked = asked(query, SCREEN)?;
+    allow(&asked, &reader.columns(asked.route)?)?;
+    Ok(json_response(&objects(&reader.browse(&asked, LIMITS)?)))
 }
 
 fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {
@@ -134,20 +122,10 @@ fn screen(
 ) -> Markup {
     let (route, page) = (asked.route, asked.offset / SCREEN);
     let get = |name: &str| query.get(name).unwrap_or_default();
-    let (column, text, sort, order) = (get("column"), get("text"), get("sort"), get("order"));
     let address = |page: &str, format: &str| {
-        link(
-            "records",
-            &[
-                ("route", route.as_str()),
-                ("column", column),
-                ("text", text),
-                ("sort", sort),
-                ("order", order),
-                ("page", page),
-                ("format", format),
-            ],
-        )
+        let asked = ["column", "text", "sort", "order"].map(|name| (name, get(name)));
+        let more = [("route", route.as_str()), ("page", page), ("format", format)];
+        link("records", &[&asked[..], &more].concat())
     };
     let choices = |chosen: &str| {
         html! {
@@ -161,12 +139,12 @@ fn screen(
                 label { "List " select name="route" {
                     @for each in Route::ALL { option value=(each.as_str()) selected[each == route] { (words::list(each)) } }
                 } }
-                label { "Field " select name="column" { (choices(if column.is_empty() { "status" } else { column })) } }
-                label { "contains " input type="text" name="text" value=(text); }
-                label { "Sort by " select name="sort" { option value="" { "last change" } (choices(sort)) } }
+                label { "Field " select name="column" { (choices(query.get("column").unwrap_or("status"))) } }
+                label { "contains " input type="text" name="text" value=(get("text")); }
+                label { "Sort by " select name="sort" { option value="" { "last change" } (choices(get("sort"))) } }
                 label { "Order " select name="order" {
                     option value="down" { "highest first" }
-                    option value="up" selected[order == "up"] { "lowest first" }
+                    option value="up" selected[get("order") == "up"] { "lowest first" }
                 } }
                 button { "Show" }
             }

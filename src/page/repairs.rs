@@ -1,16 +1,12 @@
 //! The repairs behind a number of Home, on only with `show_records = true`.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::StatusPage;
 use super::context::PageContext;
-use super::frame::{Frame, Tab, pages};
+use super::frame::{Frame, pages};
 use super::not_shown::NotShown;
 use super::request::{Query, link};
 use super::text::{moment, shown};
@@ -22,40 +18,37 @@ use crate::store::{QueryError, Reader};
 
 /// Repairs on one page.
 const SCREEN: usize = 50;
+
 /// One list as a page.
-pub(super) async fn list(
-    State(context): State<Arc<PageContext>>,
-    uri: Uri,
+pub(super) fn list(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &Query,
 ) -> Result<Response, NotShown> {
-    let query = Query::of(&uri);
     query.allow(&["list", "page"])?;
-    let number = query.page()? as usize;
+    let number = query.page()?;
     let list = query.choice("list", &RepairList::ALL, RepairList::as_str)?;
     let list = list.unwrap_or(RepairList::Open);
-    let read = move |reader: &mut Reader, shared: &PageContext| {
-        let now = Timestamp::now();
-        let found =
-            report::repairs(reader, list, &shared.page.ready_status, &shared.page.zone, now)?;
-        let shown = found.iter().skip(number * SCREEN).take(SCREEN);
-        let rows = shown.map(|repair| row(&shared.page, reader, repair));
-        let rows = rows.collect::<Result<Vec<Markup>, QueryError>>()?;
-        let order = match list {
-            RepairList::Unpaid => "Those that were completed last come first.",
-            _ => "Those that are longest in their status come first.",
-        };
-        let page = html! {
-            div {
-                h1 { (list.title()) }
-                p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
-            }
-            section { ul.found { @for row in rows { (row) } } }
-            (pages(number, found.len() > (number + 1) * SCREEN, |page| {
-                link("repairs", &[("list", list.as_str()), ("page", page)])
-            }))
-        };
-        Ok(Frame::of(list.title(), Tab::Home).around(shared, &page).into_response())
+    let StatusPage { ready_status, zone, .. } = &context.page;
+    let found = report::repairs(reader, list, ready_status, zone, Timestamp::now())?;
+    let shown = found.iter().skip(number * SCREEN).take(SCREEN);
+    let rows = shown.map(|repair| row(&context.page, reader, repair));
+    let rows = rows.collect::<Result<Vec<Markup>, QueryError>>()?;
+    let order = match list {
+        RepairList::Unpaid => "Those that were completed last come first.",
+        _ => "Those that are longest in their status come first.",
     };
-    context.read(read).await
+    let page = html! {
+        div {
+            h1 { (list.title()) }
+            p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
+        }
+        section { ul.found { @for row in rows { (row) } } }
+        (pages(number, found.len() > (number + 1) * SCREEN, |page| {
+            link("repairs", &[("list", list.as_str()), ("page", page)])
+        }))
+    };
+    Ok(Frame::of(list.title(), ".").around(context, &page).into_response())
 }
 
 fn row(page: &StatusPage, reader: &Reader, repair: &ListedRepair) -> Result<Markup, QueryError> {

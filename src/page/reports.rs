@@ -1,36 +1,32 @@
-//! The pages of reports: the list, and one report with its chart, as HTML, CSV, SVG or JSON.
+//! The pages of reports: the list, and one report with its chart, as HTML, CSV or JSON.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use maud::{Markup, html};
 
 use super::context::PageContext;
-use super::frame::{Frame, Tab};
+use super::frame::Frame;
 use super::not_shown::NotShown;
 use super::ranges::range_of;
 use super::request::{Query, link};
-use super::text::shown;
+use super::text::{exact, percent, shown};
 use super::words;
 use crate::config::CountedBy;
-use crate::report::{
-    self, Answer, Cell, Exactness, Guard, Period, Question, Range, Report, ReportError,
-};
+use crate::report::{self, Answer, Guard, Period, Question, Range, ReportError};
 use crate::store::Reader;
 
 /// The parameters of a report's address that every report has.
 const GIVEN: [&str; 7] = ["name", "range", "from", "to", "by", "business", "format"];
 /// The forms of an answer.
-const FORMATS: [&str; 4] = ["html", "csv", "json", "svg"];
+const FORMATS: [&str; 3] = ["html", "csv", "json"];
 
 /// The list of the reports.
-pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
-    let (reports, errors) = listed(&context).await;
+pub(super) fn list(_: &mut Reader, context: &PageContext, _: &Query) -> Result<Response, NotShown> {
+    let (reports, errors) = context.reports();
     let body = html! {
         section {
             h1 { "Reports" }
@@ -46,71 +42,61 @@ pub(super) async fn list(State(context): State<Arc<PageContext>>) -> Response {
             }
         }
     };
-    Frame::of("Reports", Tab::Reports).around(&context, &body).into_response()
+    Ok(Frame::of("Reports", "reports").around(context, &body).into_response())
 }
 
 /// The list for programs.
-pub(super) async fn list_json(State(context): State<Arc<PageContext>>) -> Response {
-    let (reports, _) = listed(&context).await;
-    json(&report::listed(&reports))
-}
-
-async fn listed(context: &Arc<PageContext>) -> (Vec<Report>, Vec<String>) {
-    context.read(|_, shared| Ok(shared.reports())).await.unwrap_or_default()
+pub(super) fn list_json(
+    _: &mut Reader,
+    context: &PageContext,
+    _: &Query,
+) -> Result<Response, NotShown> {
+    Ok(json(&report::listed(&context.reports().0)))
 }
 
 /// One report as a page, or in the `format` that is asked for.
-pub(super) async fn one(
-    State(context): State<Arc<PageContext>>,
-    uri: Uri,
+pub(super) fn one(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &Query,
 ) -> Result<Response, NotShown> {
-    let query = Query::of(&uri);
     let format = query.choice("format", &FORMATS, |format| format)?.unwrap_or("html");
-    respond(&context, query, format).await
+    respond(reader, context, query, format)
 }
 
 /// One report for programs.
-pub(super) async fn one_json(
-    State(context): State<Arc<PageContext>>,
-    uri: Uri,
+pub(super) fn one_json(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &Query,
 ) -> Result<Response, NotShown> {
-    respond(&context, Query::of(&uri), "json").await
+    respond(reader, context, query, "json")
 }
 
-async fn respond(
-    context: &Arc<PageContext>,
-    query: Query,
-    format: &'static str,
+fn respond(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &Query,
+    format: &str,
 ) -> Result<Response, NotShown> {
-    // Finding the report, drawing and writing its answer take as long as reading it: all is done there.
-    let read = move |reader: &mut Reader, shared: &PageContext| {
-        let name = query.get("name").unwrap_or_default();
-        let (reports, _) = shared.reports();
-        let report = reports.into_iter().find(|report| report.name == name);
-        let report = report.ok_or_else(|| NotShown::absent("There is no such report here."))?;
-        let now = Timestamp::now();
-        let today = now.to_zoned(shared.page.zone.clone()).date();
-        let question = question(&query, today, shared.page.currency.clone())?;
-        let answer = report::answer(reader, &report, &question, &shared.page.zone, now)
-            .map_err(|error| not_answered(&error, format == "html"))?;
-        match format {
-            "csv" => Ok(csv(&answer.report.name, report::csv(&answer, Guard::Formulas))),
-            "json" => Ok(json(&report::json(&answer))),
-            "svg" => {
-                let chart = report::svg(&answer);
-                let chart = chart.ok_or_else(|| NotShown::absent("This report has no chart."))?;
-                Ok(([(header::CONTENT_TYPE, "image/svg+xml")], chart).into_response())
-            }
-            _ => {
-                let before = Compared::read(reader, shared, &question, &answer, now);
-                let businesses = businesses(reader);
-                let view = View { query: &query, answer: &answer, today, before, businesses };
-                let frame = Frame::of(&report.title, Tab::Reports);
-                Ok(frame.around(shared, &view.page()).into_response())
-            }
+    let name = query.get("name").unwrap_or_default();
+    let report = context.reports().0.into_iter().find(|report| report.name == name);
+    let report = report.ok_or_else(|| NotShown::absent("There is no such report here."))?;
+    let now = Timestamp::now();
+    let today = now.to_zoned(context.page.zone.clone()).date();
+    let question = question(query, today, context.page.currency.clone())?;
+    let answer = report::answer(reader, &report, &question, &context.page.zone, now)
+        .map_err(|error| not_answered(&error, format == "html"))?;
+    match format {
+        "csv" => Ok(csv(&answer.report.name, report::csv(&answer, Guard::Formulas))),
+        "json" => Ok(json(&report::json(&answer))),
+        _ => {
+            let before = Compared::read(reader, context, &question, &answer, now);
+            let businesses = businesses(reader);
+            let view = View { query, answer: &answer, today, before, businesses };
+            Ok(Frame::of(&report.title, "reports").around(context, &view.page()).into_response())
         }
-    };
-    context.read(read).await
+    }
 }
 
 /// What is asked; a text that says what is wrong with it.
@@ -158,8 +144,8 @@ fn not_answered(error: &ReportError, is_page: bool) -> NotShown {
 /// The sums of a report beside those of the period before.
 struct Compared {
     days: Period,
-    /// For each sum: its name, the sum and the one before in words, and by how much it changed.
-    sums: Vec<(String, [String; 2], Option<f64>)>,
+    /// For each sum: its name, the sum in words, and how it was before.
+    sums: Vec<(String, String, String)>,
 }
 
 impl Compared {
@@ -177,16 +163,12 @@ impl Compared {
         let before =
             report::answer(reader, &answer.report, &asked, &context.page.zone, now).ok()?;
         let (shown, shown_before) = (answer.shown_totals()?, before.shown_totals()?);
-        let exactly = |cell: &Cell| cell.number().filter(|_| cell.exactness == Exactness::Exact);
+        let before = before.totals?;
         let sums = answer.columns.iter().enumerate().filter_map(|(index, column)| {
-            let (sum, was) =
-                (exactly(totals.get(index)?)?, exactly(before.totals.as_ref()?.get(index)?)?);
-            if sum == 0.0 && was == 0.0 {
-                return None;
-            }
-            let change = (was > 0.0).then(|| (sum - was) / was * 100.0);
-            let words = [shown.get(index)?.clone(), shown_before.get(index)?.clone()];
-            Some((column.name.clone(), words, change))
+            let (sum, was) = (exact(totals.get(index)?)?, exact(before.get(index)?)?);
+            let change = percent(sum, was).map_or_else(String::new, |change| change + ", ");
+            let was = format!("{change}{} before", shown_before[index]);
+            Some((column.name.clone(), shown[index].clone(), was))
         });
         Some(Self { days, sums: sums.collect() })
     }
@@ -213,8 +195,7 @@ impl View<'_> {
                 p.note { (report::first_upper(&shown(&self.answer.subject()))) "." }
                 (self.compared())
                 (report::fragment(self.answer))
-                p.note { "Download: " a href=(self.format("csv")) { "CSV" } ", " a href=(self.format("json")) { "JSON" }
-                    @if report.chart.is_some() { ", " a href=(self.format("svg")) { "SVG" } } "." }
+                p.note { "Download: " a href=(self.format("csv")) { "CSV" } ", " a href=(self.format("json")) { "JSON" } "." }
             }
         }
     }
@@ -312,20 +293,10 @@ impl View<'_> {
                 p.note { "No comparison with " (days.said()) ": not all of it is known." }
             } @else {
                 dl.sums {
-                    @for (name, [sum, was], change) in sums {
+                    @for (name, sum, was) in sums {
                         div {
                             dt { (words::field(&shown(name))) }
-                            dd {
-                                strong { (shown(sum)) } " "
-                                span.note {
-                                    @match change {
-                                        Some(change) if *change > 0.0 => { "+" (format!("{change:.0}")) " %, " }
-                                        Some(change) if *change < 0.0 => { "−" (format!("{:.0}", change.abs())) " %, " }
-                                        _ => {}
-                                    }
-                                    (shown(was)) " before"
-                                }
-                            }
+                            dd { strong { (shown(sum)) } " " span.note { (shown(was)) } }
                         }
                     }
                 }

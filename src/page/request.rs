@@ -5,41 +5,18 @@ use jiff::civil::Date;
 
 use crate::record::Route;
 
-/// The most parameters of a query, and the longest value in bytes.
-const PARAMETERS_MAX: usize = 40;
-const VALUE_MAX: usize = 500;
-/// The last page of a list.
-const PAGES_MAX: u32 = 100_000;
-
 /// The parameters of a query in their order; empty values are left out, as a form sends them.
-pub(super) struct Query {
-    pairs: Vec<(String, String)>,
-    /// Whether some were not read, because there are too many or one is too long.
-    is_cut: bool,
-}
+pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(super) fn of(uri: &Uri) -> Self {
-        let mut query = Self { pairs: Vec::new(), is_cut: false };
         let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-        for (place, (name, value)) in pairs.enumerate() {
-            if place >= PARAMETERS_MAX || value.len() > VALUE_MAX {
-                query.is_cut = true;
-            } else if !value.is_empty() {
-                query.pairs.push((name.into_owned(), value.into_owned()));
-            }
-        }
-        query
+        Self(pairs.into_owned().filter(|(_, value)| !value.is_empty()).collect())
     }
 
     /// What is wrong with a query that may have only these parameters.
     pub(super) fn allow(&self, known: &[&str]) -> Result<(), String> {
-        if self.is_cut {
-            return Err(format!(
-                "An address has at most {PARAMETERS_MAX} parameters of {VALUE_MAX} bytes each."
-            ));
-        }
-        match self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        match self.others(known).first() {
             None => Ok(()),
             Some((unknown, _)) => {
                 let known = known.join(", ");
@@ -50,15 +27,14 @@ impl Query {
 
     /// The last value of a name.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.pairs.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The number of the page, 0 unless it is given.
-    pub(super) fn page(&self) -> Result<u32, String> {
-        let number = self.get("page").map_or(Ok(0), str::parse::<u32>);
-        number
-            .map(|number| number.min(PAGES_MAX))
-            .map_err(|_| "The page is a whole number from 0 on.".to_owned())
+    pub(super) fn page(&self) -> Result<usize, String> {
+        let number =
+            self.get("page").map_or(Ok(0), |number| number.parse::<u16>().map(usize::from));
+        number.map_err(|_| "The page is a whole number from 0 to 65535.".to_owned())
     }
 
     /// A day; a text that says what is wrong with it.
@@ -86,7 +62,7 @@ impl Query {
 
     /// Every parameter whose name is none of these.
     pub(super) fn others(&self, but: &[&str]) -> Vec<(String, String)> {
-        self.pairs.iter().filter(|(name, _)| !but.contains(&name.as_str())).cloned().collect()
+        self.0.iter().filter(|(name, _)| !but.contains(&name.as_str())).cloned().collect()
     }
 }
 

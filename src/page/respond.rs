@@ -2,24 +2,26 @@
 
 use std::sync::Arc;
 
-use super::access::{Access, Refusal};
 use super::context::PageContext;
-use super::frame::{Frame, Tab, explained};
-use super::large::bounded;
-use super::live::Watched;
+use super::frame::explained;
+use super::live::Live;
 use super::not_shown::NotShown;
 use super::request::Query;
-use super::server::Connection;
 use super::snapshot::Snapshot;
 use super::text::shown;
-use super::{find, live, metrics, ready, record, records, repairs, reports};
+use super::{access, find, metrics, ready, record, records, repairs, reports};
 use crate::report::Range;
+use crate::store::Reader;
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
-use axum::{Extension, Router};
+use axum::routing::{MethodRouter, get};
+
+/// A response that is made from the store. It is also drawn and written where the store is read, because that
+/// takes as long.
+type FromStore = fn(&mut Reader, &PageContext, &Query) -> Result<Response, NotShown>;
 
 /// Sent with every response. Nothing but our own style, script and picture is loaded, no other page
 /// may frame or read this one, and nothing is kept.
@@ -38,16 +40,16 @@ const HEADERS: [(HeaderName, &str); 7] = [
 ];
 
 /// Every address of the page.
-pub(super) fn router(access: Access, context: Arc<PageContext>) -> Router {
+pub(super) fn router(context: Arc<PageContext>) -> Router {
     let records = Router::new()
-        .route("/repairs", get(repairs::list))
-        .route("/find", get(find::found))
-        .route("/records", get(records::list))
-        .route("/record", get(record::one))
-        .route("/api/records", get(records::list_json))
-        .route("/api/record", get(record::one_json))
+        .route("/repairs", from_store(repairs::list))
+        .route("/find", from_store(find::found))
+        .route("/records", from_store(records::list))
+        .route("/record", from_store(record::one))
+        .route("/api/records", from_store(records::list_json))
+        .route("/api/record", from_store(record::one_json))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&context), only_with_records));
-    let guards = (Arc::new(access), Arc::clone(&context));
+    let guard = middleware::from_fn_with_state(Arc::clone(&context), guard);
     Router::new()
         .route("/", get(home))
         .route("/system", get(system))
@@ -55,18 +57,24 @@ pub(super) fn router(access: Access, context: Arc<PageContext>) -> Router {
         .route("/healthz", get(alive))
         .route("/readyz", get(fresh))
         .route("/api/status", get(status))
-        .route("/reports", get(reports::list))
-        .route("/report", get(reports::one))
-        .route("/api/reports", get(reports::list_json))
-        .route("/api/report", get(reports::one_json))
+        .route("/reports", from_store(reports::list))
+        .route("/report", from_store(reports::one))
+        .route("/api/reports", from_store(reports::list_json))
+        .route("/api/report", from_store(reports::one_json))
         .merge(records)
         .route("/page.css", get(|| asset("text/css", include_str!("assets/page.css"))))
         .route("/page.js", get(|| asset("text/javascript", include_str!("assets/page.js"))))
         .route("/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))
         .fallback(|| async { NotShown::absent("there is nothing at this address") })
         .with_state(context)
-        .layer(middleware::from_fn(bounded))
-        .layer(middleware::from_fn_with_state(guards, guard))
+        .layer(guard)
+}
+
+fn from_store(make: FromStore) -> MethodRouter<Arc<PageContext>> {
+    get(async move |State(context): State<Arc<PageContext>>, uri: Uri| {
+        let query = Query::of(&uri);
+        context.read(move |reader, shared| make(reader, shared, &query)).await
+    })
 }
 
 async fn only_with_records(
@@ -83,22 +91,18 @@ async fn only_with_records(
 }
 
 /// Refuses what may not be read, gives a refusal the form that its reader expects, and adds the headers.
-async fn guard(
-    State((access, context)): State<(Arc<Access>, Arc<PageContext>)>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let uri = request.uri().clone();
+async fn guard(State(context): State<Arc<PageContext>>, request: Request, next: Next) -> Response {
+    let is_api = request.uri().path().starts_with("/api/");
     let is_browser = accepts(request.headers(), "text/html");
-    let judged = access.judge(request.method(), &uri, request.headers());
+    let refusal = access::refusal(&context.page.settings, request.headers());
     // Who may not read the page is not told the shop's name.
-    let may_see_page = judged.is_ok();
-    let mut response = match judged {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => refused(refusal),
+    let may_see_page = refusal.is_none();
+    let mut response = match refusal {
+        None => next.run(request).await,
+        Some(refusal) => refusal,
     };
     if let Some(NotShown { text, .. }) = response.extensions_mut().remove() {
-        if uri.path().starts_with("/api/") {
+        if is_api {
             let json = serde_json::json!({ "error": shown(&text) });
             response = with_body(response, "application/json", format!("{json}\n"));
         } else if may_see_page && is_browser {
@@ -119,74 +123,22 @@ fn with_body(response: Response, kind: &'static str, text: String) -> Response {
     (head, text).into_response()
 }
 
-fn refused(refusal: Refusal) -> Response {
-    let answer = NotShown::new;
-    match refusal {
-        Refusal::Method => {
-            let text = "only GET and HEAD are answered";
-            let allow = [(header::ALLOW, "GET, HEAD")];
-            (allow, answer(StatusCode::METHOD_NOT_ALLOWED, text)).into_response()
-        }
-        Refusal::Host => {
-            let text = "the page is not known by this name: open it by its address, or add the name to \
-                        `hosts` in [status]";
-            answer(StatusCode::MISDIRECTED_REQUEST, text).into_response()
-        }
-        Refusal::Origin => {
-            let text = "a page of another site may not read this one";
-            answer(StatusCode::FORBIDDEN, text).into_response()
-        }
-        Refusal::Token => {
-            let text = "the token is needed: send it as `Authorization: Bearer`, or as the password with \
-                        any user name";
-            let ask = [(header::WWW_AUTHENTICATE, "Basic realm=\"shopmirror\", charset=\"UTF-8\"")];
-            (ask, answer(StatusCode::UNAUTHORIZED, text)).into_response()
-        }
-    }
-}
-
 async fn home(
     State(context): State<Arc<PageContext>>,
-    connection: Extension<Connection>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, NotShown> {
     let query = Query::of(&uri);
     query.allow(&["range"])?;
     let range = query.choice("range", &Range::HOME, Range::as_str)?.unwrap_or(Range::Today);
-    Ok(watched(context, Watched::Home(range), &headers, connection).await)
+    Ok(Live::Home(range).respond(context, &headers).await)
 }
 
-async fn system(
-    State(context): State<Arc<PageContext>>,
-    connection: Extension<Connection>,
-    headers: HeaderMap,
-) -> Response {
-    watched(context, Watched::System, &headers, connection).await
+async fn system(State(context): State<Arc<PageContext>>, headers: HeaderMap) -> Response {
+    Live::System.respond(context, &headers).await
 }
 
-/// A page that stays current by itself: its script asks the same address for a stream of what changes.
-async fn watched(
-    context: Arc<PageContext>,
-    watched: Watched,
-    headers: &HeaderMap,
-    Extension(connection): Extension<Connection>,
-) -> Response {
-    if accepts(headers, "text/event-stream") {
-        return live::stream(context, watched, &connection).await;
-    }
-    let shared = context.snapshot().await;
-    let page = live::page(&context, watched, &shared).await;
-    let (title, tab) = match watched {
-        Watched::Home(_) => ("Home", Tab::Home),
-        Watched::System => ("System", Tab::System),
-    };
-    let frame = Frame { is_live: true, ..Frame::of(title, tab) };
-    let code = if shared.is_some() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, frame.around(&context, &page.body())).into_response()
-}
-
-fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains(kind))
 }

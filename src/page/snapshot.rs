@@ -1,21 +1,15 @@
-//! What the page shows: one snapshot that all viewers share.
-//!
-//! A snapshot is taken when one is requested and the last is a second old: once per second for any
-//! number of viewers, and not at all without requests.
+//! What the page shows of the mirror and the daemon at one time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::record::Change;
 use crate::status::WorkspaceStatus;
 use crate::store::{Gap, Reader, Store, StoreError};
 
-/// How long a snapshot is new enough.
-pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// A store that does not answer within this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Changes on the page.
@@ -69,53 +63,5 @@ fn sizes(path: PathBuf) -> (u64, u64) {
     (store, size(&wal))
 }
 
-/// A snapshot, or `None` if the daemon's tasks did not answer; shared by all viewers.
+/// A snapshot, or `None` if the daemon's tasks did not answer.
 pub(super) type SharedSnapshot = Option<Arc<Snapshot>>;
-
-/// The newest snapshot.
-#[derive(Default)]
-pub(super) struct Snapshots(Mutex<Option<(Instant, SharedSnapshot)>>);
-
-impl Snapshots {
-    /// A snapshot that is at most a second old: the newest one, or the one that `take` takes.
-    pub(super) async fn newest<F>(&self, take: impl FnOnce() -> F) -> SharedSnapshot
-    where
-        F: Future<Output = Option<Snapshot>>,
-    {
-        let mut newest = self.0.lock().await;
-        match &*newest {
-            Some((at, shared)) if at.elapsed() < EVERY => shared.clone(),
-            _ => {
-                let taken = take().await.map(Arc::new);
-                *newest = Some((Instant::now(), taken.clone()));
-                taken
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use tokio::time::sleep;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn all_viewers_share_one_snapshot_per_second() {
-        let (snapshots, taken) = (Snapshots::default(), Cell::new(0));
-        let take = || {
-            taken.set(taken.get() + 1);
-            std::future::ready(None)
-        };
-        let viewer = || async {
-            for _ in 0..60 {
-                snapshots.newest(take).await;
-                sleep(EVERY).await;
-            }
-        };
-        futures_util::future::join_all((0..64).map(|_| viewer())).await;
-        assert_eq!(taken.get(), 60);
-    }
-}

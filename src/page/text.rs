@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::escape;
 use crate::number;
+use crate::report::{Cell, Exactness};
 
 /// The most characters of a text that the page did not write itself.
 const LENGTH_MAX: usize = 300;
@@ -29,6 +30,17 @@ pub(super) fn message(text: &str) -> Markup {
 /// An amount of money after its currency, which is not broken.
 pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
     number::money(amount, currency).replace(' ', "\u{a0}")
+}
+
+/// A number of which all is known.
+pub(super) fn exact(cell: &Cell) -> Option<f64> {
+    cell.number().filter(|_| cell.exactness == Exactness::Exact)
+}
+
+/// By how much a number differs from the one before, as `+12 %`; `None` if that says nothing.
+pub(super) fn percent(now: f64, before: f64) -> Option<String> {
+    let change = (now - before) / before * 100.0;
+    (before > 0.0 && change < 1000.0).then(|| format!("{change:+.0} %").replace('-', "−"))
 }
 
 /// A time stamp of the workspace or of the store in the shop's zone, as it came if one points at it; any

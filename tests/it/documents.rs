@@ -26,7 +26,7 @@ const SHELL: [&str; 4] = ["bash", "-euo", "pipefail", "-c"];
 const PRINTS: &[(&str, &[&str])] = &[
     ("sqlite3 -readonly mirror.db 'select id, name", &["4711|Ann Fischer|"]),
     ("shopmirror status leads", &["guarantee"]),
-    ("shopmirror status", &["store ", "changes in the log"]),
+    ("shopmirror status", &["mirror ", "changes in the log"]),
     ("shopmirror records jobs --where", &["1042", "Completed"]),
     ("shopmirror records leads 4711", &["name", "Ann Fischer"]),
     ("shopmirror log --since 2h", &["leads.updated", "4711", "\"Ann Fisher\" -> \"Ann Fischer\""]),

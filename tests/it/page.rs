@@ -137,7 +137,7 @@ async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_st
 
     let page = site.get_when("/system", "the change is shown", |r| r.body.contains(&cell)).await;
     assert_eq!(page.code, 200);
-    for shown in ["class=\"verdict\"", "job_status_changes", "Request budget", "audit"] {
+    for shown in ["class=\"verdict\"", "job_status_changes", "<dt>Budget</dt>", "audit"] {
         assert!(page.body.contains(shown), "{shown}: {}", page.body);
     }
     let home = site.get("/").await;
@@ -349,30 +349,5 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
     }
     let csv = site.get("/records?route=jobs&format=csv").await.body;
     assert!(csv.contains("\"'=1+1<script>"), "{csv}");
-    daemon.stop().await;
-}
-
-#[tokio::test]
-async fn live_pages_are_bounded_and_leave_room_for_other_requests() {
-    let pages = Pages::start().await;
-    let place = pages.place();
-    place.configure(LISTEN);
-    let daemon = place.started().await;
-    let site = Site::of(&place).await;
-    let mut viewers = Vec::new();
-    for _ in 0..64 {
-        let mut viewer = site.live().await;
-        viewer.until("event: page").await;
-        viewers.push(viewer);
-    }
-    let refused = site.ask("GET", "/", &["Accept: text/event-stream"]).await;
-    assert_eq!((refused.code, refused.header("retry-after")), (503, Some("30")));
-    assert_eq!(site.get("/healthz").await.code, 200);
-    viewers.pop();
-    let begun = Instant::now();
-    while !site.live().await.until("\r\n\r\n").await.starts_with("HTTP/1.1 200") {
-        assert!(begun.elapsed().as_secs() < LIMIT_S, "a place that was left is not given again");
-        look_again(begun, 50).await;
-    }
     daemon.stop().await;
 }

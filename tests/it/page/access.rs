@@ -15,17 +15,16 @@ async fn foreign_sites_and_other_methods_are_refused() {
     place.configure(&format!("{LISTEN}hosts = [\"status.example.com\"]\n"));
     let daemon = place.started().await;
     let site = Site::of(&place).await;
-    for path in ["/", "/system", "/metrics", "/api/status", "/nothing"] {
+    for path in ["/", "/system", "/metrics", "/api/status"] {
         let rebound = site.ask("GET", path, &["Host: evil.example"]).await;
         assert_eq!(rebound.code, 421, "{path}: {rebound:?}");
         assert!(!rebound.body.contains("jobs"), "{path}: {rebound:?}");
-        let foreign = site.ask("GET", path, &["Origin: http://evil.example"]).await;
+        let foreign = site.ask("GET", path, &["Sec-Fetch-Site: cross-site"]).await;
         assert_eq!(foreign.code, 403, "{path}: {foreign:?}");
         let posted = site.ask("POST", path, &["Content-Length: 0"]).await;
         assert_eq!(posted.code, 405, "{path}: {posted:?}");
     }
     let (own, link) = (format!("Host: {}", site.address), "Sec-Fetch-Mode: navigate");
-    let (own_origin, other) = (format!("Origin: http://{}", site.address), "Host: evil.example");
     for (headers, code) in [
         (&["Host: localhost"][..], 200),
         (&["Host: 127.0.0.1:9"], 200),
@@ -36,16 +35,13 @@ async fn foreign_sites_and_other_methods_are_refused() {
         (&["Host: 10.0.0.7:7780"], 421),
         (&["Host: a@127.0.0.1"], 421),
         (&["Host: "], 421),
-        (&[&own, other], 421),
-        (&[&own_origin], 200),
+        (&[&own, "Host: evil.example"], 421),
         (&["Sec-Fetch-Site: same-origin"], 200),
         (&["Sec-Fetch-Site: none", link], 200),
         // A link on another site.
         (&["Sec-Fetch-Site: cross-site", link], 200),
         (&["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"], 403),
         (&["Sec-Fetch-Site: same-site"], 403),
-        (&["Origin: null"], 403),
-        (&["Origin: http://127.0.0.1:1"], 403),
     ] {
         let reply = site.ask("GET", "/healthz", headers).await;
         assert_eq!(reply.code, code, "{headers:?}: {reply:?}");

@@ -87,7 +87,7 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
     assert!(!home.contains("Ann") && !home.contains("JOB-"), "{home}");
     // The payment is of today, unless midnight has passed since.
     let money = |home: &str| part(home, "money-in").contains("40.25");
-    let lately = site.get("/?range=12-months").await.body;
+    let lately = site.get("/?range=month").await.body;
     assert!(money(&home) || money(&lately), "{home}");
     let wrong = site.get("/?range=decade").await;
     assert!(wrong.code == 400 && wrong.body.contains("last-month"), "{wrong:?}");
@@ -100,7 +100,7 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
         opened(&[LISTEN, SHOWN, "[reports]\ncurrency = \"EUR\"\n"].concat()).await;
     // The lists are read one after the other.
     let is_found = |reply: &super::Reply| {
-        let all = ["Found 1 person, 1 repair.", "with 1 payment, 2 status changes"];
+        let all = ["People · 1", "Repairs · 1", "with 1 payment, 2 status changes"];
         all.iter().all(|said| reply.body.contains(said))
     };
     let found = site.get_when("/find?q=ann", "all is found", is_found).await.body;
@@ -135,7 +135,7 @@ async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence
         ("/report?name=payments&by=year", "day, week, month"),
         ("/report?name=payments&range=decade", "12-months"),
         ("/report?name=payments&range=week&from=2026-03-01", "not both"),
-        ("/report?name=payments&format=xml", "html, csv, json, svg"),
+        ("/report?name=payments&format=xml", "html, csv, json"),
         ("/repairs?list=lost", "ready-long"),
         ("/find?q=a&page=two", "whole number"),
         ("/find", "Write what to find"),
