@@ -110,7 +110,7 @@ impl WorkspaceStatus {
             at: stamp(now),
             ..stored.status.clone()
         };
-        health.judge_tables(stored.missing_tables());
+        stored.judge_tables(&mut health);
         stored.complete(&mut status.pollers, now);
         if !halted {
             health.judge_pollers(&status.pollers);
@@ -137,7 +137,7 @@ impl WorkspaceStatus {
         if let Some(other) = reader.other_workspace()? {
             health.failing(other.to_string());
         }
-        health.judge_tables(stored.missing_tables());
+        stored.judge_tables(&mut health);
         let mut status = Self {
             last_run,
             pollers: stored.stopped_pollers(now),
@@ -161,7 +161,9 @@ impl WorkspaceStatus {
             }
         }
         health.judge_gaps(&self.pollers);
-        health.judge_emptied(&self.emptied);
+        for route in &self.emptied {
+            health.degraded(route.to_string());
+        }
         health.judge_sinks(&self.sinks);
         health.judge_removed(&self.removed_sinks, &self.at);
         (self.health, self.reasons) = health.into_parts();

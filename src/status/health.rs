@@ -6,14 +6,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::stored::age_s;
-use super::{EmptiedRoute, LastRun, RemovedSink, WorkspaceStatus};
+use super::{LastRun, RemovedSink, WorkspaceStatus};
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
-use crate::record::Route;
-use crate::store::MISSING_TABLE;
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -242,18 +240,6 @@ impl HealthReport {
         for poller in pollers.iter().filter(|poller| poller.gaps > 0) {
             let (name, gaps) = (poller.name(), count(poller.gaps, "open gap", "open gaps"));
             self.degraded(format!("{name}: {gaps}, records may be missing; see `shopmirror gaps`"));
-        }
-    }
-
-    pub(super) fn judge_emptied(&mut self, emptied: &[EmptiedRoute]) {
-        for route in emptied {
-            self.degraded(route.to_string());
-        }
-    }
-
-    pub(super) fn judge_tables(&mut self, missing: impl Iterator<Item = Route>) {
-        for route in missing {
-            self.failing(format!("{route}: {MISSING_TABLE}"));
         }
     }
 

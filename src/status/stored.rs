@@ -8,12 +8,15 @@ use std::ops::ControlFlow;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::health::HealthReport;
 use super::{WorkspaceStatus, is_stale};
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::{Route, poller_name};
-use crate::store::{Gap, GateState, Lane, PollerRow, Reader, Replay, SinkState, StoreError};
+use crate::store::{
+    Gap, GateState, Lane, MISSING_TABLE, PollerRow, Reader, Replay, SinkState, StoreError,
+};
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;
@@ -102,9 +105,12 @@ impl Stored {
         Ok(Self { status, open_gaps, pollers })
     }
 
-    /// The routes whose table is not in the store.
-    pub(super) fn missing_tables(&self) -> impl Iterator<Item = Route> {
-        Route::ALL.into_iter().filter(|route| !self.status.records.contains_key(route.as_str()))
+    /// Routes whose table is not in the store.
+    pub(super) fn judge_tables(&self, health: &mut HealthReport) {
+        let has_table = |route: &Route| self.status.records.contains_key(route.as_str());
+        for route in Route::ALL.into_iter().filter(|route| !has_table(route)) {
+            health.failing(format!("{route}: {MISSING_TABLE}"));
+        }
     }
 
     /// Adds to pollers what the store knows: open gaps, and the last success before this start.
