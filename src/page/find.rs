@@ -44,31 +44,28 @@ impl Group {
     }
 }
 
-/// The sections of the page; the last one is of records whose repair is not known.
-const SECTIONS: [&str; 3] = ["People", "Repairs", "Other records"];
+/// The sections of the page with the routes of their groups; the last one is of records whose repair is not known.
+const SECTIONS: [(&str, &[Route]); 3] = [
+    ("People", &[Route::Customers, Route::Leads]),
+    ("Repairs", &[Route::Jobs]),
+    ("Other records", &[Route::Payments, Route::JobStatusChanges, Route::OutsourcedJobs]),
+];
 
-/// What was found, by section; the last changed first.
-type Groups = [Vec<Group>; 3];
-
-fn grouped(reader: &Reader, changes: Vec<Change>) -> Result<Groups, StoreError> {
-    let mut found = Groups::default();
+/// What was found, with the records of a repair below it; the last changed first.
+fn grouped(reader: &Reader, changes: Vec<Change>) -> Result<Vec<Group>, StoreError> {
+    let mut found: Vec<Group> = Vec::new();
     for change in changes {
         let Some(id) = change.record_id.clone() else { continue };
-        let (section, route, id) = match change.route {
-            Route::Customers | Route::Leads => (0, change.route, id),
-            Route::Jobs => (1, Route::Jobs, id),
-            other => match reader.job_of(other, &id)? {
-                Some(job) => (1, Route::Jobs, job),
-                None => (2, other, id),
-            },
+        let (route, id) = match reader.job_of(change.route, &id)? {
+            Some(job) => (Route::Jobs, job),
+            None => (change.route, id),
         };
-        let list = &mut found[section];
-        let known = list.iter().position(|group| group.route == route && group.id == id);
+        let known = found.iter().position(|group| group.route == route && group.id == id);
         let place = known.unwrap_or_else(|| {
-            list.push(Group { route, id, body: None, also: BTreeMap::new() });
-            list.len() - 1
+            found.push(Group { route, id, body: None, also: BTreeMap::new() });
+            found.len() - 1
         });
-        list[place].add(change);
+        found[place].add(change);
     }
     Ok(found)
 }
@@ -88,17 +85,19 @@ pub(super) fn found(
     let Found { changes, searched } = reader.find(term, None, MAX)?;
     let has_more = changes.len() >= MAX;
     let found = grouped(reader, changes)?;
-    let has_next = found.iter().any(|groups| groups.len() > (number + 1) * SCREEN);
-    let mut sections = Vec::new();
-    for (title, groups) in SECTIONS.iter().zip(&found) {
+    let (mut sections, mut has_next) = (Vec::new(), false);
+    for (title, routes) in SECTIONS {
+        let groups: Vec<&Group> =
+            found.iter().filter(|group| routes.contains(&group.route)).collect();
         let shown = groups.iter().skip(number * SCREEN).take(SCREEN);
         let rows = shown.map(|group| row(reader, &context.page, group));
         sections.push((title, groups.len(), rows.collect::<Result<Vec<Markup>, _>>()?));
+        has_next |= groups.len() > (number + 1) * SCREEN;
     }
     let page = html! {
         div {
             h1 { "Found" }
-            @if found.iter().all(Vec::is_empty) {
+            @if found.is_empty() {
                 p { "Nothing found. Each word must be in the record; the last may be the beginning of a word." }
             }
             @if has_more {

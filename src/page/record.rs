@@ -127,23 +127,20 @@ struct Related {
 
 impl Related {
     fn read(reader: &mut Reader, route: Route, id: &str) -> Result<Self, QueryError> {
-        let mut lists = Vec::new();
         let job = match route {
             Route::Jobs => Some(id.to_owned()),
-            Route::Customers | Route::Leads => None,
-            Route::Payments | Route::JobStatusChanges | Route::OutsourcedJobs => {
-                let job = reader.job_of(route, id)?;
-                lists.push((Route::Jobs, one_of(reader, Route::Jobs, job.as_deref())?));
-                job
-            }
+            other => reader.job_of(other, id)?,
         };
-        let customer = match (route, &job) {
-            (Route::Customers, _) => None,
-            (Route::Leads, _) => reader.customer_of(route, id)?,
-            (_, Some(job)) => reader.customer_of(Route::Jobs, job)?,
-            (_, None) => None,
+        let customer = match (&job, route) {
+            (Some(job), _) => reader.customer_of(Route::Jobs, job)?,
+            (None, Route::Leads) => reader.customer_of(route, id)?,
+            (None, _) => None,
         };
-        lists.push((Route::Customers, one_of(reader, Route::Customers, customer.as_deref())?));
+        let job = job.filter(|_| route != Route::Jobs);
+        let mut lists = vec![
+            (Route::Jobs, one_of(reader, Route::Jobs, job.as_deref())?),
+            (Route::Customers, one_of(reader, Route::Customers, customer.as_deref())?),
+        ];
         if route == Route::Jobs {
             for of in [Route::JobStatusChanges, Route::Payments, Route::OutsourcedJobs] {
                 lists.push((of, reader.records_of_job(of, id, MAX_RELATED)?));

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::record::Change;
 use crate::status::WorkspaceStatus;
-use crate::store::{Gap, Reader, Store, StoreError};
+use crate::store::{Gap, Store};
 
 /// A store that does not answer within this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -21,7 +21,7 @@ pub(super) struct Snapshot {
     pub(super) status: WorkspaceStatus,
     /// The gaps that are neither repaired nor accepted, newest first.
     pub(super) gaps: Vec<Gap>,
-    /// The last rows of the log without the records' content, newest first.
+    /// The last rows of the log, newest first.
     pub(super) changes: Vec<Change>,
     /// Size of the database file in bytes.
     pub(super) store_bytes: u64,
@@ -39,19 +39,15 @@ impl Snapshot {
         let read = store.read(move |reader| {
             let workspace = reader.workspace()?.map(|known| known.name);
             let gaps: Vec<Gap> = reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect();
-            Ok((gaps, latest(reader, last_seq)?, workspace, sizes(path)))
+            let mut changes =
+                reader.changes_after(last_seq - CHANGES_SHOWN as i64, CHANGES_SHOWN)?;
+            changes.reverse();
+            Ok((gaps, changes, workspace, sizes(path)))
         });
         let (gaps, changes, workspace, (store_bytes, wal_bytes)) =
             timeout(PATIENCE, read).await.ok()?.ok()?;
         Some(Self { status, gaps, changes, store_bytes, wal_bytes, workspace })
     }
-}
-
-fn latest(reader: &Reader, last_seq: i64) -> Result<Vec<Change>, StoreError> {
-    let shown = i64::try_from(CHANGES_SHOWN).unwrap_or(i64::MAX);
-    let latest = reader.changes_after(last_seq.saturating_sub(shown), CHANGES_SHOWN)?;
-    let without = |change: Change| Change { body: String::new(), before: None, ..change };
-    Ok(latest.into_iter().rev().map(without).collect())
 }
 
 /// The bytes of the database and of its write-ahead log.

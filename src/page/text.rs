@@ -46,12 +46,10 @@ pub(super) fn percent(now: f64, before: f64) -> Option<String> {
 /// A time stamp of the workspace or of the store in the shop's zone, as it came if one points at it; any
 /// other text as it is.
 pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
-    let is_stamp = text.len() >= 20 && text.ends_with('Z') && text.starts_with(char::is_numeric);
-    let at = is_stamp.then(|| text.parse::<Timestamp>().ok()).flatten();
     html! {
-        @match at {
-            Some(at) => time datetime=(text) title=(text) { (at.to_zoned(zone.clone()).strftime(form)) },
-            None => (shown(text)),
+        @match text.parse::<Timestamp>() {
+            Ok(at) => time datetime=(text) title=(text) { (at.to_zoned(zone.clone()).strftime(form)) },
+            Err(_) => (shown(text)),
         }
     }
 }

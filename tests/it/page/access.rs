@@ -51,7 +51,6 @@ async fn foreign_sites_and_other_methods_are_refused() {
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     for (name, value) in [
         ("x-content-type-options", "nosniff"),
-        ("x-frame-options", "DENY"),
         ("referrer-policy", "no-referrer"),
         ("cross-origin-resource-policy", "same-origin"),
         ("cache-control", "no-store"),
