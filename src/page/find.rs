@@ -10,7 +10,7 @@ use super::StatusPage;
 use super::context::PageContext;
 use super::frame::{Frame, pages};
 use super::not_shown::NotShown;
-use super::request::{Query, link};
+use super::request::Query;
 use super::text::shown;
 use super::titles::Fields;
 use super::words;
@@ -116,7 +116,7 @@ pub(super) fn found(
                 ul.found { @for row in rows { (row) } }
             }
         }
-        (pages(number, has_next, |page| link("find", &[("q", term), ("page", page)])))
+        (pages("find", &[("q", term)], number, has_next))
     };
     let frame = Frame { term, ..Frame::of("Found", "") };
     Ok(frame.around(context, &page).into_response())

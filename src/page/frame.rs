@@ -5,6 +5,7 @@ use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
 use super::context::PageContext;
+use super::request::link;
 use super::text::{message, shown};
 
 /// What is around the body of a page.
@@ -79,12 +80,9 @@ fn navigation(current: &str, shows_records: bool) -> Markup {
     }
 }
 
-/// The links to the page before and the page after; `address` makes the address of a page from its number,
-/// which is empty for the first one.
-pub(super) fn pages(number: usize, has_next: bool, address: impl Fn(&str) -> String) -> Markup {
-    let of = |number: usize| {
-        if number == 0 { address("") } else { address(&number.to_string()) }
-    };
+/// The links to the page before and the page after; `asked` is what else the address of a page has.
+pub(super) fn pages(path: &str, asked: &[(&str, &str)], number: usize, has_next: bool) -> Markup {
+    let of = |number: usize| link(path, &[asked, &[("page", &number.to_string())]].concat());
     html! {
         p.pages {
             @if number > 0 { a rel="prev" href=(of(number - 1)) { "Previous page" } " " }

@@ -179,7 +179,7 @@ impl View<'_> {
             Range::Week => format!("last week {by} this time"),
             Range::Month => format!("last month {by} this time"),
             Range::LastMonth if kind == Kind::Standing => {
-                self.home.days.from.strftime("on %-d %B").to_string()
+                self.home.days.from.strftime("%-d %B").to_string()
             }
             _ => "the month before".to_owned(),
         }

@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 
 use super::ready;
@@ -13,12 +15,16 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::status::{BackupStatus, Health, WorkspaceStatus};
 
-pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
 /// Every metric of one snapshot.
-pub(super) fn text(snapshot: &Snapshot) -> String {
+pub(super) fn respond(snapshot: &Snapshot) -> Response {
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(snapshot)).into_response()
+}
+
+fn text(snapshot: &Snapshot) -> String {
     let (status, mut text) = (&snapshot.status, Text::default());
     let version = vec![("version", env!("CARGO_PKG_VERSION"))];
     text.family("build_info", "Always 1; the label names the version", [(version, 1.0)]);

@@ -1,7 +1,22 @@
-//! Whether the mirror is fresh: what `/readyz` returns. Pure.
+//! Whether the mirror is fresh, which means that every poller was read in time: what `/readyz` returns. Pure.
 
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::snapshot::Snapshot;
+use super::text::shown;
 use crate::duration;
 use crate::status::{Health, WorkspaceStatus, is_stale};
+
+/// `fresh`, or 503 with the reasons.
+pub(super) fn respond(snapshot: &Snapshot) -> Response {
+    let hindrances = hindrances(&snapshot.status);
+    if hindrances.is_empty() {
+        return "fresh\n".into_response();
+    }
+    let lines: String = hindrances.iter().map(|why| format!("{}\n", shown(why))).collect();
+    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
+}
 
 /// Why the mirror is not fresh; empty if it is.
 ///

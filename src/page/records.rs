@@ -122,11 +122,9 @@ fn screen(
 ) -> Markup {
     let (route, page) = (asked.route, asked.offset / SCREEN);
     let get = |name: &str| query.get(name).unwrap_or_default();
-    let address = |page: &str, format: &str| {
-        let asked = ["column", "text", "sort", "order"].map(|name| (name, get(name)));
-        let more = [("route", route.as_str()), ("page", page), ("format", format)];
-        link("records", &[&asked[..], &more].concat())
-    };
+    let given = ["column", "text", "sort", "order"].map(|name| (name, get(name)));
+    let given = [&[("route", route.as_str())], &given[..]].concat();
+    let as_csv = link("records", &[&given[..], &[("format", "csv")]].concat());
     let choices = |chosen: &str| {
         html! {
             @for name in columns { option value=(name) selected[name == chosen] { (words::field(&shown(name))) } }
@@ -153,8 +151,8 @@ fn screen(
                 "Times are those of " (zone_name(zone)) ". The filter and the CSV have them in UTC, as they are stored: "
                 "near midnight, search for the day in UTC."
             }
-            (pages(page as usize, rows.rows.len() > SCREEN as usize, |page| address(page, "")))
-            p.note { a href=(address("", "csv")) { "CSV" } }
+            (pages("records", &given, page as usize, rows.rows.len() > SCREEN as usize))
+            p.note { a href=(as_csv) { "CSV" } }
         }
     }
 }

@@ -8,7 +8,7 @@ use super::StatusPage;
 use super::context::PageContext;
 use super::frame::{Frame, pages};
 use super::not_shown::NotShown;
-use super::request::{Query, link};
+use super::request::Query;
 use super::text::{moment, shown};
 use super::titles::Fields;
 use crate::number::count;
@@ -44,9 +44,7 @@ pub(super) fn list(
             p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
         }
         section { ul.found { @for row in rows { (row) } } }
-        (pages(number, found.len() > (number + 1) * SCREEN, |page| {
-            link("repairs", &[("list", list.as_str()), ("page", page)])
-        }))
+        (pages("repairs", &[("list", list.as_str())], number, found.len() > (number + 1) * SCREEN))
     };
     Ok(Frame::of(list.title(), ".").around(context, &page).into_response())
 }

@@ -52,10 +52,10 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
     Router::new()
         .route("/", get(home))
         .route("/system", get(system))
-        .route("/metrics", get(scrape))
-        .route("/healthz", get(alive))
-        .route("/readyz", get(fresh))
-        .route("/api/status", get(status))
+        .route("/metrics", from_snapshot(metrics::respond))
+        .route("/healthz", from_snapshot(|_| "alive\n".into_response()))
+        .route("/readyz", from_snapshot(ready::respond))
+        .route("/api/status", from_snapshot(|snapshot| reports::json(&snapshot.status)))
         .route("/reports", from_store(reports::list))
         .route("/report", from_store(reports::one))
         .route("/api/reports", from_store(reports::list_json))
@@ -73,6 +73,15 @@ fn from_store(make: FromStore) -> MethodRouter<Arc<PageContext>> {
     get(async move |State(context): State<Arc<PageContext>>, uri: Uri| {
         let query = Query::of(&uri);
         context.read(move |reader, shared| make(reader, shared, &query)).await
+    })
+}
+
+/// A response that is made from the newest snapshot.
+fn from_snapshot(make: fn(&Snapshot) -> Response) -> MethodRouter<Arc<PageContext>> {
+    get(async move |State(context): State<Arc<PageContext>>| {
+        let text = "the daemon's tasks do not answer: look at its log, restart it";
+        let stuck = || NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text);
+        context.snapshot().await.map(|snapshot| make(&snapshot)).ok_or_else(stuck)
     })
 }
 
@@ -140,38 +149,6 @@ async fn system(State(context): State<Arc<PageContext>>, headers: HeaderMap) -> 
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains(kind))
-}
-
-async fn scrape(State(context): State<Arc<PageContext>>) -> Result<Response, NotShown> {
-    let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
-    Ok((kind, metrics::text(&*newest(&context).await?)).into_response())
-}
-
-/// Alive means that the dispatcher and the store answer, whatever they say.
-async fn alive(State(context): State<Arc<PageContext>>) -> Result<&'static str, NotShown> {
-    newest(&context).await.map(|_| "alive\n")
-}
-
-/// Fresh means that every poller was read in time.
-async fn fresh(State(context): State<Arc<PageContext>>) -> Result<Response, NotShown> {
-    let hindrances = ready::hindrances(&newest(&context).await?.status);
-    if hindrances.is_empty() {
-        return Ok("fresh\n".into_response());
-    }
-    let lines: String = hindrances.iter().map(|why| format!("{}\n", shown(why))).collect();
-    Ok((StatusCode::SERVICE_UNAVAILABLE, lines).into_response())
-}
-
-/// The same JSON as `shopmirror status --json`.
-async fn status(State(context): State<Arc<PageContext>>) -> Result<Response, NotShown> {
-    Ok(reports::json(&newest(&context).await?.status))
-}
-
-/// The newest snapshot, if the daemon's tasks answer.
-async fn newest(context: &PageContext) -> Result<Arc<Snapshot>, NotShown> {
-    let text = "the daemon's tasks do not answer: look at its log, restart it";
-    let stuck = || NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text);
-    context.snapshot().await.ok_or_else(stuck)
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {
