@@ -167,8 +167,9 @@ impl Compared {
         let sums = answer.columns.iter().enumerate().filter_map(|(index, column)| {
             let (sum, was) = (exact(totals.get(index)?)?, exact(before.get(index)?)?);
             let change = percent(sum, was).map_or_else(String::new, |change| change + ", ");
-            let was = format!("{change}{} before", shown_before[index]);
-            Some((column.name.clone(), shown[index].clone(), was))
+            let words = format!("{change}{} before", shown_before[index]);
+            let is_something = sum != 0.0 || was != 0.0;
+            is_something.then(|| (column.name.clone(), shown[index].clone(), words))
         });
         Some(Self { days, sums: sums.collect() })
     }
