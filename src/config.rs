@@ -48,7 +48,7 @@ pub use local::{CommandSettings, FileFormat, FileSettings};
 pub use polling::{BudgetSettings, PollSettings, RouteSettings};
 pub use problem::{Problem, Problems};
 pub use reports::{
-    AlertsSettings, CountedBy, Day, ReportFormat, ReportPeriod, ReportTarget, ReportsSettings,
+    AlertsSettings, CountedBy, Day, Range, ReportFormat, ReportTarget, ReportsSettings,
     ScheduledReport,
 };
 pub use secret::{Secret, SinkUrl};

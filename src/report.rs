@@ -24,26 +24,22 @@ mod text;
 mod timetable;
 mod value;
 
+pub use crate::config::Range;
 pub use answer::{Answer, Column, Question, ReportError, answer, refused_parameter};
 pub use builtin::built_in;
 pub use chart::{narrow_svg, svg};
 pub use completeness::{BusinessChoice, Cell, Coverage, Exactness, Known};
 pub use csv::{Guard, csv, csv_head, csv_values};
-pub use delivery::{
-    RenderError, ScheduledContent, notice_body, question_of, rendered, sample_body, write,
-};
+pub use delivery::{ScheduledContent, notice_body, question_of, rendered, sample_body, write};
 pub use folder::{FolderError, find, list};
-pub use head::{
-    Chart, ColumnFormat, Counted, HeadError, Need, Note, Parameter, ParameterKind, Report,
-};
+pub use head::{Chart, ColumnFormat, HeadError, Note, Parameter, Report};
 pub use home::{
     Attention, Figure, Home, JobState, LINE_DAYS, ListedRepair, RepairList, home, job_state,
     repairs,
 };
 pub use html::{document, first_upper, fragment};
 pub use json::{ReportDocument, json, listed};
-pub use period::{Period, PeriodError};
-pub use range::Range;
+pub use period::Period;
 pub use text::text;
-pub use timetable::{ReportRun, ReportStep, Timetable, note_failed, note_made, period_of};
+pub use timetable::{ReportRun, ReportStep, Timetable};
 pub use value::{json_of, shown};

@@ -7,8 +7,8 @@ const CHANGES = 30;
 const ask = async (path) => (await fetch(new URL(path, address))).json();
 const [open] = await ask("/api/records?route=jobs&column=status&text=pickup");
 const PICTURES = [
-  ["home", "/?range=week", 930],
-  ["report", "/report?name=payments&range=month", 880],
+  ["home", "/?range=this-week", 930],
+  ["report", "/report?name=payments&range=this-month", 880],
   ["repair", `/record?route=jobs&id=${open.id}`, 880],
   ["system", "/system", 880],
 ];

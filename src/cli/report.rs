@@ -75,8 +75,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let text = match format {
         ReportFormat::Table => report::text(&answer, output::width(wide)),
         ReportFormat::Csv if args.raw => report::csv(&answer, Guard::Nothing),
-        format => report::rendered(&answer, format)
-            .map_err(|error| ExitError { code: DATA, text: error.to_string() })?,
+        format => report::rendered(&answer, format).map_err(unanswered)?,
     };
     output::raw(text.as_bytes())
 }
@@ -133,11 +132,8 @@ fn refused(error: &FolderError) -> anyhow::Error {
 fn unanswered(error: ReportError) -> anyhow::Error {
     let code = match &error {
         ReportError::Store(_) => return error.into(),
-        ReportError::UnknownParameter { .. }
-        | ReportError::UnknownBusiness { .. }
-        | ReportError::Value { .. }
-        | ReportError::Period(_) => USAGE,
-        ReportError::NotSent { .. } | ReportError::NoJobLink(_) | ReportError::Query { .. } => DATA,
+        ReportError::Refused(_) => USAGE,
+        ReportError::Unanswered(_) => DATA,
     };
     ExitError { code, text: error.to_string() }.into()
 }

@@ -49,7 +49,7 @@ pub struct ScheduledReport {
     pub days: Vec<Day>,
     /// The days that it is about.
     #[serde(default)]
-    pub period: ReportPeriod,
+    pub period: Range,
     /// In what days are counted.
     #[serde(default)]
     pub by: CountedBy,
@@ -85,27 +85,34 @@ fn weekday<'de, D: Deserializer<'de>>(d: D) -> Result<Weekday, D::Error> {
     })
 }
 
-/// The days that a scheduled report is about, seen from the day for which it is made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReportPeriod {
-    /// That day so far.
+/// Days with a name, seen from today.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Range {
+    /// Today so far.
     Today,
     /// The day before.
     Yesterday,
-    /// The seven days before it.
-    #[serde(rename = "last 7 days")]
+    /// The seven days before today.
+    #[serde(rename = "last-7-days")]
     Last7Days,
-    /// That day and the 29 before it.
+    /// Today and the 29 days before it.
     #[default]
-    #[serde(rename = "last 30 days")]
+    #[serde(rename = "last-30-days")]
     Last30Days,
+    /// From Monday until now.
+    ThisWeek,
     /// The week before, from Monday to Sunday.
-    #[serde(rename = "last week")]
     LastWeek,
+    /// From the first of the month until now.
+    ThisMonth,
     /// The calendar month before.
-    #[serde(rename = "last month")]
     LastMonth,
+    /// From the first of January until now.
+    ThisYear,
+    /// This month and the eleven before it.
+    #[serde(rename = "12-months")]
+    TwelveMonths,
 }
 
 /// In what the days of a report are counted.

@@ -121,25 +121,18 @@ impl ScheduledReports {
         match made {
             Ok(()) => {
                 tracing::info!(name, due = %stamp(due), "made a scheduled report");
-                report::note_made(run, due);
+                run.note_made(due);
             }
             Err(error) => {
                 let why = format!("{error:#}");
-                let is_first = run.failed_for != Some(due);
-                let is_again = report::note_failed(run, due, self.clock.now().wall, why.clone());
-                if !is_again {
-                    tracing::error!(
-                        name,
-                        error = why,
-                        "a scheduled report was given up for this time: see `shopmirror report --scheduled`"
-                    );
-                } else if is_first {
+                if run.failures == 0 {
                     tracing::warn!(
                         name,
                         error = why,
-                        "a scheduled report failed and will be tried again"
+                        "a scheduled report failed and is tried again: see `shopmirror report --scheduled`"
                     );
                 }
+                run.note_failed(self.clock.now().wall, why);
             }
         }
     }
@@ -189,7 +182,7 @@ impl ScheduledReports {
         let answered = self.store.read_long(move |reader| -> anyhow::Result<Answer> {
             reader.limit_time(MAX_READ)?;
             let report = report::find(&settings.report, folder.as_deref())?;
-            let question = report::question_of(&settings, currency.as_deref(), &zone, due)?;
+            let question = report::question_of(&settings, currency.as_deref(), &zone, due);
             Ok(report::answer(reader, &report, &question, &zone, now)?)
         });
         answered.await

@@ -115,7 +115,7 @@ impl PageContext {
     pub(super) fn reports(&self) -> (Vec<Report>, Vec<String>) {
         let folder = self.page.folder.as_deref().filter(|_| self.shows_records());
         let (mut reports, errors) = report::list(folder);
-        reports.retain(|report| self.shows_records() || !report.shows_records);
+        reports.retain(|report| self.shows_records() || !report.shows_records());
         (reports, errors.iter().map(ToString::to_string).collect())
     }
 }

@@ -176,8 +176,8 @@ impl View<'_> {
         let by = if kind == Kind::Standing { "at" } else { "by" };
         match self.range {
             Range::Today => format!("last {} {by} this time", today.strftime("%A")),
-            Range::Week => format!("last week {by} this time"),
-            Range::Month => format!("last month {by} this time"),
+            Range::ThisWeek => format!("last week {by} this time"),
+            Range::ThisMonth => format!("last month {by} this time"),
             Range::LastMonth if kind == Kind::Standing => {
                 self.home.days.from.strftime("%-d %B").to_string()
             }
@@ -218,15 +218,20 @@ impl View<'_> {
             true => link("report", &[("name", "follow-ups")]),
             false => link("report", &[("name", "leads")]),
         };
-        let list = |list: RepairList, cell| (list.title(), cell, self.list(list));
+        let [ready, open, overdue_list] =
+            [RepairList::Ready, RepairList::Open, RepairList::Overdue].map(|list| self.list(list));
+        let owing = match self.context.shows_records() {
+            true => link("report", &[("name", "outstanding")]),
+            false => link("report", &[("name", "payments")]),
+        };
+        let unpaid = "Unpaid, completed in the last 90 days";
         let rows = [
-            list(RepairList::Overdue, &overdue.now),
-            list(RepairList::ReadyLong, &attention.ready_long),
-            list(RepairList::OpenLong, &attention.open_long),
+            ("Overdue repairs", &overdue.now, overdue_list),
+            ("Ready for pickup for more than 14 days", &attention.ready_long, ready),
+            ("Open for more than 30 days", &attention.open_long, open),
             ("Follow-ups that are due", &attention.follow_ups, due),
-            list(RepairList::Unpaid, &attention.unpaid),
+            (unpaid, &attention.unpaid, owing),
         ];
-        let unpaid = RepairList::Unpaid.title();
         html! {
             section #attention data-part aria-labelledby="attention-title" {
                 h2 #attention-title { "Needs attention" }

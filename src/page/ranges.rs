@@ -8,7 +8,7 @@ use crate::report::{Period, Range};
 
 /// The range that an address names; a text that says what is wrong with it.
 pub(super) fn range_of(query: &Query) -> Result<Option<Range>, String> {
-    let range = query.choice("range", &Range::ALL, Range::as_str)?;
+    let range = query.choice("range", &Range::REPORT, Range::as_str)?;
     if range.is_some() && (query.get("from").is_some() || query.get("to").is_some()) {
         return Err("Use range, or from and to, but not both.".to_owned());
     }
@@ -98,15 +98,15 @@ mod tests {
     fn ranges_are_seen_from_today_and_said_in_words() {
         let today = "2026-11-25".parse().unwrap();
         let said =
-            Range::ALL.map(|range| format!("{}: {}", range.as_str(), range.days(today).said()));
+            Range::REPORT.map(|range| format!("{}: {}", range.as_str(), range.days(today).said()));
         assert_eq!(
             said,
             [
                 "today: 25 November 2026",
-                "week: 23 November 2026 to 25 November 2026",
-                "month: 1 November 2026 to 25 November 2026",
+                "this-week: 23 November 2026 to 25 November 2026",
+                "this-month: 1 November 2026 to 25 November 2026",
                 "last-month: 1 October 2026 to 31 October 2026",
-                "year: 1 January 2026 to 25 November 2026",
+                "this-year: 1 January 2026 to 25 November 2026",
                 "12-months: 1 December 2025 to 25 November 2026",
             ]
         );

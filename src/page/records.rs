@@ -22,8 +22,7 @@ use crate::store::{QueryLimits, QueryRows, Reader, RecordPage};
 /// Records on one screen, and in one CSV file.
 const SCREEN: u32 = 50;
 const MAX_CSV: u32 = 10_000;
-const LIMITS: QueryLimits =
-    QueryLimits { time: Duration::from_secs(5), rows: MAX_CSV as usize, bytes: 16 * 1024 * 1024 };
+const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(5), bytes: 16 * 1024 * 1024 };
 /// Records that a search shows.
 const MAX_FOUND: usize = 50;
 /// The columns of the list, those that exist.

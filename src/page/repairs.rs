@@ -34,14 +34,10 @@ pub(super) fn list(
     let shown = found.iter().skip(number * SCREEN).take(SCREEN);
     let rows = shown.map(|repair| row(&context.page, reader, repair));
     let rows = rows.collect::<Result<Vec<Markup>, QueryError>>()?;
-    let order = match list {
-        RepairList::Unpaid => "Those that were completed last come first.",
-        _ => "Those that are longest in their status come first.",
-    };
     let page = html! {
         div {
             h1 { (list.title()) }
-            p { (count(found.len() as i64, "repair", "repairs")) ". " (order) }
+            p { (count(found.len() as i64, "repair", "repairs")) ". The first taken in come first." }
         }
         section { ul.found { @for row in rows { (row) } } }
         (pages("repairs", &[("list", list.as_str())], number, found.len() > (number + 1) * SCREEN))

@@ -129,14 +129,9 @@ fn businesses(reader: &Reader) -> Vec<String> {
 fn not_answered(error: &ReportError, is_page: bool) -> NotShown {
     let code = match error {
         ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-        ReportError::NotSent { .. } | ReportError::NoJobLink(_) | ReportError::Query { .. } => {
-            if is_page {
-                StatusCode::OK
-            } else {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
-        }
-        _ => StatusCode::BAD_REQUEST,
+        ReportError::Unanswered(_) if is_page => StatusCode::OK,
+        ReportError::Unanswered(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        ReportError::Refused(_) => StatusCode::BAD_REQUEST,
     };
     NotShown::new(code, error.to_string())
 }
@@ -230,7 +225,7 @@ impl View<'_> {
         let next = days.neighbour(1);
         html! {
             nav.ranges aria-label="Range" {
-                @for range in Range::ALL {
+                @for range in Range::REPORT {
                     a href=(self.address(&[("range", range.as_str())])) aria-current=[(range.days(self.today) == days).then_some("true")] { (range.title()) }
                 }
             }
@@ -276,9 +271,10 @@ impl View<'_> {
                             }
                         }
                     }
-                    @for parameter in &report.parameters {
-                        @let value = set.iter().find(|(name, _)| *name == parameter.name).map_or(parameter.default.as_str(), |(_, value)| value);
-                        label { (shown(&parameter.about)) " " input type="text" name=(parameter.name) size="6" value=(value); }
+                    @for (name, parameter) in &report.parameters {
+                        @let given = set.iter().find(|(known, _)| known == name);
+                        @let value = given.map_or_else(|| parameter.default(), |(_, value)| value.clone());
+                        label { (shown(&parameter.about)) " " input type="text" name=(name) size="6" value=(value); }
                     }
                     button { "Show" }
                 }

@@ -8,24 +8,22 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::completeness::{BusinessChoice, Cell, Known, Lists};
-use super::head::{ColumnFormat, Report};
+use super::head::{ColumnFormat, Parameter, Report};
 use super::horizon::Horizon;
 use super::notes;
-use super::period::{Period, PeriodError};
-use super::sums::Sums;
+use super::period::Period;
+use super::sums::totals;
 use super::value::displayed;
 use crate::clock::second;
 use crate::config::CountedBy;
-use crate::number::grouped;
+use crate::number::whole;
 use crate::record::Route;
 use crate::store::{
-    Beyond, PollerRow, QueryError, QueryLimits, QueryRows, Reader, ReportDay, SqlValue, StoreError,
-    missing_link,
+    PollerRow, QueryError, QueryLimits, Reader, ReportDay, SqlValue, StoreError, missing_link,
 };
 
 /// What a report may take and return.
-const LIMITS: QueryLimits =
-    QueryLimits { time: Duration::from_secs(10), rows: 10_000, bytes: 16 * 1024 * 1024 };
+const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(10), bytes: 64 * 1024 * 1024 };
 
 /// The most rows of a report of single records that a table and a page show.
 const SHOWN_MAX: usize = 500;
@@ -74,12 +72,9 @@ pub struct Answer {
     pub columns: Vec<Column>,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
-    /// How many rows there are, with those that were cut off.
-    pub row_count: usize,
-    /// The sums of the columns that have one, of all rows.
+    /// The sums of the columns that have one.
     pub totals: Option<Vec<Cell>>,
-    /// What the reader has to know, for example that rows were cut off. The last one says since when the data
-    /// is complete.
+    /// What the reader has to know. The last one says since when the data is complete.
     pub notes: Vec<String>,
     /// What amounts are in.
     pub currency: Option<String>,
@@ -89,7 +84,7 @@ impl Answer {
     /// The rows that a table and a page show; the others are in CSV and JSON.
     #[must_use]
     pub fn shown_rows(&self) -> &[Vec<Cell>] {
-        let most = if self.report.shows_records { SHOWN_MAX } else { usize::MAX };
+        let most = if self.report.shows_records() { SHOWN_MAX } else { usize::MAX };
         &self.rows[..self.rows.len().min(most)]
     }
 
@@ -98,12 +93,8 @@ impl Answer {
     pub fn shown_notes(&self) -> Vec<String> {
         let shown = self.shown_rows().len();
         let cut = (shown < self.rows.len()).then(|| {
-            format!(
-                "these are the first {} of {} rows; CSV and JSON have {}",
-                grouped(shown as f64),
-                grouped(self.row_count as f64),
-                if self.rows.len() == self.row_count { "all" } else { "more" }
-            )
+            let (shown, all) = (whole(shown as i64), whole(self.rows.len() as i64));
+            format!("these are the first {shown} of {all} rows; CSV and JSON have all")
         });
         cut.into_iter().chain(self.notes.iter().cloned()).collect()
     }
@@ -161,60 +152,22 @@ impl Answer {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The workspace has not sent what the report needs.
-    #[error(
-        "the report {name} needs {}, which the workspace has not sent so far; with it, it would show this: {about}",
-        columns.join(" and ")
-    )]
-    NotSent {
-        /// The report.
-        name: String,
-        /// The missing columns.
-        columns: Vec<String>,
-        /// What it would show.
-        about: String,
-    },
-    /// Nothing says which job a status change belongs to.
-    #[error("the report {0} needs to know which job a status change belongs to: {missing}", missing = missing_link(Route::JobStatusChanges))]
-    NoJobLink(String),
-    /// No business has this id.
-    #[error("there is no business {asked:?}; {known}")]
-    UnknownBusiness {
-        /// The id that was given.
-        asked: String,
-        /// Those that there are, in words.
-        known: String,
-    },
-    /// The report has no such parameter.
-    #[error("the report has no parameter {name:?}; {known}")]
-    UnknownParameter {
-        /// The name given.
-        name: String,
-        /// Those it has, in words.
-        known: String,
-    },
-    /// A value does not fit.
-    #[error("the parameter {name} {why}")]
-    Value {
-        /// The parameter.
-        name: String,
-        /// Why.
-        why: &'static str,
-    },
-    /// The period cannot be used.
-    #[error(transparent)]
-    Period(#[from] PeriodError),
-    /// The query failed.
-    #[error("the report {name} cannot be answered: {source}")]
-    Query {
-        /// The report.
-        name: String,
-        /// Why.
-        source: QueryError,
-    },
+    /// The report cannot be asked this.
+    #[error("{0}")]
+    Refused(String),
+    /// The mirror cannot answer it.
+    #[error("{0}")]
+    Unanswered(String),
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl ReportError {
+    /// The query of a report failed.
+    pub(super) fn of_query(report: &Report, error: &QueryError) -> Self {
+        Self::Unanswered(format!("the report {} cannot be answered: {error}", report.name))
+    }
 }
 
 /// Answers a report. Blocks for as long as the query takes, 10 seconds at most.
@@ -233,11 +186,15 @@ pub fn answer(
     let links = reader.job_links()?;
     let is_linked = |route: Route| links.iter().any(|link| link.route == route);
     if report.needs_job_link && !is_linked(Route::JobStatusChanges) {
-        return Err(ReportError::NoJobLink(report.name.clone()));
+        let missing = missing_link(Route::JobStatusChanges);
+        return Err(ReportError::Unanswered(format!(
+            "the report {} needs to know which job a status change belongs to: {missing}",
+            report.name
+        )));
     }
     let local: Zoned = now.to_zoned(zone.clone());
     let period = Period::new(question.from, question.to, local.date())?;
-    let days = period.days(zone, question.by)?;
+    let days = period.days(zone, question.by);
     reader.set_days(&days)?;
     let business = chosen(&reader.pollers()?, question.business.as_deref())?;
     let unknown_jobs = unknown_jobs(reader, report, &days, &business)?;
@@ -247,13 +204,12 @@ pub fn answer(
         days,
     };
     let parameters = parameters(report, question, period, &local, &business)?;
-    let (found, row_count, sums) = counted(reader, report, &parameters)?;
+    let found = reader
+        .query(&report.sql, &parameters, LIMITS)
+        .map_err(|error| ReportError::of_query(report, &error))?;
     notes.extend(notes::of_links(report, is_linked, &reader.unlinked_routes()?));
     notes.extend(notes::of_report(reader, report, &parameters, zone)?);
     notes.extend(notes::of_unknown_jobs(report, unknown_jobs));
-    if found.is_cut {
-        notes.push(notes::cut(found.rows.len(), row_count));
-    }
     notes.push(horizon.line(report.has_period(), zone));
     let columns: Vec<Column> = found
         .columns
@@ -261,7 +217,7 @@ pub fn answer(
         .map(|name| Column { format: report.format(&name), name })
         .collect();
     let rows = horizon.cells(report, &columns, found.rows);
-    let totals = sums.totals(report, &columns, &rows, |column| {
+    let totals = totals(report, &columns, &rows, |column| {
         !report.is_list || horizon.whole_of(report, column) == Known::Wholly
     });
     Ok(Answer {
@@ -270,7 +226,6 @@ pub fn answer(
         by: question.by,
         as_of: horizon.as_of().to_zoned(zone.clone()),
         columns,
-        row_count: row_count.unwrap_or(rows.len()),
         rows,
         totals,
         notes,
@@ -294,27 +249,6 @@ fn unknown_jobs(
     }
 }
 
-/// The rows of a report, how many there are if they were counted, and the sums of all of them.
-fn counted(
-    reader: &mut Reader,
-    report: &Report,
-    parameters: &[(String, SqlValue)],
-) -> Result<(QueryRows, Option<usize>, Sums), ReportError> {
-    let (mut sums, mut more) = (Sums::default(), 0);
-    let counts_all = report.shows_records || !report.totals.is_empty();
-    let mut beyond = |row: &[SqlValue]| {
-        more += 1;
-        sums.add(row);
-    };
-    let beyond: Option<Beyond<'_>> = if counts_all { Some(&mut beyond) } else { None };
-    let found = reader
-        .query_and_count(&report.sql, parameters, LIMITS, beyond)
-        .map_err(|source| ReportError::Query { name: report.name.clone(), source })?;
-    found.rows.iter().for_each(|row| sums.add(row));
-    let row_count = (counts_all || !found.is_cut).then_some(found.rows.len() + more);
-    Ok((found, row_count, sums))
-}
-
 /// The business that is asked for.
 fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, ReportError> {
     let asked = asked.filter(|asked| !asked.is_empty());
@@ -330,23 +264,27 @@ fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, 
             true => "none is known by name: leave the business out".to_owned(),
             false => format!("known are: {}", known.join(", ")),
         };
-        return Err(ReportError::UnknownBusiness { asked: asked.to_owned(), known });
+        return Err(ReportError::Refused(format!("there is no business {asked:?}; {known}")));
     }
     Ok(BusinessChoice { asked: asked.map(str::to_owned), default })
 }
 
 fn refuse_what_is_not_sent(reader: &Reader, report: &Report) -> Result<(), ReportError> {
     let mut missing = Vec::new();
-    for need in &report.needs {
-        if !reader.columns(need.route)?.contains(&need.column) {
-            missing.push(format!("{}.{}", need.route, need.column));
-        }
+    for (route, needed) in &report.needs {
+        let sent = reader.columns(*route)?;
+        let columns = needed.iter().filter(|column| !sent.contains(column));
+        missing.extend(columns.map(|column| format!("{route}.{column}")));
     }
     if missing.is_empty() {
         return Ok(());
     }
-    let (name, about) = (report.name.clone(), report.about.clone());
-    Err(ReportError::NotSent { name, columns: missing, about })
+    Err(ReportError::Unanswered(format!(
+        "the report {} needs {}, which the workspace has not sent so far; with it, it would show this: {}",
+        report.name,
+        missing.join(" and "),
+        report.about
+    )))
 }
 
 /// What is wrong with values for the parameters of a report; `None` if it takes them.
@@ -380,26 +318,22 @@ fn own_parameters(
     report: &Report,
     set: &[(String, String)],
 ) -> Result<Vec<(String, SqlValue)>, ReportError> {
-    for (name, _) in set {
-        if !report.parameters.iter().any(|parameter| parameter.name == *name) {
-            let names: Vec<&str> = report.parameters.iter().map(|p| p.name.as_str()).collect();
-            let known = if names.is_empty() {
-                "it has none".to_owned()
-            } else {
-                format!("it has: {}", names.join(", "))
-            };
-            return Err(ReportError::UnknownParameter { name: name.clone(), known });
+    if let Some((name, _)) = set.iter().find(|(name, _)| !report.parameters.contains_key(name)) {
+        let names: Vec<&str> = report.parameters.keys().map(String::as_str).collect();
+        let known = match names.is_empty() {
+            true => "it has none".to_owned(),
+            false => format!("it has: {}", names.join(", ")),
+        };
+        let why = format!("the report has no parameter {name:?}; {known}");
+        return Err(ReportError::Refused(why));
+    }
+    let value = |(name, parameter): (&String, &Parameter)| {
+        let given = set.iter().rev().find(|(known, _)| known == name);
+        let text = given.map_or_else(|| parameter.default(), |(_, text)| text.clone());
+        match parameter.read(&text) {
+            Ok(value) => Ok((name.clone(), value)),
+            Err(why) => Err(ReportError::Refused(format!("the parameter {name} {why}"))),
         }
-    }
-    let mut values = Vec::with_capacity(report.parameters.len());
-    for parameter in &report.parameters {
-        let given = set.iter().rev().find(|(name, _)| *name == parameter.name);
-        let text = given.map_or(parameter.default.as_str(), |(_, text)| text.as_str());
-        let value = parameter
-            .kind
-            .read(text)
-            .map_err(|why| ReportError::Value { name: parameter.name.clone(), why })?;
-        values.push((parameter.name.clone(), value));
-    }
-    Ok(values)
+    };
+    report.parameters.iter().map(value).collect()
 }

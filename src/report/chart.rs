@@ -57,11 +57,11 @@ pub fn narrow_svg(answer: &Answer) -> Option<String> {
 
 fn drawn(answer: &Answer, width: f64) -> Option<String> {
     let drawn = match answer.report.chart.as_ref()? {
-        Chart::Series { are_lines, x, series } => match Data::of(answer, x, series, width) {
-            Some(data) if *are_lines || x == PERIOD && data.labels.len() > BARS_MAX => {
+        Chart::Bars(columns) => match Data::of(answer, columns, width) {
+            Some(data) if data.is_over_time && data.labels.len() > BARS_MAX => {
                 over_time(&data, lines)
             }
-            Some(data) if x == PERIOD => over_time(&data, bars),
+            Some(data) if data.is_over_time => over_time(&data, bars),
             Some(data) => categories(&data),
             None => no_data(width),
         },
@@ -73,17 +73,20 @@ fn drawn(answer: &Answer, width: f64) -> Option<String> {
 /// The labels of the rows, and each series with its name.
 struct Data<'a> {
     width: f64,
+    is_over_time: bool,
     labels: Vec<String>,
     series: Vec<(String, Vec<&'a Cell>)>,
 }
 
 impl<'a> Data<'a> {
     /// `None` if there is nothing to draw.
-    fn of(answer: &'a Answer, x: &str, series: &[String], width: f64) -> Option<Self> {
+    fn of(answer: &'a Answer, columns: &[String], width: f64) -> Option<Self> {
+        let (x, series) = columns.split_first()?;
         let label_column = index_of(answer, x)?;
-        let most = if x == PERIOD { POINTS_MAX } else { CATEGORIES_MAX };
+        let is_over_time = x == PERIOD;
+        let most = if is_over_time { POINTS_MAX } else { CATEGORIES_MAX };
         // The newest points, and the first categories.
-        let skipped = if x == PERIOD { answer.rows.len().saturating_sub(most) } else { 0 };
+        let skipped = if is_over_time { answer.rows.len().saturating_sub(most) } else { 0 };
         let rows: Vec<_> = answer.rows.iter().skip(skipped).take(most).collect();
         let labels = rows.iter().map(|row| label(&row[label_column], width)).collect();
         let series = series.iter().filter_map(|name| {
@@ -91,7 +94,7 @@ impl<'a> Data<'a> {
             let cells = rows.iter().map(|row| &row[column]).collect();
             Some((cut(&name.replace('_', " "), width), cells))
         });
-        let data = Self { width, labels, series: series.collect() };
+        let data = Self { width, is_over_time, labels, series: series.collect() };
         (!data.values().is_empty()).then_some(data)
     }
 
@@ -195,41 +198,21 @@ fn colour(series: usize) -> &'static str {
     COLOURS[series % COLOURS.len()]
 }
 
-/// The names of the series above a chart, in as many lines as they need.
-struct Legend {
-    /// The left end and the line of each name.
-    places: Vec<(f64, usize)>,
-    height: f64,
-}
-
-impl Legend {
-    fn of(names: &[&str], left: f64, width: f64) -> Self {
-        let (mut x, mut line, mut places) = (left, 0, Vec::new());
-        for name in names {
-            let wide = 14.0 + CHARACTER * name.chars().count() as f64;
-            if x > left && x + wide > width {
-                (x, line) = (left, line + 1);
+/// The names of the series, one below the other, and how high they are. The one that stands for what is not known
+/// is hatched.
+fn legend(names: &[&str], left: f64) -> (Markup, f64) {
+    let drawn = html! {
+        @for (index, name) in names.iter().enumerate() {
+            @let y = 4.0 + LINE_HEIGHT * index as f64;
+            @if *name == UNKNOWN {
+                (hatched(left, y, 10.0, 10.0))
+            } @else {
+                rect x=(at(left)) y=(at(y)) width="10" height="10" rx="2" fill=(colour(index)) {}
             }
-            places.push((x, line));
-            x += wide + 2.0 * CHARACTER;
+            text x=(at(left + 14.0)) y=(at(y + 9.0)) { (name) }
         }
-        Self { places, height: TOP + LINE_HEIGHT * (line + 1) as f64 }
-    }
-
-    /// `unknown` is the place of a name among the series that stands for hatching instead of a colour.
-    fn drawn(&self, names: &[&str], unknown: Option<usize>) -> Markup {
-        html! {
-            @for (index, (name, (x, line))) in names.iter().zip(&self.places).enumerate() {
-                @let y = 4.0 + LINE_HEIGHT * *line as f64;
-                @if unknown == Some(index) {
-                    (hatched(*x, y, 10.0, 10.0))
-                } @else {
-                    rect x=(at(*x)) y=(at(y)) width="10" height="10" rx="2" fill=(colour(index)) {}
-                }
-                text x=(at(x + 14.0)) y=(at(y + 9.0)) { (name) }
-            }
-        }
-    }
+    };
+    (drawn, TOP + LINE_HEIGHT * names.len() as f64)
 }
 
 /// The word in the legend for what is hatched.
@@ -293,10 +276,9 @@ fn over_time(data: &Data<'_>, marks: impl Fn(&Plot<'_>) -> Markup) -> Markup {
     let room = (width - LEFT - RIGHT) / data.labels.len() as f64;
     let mut names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
     let is_hatched = (0..data.labels.len()).any(|index| data.is_unknown(index));
-    let unknown = is_hatched.then_some(names.len());
     names.extend(is_hatched.then_some(UNKNOWN));
-    let legend = Legend::of(&names, if width < WIDE { 8.0 } else { LEFT }, width);
-    let plot = Plot { data, axis: Axis::of(&data.values()), top: legend.height, room };
+    let (legend, top) = legend(&names, LEFT);
+    let plot = Plot { data, axis: Axis::of(&data.values()), top, room };
     // As many labels as fit beside each other.
     let widest = data.labels.iter().map(|label| label.chars().count()).max().unwrap_or(1);
     let every = ((widest + 2) as f64 * CHARACTER / room).ceil().max(1.0) as usize;
@@ -308,7 +290,7 @@ fn over_time(data: &Data<'_>, marks: impl Fn(&Plot<'_>) -> Markup) -> Markup {
         width,
         height,
         &html! {
-            (legend.drawn(&names, unknown))
+            (legend)
             @for (start, end) in plot.unknown_runs() {
                 (hatched(LEFT + start as f64 * room, plot.top, (end - start) as f64 * room, PLOT))
             }
@@ -375,8 +357,7 @@ fn categories(data: &Data<'_>) -> Markup {
     // Room for the number behind the longest bar.
     let width = data.width - left - LEFT;
     let names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
-    let legend = Legend::of(&names, if data.width < WIDE { 8.0 } else { left }, data.width);
-    let top = legend.height;
+    let (legend, top) = legend(&names, left);
     let group = BAR * data.series.len() as f64 + BETWEEN;
     let height = top + group * data.labels.len() as f64;
     let x = |value: f64| left + axis.place(value) * width;
@@ -384,7 +365,7 @@ fn categories(data: &Data<'_>) -> Markup {
         data.width,
         height,
         &html! {
-            (legend.drawn(&names, None))
+            (legend)
             @for (row, label) in data.labels.iter().enumerate() {
                 @let y = top + group * row as f64;
                 text x=(at(left - 8.0)) y=(at(y + (group - BETWEEN) / 2.0 + 4.0)) text-anchor="end" { (label) }
@@ -414,13 +395,10 @@ fn heat(answer: &Answer, [x, y, value]: &[String; 3], chart_width: f64) -> Optio
         let label = label(cell, chart_width);
         labels.iter().position(|known| *known == label)
     };
-    let cells: Vec<(usize, usize, f64)> = answer
-        .rows
-        .iter()
-        .filter_map(|row| {
-            Some((place(&across, &row[x])?, place(&down, &row[y])?, number(&row[value])?))
-        })
-        .collect();
+    let square = |row: &Vec<Cell>| {
+        Some((place(&across, &row[x])?, place(&down, &row[y])?, number(&row[value])?))
+    };
+    let cells: Vec<(usize, usize, f64)> = answer.rows.iter().filter_map(square).collect();
     let most = cells.iter().fold(0.0_f64, |most, cell| most.max(cell.2));
     if most <= 0.0 {
         return None;
@@ -453,7 +431,7 @@ fn heat(answer: &Answer, [x, y, value]: &[String; 3], chart_width: f64) -> Optio
     ))
 }
 
-/// The labels of an axis of a heat map: numbers, such as hours, in their order and without a hole.
+/// The labels of an axis of a heat map; numbers, such as hours, in their order.
 fn axis_labels(answer: &Answer, column: usize, width: f64) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
     for row in &answer.rows {
@@ -462,15 +440,8 @@ fn axis_labels(answer: &Answer, column: usize, width: f64) -> Vec<String> {
             labels.push(label);
         }
     }
-    let number = |label: &String| label.parse().ok().filter(|n: &usize| n.to_string() == *label);
-    let numbers: Option<Vec<usize>> = labels.iter().map(number).collect();
-    let bounds = numbers.and_then(|n| Some((*n.iter().min()?, *n.iter().max()?)));
-    match bounds {
-        Some((low, high)) if high - low < CATEGORIES_MAX => {
-            (low..=high).map(|number| number.to_string()).collect()
-        }
-        _ => labels,
-    }
+    labels.sort_by_key(|label| label.parse::<i64>().ok());
+    labels
 }
 
 #[cfg(test)]

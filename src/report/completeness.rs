@@ -208,13 +208,23 @@ impl Lists {
     }
 
     /// How much was known at a time of the records of a list that stood then, such as open repairs. One that came
-    /// before the mirror began, and did not change since, is not in it; after half a year there is hardly one.
+    /// before the mirror began, and did not change since, is not in it, nor one that came in a gap or after the
+    /// last reading; after half a year there is hardly one.
     pub(super) fn knows_standing(&self, route: Route, at: Timestamp) -> Known {
-        match self.of(route).filter(|list| list.read_at.is_some()).map(|list| list.since) {
-            None => Known::Not,
-            Some(Some(since)) if at < since => Known::Not,
-            Some(Some(since)) if at.duration_since(since) < SETTLED => Known::Partly,
-            Some(_) => Known::Wholly,
+        let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
+        else {
+            return Known::Not;
+        };
+        if list.since.is_some_and(|since| at < since) {
+            return Known::Not;
+        }
+        let begun = list.since.map(|since| (Timestamp::MIN, since));
+        let mut missing = list.gaps.iter().copied().chain(begun);
+        let matters =
+            |(from, to): (Timestamp, Timestamp)| from < at && at.duration_since(to) < SETTLED;
+        match missing.any(matters) || at.duration_since(read_at) > OLD {
+            true => Known::Partly,
+            false => Known::Wholly,
         }
     }
 

@@ -9,30 +9,18 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::answer::{Answer, Question};
+use super::answer::{Answer, Question, ReportError};
 use super::chart::svg;
 use super::csv::{Guard, csv};
 use super::html::document;
 use super::json::json;
-use super::period::PeriodError;
 use super::text::text;
-use super::timetable::period_of;
 use crate::clock::stamp;
 use crate::config::{ReportFormat, ScheduledReport};
 use crate::file_owner;
 
-/// Why an answer cannot be written in a form.
-#[derive(Debug, thiserror::Error)]
-pub enum RenderError {
-    /// The form is the chart, and there is none.
-    #[error(
-        "the report {0} has no chart here: it declares none, or there is nothing to draw; choose another format"
-    )]
-    NoChart(String),
-}
-
 /// The content of a scheduled report: `record` of an event of the kind `report`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ScheduledContent<'a> {
     /// The name of its table `[reports.schedule.NAME]`.
@@ -70,31 +58,29 @@ pub struct ScheduledContent<'a> {
 }
 
 /// The question that a scheduled report asks when it is due.
-///
-/// # Errors
-/// [`PeriodError`] at the ends of the calendar.
+#[must_use]
 pub fn question_of(
     settings: &ScheduledReport,
     currency: Option<&str>,
     zone: &TimeZone,
     due: Timestamp,
-) -> Result<Question, PeriodError> {
-    let period = period_of(settings.period, due.to_zoned(zone.clone()).date())?;
-    Ok(Question {
+) -> Question {
+    let period = settings.period.days(due.to_zoned(zone.clone()).date());
+    Question {
         from: Some(period.from),
         to: Some(period.to),
         by: settings.by,
         business: settings.business.clone(),
         set: settings.parameters.clone(),
         currency: currency.map(str::to_owned),
-    })
+    }
 }
 
 /// The text of an answer in a form.
 ///
 /// # Errors
-/// [`RenderError`]
-pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, RenderError> {
+/// If the form is the chart, and the report has none.
+pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, ReportError> {
     Ok(match format {
         ReportFormat::Table => text(answer, usize::MAX),
         ReportFormat::Csv => csv(answer, Guard::Formulas),
@@ -105,9 +91,12 @@ pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, RenderE
             text
         }
         ReportFormat::Html => document(answer),
-        ReportFormat::Svg => {
-            svg(answer).ok_or_else(|| RenderError::NoChart(answer.report.name.clone()))?
-        }
+        ReportFormat::Svg => svg(answer).ok_or_else(|| {
+            let name = &answer.report.name;
+            ReportError::Unanswered(format!(
+                "the report {name} has no chart: choose another format"
+            ))
+        })?,
     })
 }
 
@@ -115,12 +104,12 @@ pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, RenderE
 /// text, the document and the chart, of which a sink takes what it can show.
 ///
 /// # Errors
-/// [`RenderError`]
+/// If the form is the chart, and the report has none.
 pub fn notice_body(
     name: &str,
     answer: &Answer,
     format: ReportFormat,
-) -> Result<String, RenderError> {
+) -> Result<String, ReportError> {
     let (word, end, content_type) = match format {
         ReportFormat::Table => ("table", "txt", "text/plain; charset=utf-8"),
         ReportFormat::Csv => ("csv", "csv", "text/csv; charset=utf-8"),
@@ -157,24 +146,16 @@ pub fn notice_body(
 /// What a sink is given in a report that does not exist, with this title and text; for `check`.
 #[must_use]
 pub fn sample_body(name: &str, title: &str, text: &str, now: Timestamp) -> String {
-    let day = "2026-03-01";
     let content = ScheduledContent {
         name,
         report: name,
         title,
         about: text,
-        from: day.to_owned(),
-        to: day.to_owned(),
         as_of: stamp(now),
-        notes: &[],
-        rows: 1,
-        format: "table",
-        content_type: "text/plain",
-        file_name: "sample.txt".to_owned(),
         content: text.to_owned(),
         text: text.to_owned(),
         html: text.to_owned(),
-        chart: None,
+        ..ScheduledContent::default()
     };
     serde_json::to_string(&content).expect("the content holds plain values")
 }

@@ -98,7 +98,6 @@ fn read(name: &str, path: &Path) -> Result<Report, FolderError> {
         .map_err(|error| FolderError::Read { path: path.to_owned(), why: error.into() })?;
     let mut report = Report::parse(name, &text)
         .map_err(|why| FolderError::Head { path: path.to_owned(), why })?;
-    // Nothing else is known of it.
-    report.shows_records = true;
+    report.is_own = true;
     Ok(report)
 }

@@ -1,69 +1,77 @@
-//! Reads a report from its text: the comment at its start, the SELECT, then its notes.
+//! Reads a report from its text: a comment of TOML, the SELECT, then its notes.
 //!
-//! Each line of the comment is `-- key: value`. Other comment lines are ignored. A note is a line
-//! `-- note: TEXT`, then a SELECT of one row: the note is shown if its first value is more than 0.
+//! A note is a comment with the key `note`, then a SELECT of one row: the note is shown if its first value is more
+//! than 0.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Value;
 
 use crate::record::Route;
 use crate::store::SqlValue;
 
 /// The names that every report may use as `:name`.
 pub(super) const GIVEN: [&str; 6] = ["from", "to", "today", "now", "business", "default_business"];
-/// In the line `needs`, stands for a field by which status changes name their job.
-const JOB_LINK: &str = "job_link";
-const TITLE_MAX: usize = 200;
-const PARAMETERS_MAX: usize = 16;
 
-/// A report.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Columns, by the route that they are about.
+type Columns = BTreeMap<Route, Vec<String>>;
+
+/// A report. The fields that are read are the keys of its comment.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Report {
     /// The name on the command line and in the page's address.
+    #[serde(skip)]
     pub name: String,
     /// The title.
     pub title: String,
     /// What it shows.
     pub about: String,
     /// The columns of the mirror without which it cannot be answered.
-    pub needs: Vec<Need>,
+    pub needs: Columns,
     /// Whether status changes must name their job.
     pub needs_job_link: bool,
-    /// Which columns count the records of which routes.
-    pub counts: Vec<Counted>,
+    /// The columns that count or add records of the period, or of the day, week or month of the row.
+    counts: Columns,
+    /// The same for columns that a missing record could make more, such as shares.
+    measures: Columns,
+    /// The columns that compare with all records before the period.
+    before: Columns,
+    /// The columns that compare with all records until now.
+    after: Columns,
+    /// The columns that count records that are not completed now.
+    standing: Columns,
     /// The columns that have a sum.
     pub totals: Vec<String>,
-    /// What can be set beside the period and the business.
-    pub parameters: Vec<Parameter>,
-    /// How columns are shown, by name.
-    pub formats: Vec<(String, ColumnFormat)>,
+    /// The columns of amounts.
+    money: Vec<String>,
+    /// The columns of shares.
+    percent: Vec<String>,
+    /// What can be set beside the period and the business, by its `:name` in the SELECT.
+    pub parameters: BTreeMap<String, Parameter>,
     /// The chart, if it has one.
     pub chart: Option<Chart>,
-    /// Whether its rows show single records, or may do so.
-    pub shows_records: bool,
-    /// Whether each row is known to be one record.
+    /// Whether each row is one record.
     pub is_list: bool,
+    /// Whether it is one of the shop's own, of which nothing else is known.
+    #[serde(skip)]
+    pub is_own: bool,
     /// The SELECT, with its comment.
+    #[serde(skip)]
     pub sql: String,
     /// What the reader has to know if its SELECT finds something.
+    #[serde(skip)]
     pub notes: Vec<Note>,
     /// The whole text.
+    #[serde(skip)]
     pub text: String,
-}
-
-/// Columns whose numbers are made of the records that one route showed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
-    /// The route.
-    pub route: Route,
-    /// The columns.
-    pub columns: Vec<String>,
-    /// Whether a missing record could only make them less: counts and sums, not shares.
-    pub only_grow: bool,
-    /// The records of which time.
-    pub time: CountedTime,
 }
 
 /// Of which time the records are that a column counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CountedTime {
+pub(super) enum CountedTime {
     /// Of the period, or of the day, week or month of the row.
     Period,
     /// Of this time, compared with all records before it.
@@ -75,45 +83,25 @@ pub enum CountedTime {
 }
 
 /// A note of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Note {
     /// The text, in which `{1}` stands for the first value of the SELECT.
+    #[serde(rename = "note")]
     pub text: String,
     /// The SELECT.
+    #[serde(skip)]
     pub sql: String,
 }
 
-/// A column that the workspace must send.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
-    /// The table.
-    pub route: Route,
-    /// Its column.
-    pub column: String,
-}
-
-/// A parameter of a report, `:name` in its SELECT.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A parameter of a report.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// What it accepts.
-    pub kind: ParameterKind,
-    /// Its value if none is given.
-    pub default: String,
+    default: Value,
     /// What it means.
+    #[serde(default)]
     pub about: String,
-}
-
-/// What a parameter accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParameterKind {
-    /// Any text.
-    Text,
-    /// A whole number.
-    Integer,
-    /// A number.
-    Number,
 }
 
 /// How the values of a column are shown.
@@ -126,29 +114,23 @@ pub enum ColumnFormat {
 }
 
 /// The chart of a report: which columns it draws.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Chart {
-    /// Values over a column of labels.
-    Series {
-        /// Whether each is a line; else they are bars side by side.
-        are_lines: bool,
-        /// The labels.
-        x: String,
-        /// The values.
-        series: Vec<String>,
-    },
+    /// The column of the labels, then those of the values.
+    Bars(Vec<String>),
     /// A coloured square for each pair of labels: the columns of the labels from left to right, of those from
     /// top to bottom, and of the values.
     Heat([String; 3]),
 }
 
-/// A problem in the comment of a report.
+/// A problem in a comment of a report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct HeadError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what to write.
+    /// What is wrong.
     pub why: String,
 }
 
@@ -156,88 +138,42 @@ impl Report {
     /// Reads a report of this name.
     ///
     /// # Errors
-    /// The first problem of the comment.
-    pub fn parse(name: &str, sql: &str) -> Result<Self, HeadError> {
-        let text = sql.to_owned();
-        let (sql, notes) = parts(sql);
-        let mut report = Self {
+    /// The first problem of a comment.
+    pub fn parse(name: &str, text: &str) -> Result<Self, HeadError> {
+        let mut starts: Vec<usize> =
+            text.match_indices("\n-- note").map(|(at, _)| at + 1).collect();
+        let end = starts.first().copied().unwrap_or(text.len());
+        let mut report: Self = comment(text, 0)?;
+        if let Some(name) = report.parameters.keys().find(|name| GIVEN.contains(&name.as_str())) {
+            let why = format!("every report has the parameter `{name}`: choose another name");
+            return Err(HeadError { line: 1, why });
+        }
+        starts.push(text.len());
+        for bounds in starts.windows(2) {
+            let note: Note = comment(text, bounds[0])?;
+            report.notes.push(Note { sql: text[bounds[0]..bounds[1]].to_owned(), ..note });
+        }
+        if report.title.is_empty() {
+            name.clone_into(&mut report.title);
+        }
+        Ok(Self {
             name: name.to_owned(),
-            title: name.to_owned(),
-            sql: sql.to_owned(),
-            notes,
-            text,
-            ..Self::default()
-        };
-        let comment = sql
-            .lines()
-            .enumerate()
-            .take_while(|(_, line)| line.trim().is_empty() || line.trim_start().starts_with("--"));
-        for (index, line) in comment {
-            let text = line.trim_start().trim_start_matches('-').trim();
-            let Some((key, value)) = text.split_once(':') else { continue };
-            report
-                .read(key.trim(), value.trim())
-                .map_err(|why| HeadError { line: index + 1, why })?;
-        }
-        Ok(report)
-    }
-
-    fn read(&mut self, key: &str, value: &str) -> Result<(), String> {
-        match key {
-            "title" => self.title = value.chars().take(TITLE_MAX).collect(),
-            "shows" => {
-                self.is_list = value == "records";
-                self.shows_records = self.is_list;
-            }
-            "about" => self.about = value.to_owned(),
-            "needs" => {
-                for name in value.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-                    match name {
-                        JOB_LINK => self.needs_job_link = true,
-                        name => self.needs.push(need(name)?),
-                    }
-                }
-            }
-            "counts" => self.counts.push(counted(value, true, CountedTime::Period)?),
-            "measures" => self.counts.push(counted(value, false, CountedTime::Period)?),
-            "before" => self.counts.push(counted(value, true, CountedTime::Before)?),
-            "after" => self.counts.push(counted(value, true, CountedTime::After)?),
-            "standing" => self.counts.push(counted(value, true, CountedTime::Standing)?),
-            "total" => self.totals.extend(value.split_whitespace().map(str::to_owned)),
-            "parameter" => {
-                let parameter = parameter(value)?;
-                let is_taken = GIVEN.contains(&parameter.name.as_str())
-                    || self.parameters.iter().any(|known| known.name == parameter.name);
-                if is_taken {
-                    return Err(format!("the parameter {} exists already", parameter.name));
-                }
-                if self.parameters.len() == PARAMETERS_MAX {
-                    return Err(format!("a report has at most {PARAMETERS_MAX} parameters"));
-                }
-                self.parameters.push(parameter);
-            }
-            "format" => {
-                let mut words = value.split_whitespace();
-                let format = match words.next() {
-                    Some("money") => ColumnFormat::Money,
-                    Some("percent") => ColumnFormat::Percent,
-                    _ => {
-                        return Err("write `format: money COLUMN …` or `format: percent COLUMN …`"
-                            .to_owned());
-                    }
-                };
-                self.formats.extend(words.map(|column| (column.to_owned(), format)));
-            }
-            "chart" => self.chart = Some(chart(value)?),
-            _ => {}
-        }
-        Ok(())
+            sql: text[..end].to_owned(),
+            text: text.to_owned(),
+            ..report
+        })
     }
 
     /// Whether the days that are asked for change the answer.
     #[must_use]
     pub fn has_period(&self) -> bool {
         ["days", ":from", ":to"].iter().any(|word| self.uses(word))
+    }
+
+    /// Whether its rows show single records, or may do so.
+    #[must_use]
+    pub fn shows_records(&self) -> bool {
+        self.is_list || self.is_own
     }
 
     /// The routes whose records the SELECT reads.
@@ -258,18 +194,26 @@ impl Report {
         Route::ALL.into_iter().filter(reads).collect()
     }
 
-    fn counted<'a>(&'a self, column: &'a str) -> impl Iterator<Item = &'a Counted> {
-        self.counts.iter().filter(move |counted| counted.columns.iter().any(|c| c == column))
-    }
-
     /// The routes of whose records a column's numbers are made, each with the time of these.
     pub(super) fn counted_routes(&self, column: &str) -> Vec<(Route, CountedTime)> {
-        self.counted(column).map(|counted| (counted.route, counted.time)).collect()
+        let times = [
+            (&self.counts, CountedTime::Period),
+            (&self.measures, CountedTime::Period),
+            (&self.before, CountedTime::Before),
+            (&self.after, CountedTime::After),
+            (&self.standing, CountedTime::Standing),
+        ];
+        let counted = times.into_iter().flat_map(|(columns, time)| {
+            let own =
+                columns.iter().filter(|(_, columns)| columns.iter().any(|name| name == column));
+            own.map(move |(route, _)| (*route, time))
+        });
+        counted.collect()
     }
 
     /// Whether a missing record could only make a column's numbers less.
     pub(super) fn can_only_grow(&self, column: &str) -> bool {
-        self.counted(column).all(|counted| counted.only_grow)
+        !self.measures.values().flatten().any(|name| name == column)
     }
 
     /// Whether it counts the completions of the period.
@@ -304,94 +248,43 @@ impl Report {
     /// How a column is shown.
     #[must_use]
     pub fn format(&self, column: &str) -> Option<ColumnFormat> {
-        self.formats.iter().find(|(name, _)| name == column).map(|(_, format)| *format)
+        let is_in = |columns: &[String]| columns.iter().any(|name| name == column);
+        let money = is_in(&self.money).then_some(ColumnFormat::Money);
+        money.or_else(|| is_in(&self.percent).then_some(ColumnFormat::Percent))
     }
 }
 
-fn need(name: &str) -> Result<Need, String> {
-    let wrong = || format!("{name:?} is not a column: write `needs: jobs.status, leads.source`");
-    let (route, column) = name.split_once('.').ok_or_else(wrong)?;
-    Ok(Need { route: route.parse().map_err(|_| wrong())?, column: column.to_owned() })
+/// The TOML in the comment that starts at a place of a text.
+fn comment<T: DeserializeOwned>(text: &str, start: usize) -> Result<T, HeadError> {
+    let lines: Vec<&str> =
+        text[start..].lines().map_while(|line| line.strip_prefix("--")).collect();
+    let toml = lines.join("\n");
+    toml::from_str(&toml).map_err(|error| {
+        let place = error.span().map_or(0, |place| place.start);
+        let line = text[..start].lines().count() + toml[..place].matches('\n').count() + 1;
+        HeadError { line, why: error.message().to_owned() }
+    })
 }
 
-/// The SELECT with its comment, and the notes behind it.
-fn parts(text: &str) -> (&str, Vec<Note>) {
-    let mut starts: Vec<usize> = text.match_indices("\n-- note:").map(|(at, _)| at + 1).collect();
-    starts.push(text.len());
-    let notes = starts.windows(2).map(|bounds| {
-        let note = &text[bounds[0]..bounds[1]];
-        let (line, sql) = note.split_once('\n').unwrap_or((note, ""));
-        let text = line.trim_start_matches("-- note:").trim();
-        Note { text: text.to_owned(), sql: sql.to_owned() }
-    });
-    (&text[..starts[0]], notes.collect())
-}
-
-fn counted(value: &str, only_grow: bool, time: CountedTime) -> Result<Counted, String> {
-    let mut words = value.split_whitespace();
-    let route = words.next().and_then(|route| route.parse().ok());
-    let columns: Vec<String> = words.map(str::to_owned).collect();
-    match route {
-        Some(route) if !columns.is_empty() => Ok(Counted { route, columns, only_grow, time }),
-        _ => Err("write a route and the columns that count its records: `counts: jobs repairs`"
-            .to_owned()),
+impl Parameter {
+    /// The text of its value if none is given.
+    #[must_use]
+    pub fn default(&self) -> String {
+        self.default.as_str().map_or_else(|| self.default.to_string(), str::to_owned)
     }
-}
 
-fn parameter(value: &str) -> Result<Parameter, String> {
-    let wrong = || {
-        "write `parameter: NAME text|integer|number DEFAULT MEANING`; write the default '' for no text"
-            .to_owned()
-    };
-    let mut words = value.splitn(4, char::is_whitespace).map(str::trim);
-    let name = words.next().filter(|name| is_name(name)).ok_or_else(wrong)?.to_owned();
-    let kind = match words.next() {
-        Some("text") => ParameterKind::Text,
-        Some("integer") => ParameterKind::Integer,
-        Some("number") => ParameterKind::Number,
-        _ => return Err(wrong()),
-    };
-    let default = words.next().ok_or_else(wrong)?.trim_matches('\'').to_owned();
-    kind.read(&default).map_err(|why| format!("the default of {name} {why}"))?;
-    Ok(Parameter { name, kind, default, about: words.next().unwrap_or_default().to_owned() })
-}
-
-fn is_name(name: &str) -> bool {
-    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
-    first
-        && name.len() <= 40
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-}
-
-impl ParameterKind {
-    /// A value of this kind.
-    pub(super) fn read(self, text: &str) -> Result<SqlValue, &'static str> {
-        match self {
-            Self::Text => Ok(text.to_owned().into()),
-            Self::Integer => {
+    /// A value of the type of the default.
+    pub(super) fn read(&self, text: &str) -> Result<SqlValue, &'static str> {
+        match self.default {
+            Value::Integer(_) => {
                 text.parse::<i64>().map(Into::into).map_err(|_| "must be a whole number")
             }
-            Self::Number => match text.parse::<f64>() {
+            Value::Float(_) => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(number.into()),
                 _ => Err("must be a number"),
             },
+            _ => Ok(text.to_owned().into()),
         }
-    }
-}
-
-fn chart(value: &str) -> Result<Chart, String> {
-    let mut words = value.split_whitespace().map(str::to_owned);
-    let kind = words.next().unwrap_or_default();
-    let columns: Vec<String> = words.collect();
-    match (kind.as_str(), columns.as_slice()) {
-        ("bars" | "lines", [x, series @ ..]) if !series.is_empty() => Ok(Chart::Series {
-            are_lines: kind == "lines",
-            x: x.clone(),
-            series: series.to_vec(),
-        }),
-        ("heat", [x, y, value]) => Ok(Chart::Heat([x.clone(), y.clone(), value.clone()])),
-        _ => Err("write `chart: bars LABELS VALUES …`, `chart: lines LABELS VALUES …` or `chart: heat X Y VALUES`"
-            .to_owned()),
     }
 }
 
@@ -401,16 +294,15 @@ mod tests {
 
     #[test]
     fn notes_follow_the_select() {
-        let text = "-- needs: job_link\n-- counts: leads all some\nSELECT 1\n\
-                    -- note: {1} are left out\nSELECT 2\n-- note: and more\nSELECT 3\n";
+        let text = "-- needs_job_link = true\n-- counts.leads = [\"all\", \"some\"]\nSELECT 1\n\
+                    -- note = \"{1} are left out\"\nSELECT 2\n-- note = \"and more\"\nSELECT 3\n";
         let report = Report::parse("noted", text).unwrap();
         assert!(report.needs_job_link && report.needs.is_empty());
-        assert_eq!((report.counts[0].columns.len(), report.counts[0].only_grow), (2, true));
-        assert_eq!(report.sql, "-- needs: job_link\n-- counts: leads all some\nSELECT 1\n");
-        let notes: Vec<_> =
-            report.notes.iter().map(|note| (note.text.as_str(), note.sql.as_str())).collect();
-        assert_eq!(notes, [("{1} are left out", "SELECT 2\n"), ("and more", "SELECT 3\n")]);
-        assert_eq!(report.text, text);
+        assert_eq!(report.counted_routes("some"), [(Route::Leads, CountedTime::Period)]);
+        assert!(report.sql.ends_with("\nSELECT 1\n") && report.text == text);
+        let notes: Vec<_> = report.notes.iter().map(|note| note.text.as_str()).collect();
+        assert_eq!(notes, ["{1} are left out", "and more"]);
+        assert!(report.notes[0].sql.ends_with("\nSELECT 2\n"));
     }
 
     #[test]
@@ -418,7 +310,7 @@ mod tests {
         for (sql, has_period) in [
             ("SELECT D.Period, 1 FROM DAYS d GROUP BY 1", true),
             ("SELECT 1 WHERE created_at >= :from", true),
-            ("-- about: age by days\nSELECT oldest_days FROM jobs", false),
+            ("-- about = \"age by days\"\nSELECT oldest_days FROM jobs", false),
         ] {
             assert_eq!(Report::parse("x", sql).unwrap().has_period(), has_period, "{sql}");
         }
@@ -427,19 +319,19 @@ mod tests {
     #[test]
     fn a_problem_of_the_comment_is_named_with_its_line() {
         for (line, part) in [
-            ("-- needs: jobs", "is not a column"),
-            ("-- needs: repairs.status", "is not a column"),
-            ("-- parameter: Word text x y", "parameter: NAME"),
-            ("-- parameter: least integer many x", "must be a whole number"),
-            ("-- parameter: from text x y", "exists already"),
-            ("-- chart: pie a b", "chart: bars"),
-            ("-- format: euro a", "format: money"),
-            ("-- counts: jobs", "counts: jobs repairs"),
-            ("-- measures: repairs share", "counts: jobs repairs"),
-            ("-- standing: repairs open", "counts: jobs repairs"),
+            ("-- needs = [\"jobs.status\"]", "expected a map"),
+            ("-- needs.repairs = [\"status\"]", "unknown variant `repairs`"),
+            ("-- chart.pie = [\"a\"]", "unknown variant `pie`"),
+            ("-- colour = \"red\"", "unknown field `colour`"),
+            ("-- parameters.word.default = ", "string"),
         ] {
-            let error = Report::parse("x", &format!("-- title: T\n{line}\nSELECT 1")).unwrap_err();
+            let error =
+                Report::parse("x", &format!("-- title = \"T\"\n{line}\nSELECT 1")).unwrap_err();
             assert!(error.line == 2 && error.why.contains(part), "{line}: {error}");
         }
+        let given = Report::parse("x", "-- parameters.from.default = 1\nSELECT 1").unwrap_err();
+        assert!(given.why.contains("every report has the parameter `from`"), "{given}");
+        let note = Report::parse("x", "SELECT 1\n-- note = 1\nSELECT 2").unwrap_err();
+        assert_eq!(note.line, 2, "{note}");
     }
 }

@@ -16,9 +16,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::completeness::{BusinessChoice, Cell, Exactness, Known, Lists};
 use super::notes::as_last_seen;
 use super::period::Period;
-use super::range::Range;
 use super::value;
 use crate::clock::second;
+use crate::config::Range;
 use crate::number::count;
 use crate::record::Route;
 use crate::store::{QueryError, QueryLimits, Reader, SqlValue, StoreError, amount_sql};
@@ -42,8 +42,7 @@ const COMPLETION: [Column; 3] = [
     (Route::JobStatusChanges, "status_stage"),
 ];
 const PAYMENT: [Column; 2] = [(Route::Payments, "created_at"), (Route::Payments, "amount")];
-const LIMITS: QueryLimits =
-    QueryLimits { time: Duration::from_secs(10), rows: 500_000, bytes: 128 * 1024 * 1024 };
+const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(10), bytes: 128 * 1024 * 1024 };
 
 /// One number of Home.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,27 +120,20 @@ pub struct Home {
     pub gaps: usize,
 }
 
-/// The repairs behind a number of Home.
+/// A list of open repairs, behind a number of Home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairList {
-    /// Those that are open.
+    /// All.
     Open,
-    /// Open ones whose estimated delivery has passed.
+    /// Those whose estimated delivery has passed.
     Overdue,
-    /// Open ones that are ready for pickup.
+    /// Those that are ready for pickup.
     Ready,
-    /// Those that are ready for pickup for more than 14 days.
-    ReadyLong,
-    /// Those that were taken in more than 30 days ago and are open.
-    OpenLong,
-    /// Those completed in the last 90 days that are not paid in full.
-    Unpaid,
 }
 
 impl RepairList {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Open, Self::Overdue, Self::Ready, Self::ReadyLong, Self::OpenLong, Self::Unpaid];
+    pub const ALL: [Self; 3] = [Self::Open, Self::Overdue, Self::Ready];
 
     /// Its name in addresses.
     #[must_use]
@@ -150,9 +142,6 @@ impl RepairList {
             Self::Open => "open",
             Self::Overdue => "overdue",
             Self::Ready => "ready",
-            Self::ReadyLong => "ready-long",
-            Self::OpenLong => "open-long",
-            Self::Unpaid => "unpaid",
         }
     }
 
@@ -163,9 +152,6 @@ impl RepairList {
             Self::Open => "Open repairs",
             Self::Overdue => "Overdue repairs",
             Self::Ready => "Ready for pickup",
-            Self::ReadyLong => "Ready for pickup for more than 14 days",
-            Self::OpenLong => "Open for more than 30 days",
-            Self::Unpaid => "Unpaid, completed in the last 90 days",
         }
     }
 }
@@ -183,18 +169,11 @@ pub struct ListedRepair {
 
 impl Repair {
     fn is_in(&self, list: RepairList, now: &Moment) -> bool {
-        let earlier = |text: &str, by: SignedDuration| {
-            let then = now.at.checked_sub(by).map(second);
-            then.is_ok_and(|then| !text.is_empty() && text < then.as_str())
-        };
         self.is_open()
             && match list {
                 RepairList::Open => true,
                 RepairList::Overdue => self.was_overdue(now),
                 RepairList::Ready => self.is_ready,
-                RepairList::ReadyLong => self.is_ready && earlier(&self.since, READY_LONG),
-                RepairList::OpenLong => earlier(&self.created_at, OPEN_LONG),
-                RepairList::Unpaid => false,
             }
     }
 }
@@ -217,15 +196,19 @@ pub fn home(
     let reach = Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?;
     let ready = ReadyStatus { named: ready_status };
     let repairs = repairs::read(reader, spans.earliest(), link, &ready, zone)?;
-    let knows_ready = ready.is_known(reader, &repairs)?;
+    // Without a status of such a name, a count of none says nothing.
+    let knows_ready =
+        !ready_status.is_empty() || repairs.iter().any(|repair| repair.ready_from.is_some());
     let open: Vec<&Repair> = repairs.iter().filter(|repair| repair.is_open()).collect();
-    let moment = Moment::of(now);
-    let listed = |list| {
-        let count = open.iter().filter(|repair| repair.is_in(list, &moment)).count();
-        reach.standing(count as f64, now)
+    let earlier = |text: &str, by: SignedDuration| {
+        let then = now.checked_sub(by).map(second);
+        then.is_ok_and(|then| !text.is_empty() && text < then.as_str())
+    };
+    let counted = |is_wanted: &dyn Fn(&Repair) -> bool| {
+        reach.standing(open.iter().filter(|repair| is_wanted(repair)).count() as f64, now)
     };
     let stands = |was: &dyn Fn(&Repair, &Moment) -> bool| {
-        let why = reach.why(&[Route::Jobs], now, Timestamp::MAX, zone);
+        let why = reach.why(&[Route::Jobs], now, zone);
         spans.standing(why, |at| {
             let moment = Moment::of(at);
             let count = repairs.iter().filter(|repair| was(repair, &moment)).count();
@@ -262,10 +245,10 @@ pub fn home(
         },
         attention: Attention {
             ready_long: match knows_ready {
-                true => listed(RepairList::ReadyLong),
+                true => counted(&|repair| repair.is_ready && earlier(&repair.since, READY_LONG)),
                 false => Cell::unknown(),
             },
-            open_long: listed(RepairList::OpenLong),
+            open_long: counted(&|repair| earlier(&repair.created_at, OPEN_LONG)),
             follow_ups: follow_ups(reader, &spans, &reach)?,
             unpaid: unpaid_sum(reader, &reach)?,
         },
@@ -275,7 +258,7 @@ pub fn home(
     })
 }
 
-/// The repairs behind a number, those that are longest in their state first. Blocks.
+/// The repairs of a list, those that were taken in first come first. Blocks.
 ///
 /// # Errors
 /// If the store cannot be read in time.
@@ -286,16 +269,11 @@ pub fn repairs(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<Vec<ListedRepair>, QueryError> {
-    if list == RepairList::Unpaid {
-        let unpaid = unpaid(reader, now)?.unwrap_or_default().into_iter();
-        return Ok(unpaid.map(|unpaid| unpaid.repair).collect());
-    }
     let ready = ReadyStatus { named: ready_status };
-    let read = repairs::read(reader, now, None, &ready, zone)?;
+    let mut found = repairs::read(reader, now, None, &ready, zone)?;
     let moment = Moment::of(now);
-    let mut found: Vec<Repair> =
-        read.into_iter().filter(|repair| repair.is_in(list, &moment)).collect();
-    found.sort_by(|a, b| (&a.since, &a.id).cmp(&(&b.since, &b.id)));
+    found.retain(|repair| repair.is_in(list, &moment));
+    found.sort_by(|a, b| (&a.created_at, &a.id).cmp(&(&b.created_at, &b.id)));
     let listed = found.into_iter().map(|repair| ListedRepair {
         id: repair.id,
         status: repair.status,
@@ -390,11 +368,7 @@ impl Sum<'_> {
         let Self { what, of, time, needs } = self;
         let is_completed = *needs == COMPLETION;
         let routes: Vec<Route> = needs.iter().map(|(route, _)| *route).collect();
-        let why = match is_completed && reader.unlinked_routes()?.contains(&Route::JobStatusChanges)
-        {
-            true => "No field of the status changes names its repair: see System.".to_owned(),
-            false => reach.why(&routes, spans.all[0].from, spans.all[0].to, zone),
-        };
+        let why = reach.why(&routes, spans.all[0].from, zone);
         let amounts = if has(reader, needs)? && (reach.is_linked || !is_completed) {
             let sql = format!(
                 "SELECT (SELECT {what} FROM {of} r WHERE r.{time} >= d.from_at \
@@ -464,7 +438,7 @@ fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {
 /// How many open leads have a follow-up that is due today or was due before. The state of a lead is the one
 /// that was last seen: it may be another once the lead has left the newest page.
 fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Cell, QueryError> {
-    let known = reach.knows_present(Route::Leads, spans.now);
+    let known = reach.knows_standing(Route::Leads, spans.now);
     let needs = [(Route::Leads, "next_follow_up"), (Route::Leads, "status_stage")];
     if !has(reader, &needs)? {
         let is_none = is_empty(reader, Route::Leads)?;
@@ -487,49 +461,30 @@ fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Cell,
     }))
 }
 
-/// A repair that is not paid in full.
-struct Unpaid {
-    repair: ListedRepair,
-    amount: f64,
-    /// Whether anything says what was paid; else it is owed in full.
-    is_paid_known: bool,
-}
-
-/// The repairs completed in the last 90 days that are not paid in full, the latest first; `None` if that is
-/// not known. All repairs ever would take too long.
-fn unpaid(reader: &mut Reader, now: Timestamp) -> Result<Option<Vec<Unpaid>>, QueryError> {
+/// What is unpaid of the repairs completed in the last 90 days; all repairs ever would take too long. Without a
+/// payment it is too high, without a repair too low.
+fn unpaid_sum(reader: &mut Reader, reach: &Lists) -> Result<Cell, QueryError> {
     let is_linked = reader.job_links()?.len() == 2;
     if !is_linked || !has(reader, &[(Route::Jobs, "total_amount")])? {
-        return Ok(None);
+        return Ok(Cell::unknown());
     }
     let total = amount_sql("j.total_amount");
+    // One of which nothing says what was paid is owed in full.
     let sql = format!(
-        "SELECT id, status, completed_at, (total - coalesce(paid, 0)) / 10000.0, paid IS NOT NULL \
-         FROM (SELECT s.id, s.status, s.completed_at, round(10000 * {total}) AS total, \
-         round(s.paid * 10000) AS paid FROM _job_states s JOIN jobs j ON j.id = s.id \
-         WHERE s.completed_at >= :since) \
-         WHERE total > 0 AND total > coalesce(paid, 0) ORDER BY completed_at DESC"
+        "SELECT total(total - coalesce(paid, 0)) / 10000.0, count(*) = count(paid) \
+         FROM (SELECT round(10000 * {total}) AS total, round(s.paid * 10000) AS paid \
+         FROM _job_states s JOIN jobs j ON j.id = s.id WHERE s.completed_at >= :since) \
+         WHERE total > 0 AND total > coalesce(paid, 0)"
     );
-    let since = second(now.checked_sub(UNPAID).unwrap_or(now));
-    let since = [("since".to_owned(), SqlValue::Text(since))];
-    let rows = reader.query(&sql, &since, LIMITS)?.rows.into_iter().map(|row| {
-        let [id, status, since] = [0, 1, 2].map(|index| text(&row[index]));
-        let repair = ListedRepair { id: id.unwrap_or_default(), status, since };
-        Unpaid { repair, amount: number(&row[3]), is_paid_known: number(&row[4]) > 0.0 }
-    });
-    Ok(Some(rows.collect()))
-}
-
-/// What is unpaid in all. Without a payment it is too high, without a repair too low.
-fn unpaid_sum(reader: &mut Reader, reach: &Lists) -> Result<Cell, QueryError> {
-    let Some(unpaid) = unpaid(reader, reach.now)? else { return Ok(Cell::unknown()) };
-    let sum: f64 = unpaid.iter().map(|unpaid| unpaid.amount).sum();
-    let routes = [Route::Jobs, Route::JobStatusChanges, Route::Payments];
     let since = reach.now.checked_sub(UNPAID).unwrap_or(Timestamp::MIN);
+    let from = [("since".to_owned(), SqlValue::Text(second(since)))];
+    let found = reader.query(&sql, &from, LIMITS)?;
+    let [sum, is_paid_known] = [0, 1].map(|index| number(&found.rows[0][index]));
+    let routes = [Route::Jobs, Route::JobStatusChanges, Route::Payments];
     // Up to the last reading, as today is.
     let exactness = match reach.knows(&routes, since, Timestamp::MAX) {
         Known::Not => Exactness::Unknown,
-        Known::Wholly if unpaid.iter().all(|unpaid| unpaid.is_paid_known) => Exactness::Exact,
+        Known::Wholly if is_paid_known > 0.0 => Exactness::Exact,
         _ => Exactness::About,
     };
     Ok(Cell::of(sum.into(), exactness))

@@ -8,7 +8,6 @@ use jiff::tz::TimeZone;
 use super::answer::{Column, PERIOD};
 use super::completeness::{Cell, Coverage, Exactness, Known, Lists, OLD};
 use super::head::{CountedTime, Report};
-use super::notes::listed;
 use super::value::number;
 use crate::number::count;
 use crate::record::Route;
@@ -142,36 +141,28 @@ impl Horizon {
     pub(super) fn line(&self, has_period: bool, zone: &TimeZone) -> String {
         let moment =
             |at: Timestamp| at.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M").to_string();
-        let mut parts = Vec::new();
-        let since = self.grouped(|known| {
+        let mut parts = self.grouped(|known| {
             Some(match (known.read_at, known.since) {
                 (None, _) => "never read".to_owned(),
                 (_, None) => "complete".to_owned(),
                 (_, Some(since)) => format!("complete since {}", moment(since)),
             })
         });
-        parts.extend(since.iter().map(|(since, names)| match names.as_slice() {
-            [name] => format!("the list of {name} is {since}"),
-            names => format!("the lists of {} are {since}", listed(names)),
-        }));
         if self.lists.coverages.iter().any(|known| known.since.is_some()) {
             parts.push("of earlier times only some records are known".to_owned());
         }
         parts.extend(self.gaps(has_period, &moment));
         let is_old = |at: &Timestamp| self.lists.now.duration_since(*at) > OLD;
-        let old = self.grouped(|known| known.read_at.filter(is_old).map(moment));
-        parts.extend(old.iter().map(|(at, names)| match names.as_slice() {
-            [name] => format!("the list of {name} was last read on {at}"),
-            names => format!("the lists of {} were last read on {at}", listed(names)),
-        }));
+        let last_read = |at| format!("last read on {}", moment(at));
+        parts.extend(self.grouped(|known| known.read_at.filter(is_old).map(last_read)));
         match parts.is_empty() {
             true => "nothing is known of how complete the data is".to_owned(),
             false => parts.join("; "),
         }
     }
 
-    /// The names of the lists of which the same is said.
-    fn grouped(&self, said: impl Fn(&Coverage) -> Option<String>) -> Vec<(String, Vec<String>)> {
+    /// What is said of the lists, those of which the same is said together.
+    fn grouped(&self, said: impl Fn(&Coverage) -> Option<String>) -> Vec<String> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for known in &self.lists.coverages {
             let Some(text) = said(known) else { continue };
@@ -181,7 +172,7 @@ impl Horizon {
                 None => groups.push((text, vec![name])),
             }
         }
-        groups
+        groups.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
     }
 
     fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {

@@ -17,8 +17,7 @@ border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-a
 font-variant-numeric:tabular-nums}.day{white-space:nowrap}tfoot{font-weight:600}.unknown{opacity:.7}\
 figure{margin:0}svg{width:100%;min-width:36rem;height:auto}figure,.scroll{overflow-x:auto}";
 
-/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone. A
-/// table of days begins with the newest.
+/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone.
 #[must_use]
 pub fn fragment(answer: &Answer) -> Markup {
     html! {
@@ -27,7 +26,7 @@ pub fn fragment(answer: &Answer) -> Markup {
             (figure("chart wide", answer, chart))
             @if let Some(chart) = narrow_svg(answer) { (figure("chart narrow", answer, chart)) }
         }
-        (table(answer, answer.period_column() == Some(0)))
+        (table(answer))
     }
 }
 
@@ -38,10 +37,10 @@ fn figure(class: &str, answer: &Answer, chart: String) -> Markup {
     }
 }
 
-/// The table and the notes; `is_turned` begins with the last row.
-fn table(answer: &Answer, is_turned: bool) -> Markup {
+/// The table and the notes; a table of days begins with the newest.
+fn table(answer: &Answer) -> Markup {
     let mut rows: Vec<_> = answer.shown_rows().iter().collect();
-    if is_turned {
+    if answer.period_column() == Some(0) {
         rows.reverse();
     }
     html! {
@@ -102,7 +101,7 @@ pub fn document(answer: &Answer) -> String {
                 p { (cell(&answer.report.about)) }
                 p { (cell(&first_upper(&answer.subject()))) }
                 @if let Some(chart) = svg(answer) { (figure("chart", answer, chart)) }
-                (table(answer, false))
+                (table(answer))
             }
         }
     }

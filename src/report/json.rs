@@ -51,7 +51,7 @@ pub(super) struct ReportDays {
 /// The list of reports for programs.
 #[must_use]
 pub fn listed(reports: &[Report]) -> Value {
-    let parameter = |Parameter { name, default, about, .. }: &Parameter| json!({ "name": name, "default": default, "about": about });
+    let parameter = |(name, parameter): (&String, &Parameter)| json!({ "name": name, "default": parameter.default(), "about": parameter.about });
     let listed = reports.iter().map(|report| {
         let Report { name, title, about, chart, .. } = report;
         let parameters: Vec<Value> = report.parameters.iter().map(parameter).collect();

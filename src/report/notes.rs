@@ -12,7 +12,7 @@ use crate::store::{QueryLimits, Reader, SqlValue, missing_link};
 
 /// A note's SELECT gives one row.
 const LIMITS: QueryLimits =
-    QueryLimits { time: std::time::Duration::from_secs(10), rows: 1, bytes: 64 * 1024 };
+    QueryLimits { time: std::time::Duration::from_secs(10), bytes: 64 * 1024 };
 
 /// That states or paid sums are as last seen, if nothing names the jobs; `unnamed` are the routes of which
 /// records are mirrored that name none.
@@ -51,7 +51,7 @@ pub(super) fn of_report(
     for note in &report.notes {
         let found = reader
             .query(&note.sql, parameters, LIMITS)
-            .map_err(|source| ReportError::Query { name: report.name.clone(), source })?;
+            .map_err(|error| ReportError::of_query(report, &error))?;
         notes.extend(found.rows.first().and_then(|row| filled(note, row, zone)));
     }
     Ok(notes)
@@ -89,25 +89,4 @@ pub(super) fn of_unknown_jobs(report: &Report, jobs: i64) -> Option<String> {
     Some(format!(
         "{repairs} left out, of which only a status change was seen: most were taken in before the mirror began{effect}"
     ))
-}
-
-/// That rows are cut off.
-pub(super) fn cut(kept: usize, all: Option<usize>) -> String {
-    match all {
-        Some(all) => format!(
-            "only the first {} of {} rows are given",
-            grouped(kept as f64),
-            grouped(all as f64)
-        ),
-        None => format!("only the first {} rows are given", grouped(kept as f64)),
-    }
-}
-
-/// Names in a sentence: `a, b and c`.
-pub(super) fn listed(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }

@@ -4,12 +4,13 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
+use super::answer::ReportError;
 use super::range::monday_of;
 use crate::config::CountedBy;
 use crate::store::ReportDay;
 
 /// The most days of one report: a hundred years.
-const DAYS_MAX: usize = 36_600;
+const DAYS_MAX: i32 = 36_600;
 /// How many days a report is about if it is not told: today and the days before it.
 const USUAL_DAYS: i64 = 30;
 
@@ -22,62 +23,39 @@ pub struct Period {
     pub to: Date,
 }
 
-/// Why a period cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PeriodError {
-    /// The end lies before the start.
-    #[error("the period ends ({to}) before it begins ({from}): exchange --from and --to")]
-    Backwards {
-        /// The first day.
-        from: Date,
-        /// The last day.
-        to: Date,
-    },
-    /// There are too many days.
-    #[error("the period is longer than {DAYS_MAX} days: choose a later --from")]
-    TooLong,
-}
-
 impl Period {
     /// The period from one day to another; a missing end is today, a missing start 29 days before the
     /// end.
     ///
     /// # Errors
-    /// [`PeriodError`] if it ends before it begins or is too long.
-    pub fn new(from: Option<Date>, to: Option<Date>, today: Date) -> Result<Self, PeriodError> {
+    /// [`ReportError::Refused`] if it ends before it begins or is too long.
+    pub fn new(from: Option<Date>, to: Option<Date>, today: Date) -> Result<Self, ReportError> {
         let to = to.unwrap_or_else(|| from.map_or(today, |from| today.max(from)));
         let from = from.unwrap_or_else(|| to.saturating_sub((USUAL_DAYS - 1).days()));
+        let refused = |why: String| Err(ReportError::Refused(why));
         if to < from {
-            return Err(PeriodError::Backwards { from, to });
+            return refused(format!(
+                "the period ends ({to}) before it begins ({from}): exchange --from and --to"
+            ));
+        }
+        if (to - from).get_days() >= DAYS_MAX {
+            return refused(format!(
+                "the period is longer than {DAYS_MAX} days: choose a later --from"
+            ));
         }
         Ok(Self { from, to })
     }
 
     /// Each day with its bounds in UTC; a day may have 23 or 25 hours.
-    ///
-    /// # Errors
-    /// [`PeriodError::TooLong`]
-    pub(super) fn days(
-        self,
-        zone: &TimeZone,
-        by: CountedBy,
-    ) -> Result<Vec<ReportDay>, PeriodError> {
-        let mut days = Vec::new();
-        let mut day = self.from;
-        while day <= self.to {
-            if days.len() == DAYS_MAX {
-                return Err(PeriodError::TooLong);
-            }
-            let Ok(next) = day.tomorrow() else { break };
-            days.push(ReportDay {
-                day: day.to_string(),
-                period: name_of(day, by),
-                from: start_of(day, zone),
-                to: start_of(next, zone),
-            });
-            day = next;
-        }
-        Ok(days)
+    pub(super) fn days(self, zone: &TimeZone, by: CountedBy) -> Vec<ReportDay> {
+        let days = self.from.series(1.day()).take_while(|day| *day <= self.to);
+        let row = |day: Date| ReportDay {
+            day: day.to_string(),
+            period: name_of(day, by),
+            from: start_of(day, zone),
+            to: start_of(day.saturating_add(1.day()), zone),
+        };
+        days.map(row).collect()
     }
 }
 
@@ -106,7 +84,7 @@ mod tests {
 
     fn bounds(zone: &str, from: &str, to: &str) -> Vec<(String, String)> {
         let period = Period { from: date(from), to: date(to) };
-        let days = period.days(&TimeZone::get(zone).unwrap(), CountedBy::Day).unwrap();
+        let days = period.days(&TimeZone::get(zone).unwrap(), CountedBy::Day);
         days.into_iter().map(|day| (second(day.from), second(day.to))).collect()
     }
 
@@ -143,11 +121,15 @@ mod tests {
     fn a_period_is_thirty_days_until_today_unless_told() {
         let today = date("2026-03-31");
         let period = |from: Option<&str>, to: Option<&str>| {
-            Period::new(from.map(date), to.map(date), today).map(|p| (p.from, p.to))
+            Period::new(from.map(date), to.map(date), today).map(|p| (p.from, p.to)).ok()
         };
-        assert_eq!(period(None, None), Ok((date("2026-03-02"), today)));
-        assert_eq!(period(Some("2026-03-30"), None), Ok((date("2026-03-30"), today)));
-        assert_eq!(period(None, Some("2026-02-28")), Ok((date("2026-01-30"), date("2026-02-28"))));
-        assert!(period(Some("2026-03-02"), Some("2026-03-01")).is_err());
+        assert_eq!(period(None, None), Some((date("2026-03-02"), today)));
+        assert_eq!(period(Some("2026-03-30"), None), Some((date("2026-03-30"), today)));
+        assert_eq!(
+            period(None, Some("2026-02-28")),
+            Some((date("2026-01-30"), date("2026-02-28")))
+        );
+        assert!(period(Some("2026-03-02"), Some("2026-03-01")).is_none());
+        assert!(period(Some("0026-03-01"), None).is_none(), "a typing error of the year");
     }
 }

@@ -1,80 +1,72 @@
-//! The days that have a name, seen from today: what Home and the pages of reports offer. Pure.
+//! The days that have a name, seen from today: what Home, the pages of reports and scheduled reports offer. Pure.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
 
+use super::html::first_upper;
 use super::period::Period;
-use crate::config::CountedBy;
-
-/// Days with a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Range {
-    /// Today so far.
-    Today,
-    /// From Monday until now.
-    Week,
-    /// From the first of the month until now.
-    Month,
-    /// The calendar month before.
-    LastMonth,
-    /// From the first of January until now.
-    Year,
-    /// This month and the eleven before it.
-    TwelveMonths,
-}
+use crate::config::{CountedBy, Range};
 
 impl Range {
-    /// Every range.
-    pub const ALL: [Self; 6] =
-        [Self::Today, Self::Week, Self::Month, Self::LastMonth, Self::Year, Self::TwelveMonths];
     /// Those of Home.
-    pub const HOME: [Self; 4] = [Self::Today, Self::Week, Self::Month, Self::LastMonth];
+    pub const HOME: [Self; 4] = [Self::Today, Self::ThisWeek, Self::ThisMonth, Self::LastMonth];
+    /// Those of the page of a report.
+    pub const REPORT: [Self; 6] = [
+        Self::Today,
+        Self::ThisWeek,
+        Self::ThisMonth,
+        Self::LastMonth,
+        Self::ThisYear,
+        Self::TwelveMonths,
+    ];
 
     /// Its name in addresses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Today => "today",
-            Self::Week => "week",
-            Self::Month => "month",
+            Self::Yesterday => "yesterday",
+            Self::Last7Days => "last-7-days",
+            Self::Last30Days => "last-30-days",
+            Self::ThisWeek => "this-week",
+            Self::LastWeek => "last-week",
+            Self::ThisMonth => "this-month",
             Self::LastMonth => "last-month",
-            Self::Year => "year",
+            Self::ThisYear => "this-year",
             Self::TwelveMonths => "12-months",
         }
     }
 
     /// Its name for people.
     #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Today => "Today",
-            Self::Week => "This week",
-            Self::Month => "This month",
-            Self::LastMonth => "Last month",
-            Self::Year => "This year",
-            Self::TwelveMonths => "12 months",
-        }
+    pub fn title(self) -> String {
+        first_upper(&self.as_str().replace('-', " "))
     }
 
     /// In what its days are counted.
     #[must_use]
     pub fn by(self) -> CountedBy {
         match self {
-            Self::Year | Self::TwelveMonths => CountedBy::Month,
-            Self::Today | Self::Week | Self::Month | Self::LastMonth => CountedBy::Day,
+            Self::ThisYear | Self::TwelveMonths => CountedBy::Month,
+            _ => CountedBy::Day,
         }
     }
 
     /// Its days.
     #[must_use]
     pub fn days(self, today: Date) -> Period {
-        let first = today.first_of_month();
+        let (monday, first) = (monday_of(today), today.first_of_month());
+        let back = |days: i64| today.saturating_sub(days.days());
         let (from, to) = match self {
             Self::Today => (today, today),
-            Self::Week => (monday_of(today), today),
-            Self::Month => (first, today),
+            Self::Yesterday => (back(1), back(1)),
+            Self::Last7Days => (back(7), back(1)),
+            Self::Last30Days => (back(29), today),
+            Self::ThisWeek => (monday, today),
+            Self::LastWeek => (monday.saturating_sub(7.days()), monday.saturating_sub(1.day())),
+            Self::ThisMonth => (first, today),
             Self::LastMonth => (first.saturating_sub(1.month()), first.saturating_sub(1.day())),
-            Self::Year => (today.first_of_year(), today),
+            Self::ThisYear => (today.first_of_year(), today),
             Self::TwelveMonths => (first.saturating_sub(11.months()), today),
         };
         Period { from, to }
@@ -84,4 +76,28 @@ impl Range {
 /// The Monday of a day's week.
 pub(super) fn monday_of(day: Date) -> Date {
     day.saturating_sub(i64::from(day.weekday().since(Weekday::Monday)).days())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_days_of_a_range_are_seen_from_today() {
+        // A Wednesday.
+        let today = Date::constant(2026, 3, 4);
+        for (range, from, to) in [
+            (Range::Today, "2026-03-04", "2026-03-04"),
+            (Range::Yesterday, "2026-03-03", "2026-03-03"),
+            (Range::Last7Days, "2026-02-25", "2026-03-03"),
+            (Range::Last30Days, "2026-02-03", "2026-03-04"),
+            (Range::LastWeek, "2026-02-23", "2026-03-01"),
+            (Range::LastMonth, "2026-02-01", "2026-02-28"),
+        ] {
+            let Period { from: first, to: last } = range.days(today);
+            assert_eq!((first.to_string(), last.to_string()), (from.into(), to.into()));
+            let read: Range = serde_json::from_value(range.as_str().into()).unwrap();
+            assert_eq!(read, range);
+        }
+    }
 }

@@ -3,44 +3,31 @@
 //! Each day has one time: one that the change to summer time leaves out is the same distance later, and of
 //! two the first counts.
 
-use jiff::civil::{Date, Time};
+use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use serde::{Deserialize, Serialize};
 
-use super::period::{Period, PeriodError};
-use super::range::{Range, monday_of};
-use crate::config::{Day, ReportPeriod};
+use crate::config::Day;
 
 /// A time that passed longer ago, while the daemon was off, is left out.
 const LATEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// The waits between attempts of one that fails; after the last it is given up.
-const WAITS: [SignedDuration; 5] = [
-    SignedDuration::from_mins(1),
-    SignedDuration::from_mins(5),
-    SignedDuration::from_mins(15),
-    SignedDuration::from_hours(1),
-    SignedDuration::from_hours(3),
-];
+/// The wait between attempts of one that fails.
+const RETRY: SignedDuration = SignedDuration::from_mins(10);
 
 /// What became of one scheduled report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportRun {
-    /// The latest time that is settled: the report was made or given up. At first, when it was first
-    /// seen in the configuration.
+    /// The latest time for which it was made. At first, when it was first seen in the configuration.
     pub settled_at: Timestamp,
-    /// The time for which the last one was made.
-    pub made_for: Option<Timestamp>,
     /// How many were made.
     pub made: i64,
-    /// The time for which it was tried last without success.
-    pub failed_for: Option<Timestamp>,
-    /// When it was tried last without success.
+    /// When it was tried last, if that failed.
     pub failed_at: Option<Timestamp>,
-    /// How often it failed for that time.
+    /// How often it failed since the last one was made.
     pub failures: u32,
-    /// Why; kept until one is made.
+    /// Why.
     pub error: Option<String>,
 }
 
@@ -49,6 +36,23 @@ impl ReportRun {
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         Self { settled_at: now, ..Self::default() }
+    }
+
+    /// The time for which the last one was made.
+    #[must_use]
+    pub fn made_for(&self) -> Option<Timestamp> {
+        (self.made > 0).then_some(self.settled_at)
+    }
+
+    /// Notes that it was made for a time.
+    pub fn note_made(&mut self, due: Timestamp) {
+        *self = Self { made: self.made + 1, ..Self::new(due) };
+    }
+
+    /// Notes that an attempt has failed.
+    pub fn note_failed(&mut self, now: Timestamp, why: String) {
+        (self.failed_at, self.error) = (Some(now), Some(why));
+        self.failures += 1;
     }
 }
 
@@ -59,25 +63,6 @@ pub enum ReportStep {
     Make(Timestamp),
     /// Nothing before this time.
     Wait(Timestamp),
-}
-
-/// Notes that a report was made for a time.
-pub fn note_made(run: &mut ReportRun, due: Timestamp) {
-    *run = ReportRun { made_for: Some(due), made: run.made + 1, ..ReportRun::new(due) };
-}
-
-/// Notes that an attempt for a time has failed; returns whether it will be tried again.
-pub fn note_failed(run: &mut ReportRun, due: Timestamp, now: Timestamp, why: String) -> bool {
-    if run.failed_for != Some(due) {
-        run.failures = 0;
-    }
-    run.failures += 1;
-    (run.failed_for, run.failed_at, run.error) = (Some(due), Some(now), Some(why));
-    let is_again = run.failures as usize <= WAITS.len();
-    if !is_again {
-        run.settled_at = due;
-    }
-    is_again
 }
 
 /// The days and the time of a scheduled report.
@@ -115,10 +100,8 @@ impl Timetable<'_> {
         let Some(due) = self.missed(settled, now) else {
             return ReportStep::Wait(self.next(now.max(settled)));
         };
-        let failed = run.failed_at.filter(|_| run.failed_for == Some(due));
-        let waits = usize::try_from(run.failures).unwrap_or(usize::MAX);
-        match failed.zip(waits.checked_sub(1).and_then(|index| WAITS.get(index))) {
-            Some((at, wait)) if now < at + *wait && at <= now => ReportStep::Wait(at + *wait),
+        match run.failed_at {
+            Some(at) if at <= now && now < at + RETRY => ReportStep::Wait(at + RETRY),
             _ => ReportStep::Make(due),
         }
     }
@@ -137,29 +120,6 @@ impl Timetable<'_> {
             Some(at.ok()?.timestamp())
         })
     }
-}
-
-/// The days that a scheduled report is about, if it is made for `today`.
-///
-/// # Errors
-/// [`PeriodError`] at the ends of the calendar.
-pub fn period_of(period: ReportPeriod, today: Date) -> Result<Period, PeriodError> {
-    let back = |days: i64| today.saturating_sub(days.days());
-    let (from, to) = match period {
-        ReportPeriod::Today => (today, today),
-        ReportPeriod::Yesterday => (back(1), back(1)),
-        ReportPeriod::Last7Days => (back(7), back(1)),
-        ReportPeriod::Last30Days => (back(29), today),
-        ReportPeriod::LastWeek => {
-            let monday = monday_of(back(7));
-            (monday, monday.saturating_add(6.days()))
-        }
-        ReportPeriod::LastMonth => {
-            let Period { from, to } = Range::LastMonth.days(today);
-            (from, to)
-        }
-    };
-    Period::new(Some(from), Some(to), today)
 }
 
 #[cfg(test)]
@@ -207,19 +167,23 @@ mod tests {
     }
 
     #[test]
-    fn the_days_of_a_scheduled_report_are_seen_from_its_day() {
-        // A Wednesday.
-        let today = Date::constant(2026, 3, 4);
-        for (period, from, to) in [
-            (ReportPeriod::Today, "2026-03-04", "2026-03-04"),
-            (ReportPeriod::Yesterday, "2026-03-03", "2026-03-03"),
-            (ReportPeriod::Last7Days, "2026-02-25", "2026-03-03"),
-            (ReportPeriod::Last30Days, "2026-02-03", "2026-03-04"),
-            (ReportPeriod::LastWeek, "2026-02-23", "2026-03-01"),
-            (ReportPeriod::LastMonth, "2026-02-01", "2026-02-28"),
-        ] {
-            let found = period_of(period, today).unwrap();
-            assert_eq!((found.from.to_string(), found.to.to_string()), (from.into(), to.into()));
-        }
+    fn one_that_fails_is_tried_again_until_a_day_has_passed() {
+        let due = at("2026-11-20T07:30:00Z");
+        let table = Timetable { at: Time::constant(7, 30, 0, 0), days: &[], zone: &TimeZone::UTC };
+        let mut run = ReportRun::new(at("2026-11-20T07:00:00Z"));
+        assert_eq!(table.step(&run, run.settled_at), ReportStep::Wait(due));
+        assert_eq!(table.step(&run, due), ReportStep::Make(due));
+        run.note_failed(due, "a reason".to_owned());
+        assert_eq!(table.step(&run, due), ReportStep::Wait(due + RETRY));
+        assert_eq!(table.step(&run, due + RETRY), ReportStep::Make(due));
+        let next = at("2026-11-21T07:30:00Z");
+        assert_eq!(
+            table.step(&run, next),
+            ReportStep::Make(next),
+            "the next day it is made for that"
+        );
+        run.note_made(next);
+        assert_eq!((run.made_for(), run.failures), (Some(next), 0));
+        assert_eq!(table.step(&run, next), ReportStep::Wait(at("2026-11-22T07:30:00Z")));
     }
 }

@@ -56,7 +56,7 @@ impl ScheduledReportStatus {
                     ReportTarget::Sink(sink) => format!("sink {sink}"),
                 },
                 next_at: stamp(next),
-                last_at: run.and_then(|run| run.made_for).map(stamp),
+                last_at: run.and_then(ReportRun::made_for).map(stamp),
                 failures: run.map_or(0, |run| run.failures),
                 last_error: run.and_then(|run| run.error.clone()),
             }

@@ -1,4 +1,4 @@
-//! Queries of reports: read-only, with a limit on time, rows and bytes.
+//! Queries of reports: read-only, with a limit on time and bytes.
 //!
 //! An authorizer refuses everything but reading, so that a query of the operator can neither change
 //! the file nor open another one.
@@ -19,24 +19,17 @@ use crate::clock::second;
 pub struct QueryLimits {
     /// The longest time.
     pub time: Duration,
-    /// The most rows; further rows are cut off.
-    pub rows: usize,
     /// The most bytes of all values.
     pub bytes: usize,
 }
-
-/// Is given each row of a query that is cut off.
-pub type Beyond<'a> = &'a mut dyn FnMut(&[Value]);
 
 /// The rows of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryRows {
     /// The names of the columns.
     pub columns: Vec<String>,
-    /// The rows in the order of the query, up to the limit.
+    /// The rows in the order of the query.
     pub rows: Vec<Vec<Value>>,
-    /// Whether rows were cut off.
-    pub is_cut: bool,
 }
 
 /// Why a query returned nothing.
@@ -107,20 +100,6 @@ impl Reader {
         parameters: &[(String, Value)],
         limits: QueryLimits,
     ) -> Result<QueryRows, QueryError> {
-        self.query_and_count(sql, parameters, limits, None)
-    }
-
-    /// The same; `beyond` is given each row that is cut off.
-    ///
-    /// # Errors
-    /// As [`Reader::query`].
-    pub fn query_and_count(
-        &mut self,
-        sql: &str,
-        parameters: &[(String, Value)],
-        limits: QueryLimits,
-        beyond: Option<Beyond<'_>>,
-    ) -> Result<QueryRows, QueryError> {
         let failed = |error: rusqlite::Error| QueryError::Store(error.into());
         let begun = Instant::now();
         let deadline = self.deadline;
@@ -133,7 +112,7 @@ impl Reader {
         let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
         let default =
             self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest).map_err(failed)?;
-        let outcome = run(self, sql, parameters, limits, beyond);
+        let outcome = run(self, sql, parameters, limits);
         self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, default).map_err(failed)?;
         self.connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
         self.keep_deadline()?;
@@ -156,7 +135,6 @@ fn run(
     sql: &str,
     parameters: &[(String, Value)],
     limits: QueryLimits,
-    mut beyond: Option<Beyond<'_>>,
 ) -> Result<QueryRows, QueryError> {
     let mut statement = reader.connection.prepare(sql).map_err(|error| explain(error, limits))?;
     if !statement.readonly() || statement.column_count() == 0 {
@@ -169,32 +147,24 @@ fn run(
         statement.raw_bind_parameter(index, value).map_err(|error| explain(error, limits))?;
     }
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-    let (mut found, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+    let (mut found, mut bytes) = (Vec::new(), 0);
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(|error| explain(error, limits))? {
-        is_cut = found.len() == limits.rows;
-        if is_cut && beyond.is_none() {
-            break;
-        }
-        let (mut cells, mut size) = (Vec::with_capacity(columns.len()), 16 * columns.len());
+        let mut cells = Vec::with_capacity(columns.len());
+        bytes += 16 * columns.len();
         for index in 0..columns.len() {
             let value = row.get_ref(index).map_err(|error| explain(error, limits))?;
             if let ValueRef::Text(text) | ValueRef::Blob(text) = value {
-                size += text.len();
+                bytes += text.len();
             }
             cells.push(owned(value));
         }
-        if is_cut && let Some(beyond) = &mut beyond {
-            beyond(&cells);
-            continue;
-        }
-        bytes += size;
         if bytes > limits.bytes {
             return Err(QueryError::TooLarge(limits.bytes));
         }
         found.push(cells);
     }
-    Ok(QueryRows { columns, rows: found, is_cut })
+    Ok(QueryRows { columns, rows: found })
 }
 
 /// A value of its own; text that is not UTF-8 gets replacement characters.
@@ -237,8 +207,7 @@ mod tests {
     use super::*;
     use crate::store::fixtures::{Poll, open, record};
 
-    const LIMITS: QueryLimits =
-        QueryLimits { time: Duration::from_secs(30), rows: 3, bytes: 10_000 };
+    const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(30), bytes: 10_000 };
 
     #[tokio::test]
     async fn a_query_reads_within_its_limits_and_does_nothing_else() {
@@ -251,7 +220,7 @@ mod tests {
 
         let some = query("SELECT id, :one AS one FROM leads ORDER BY id", LIMITS).unwrap();
         assert_eq!(some.columns, ["id", "one"]);
-        assert_eq!((some.rows.len(), some.is_cut), (3, true));
+        assert_eq!(some.rows.len(), 5);
         assert_eq!(some.rows[0], [Value::Text("1".into()), Value::Integer(1)]);
 
         for refused in [
@@ -276,6 +245,9 @@ mod tests {
         assert!(matches!(query(endless, short), Err(QueryError::TooLong(_))));
         let long = query("SELECT hex(zeroblob(10000))", LIMITS);
         assert!(matches!(long, Err(QueryError::TooLarge(_))));
+        let many =
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
+        assert!(matches!(query(many, LIMITS), Err(QueryError::TooLarge(_))));
         assert_eq!(query("SELECT count(*) FROM leads", LIMITS).unwrap().rows, [[5.into()]]);
     }
 }

@@ -56,10 +56,10 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     let why = shown[0].last_error.as_deref().unwrap();
     assert!(why.contains("absent/mirror.csv: No such file"), "{why}");
     assert!(why.ends_with("; create the folder"), "{why}");
-    assert_eq!(shown[0].next_at, "2026-05-04T00:31:00.000000Z");
+    assert_eq!(shown[0].next_at, "2026-05-04T00:40:00.000000Z");
     // A restart does not begin anew.
     running.end().await;
-    let running = Running::start(dir.path(), "2026-05-04T00:32:00Z", &rest);
+    let running = Running::start(dir.path(), "2026-05-04T00:41:00Z", &rest);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(running.status.borrow()[0].failures, 2);
     std::fs::create_dir(dir.path().join("absent")).unwrap();

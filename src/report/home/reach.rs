@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::record::Route;
-use crate::report::completeness::{Cell, Exactness, Known, Lists, OLD, SETTLED};
+use crate::report::completeness::{Cell, Exactness, Known, Lists};
 
 impl Lists {
     /// How much is known of what came into these lists in a time.
@@ -14,51 +14,26 @@ impl Lists {
     }
 
     /// Why a number of these lists is unknown for a time, for the shop.
-    pub(super) fn why(
-        &self,
-        routes: &[Route],
-        from: Timestamp,
-        to: Timestamp,
-        zone: &TimeZone,
-    ) -> String {
-        let on = |at: Timestamp| at.to_zoned(zone.clone()).strftime("%-d %B %Y").to_string();
+    pub(super) fn why(&self, routes: &[Route], from: Timestamp, zone: &TimeZone) -> String {
         let lists = || self.coverages.iter().filter(|list| routes.contains(&list.route));
-        let since = lists().filter_map(|list| list.since).max();
-        let read_at = lists().filter_map(|list| list.read_at).min();
-        let mut gaps = lists().flat_map(|list| &list.gaps);
+        let since = lists().filter_map(|list| list.since).max().filter(|since| *since > from);
         if lists().any(|list| list.read_at.is_none()) {
-            "Not read yet.".to_owned()
-        } else if let Some(since) = since.filter(|since| *since > from) {
-            format!("Known from {} on.", on(since))
-        } else if gaps.any(|(start, end)| *start < to && *end > from) {
-            "Records of this time may be missing: see System.".to_owned()
-        } else if let Some(at) = read_at.filter(|at| *at < from) {
-            format!("Last read on {}: see System.", on(at))
-        } else {
-            "The workspace does not send what it needs.".to_owned()
+            return "Not read yet.".to_owned();
         }
+        since.map_or_else(
+            || "Not all of it is known: see System.".to_owned(),
+            |since| since.to_zoned(zone.clone()).strftime("Known from %-d %B %Y on.").to_string(),
+        )
     }
 
     /// A number of the repairs that stood in some way at a time: open, ready, overdue.
     pub(super) fn standing(&self, count: f64, at: Timestamp) -> Cell {
-        match (self.knows_present(Route::Jobs, at), self.knows_states(at)) {
+        match (self.knows_standing(Route::Jobs, at), self.knows_states(at)) {
             (Known::Not, _) => Cell::unknown(),
             (known, Known::Wholly) => known.count(count, true),
             (_, Known::Not) if at < self.now => Cell::unknown(),
             _ => Cell::of(count.into(), Exactness::About),
         }
-    }
-
-    /// As [`Self::knows_standing`], but a list lacks what came in a gap, or since it was read.
-    pub(super) fn knows_present(&self, route: Route, at: Timestamp) -> Known {
-        let list = self.of(route);
-        let is_old = |read_at: Timestamp| at.duration_since(read_at) > OLD;
-        let matters =
-            |(from, to): &(Timestamp, Timestamp)| *from < at && at.duration_since(*to) < SETTLED;
-        let lacks = list
-            .is_some_and(|list| list.read_at.is_some_and(is_old) || list.gaps.iter().any(matters));
-        let known = self.knows_standing(route, at);
-        if lacks { known.min(Known::Partly) } else { known }
     }
 
     /// How much was known at a time of the states of the mirrored repairs: without the status changes of some
@@ -169,24 +144,12 @@ mod tests {
     fn an_unknown_number_says_why() {
         let of = |coverage: Coverage| {
             let from = at("2026-12-01T00:00:00Z");
-            let coverages = vec![coverage];
-            let lists = Lists { coverages, is_linked: true, now: at(NOW) };
-            lists.why(&[Route::Jobs], from, Timestamp::MAX, &TimeZone::UTC)
+            let lists = Lists { coverages: vec![coverage], is_linked: true, now: at(NOW) };
+            lists.why(&[Route::Jobs], from, &TimeZone::UTC)
         };
-        let since = "2026-12-01T08:00:00Z";
-        let gap = [("2026-11-30T00:00:00Z", "2026-12-01T10:00:00Z")];
-        let jobs = || list(Route::Jobs, None, &[]);
-        assert_eq!(of(Coverage { read_at: None, ..jobs() }), "Not read yet.");
-        assert_eq!(of(list(Route::Jobs, Some(since), &[])), "Known from 1 December 2026 on.");
-        assert_eq!(
-            of(list(Route::Jobs, None, &gap)),
-            "Records of this time may be missing: see System."
-        );
-        let read_at = at("2026-11-30T08:00:00Z");
-        assert_eq!(
-            of(Coverage { read_at: Some(read_at), ..jobs() }),
-            "Last read on 30 November 2026: see System."
-        );
-        assert_eq!(of(jobs()), "The workspace does not send what it needs.");
+        let jobs = |since| list(Route::Jobs, since, &[]);
+        assert_eq!(of(Coverage { read_at: None, ..jobs(None) }), "Not read yet.");
+        assert_eq!(of(jobs(Some("2026-12-01T08:00:00Z"))), "Known from 1 December 2026 on.");
+        assert_eq!(of(jobs(None)), "Not all of it is known: see System.");
     }
 }

@@ -11,8 +11,6 @@ use crate::store::{JobLink, QueryError, Reader, SqlValue};
 
 /// Words by which the name of a status says that a repair is ready for pickup.
 const READY_WORDS: [&str; 3] = ["pickup", "collect", "collection"];
-/// Status changes that are looked through for a status of such a name.
-const LOOKED_THROUGH: u32 = 5_000;
 
 /// A repair, open or completed lately.
 #[derive(Debug, Clone, Default)]
@@ -108,27 +106,6 @@ impl ReadyStatus<'_> {
                 || (has("ready") && has("delivery"));
         }
         self.named.iter().any(|named| named.trim().to_lowercase() == status)
-    }
-
-    /// Whether a count of none means that there is none: a status of such a name is in use.
-    pub(super) fn is_known(
-        &self,
-        reader: &mut Reader,
-        repairs: &[Repair],
-    ) -> Result<bool, QueryError> {
-        if !self.named.is_empty() || repairs.iter().any(|repair| repair.is_ready) {
-            return Ok(true);
-        }
-        let needs = ["status", "status_stage"].map(|column| (Route::JobStatusChanges, column));
-        if !has(reader, &needs)? {
-            return Ok(false);
-        }
-        let sql = format!(
-            "SELECT DISTINCT status FROM (SELECT status, status_stage FROM job_status_changes \
-             ORDER BY rowid DESC LIMIT {LOOKED_THROUGH}) WHERE status_stage IS NOT 'completed'"
-        );
-        let statuses = texts(reader, &sql, &[])?.into_iter().flatten().flatten();
-        Ok(statuses.into_iter().any(|status| self.is(&status)))
     }
 }
 

@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::{Figure, LINE_DAYS, MEDIAN};
+use crate::config::Range;
 use crate::report::completeness::Cell;
 use crate::report::period::{Period, start_of};
-use crate::report::range::Range;
 use crate::store::ReportDay;
 
 /// The range, what it is compared with, and the days of the line.
@@ -32,8 +32,8 @@ impl Spans {
         let week_ago = days.from.saturating_sub(7.days());
         let month_ago = days.from.saturating_sub(1.month());
         let (before_from, before_to) = match range {
-            Range::Today | Range::Week => (week_ago, this_hour(7.days())),
-            Range::Month => (month_ago, this_hour(1.month())),
+            Range::Today | Range::ThisWeek => (week_ago, this_hour(7.days())),
+            Range::ThisMonth => (month_ago, this_hour(1.month())),
             _ => (month_ago, start(days.from)),
         };
         let after = |day: Date| start(day.saturating_add(1.day()));
@@ -96,14 +96,14 @@ mod tests {
         let [from, to, before, until] = spans(Range::Today, now);
         assert_eq!((from.as_str(), to.as_str()), ("2026-04-01 00:00", "2026-04-02 00:00"));
         assert_eq!((before.as_str(), until.as_str()), ("2026-03-25 00:00", "2026-03-25 10:30"));
-        let [from, _, before, until] = spans(Range::Week, now);
+        let [from, _, before, until] = spans(Range::ThisWeek, now);
         assert_eq!((from.as_str(), before.as_str()), ("2026-03-30 00:00", "2026-03-23 00:00"));
         assert_eq!(until, "2026-03-25 10:30");
         let [from, to, before, until] = spans(Range::LastMonth, now);
         assert_eq!((from.as_str(), to.as_str()), ("2026-03-01 00:00", "2026-04-01 00:00"));
         assert_eq!((before.as_str(), until.as_str()), ("2026-02-01 00:00", "2026-03-01 00:00"));
         // The month before has no 31st day.
-        let [from, _, before, until] = spans(Range::Month, "2026-03-31T08:30:00Z");
+        let [from, _, before, until] = spans(Range::ThisMonth, "2026-03-31T08:30:00Z");
         assert_eq!((from.as_str(), before.as_str()), ("2026-03-01 00:00", "2026-02-01 00:00"));
         assert_eq!(until, "2026-02-28 10:30");
     }

@@ -1,9 +1,9 @@
--- title: Busiest hours
--- about: How many repairs were taken in, by weekday and hour.
--- needs: jobs.created_at
--- counts: jobs repairs
--- total: repairs
--- chart: heat hour weekday repairs
+-- title = "Busiest hours"
+-- about = "How many repairs were taken in, by weekday and hour."
+-- needs.jobs = ["created_at"]
+-- counts.jobs = ["repairs"]
+-- totals = ["repairs"]
+-- chart.heat = ["hour", "weekday", "repairs"]
 WITH RECURSIVE zones AS MATERIALIZED (
     -- The offsets of the period, each with its bounds in seconds since 1970.
     SELECT unixepoch(from_at) AS from_s, seconds,

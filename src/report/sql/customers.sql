@@ -1,10 +1,11 @@
--- title: Customers
--- about: New customers, and returning ones: different mobile numbers with a repair in the period and an earlier one.
--- needs: customers.created_at, jobs.created_at, jobs.mobile_number
--- counts: customers new
--- before: jobs returned
--- total: new
--- chart: bars period new returned
+-- title = "Customers"
+-- about = "New customers, and returning ones: different mobile numbers with a repair in the period and an earlier one."
+-- needs.customers = ["created_at"]
+-- needs.jobs = ["created_at", "mobile_number"]
+-- counts.customers = ["new"]
+-- before.jobs = ["returned"]
+-- totals = ["new"]
+-- chart.bars = ["period", "new", "returned"]
 SELECT p.period,
     (SELECT count(*) FROM customers c WHERE c.created_at >= p.from_at AND c.created_at < p.to_at
         AND (:business IS NULL OR coalesce(c._business, :default_business) = :business)) AS new,

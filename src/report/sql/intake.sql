@@ -1,11 +1,13 @@
--- title: Intake
--- about: How many repairs, leads and customers came in, by day, week or month.
--- needs: jobs.created_at, leads.created_at, customers.created_at
--- counts: jobs jobs
--- counts: leads leads
--- counts: customers customers
--- total: jobs leads customers
--- chart: bars period jobs leads customers
+-- title = "Intake"
+-- about = "How many repairs, leads and customers came in, by day, week or month."
+-- needs.jobs = ["created_at"]
+-- needs.leads = ["created_at"]
+-- needs.customers = ["created_at"]
+-- counts.jobs = ["jobs"]
+-- counts.leads = ["leads"]
+-- counts.customers = ["customers"]
+-- totals = ["jobs", "leads", "customers"]
+-- chart.bars = ["period", "jobs", "leads", "customers"]
 SELECT period, sum(jobs) AS jobs, sum(leads) AS leads, sum(customers) AS customers
 FROM (
     SELECT d.period,

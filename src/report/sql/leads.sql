@@ -1,12 +1,13 @@
--- title: Lead conversion
--- about: How many leads of each period became customers: a customer with the same mobile number or e-mail address was created at the same time or later.
--- needs: leads.created_at, leads.mobile_number, leads.email, customers.created_at, customers.mobile_number, customers.email
--- counts: leads leads converted
--- after: customers converted converted_percent
--- measures: leads converted_percent
--- total: leads converted
--- format: percent converted_percent
--- chart: bars period leads converted
+-- title = "Lead conversion"
+-- about = "How many leads of each period became customers: a customer with the same mobile number or e-mail address was created at the same time or later."
+-- needs.leads = ["created_at", "mobile_number", "email"]
+-- needs.customers = ["created_at", "mobile_number", "email"]
+-- counts.leads = ["leads", "converted"]
+-- after.customers = ["converted", "converted_percent"]
+-- measures.leads = ["converted_percent"]
+-- totals = ["leads", "converted"]
+-- percent = ["converted_percent"]
+-- chart.bars = ["period", "leads", "converted"]
 SELECT period, sum(leads) AS leads, sum(converted) AS converted,
     round(100.0 * sum(converted) / nullif(sum(leads), 0), 1) AS converted_percent
 FROM (

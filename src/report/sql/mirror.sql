@@ -1,5 +1,5 @@
--- title: The mirror itself
--- about: How fresh each route is, and what may have been missed. The time of the last reading is written once a minute.
+-- title = "The mirror itself"
+-- about = "How fresh each route is, and what may have been missed. The time of the last reading is written once a minute."
 SELECT p.route, nullif(p.business, '') AS business,
     round(1440 * (julianday(:now) - julianday(substr(p.last_success_at, 1, 19))), 1) AS minutes_old,
     (SELECT count(*) FROM gaps g WHERE g.route = p.route AND g.business = p.business

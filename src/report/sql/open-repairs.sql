@@ -1,9 +1,9 @@
--- title: Open repairs
--- about: The repairs that are not completed, by stage, status and age in days.
--- needs: jobs.created_at, jobs.status_stage
--- standing: jobs open under_1_day from_1_to_3_days from_3_to_7_days over_7_days oldest_days
--- total: open under_1_day from_1_to_3_days from_3_to_7_days over_7_days
--- chart: bars status under_1_day from_1_to_3_days from_3_to_7_days over_7_days
+-- title = "Open repairs"
+-- about = "The repairs that are not completed, by stage, status and age in days."
+-- needs.jobs = ["created_at", "status_stage"]
+-- standing.jobs = ["open", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days", "oldest_days"]
+-- totals = ["open", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days"]
+-- chart.bars = ["status", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days"]
 WITH ages AS MATERIALIZED (
     SELECT s.stage, s.status, max(julianday(:now) - julianday(substr(j.created_at, 1, 19)), 0) AS age
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
@@ -18,7 +18,7 @@ SELECT coalesce(stage, '(no stage)') AS stage, coalesce(status, '(no status)') A
 FROM ages
 GROUP BY ages.stage, ages.status
 ORDER BY open DESC, ages.status
--- note: {1} of these repairs have no known time of creation, so they are in no column of an age
+-- note = "{1} of these repairs have no known time of creation, so they are in no column of an age"
 SELECT count(*)
 FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
 WHERE s.stage IS NOT 'completed' AND julianday(substr(j.created_at, 1, 19)) IS NULL

@@ -1,10 +1,10 @@
--- title: Outsourced work
--- about: Repairs that are with other firms, and how many of them are overdue.
--- needs: outsourced_jobs.vendor_name, outsourced_jobs.created_at, outsourced_jobs.status_stage
--- parameter: overdue integer 7 days after which outsourced work counts as overdue
--- standing: outsourced_jobs out overdue oldest_days
--- total: out overdue
--- chart: bars vendor out overdue
+-- title = "Outsourced work"
+-- about = "Repairs that are with other firms, and how many of them are overdue."
+-- needs.outsourced_jobs = ["vendor_name", "created_at", "status_stage"]
+-- parameters.overdue = { default = 7, about = "days after which outsourced work counts as overdue" }
+-- standing.outsourced_jobs = ["out", "overdue", "oldest_days"]
+-- totals = ["out", "overdue"]
+-- chart.bars = ["vendor", "out", "overdue"]
 WITH ages AS MATERIALIZED (
     SELECT o.vendor_name, o.status_stage AS stage,
         max(julianday(:now) - julianday(substr(o.created_at, 1, 19)), 0) AS age
@@ -18,7 +18,7 @@ SELECT coalesce(vendor_name, '(none)') AS vendor, coalesce(stage, '(no stage)') 
 FROM ages
 GROUP BY vendor_name, ages.stage
 ORDER BY out DESC, vendor
--- note: the state of {1} of {2} outsourced jobs was not seen since they left the newest page; the oldest was last seen on {3}
+-- note = "the state of {1} of {2} outsourced jobs was not seen since they left the newest page; the oldest was last seen on {3}"
 SELECT count(o._last_seen_at), count(*), min(o._last_seen_at)
 FROM outsourced_jobs o
 WHERE o.status_stage IS NOT 'completed'

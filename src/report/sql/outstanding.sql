@@ -1,10 +1,10 @@
--- title: Outstanding amounts
--- about: The repairs that are not paid in full, the highest amount first. A repair of which nothing says what was paid is owed in full.
--- shows: records
--- needs: jobs.job_number, jobs.customer_name, jobs.created_at, jobs.total_amount
--- before: jobs total paid outstanding
--- format: money total paid outstanding
--- total: total paid outstanding
+-- title = "Outstanding amounts"
+-- about = "The repairs that are not paid in full, the highest amount first. A repair of which nothing says what was paid is owed in full."
+-- is_list = true
+-- needs.jobs = ["job_number", "customer_name", "created_at", "total_amount"]
+-- before.jobs = ["total", "paid", "outstanding"]
+-- money = ["total", "paid", "outstanding"]
+-- totals = ["total", "paid", "outstanding"]
 WITH billed AS (
     SELECT j.id, s.status, round(s.paid * 10000) AS paid,
         -- In ten-thousandths, because sums of fractions would not be exact.
@@ -24,7 +24,7 @@ SELECT j.job_number, j.customer_name, coalesce(o.status, '(no status)') AS statu
     CAST(julianday(:now) - julianday(substr(j.created_at, 1, 19)) AS INTEGER) AS days_old
 FROM owing o CROSS JOIN jobs j ON j.id = o.id
 ORDER BY o.owed DESC, j.created_at
--- note: of {1} of these repairs nothing says what was paid: they count as owed in full
+-- note = "of {1} of these repairs nothing says what was paid: they count as owed in full"
 SELECT count(*)
 FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
 WHERE j.total_amount > 0 AND s.paid IS NULL

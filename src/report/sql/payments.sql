@@ -1,11 +1,11 @@
--- title: Payments
--- about: Money received and paid back, by day, week or month. A payment with a negative amount is a refund.
--- needs: payments.created_at, payments.amount
--- format: money received refunded net
--- counts: payments payments received refunds refunded
--- measures: payments net
--- total: payments received refunds refunded net
--- chart: bars period received refunded
+-- title = "Payments"
+-- about = "Money received and paid back, by day, week or month. A payment with a negative amount is a refund."
+-- needs.payments = ["created_at", "amount"]
+-- money = ["received", "refunded", "net"]
+-- counts.payments = ["payments", "received", "refunds", "refunded"]
+-- measures.payments = ["net"]
+-- totals = ["payments", "received", "refunds", "refunded", "net"]
+-- chart.bars = ["period", "received", "refunded"]
 SELECT period, sum(payments) AS payments, sum(received) / 10000.0 AS received,
     sum(refunds) AS refunds, sum(refunded) / 10000.0 AS refunded, sum(net) / 10000.0 AS net
 FROM (

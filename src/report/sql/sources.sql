@@ -1,9 +1,9 @@
--- title: Leads by source
--- about: Where the leads of the period came from, and how many of them are closed.
--- needs: leads.created_at, leads.source, leads.status_stage
--- counts: leads leads closed no_stage
--- total: leads closed no_stage
--- chart: bars source leads closed
+-- title = "Leads by source"
+-- about = "Where the leads of the period came from, and how many of them are closed."
+-- needs.leads = ["created_at", "source", "status_stage"]
+-- counts.leads = ["leads", "closed", "no_stage"]
+-- totals = ["leads", "closed", "no_stage"]
+-- chart.bars = ["source", "leads", "closed"]
 SELECT coalesce(source, '(none)') AS source, sum(leads) AS leads, sum(closed) AS closed,
     sum(no_stage) AS no_stage
 FROM (
@@ -17,7 +17,7 @@ FROM (
 ) counted
 GROUP BY coalesce(counted.source, '(none)')
 ORDER BY leads DESC, 1
--- note: the state of {1} of {2} leads was not seen since they left the newest page; the oldest was last seen on {3}
+-- note = "the state of {1} of {2} leads was not seen since they left the newest page; the oldest was last seen on {3}"
 SELECT count(l._last_seen_at), count(*), min(l._last_seen_at)
 FROM leads l
 WHERE l.created_at >= (SELECT min(from_at) FROM days) AND l.created_at < (SELECT max(to_at) FROM days)

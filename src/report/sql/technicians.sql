@@ -1,11 +1,11 @@
--- title: Technician load
--- about: For each person: repairs that are open now, taken in during the period and completed during the period. The person is the one that the repair named when it was last seen.
--- needs: jobs.created_at, jobs.assigned_to, jobs.status_stage
--- standing: jobs open
--- counts: jobs taken_in
--- counts: job_status_changes completed
--- total: open taken_in completed
--- chart: bars person open taken_in completed
+-- title = "Technician load"
+-- about = "For each person: repairs that are open now, taken in during the period and completed during the period. The person is the one that the repair named when it was last seen."
+-- needs.jobs = ["created_at", "assigned_to", "status_stage"]
+-- standing.jobs = ["open"]
+-- counts.jobs = ["taken_in"]
+-- counts.job_status_changes = ["completed"]
+-- totals = ["open", "taken_in", "completed"]
+-- chart.bars = ["person", "open", "taken_in", "completed"]
 SELECT person, sum(open) AS open, sum(taken_in) AS taken_in, sum(completed) AS completed
 FROM (
     SELECT coalesce(j.assigned_to, '(not assigned)') AS person, count(*) AS open, 0 AS taken_in,

@@ -1,9 +1,11 @@
--- title: Turnaround by {by}
--- about: Days that the repairs completed in the period were open, by {by}: half of them took at most the median, nine of ten at most p90. The time between a completion and a reopening is left out.
--- needs: job_link, jobs.created_at, jobs.{column}, job_status_changes.created_at, job_status_changes.status_stage
--- counts: job_status_changes repairs
--- total: repairs
--- chart: bars {by} median_days p90_days
+-- title = "Turnaround by {by}"
+-- about = "Days that the repairs completed in the period were open, by {by}: half of them took at most the median, nine of ten at most p90. The time between a completion and a reopening is left out."
+-- needs_job_link = true
+-- needs.jobs = ["created_at", "{column}"]
+-- needs.job_status_changes = ["created_at", "status_stage"]
+-- counts.job_status_changes = ["repairs"]
+-- totals = ["repairs"]
+-- chart.bars = ["{by}", "median_days", "p90_days"]
 WITH spans AS MATERIALIZED (
     SELECT coalesce(j.{column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
@@ -23,7 +25,7 @@ SELECT {by}, repairs,
 FROM ranked
 GROUP BY {by}
 ORDER BY repairs DESC, {by}
--- note: {1} completed repairs are left out, because nothing says when they were taken in
+-- note = "{1} completed repairs are left out, because nothing says when they were taken in"
 SELECT count(*)
 FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
     CROSS JOIN jobs j ON j.id = s.id

@@ -134,9 +134,9 @@ async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence
         ("/report?name=payments&to=2026-02-30", "write it as 2026-03-31"),
         ("/report?name=payments&by=year", "day, week, month"),
         ("/report?name=payments&range=decade", "12-months"),
-        ("/report?name=payments&range=week&from=2026-03-01", "not both"),
+        ("/report?name=payments&range=this-week&from=2026-03-01", "not both"),
         ("/report?name=payments&format=xml", "html, csv, json"),
-        ("/repairs?list=lost", "ready-long"),
+        ("/repairs?list=lost", "overdue"),
         ("/find?q=a&page=two", "whole number"),
         ("/find", "Write what to find"),
     ] {

@@ -299,6 +299,10 @@ fn outstanding(shop: &Shop, asked: &Asked) -> Vec<Value> {
 
 fn outsourced(shop: &Shop, asked: &Asked) -> Vec<Value> {
     let mut firms: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    // None is known to be overdue, but one that was missed may be.
+    let lacks_some = shop.pollers.iter().any(|poller| {
+        poller.missing.is_some() && asked.business.is_none_or(|asked| asked == poller.business)
+    });
     for job in asked.open(shop, "outsourced_jobs") {
         let firm = (text(job, "vendor_name"), text(job, "status_stage"));
         firms.entry(firm).or_default().push(shop.age(job));
@@ -306,7 +310,10 @@ fn outsourced(shop: &Shop, asked: &Asked) -> Vec<Value> {
     let mut firms: Vec<_> = firms.into_iter().collect();
     firms.sort_by_key(|((name, _), ages)| (Reverse(ages.len()), *name));
     let row = |((vendor, stage), ages): ((&str, &str), Vec<f64>)| {
-        let overdue = ages.iter().filter(|age| **age > OVERDUE).count();
+        let overdue = match ages.iter().filter(|age| **age > OVERDUE).count() {
+            0 if lacks_some => Value::Null,
+            overdue => overdue.into(),
+        };
         json!({"vendor": vendor, "stage": stage, "out": ages.len(), "overdue": overdue, "oldest_days": oldest(&ages)})
     };
     firms.into_iter().map(row).collect()

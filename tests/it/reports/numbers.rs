@@ -26,7 +26,7 @@ fn cases(shop: &Shop) -> Vec<(&'static str, Asked)> {
 /// The rows of a report as the library makes them, without a process.
 fn found(report: &Report, shop: &Shop, asked: &Asked) -> Vec<Value> {
     let mut reader = Reader::open(&shop.place.store()).unwrap();
-    let set = report.parameters.iter().map(|known| (known.name.clone(), OVERDUE.to_string()));
+    let set = report.parameters.keys().map(|name| (name.clone(), OVERDUE.to_string()));
     let question = Question {
         from: Some(asked.from),
         to: Some(asked.to),

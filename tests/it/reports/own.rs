@@ -31,8 +31,8 @@ async fn a_file_in_the_folder_is_a_report_with_parameters_and_a_chart() {
     let place = place(&[(Route::Jobs, job)]).await;
     place.write(
         "reports/brands.sql",
-        "-- title: Brands\n-- about: Jobs by brand.\n-- needs: jobs.device_brand\n\
-         -- parameter: least integer 1 the smallest number\n-- format: money total\n-- chart: bars brand jobs\n\
+        "-- title = \"Brands\"\n-- about = \"Jobs by brand.\"\n-- needs.jobs = [\"device_brand\"]\n\
+         -- parameters.least.default = 1\n-- money = [\"total\"]\n-- chart.bars = [\"brand\", \"jobs\"]\n\
          SELECT device_brand AS brand, count(*) AS jobs, sum(total_amount) + 0.2 AS total FROM report_jobs\n\
          WHERE created_date BETWEEN :from AND :to GROUP BY 1 HAVING count(*) >= :least",
     );
@@ -63,7 +63,7 @@ async fn a_file_in_the_folder_is_a_report_with_parameters_and_a_chart() {
     place.write("reports/erase.sql", "DELETE FROM jobs");
     place.write("reports/two.sql", "SELECT 1; DELETE FROM jobs");
     place.write("reports/other.sql", "ATTACH '/etc/passwd' AS x");
-    place.write("reports/head.sql", "-- chart: pie a b\nSELECT 1");
+    place.write("reports/head.sql", "-- chart.pie = [\"a\"]\nSELECT 1");
     for (name, part) in [
         ("erase", "may only read"),
         ("two", "may only read"),

@@ -18,8 +18,7 @@ fn jobs() -> String {
 /// Lets a scheduled report have been due while no daemon ran.
 pub(crate) fn missed(place: &Place, name: &str) {
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(48);
-    let run = json!({"settled_at": at.to_string(), "made_for": null, "made": 0, "failed_for": null,
-        "failed_at": null, "failures": 0, "error": null});
+    let run = json!({"settled_at": at.to_string(), "made": 0, "failed_at": null, "failures": 0, "error": null});
     let store = place.writer();
     let add = "INSERT INTO _meta (name, value) VALUES ('scheduled_reports', json_object(?1, json(?2))) \
          ON CONFLICT (name) DO UPDATE SET value = json_patch(value, excluded.value)";

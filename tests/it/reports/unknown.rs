@@ -80,9 +80,9 @@ async fn days_before_the_mirror_began_in_a_gap_and_after_the_last_reading_are_un
     assert_eq!(row("Total"), "Total | ≥ 4 | ≥ EUR 1,560.50 | ≥ 1 | ≥ EUR 5.00 | unknown");
     let last = table.lines().last().unwrap();
     for part in [
-        "the list of payments is complete since 4 March 2026, 12:00",
+        "payments: complete since 4 March 2026, 12:00",
         "payments may be missing between 6 March 2026, 00:30 and 8 March 2026, 12:00",
-        "the list of payments was last read on 8 March 2026, 12:00",
+        "payments: last read on 8 March 2026, 12:00",
     ] {
         assert!(last.contains(part), "{part}: {last}");
     }
