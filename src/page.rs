@@ -17,7 +17,6 @@ mod ranges;
 mod ready;
 mod record;
 mod records;
-mod repairs;
 mod reports;
 mod request;
 mod respond;

@@ -13,7 +13,7 @@ use super::snapshot::{SharedSnapshot, Snapshot};
 use super::spark::{hatch, spark};
 use super::text::{exact, message, money, percent, shown, zone_name};
 use crate::number::{count, whole};
-use crate::report::{self, Cell, Exactness, Figure, Home, Range, RepairList};
+use crate::report::{self, Cell, Exactness, Figure, Home, Range};
 use crate::status::Health;
 
 /// The statuses that have a bar of their own.
@@ -115,7 +115,7 @@ impl View<'_> {
     fn cards(&self) -> Markup {
         let home = self.home;
         let completed = self.report("turnaround-by-brand");
-        let [ready, overdue] = [RepairList::Ready, RepairList::Overdue].map(|list| self.list(list));
+        let [ready, overdue] = [self.ready(), self.list("late", "1")];
         html! {
             div.cards #cards data-part {
                 (hatch())
@@ -136,11 +136,16 @@ impl View<'_> {
     }
 
     /// The list of repairs behind a number, or what may be shown of it.
-    fn list(&self, list: RepairList) -> String {
+    fn list(&self, parameter: &str, value: &str) -> String {
         match self.context.shows_records() {
-            true => link("repairs", &[("list", list.as_str())]),
+            true => link("report", &[("name", "repairs"), (parameter, value)]),
             false => link("report", &[("name", "open-repairs")]),
         }
+    }
+
+    fn ready(&self) -> String {
+        let statuses: Vec<&str> = self.home.ready_status.iter().map(String::as_str).collect();
+        self.list("status", &statuses.join("|"))
     }
 
     /// One number with its place on the page.
@@ -218,17 +223,15 @@ impl View<'_> {
             true => link("report", &[("name", "follow-ups")]),
             false => link("report", &[("name", "leads")]),
         };
-        let [ready, open, overdue_list] =
-            [RepairList::Ready, RepairList::Open, RepairList::Overdue].map(|list| self.list(list));
         let owing = match self.context.shows_records() {
             true => link("report", &[("name", "outstanding")]),
             false => link("report", &[("name", "payments")]),
         };
         let unpaid = "Unpaid, completed in the last 90 days";
         let rows = [
-            ("Overdue repairs", &overdue.now, overdue_list),
-            ("Ready for pickup for more than 14 days", &attention.ready_long, ready),
-            ("Open for more than 30 days", &attention.open_long, open),
+            ("Overdue repairs", &overdue.now, self.list("late", "1")),
+            ("Ready for pickup for more than 14 days", &attention.ready_long, self.ready()),
+            ("Open for more than 30 days", &attention.open_long, self.list("late", "0")),
             ("Follow-ups that are due", &attention.follow_ups, due),
             (unpaid, &attention.unpaid, owing),
         ];

@@ -12,7 +12,7 @@ use super::context::PageContext;
 use super::frame::Frame;
 use super::not_shown::NotShown;
 use super::ranges::range_of;
-use super::request::{Query, link};
+use super::request::{Query, link, record_link};
 use super::text::{exact, percent, shown};
 use super::words;
 use crate::config::CountedBy;
@@ -190,7 +190,7 @@ impl View<'_> {
                 (self.form())
                 p.note { (report::first_upper(&shown(&self.answer.subject()))) "." }
                 (self.compared())
-                (report::fragment(self.answer))
+                (report::fragment(self.answer, &record_link))
                 p.note { "Download: " a href=(self.format("csv")) { "CSV" } ", " a href=(self.format("json")) { "JSON" } "." }
             }
         }

@@ -9,7 +9,7 @@ use super::not_shown::NotShown;
 use super::request::Query;
 use super::snapshot::Snapshot;
 use super::text::shown;
-use super::{access, find, metrics, ready, record, records, repairs, reports};
+use super::{access, find, metrics, ready, record, records, reports};
 use crate::report::Range;
 use crate::store::Reader;
 use axum::Router;
@@ -41,7 +41,6 @@ const HEADERS: [(HeaderName, &str); 6] = [
 /// Every address of the page.
 pub(super) fn router(context: Arc<PageContext>) -> Router {
     let records = Router::new()
-        .route("/repairs", from_store(repairs::list))
         .route("/find", from_store(find::found))
         .route("/records", from_store(records::list))
         .route("/record", from_store(record::one))

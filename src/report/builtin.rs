@@ -3,12 +3,13 @@
 use super::head::Report;
 use crate::store::amount_sql;
 
-const TEXTS: [(&str, &str); 13] = [
+const TEXTS: [(&str, &str); 14] = [
     ("intake", include_str!("sql/intake.sql")),
     ("sources", include_str!("sql/sources.sql")),
     ("leads", include_str!("sql/leads.sql")),
     ("follow-ups", include_str!("sql/follow-ups.sql")),
     ("open-repairs", include_str!("sql/open-repairs.sql")),
+    ("repairs", include_str!("sql/repairs.sql")),
     ("turnaround-by-brand", TURNAROUND),
     ("turnaround-by-person", TURNAROUND),
     ("technicians", include_str!("sql/technicians.sql")),

@@ -1,13 +1,13 @@
 //! The numbers of the page Home: what came in, what was completed, what is open, and what needs attention.
 //!
 //! A number says what is known: all of it, a part of it, or nothing. Repairs count by their current state.
-//! The numbers name no person; the lists of repairs behind them hold ids.
+//! The numbers name no person.
 
 mod reach;
 mod repairs;
 mod span;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -105,6 +105,8 @@ pub struct Home {
     pub overdue: Figure,
     /// Open repairs that are ready for pickup; unknown if no status is known to mean it.
     pub ready: Figure,
+    /// The statuses of open repairs that mean ready for pickup.
+    pub ready_status: BTreeSet<String>,
     /// The open repairs by status, the most frequent first.
     pub by_status: Vec<(String, usize)>,
     /// Half of the repairs that were completed in the last 30 days took at most this many days; `None` also if
@@ -118,64 +120,6 @@ pub struct Home {
     pub complete_since: String,
     /// Gaps that were not repaired.
     pub gaps: usize,
-}
-
-/// A list of open repairs, behind a number of Home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RepairList {
-    /// All.
-    Open,
-    /// Those whose estimated delivery has passed.
-    Overdue,
-    /// Those that are ready for pickup.
-    Ready,
-}
-
-impl RepairList {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Open, Self::Overdue, Self::Ready];
-
-    /// Its name in addresses.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Overdue => "overdue",
-            Self::Ready => "ready",
-        }
-    }
-
-    /// Its name for people.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Open => "Open repairs",
-            Self::Overdue => "Overdue repairs",
-            Self::Ready => "Ready for pickup",
-        }
-    }
-}
-
-/// One repair of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedRepair {
-    /// Its id.
-    pub id: String,
-    /// Its current status.
-    pub status: Option<String>,
-    /// Since when, in UTC.
-    pub since: Option<String>,
-}
-
-impl Repair {
-    fn is_in(&self, list: RepairList, now: &Moment) -> bool {
-        self.is_open()
-            && match list {
-                RepairList::Open => true,
-                RepairList::Overdue => self.was_overdue(now),
-                RepairList::Ready => self.is_ready,
-            }
-    }
 }
 
 /// Reads the numbers; `ready_status` names the statuses that mean ready for pickup. Blocks.
@@ -195,7 +139,7 @@ pub fn home(
     let link = links.iter().find(|link| link.route == Route::JobStatusChanges);
     let reach = Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?;
     let ready = ReadyStatus { named: ready_status };
-    let repairs = repairs::read(reader, spans.earliest(), link, &ready, zone)?;
+    let repairs = repairs::read(reader, spans.earliest(), link, &ready)?;
     // Without a status of such a name, a count of none says nothing.
     let knows_ready =
         !ready_status.is_empty() || repairs.iter().any(|repair| repair.ready_from.is_some());
@@ -210,7 +154,7 @@ pub fn home(
     let stands = |was: &dyn Fn(&Repair, &Moment) -> bool| {
         let why = reach.why(&[Route::Jobs], now, zone);
         spans.standing(why, |at| {
-            let moment = Moment::of(at);
+            let moment = Moment::of(at, zone);
             let count = repairs.iter().filter(|repair| was(repair, &moment)).count();
             reach.standing(count as f64, at)
         })
@@ -238,6 +182,10 @@ pub fn home(
                 Figure::unknown("No status is known to mean it: set ready_status in [reports].")
             }
         },
+        ready_status: {
+            let ready = open.iter().filter(|repair| repair.is_ready);
+            ready.filter_map(|repair| repair.status.clone()).collect()
+        },
         by_status: by_status(&open),
         median_days: match knows_completions(reader, &reach, now)? {
             true => median_days(&repairs, now),
@@ -256,30 +204,6 @@ pub fn home(
         complete_since: reach.complete_since(zone),
         gaps: reach.gaps(),
     })
-}
-
-/// The repairs of a list, those that were taken in first come first. Blocks.
-///
-/// # Errors
-/// If the store cannot be read in time.
-pub fn repairs(
-    reader: &mut Reader,
-    list: RepairList,
-    ready_status: &[String],
-    zone: &TimeZone,
-    now: Timestamp,
-) -> Result<Vec<ListedRepair>, QueryError> {
-    let ready = ReadyStatus { named: ready_status };
-    let mut found = repairs::read(reader, now, None, &ready, zone)?;
-    let moment = Moment::of(now);
-    found.retain(|repair| repair.is_in(list, &moment));
-    found.sort_by(|a, b| (&a.created_at, &a.id).cmp(&(&b.created_at, &b.id)));
-    let listed = found.into_iter().map(|repair| ListedRepair {
-        id: repair.id,
-        status: repair.status,
-        since: Some(repair.since).filter(|since| !since.is_empty()),
-    });
-    Ok(listed.collect())
 }
 
 /// How a job stands now.

@@ -6,6 +6,7 @@ use super::answer::Answer;
 use super::chart::{narrow_svg, svg};
 use super::completeness::Exactness;
 use crate::escape::{cut, shown_lines};
+use crate::record::Route;
 use crate::store::SqlValue;
 
 /// The longest text of a cell, in characters.
@@ -17,16 +18,20 @@ border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-a
 font-variant-numeric:tabular-nums}.day{white-space:nowrap}tfoot{font-weight:600}.unknown{opacity:.7}\
 figure{margin:0}svg{width:100%;min-width:36rem;height:auto}figure,.scroll{overflow-x:auto}";
 
-/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone.
+/// Makes the address of a record.
+type RecordLink<'a> = Option<&'a dyn Fn(Route, &str) -> String>;
+
+/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone. A record
+/// that a row names by its id is a link.
 #[must_use]
-pub fn fragment(answer: &Answer) -> Markup {
+pub fn fragment(answer: &Answer, link: &dyn Fn(Route, &str) -> String) -> Markup {
     html! {
         @if let Some(chart) = svg(answer) {
             // Every text in it is escaped.
             (figure("chart wide", answer, chart))
             @if let Some(chart) = narrow_svg(answer) { (figure("chart narrow", answer, chart)) }
         }
-        (table(answer))
+        (table(answer, Some(link)))
     }
 }
 
@@ -38,7 +43,7 @@ fn figure(class: &str, answer: &Answer, chart: String) -> Markup {
 }
 
 /// The table and the notes; a table of days begins with the newest.
-fn table(answer: &Answer) -> Markup {
+fn table(answer: &Answer, link: RecordLink<'_>) -> Markup {
     let mut rows: Vec<_> = answer.shown_rows().iter().collect();
     if answer.period_column() == Some(0) {
         rows.reverse();
@@ -55,8 +60,13 @@ fn table(answer: &Answer) -> Markup {
                     tbody {
                         @for row in rows {
                             tr {
-                                @for (value, text) in row.iter().zip(answer.shown(row)) {
-                                    td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[is_day(&value.value)] { (cell(&text)) }
+                                @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
+                                    td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[is_day(&value.value)] {
+                                        @match link.zip(named_route(&answer.columns[index].name)) {
+                                            Some((link, route)) => a href=(link(route, &text)) { (cell(&text)) },
+                                            None => (cell(&text)),
+                                        }
+                                    }
                                 }
                             }
                         }
@@ -72,6 +82,16 @@ fn table(answer: &Answer) -> Markup {
             }
         }
         @for note in answer.shown_notes() { p.note { (cell(&first_upper(&note))) "." } }
+    }
+}
+
+/// The route of whose records a column holds the ids.
+fn named_route(column: &str) -> Option<Route> {
+    match column {
+        "job_id" => Some(Route::Jobs),
+        "lead_id" => Some(Route::Leads),
+        "customer_id" => Some(Route::Customers),
+        _ => None,
     }
 }
 
@@ -101,7 +121,7 @@ pub fn document(answer: &Answer) -> String {
                 p { (cell(&answer.report.about)) }
                 p { (cell(&first_upper(&answer.subject()))) }
                 @if let Some(chart) = svg(answer) { (figure("chart", answer, chart)) }
-                (table(answer))
+                (table(answer, None))
             }
         }
     }

@@ -126,7 +126,7 @@ await test("Home has the numbers of each range, and each leads to its report", {
   await total.waitFor();
   await open(page, "");
   await page.locator("#attention").getByRole("link").first().click();
-  await page.locator("h1", { hasText: "Overdue repairs" }).waitFor();
+  await page.locator("h1", { hasText: "Repairs that are open" }).waitFor();
 });
 
 await test("filters, search, sorting and pages of records work", {}, async (page) => {
@@ -164,7 +164,7 @@ async function someJob() {
   return job.id;
 }
 
-const PATHS = ["", "?range=last-month", "system", "repairs?list=open", "reports", "report?name=intake", "report?name=busiest-hours", "report?name=outstanding",
+const PATHS = ["", "?range=last-month", "system", "report?name=repairs", "reports", "report?name=intake", "report?name=busiest-hours", "report?name=outstanding",
   "records?route=jobs", `record?route=jobs&id=${await someJob()}`, "find?q=apple"];
 
 async function isLight(page) {

@@ -162,8 +162,7 @@ async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_st
     for same in ["pid", "running", "records", "last_seq", "page"] {
         assert_eq!(answered[same], printed[same], "{same}");
     }
-    let hidden =
-        ["/records", "/find?q=a", "/repairs", "/api/records", "/api/record?route=leads&id=1"];
+    let hidden = ["/records", "/find?q=a", "/api/records", "/api/record?route=leads&id=1"];
     for path in hidden {
         let refused = site.get(path).await;
         assert!(

@@ -1,7 +1,7 @@
 //! The repairs that are open, and those that were completed lately, by their current state.
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::{MEDIAN, has, texts};
@@ -15,7 +15,6 @@ const READY_WORDS: [&str; 3] = ["pickup", "collect", "collection"];
 /// A repair, open or completed lately.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Repair {
-    pub(super) id: String,
     pub(super) status: Option<String>,
     /// Its times in UTC as the mirror holds them; empty if it was always so.
     pub(super) created_at: String,
@@ -33,26 +32,19 @@ pub(super) struct Repair {
 pub(super) enum Due {
     #[default]
     Never,
-    At(Timestamp),
+    On(Date),
     /// There is a date, in a form that is not read.
     Unread,
 }
 
 impl Due {
-    /// Reads a date, which passes with its day, or a time.
-    fn of(text: &str, zone: &TimeZone) -> Self {
-        let text = text.trim();
-        if text.is_empty() {
-            return Self::Never;
+    /// Reads the day at the start of a text.
+    fn of(text: &str) -> Self {
+        match text.get(..10).map(str::parse) {
+            _ if text.is_empty() => Self::Never,
+            Some(Ok(day)) => Self::On(day),
+            _ => Self::Unread,
         }
-        let moment = text.parse::<Timestamp>().ok();
-        let day = || {
-            let day: jiff::civil::Date = text.parse().ok().filter(|_| text.len() == 10)?;
-            day.tomorrow().ok()?.to_zoned(zone.clone()).ok()
-        };
-        let hour = || text.parse::<DateTime>().ok()?.to_zoned(zone.clone()).ok();
-        let local = || day().or_else(hour).map(|local| local.timestamp());
-        moment.or_else(local).map_or(Self::Unread, Self::At)
     }
 }
 
@@ -72,19 +64,19 @@ impl Repair {
     }
 
     pub(super) fn was_overdue(&self, then: &Moment) -> bool {
-        matches!(self.due, Due::At(due) if due <= then.at) && self.was_open(then)
+        matches!(self.due, Due::On(due) if due < then.day) && self.was_open(then)
     }
 }
 
-/// A time, and as the mirror's texts are compared with it.
+/// A time as the mirror's texts are compared with it, and its day in the shop's zone.
 pub(super) struct Moment {
-    pub(super) at: Timestamp,
     text: String,
+    day: Date,
 }
 
 impl Moment {
-    pub(super) fn of(at: Timestamp) -> Self {
-        Self { at, text: second(at) }
+    pub(super) fn of(at: Timestamp, zone: &TimeZone) -> Self {
+        Self { text: second(at), day: at.to_zoned(zone.clone()).date() }
     }
 }
 
@@ -115,7 +107,6 @@ pub(super) fn read(
     since: Timestamp,
     link: Option<&JobLink>,
     ready: &ReadyStatus<'_>,
-    zone: &TimeZone,
 ) -> Result<Vec<Repair>, QueryError> {
     let columns = reader.columns(Route::Jobs)?;
     let column = |name: &str| match columns.iter().any(|known| known == name) {
@@ -138,7 +129,7 @@ pub(super) fn read(
     );
     let select = |before: &str, condition: &str| {
         format!(
-            "SELECT s.id, s.status, {created}, s.since, s.completed_at, {due}, {before}, \
+            "SELECT s.status, {created}, s.since, s.completed_at, {due}, {before}, \
              s.open_seconds FROM _job_states s JOIN jobs j ON j.id = s.id \
              WHERE {condition}",
             created = column("created_at"),
@@ -154,16 +145,16 @@ pub(super) fn read(
     ];
     let parameters = [("since".to_owned(), SqlValue::Text(second(since)))];
     let rows = texts(reader, &parts.join(" UNION ALL "), &parameters)?;
-    Ok(rows.into_iter().map(|row| repair(row, ready, zone)).collect())
+    Ok(rows.into_iter().map(|row| repair(row, ready)).collect())
 }
 
-fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>, zone: &TimeZone) -> Repair {
+fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>) -> Repair {
     let mut cells = row.into_iter();
     let mut next = || cells.next().flatten();
-    let (id, status) = (next().unwrap_or_default(), next());
+    let status = next();
     let (created_at, since, completed_at) =
         (next().unwrap_or_default(), next().unwrap_or_default(), next());
-    let due = next().map_or(Due::Never, |text| Due::of(&text, zone));
+    let due = next().map_or(Due::Never, |text| Due::of(&text));
     let before = next();
     let open_seconds = next().and_then(|text| text.parse().ok());
     let is_ready = completed_at.is_none() && status.as_deref().is_some_and(|s| ready.is(s));
@@ -174,7 +165,7 @@ fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>, zone: &TimeZone) ->
             .and_then(|before| before.split_once(' '))
             .and_then(|(since, status)| ready.is(status).then(|| since.to_owned())),
     };
-    Repair { id, status, created_at, since, completed_at, due, is_ready, ready_from, open_seconds }
+    Repair { status, created_at, since, completed_at, due, is_ready, ready_from, open_seconds }
 }
 
 /// The middle of the times from intake to completion, in days.
@@ -195,17 +186,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_delivery_date_passes_with_its_day_and_a_time_at_once() {
-        let berlin = TimeZone::get("Europe/Berlin").unwrap();
-        let due = |text: &str| Due::of(text, &berlin);
-        let at = |text: &str| Due::At(text.parse().unwrap());
-        assert_eq!(due("2026-03-01"), at("2026-03-01T23:00:00Z"));
-        assert_eq!(due("2026-03-01T12:00:00Z"), at("2026-03-01T12:00:00Z"));
-        assert_eq!(due("2026-03-01 12:30"), at("2026-03-01T11:30:00Z"));
-        assert_eq!(
-            (due(""), due("soon"), due("01/03/2026")),
-            (Due::Never, Due::Unread, Due::Unread)
-        );
+    fn a_delivery_date_is_the_day_at_the_start_of_a_text() {
+        for text in ["2026-03-01", "2026-03-01T12:00:00Z", "2026-03-01 12:30"] {
+            assert_eq!(Due::of(text), Due::On("2026-03-01".parse().unwrap()));
+        }
+        let others = ["", "soon", "01/03/2026"].map(Due::of);
+        assert_eq!(others, [Due::Never, Due::Unread, Due::Unread]);
     }
 
     #[test]
@@ -214,11 +200,11 @@ mod tests {
             created_at: "2026-03-01T10:00:00.5Z".to_owned(),
             completed_at: Some("2026-03-05T10:00:00Z".to_owned()),
             ready_from: Some("2026-03-03T10:00:00Z".to_owned()),
-            due: Due::At("2026-03-04T00:00:00Z".parse().unwrap()),
+            due: Due::On("2026-03-03".parse().unwrap()),
             ..Repair::default()
         };
         let states = |day: &str| {
-            let then = Moment::of(format!("{day}T12:00:00Z").parse().unwrap());
+            let then = Moment::of(format!("{day}T12:00:00Z").parse().unwrap(), &TimeZone::UTC);
             (repair.was_open(&then), repair.was_ready(&then), repair.was_overdue(&then))
         };
         assert_eq!(states("2026-02-28"), (false, false, false));

@@ -118,8 +118,10 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
     ] {
         assert!(record.contains(said), "{said}: {record}");
     }
-    let listed = site.get("/repairs?list=ready").await.body;
-    assert!(listed.contains("JOB-6 · Cy") && !listed.contains("JOB-8"), "{listed}");
+    let ready = site.get("/report?name=repairs&status=Lost|Ready+for+pickup").await.body;
+    assert!(ready.contains("route=jobs&amp;id=6\">6</a>") && !ready.contains("JOB-8"), "{ready}");
+    let late = site.get("/report?name=repairs&late=1").await.body;
+    assert!(late.contains("JOB-6") && late.contains("JOB-8") && !late.contains("JOB-7"), "{late}");
     daemon.stop().await;
 }
 
@@ -136,7 +138,6 @@ async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence
         ("/report?name=payments&range=decade", "12-months"),
         ("/report?name=payments&range=this-week&from=2026-03-01", "not both"),
         ("/report?name=payments&format=xml", "html, csv, json"),
-        ("/repairs?list=lost", "overdue"),
         ("/find?q=a&page=two", "whole number"),
         ("/find", "Write what to find"),
     ] {

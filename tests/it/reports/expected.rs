@@ -69,6 +69,7 @@ pub(super) fn expected(name: &str, shop: &Shop, asked: &Asked) -> Vec<Value> {
         "leads" => leads(shop, asked),
         "follow-ups" => follow_ups(shop, asked),
         "open-repairs" => open_repairs(shop, asked),
+        "repairs" => repairs(shop, asked),
         "turnaround-by-brand" => turnaround(shop, asked, "device_brand", "brand"),
         "turnaround-by-person" => turnaround(shop, asked, "assigned_to", "person"),
         "technicians" => technicians(shop, asked),
@@ -157,7 +158,7 @@ fn follow_ups(shop: &Shop, asked: &Asked) -> Vec<Value> {
         .collect();
     due.sort_by_key(|(day, lead)| (Reverse(*day), text(lead, "name").to_owned()));
     let row = |(day, lead): (Date, &Value)| {
-        json!({"id": lead["id"].to_string(), "name": lead["name"], "status": lead["status"],
+        json!({"lead_id": lead["id"].to_string(), "name": lead["name"], "status": lead["status"],
             "due": day.to_string(), "days_late": (today - day).get_days()})
     };
     due.into_iter().map(row).collect()
@@ -179,6 +180,24 @@ fn open_repairs(shop: &Shop, asked: &Asked) -> Vec<Value> {
             "over_7_days": between(7.0, 1e9), "oldest_days": oldest(&ages)})
     };
     groups.into_iter().map(row).collect()
+}
+
+fn repairs(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let today = shop.days().1;
+    let mut open = asked.open(shop, "jobs");
+    open.sort_by_key(|job| (text(job, "created_at"), job["id"].to_string()));
+    let of = |record: &Value| (record["job_number"].clone(), record["_business"].clone());
+    let row = |job: &Value| {
+        let changes = shop.all("job_status_changes").iter().filter(|change| of(change) == of(job));
+        let days_in_status = changes.map(|change| shop.age(change) as i64).min();
+        let due = job["estimated_delivery"].as_str().and_then(|due| due[..10].parse::<Date>().ok());
+        let days_late = due.map(|due| (today - due).get_days()).filter(|days| *days > 0);
+        json!({"job_id": job["id"].to_string(), "job_number": job["job_number"],
+            "customer_name": job["customer_name"], "status": job["status"],
+            "days_in_status": days_in_status.unwrap_or(shop.age(job) as i64),
+            "days_open": shop.age(job) as i64, "due": job["estimated_delivery"], "days_late": days_late})
+    };
+    open.into_iter().map(row).collect()
 }
 
 /// Days that each repair completed in the period was open, by a field of the repair.

@@ -26,13 +26,13 @@ fn cases(shop: &Shop) -> Vec<(&'static str, Asked)> {
 /// The rows of a report as the library makes them, without a process.
 fn found(report: &Report, shop: &Shop, asked: &Asked) -> Vec<Value> {
     let mut reader = Reader::open(&shop.place.store()).unwrap();
-    let set = report.parameters.keys().map(|name| (name.clone(), OVERDUE.to_string()));
+    let set = report.parameters.get_key_value("overdue");
     let question = Question {
         from: Some(asked.from),
         to: Some(asked.to),
         by: asked.by,
         business: asked.business.map(str::to_owned),
-        set: set.collect(),
+        set: set.map(|(name, _)| (name.clone(), OVERDUE.to_string())).into_iter().collect(),
         currency: None,
     };
     let answer = report::answer(&mut reader, report, &question, &shop.zone, shop.now).unwrap();
