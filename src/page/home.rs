@@ -210,9 +210,6 @@ impl View<'_> {
                     }
                     @if further > 0 { li { span { "other statuses" } span {} span { (whole(further as i64)) } } }
                 }
-                @if let Some(days) = home.median_days {
-                    p.note { "Half of the repairs that were completed in the last 30 days took at most " (format!("{days:.1}")) " days." }
-                }
             }
         }
     }

@@ -208,7 +208,7 @@ pub fn answer(
         .query(&report.sql, &parameters, LIMITS)
         .map_err(|error| ReportError::of_query(report, &error))?;
     notes.extend(notes::of_links(report, is_linked, &reader.unlinked_routes()?));
-    notes.extend(notes::of_report(reader, report, &parameters, zone)?);
+    notes.extend(notes::of_report(reader, report, &parameters)?);
     notes.extend(notes::of_unknown_jobs(report, unknown_jobs));
     notes.push(horizon.line(report.has_period(), zone));
     let columns: Vec<Column> = found

@@ -19,7 +19,7 @@ pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 
 /// How much of a time is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Known {
+pub(super) enum Known {
     /// None for sure; records of it may be known by chance.
     Not,
     /// Those of a part of it.
@@ -96,7 +96,7 @@ impl From<SqlValue> for Cell {
 
 /// Which records are asked for: those of all businesses, or of one.
 #[derive(Debug, Clone, Default)]
-pub struct BusinessChoice {
+pub(super) struct BusinessChoice {
     /// The one that is asked for.
     pub asked: Option<String>,
     /// The one that answers for the workspace default, as far as it has said so.
@@ -111,7 +111,7 @@ impl BusinessChoice {
 
 /// What is known of the records of one route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coverage {
+pub(super) struct Coverage {
     /// The route.
     pub route: Route,
     /// Up to when it was read of every business; `None` if never.
@@ -124,8 +124,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// What was known at `now` of the records of a route.
-    #[must_use]
-    pub fn of(
+    pub(super) fn of(
         route: Route,
         pollers: &[PollerRow],
         gaps: &[Gap],
@@ -156,8 +155,7 @@ impl Coverage {
 
     /// How much is known of the records that were created from `from` until `to`, seen at `now`. A time
     /// that is not over is known if it was read up to some moment of it.
-    #[must_use]
-    pub fn knows(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> Known {
+    pub(super) fn knows(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> Known {
         let Some(read_at) = self.read_at.filter(|read_at| *read_at >= from && from < now) else {
             return Known::Not;
         };
@@ -208,22 +206,19 @@ impl Lists {
     }
 
     /// How much was known at a time of the records of a list that stood then, such as open repairs. One that came
-    /// before the mirror began, and did not change since, is not in it, nor one that came in a gap or after the
-    /// last reading; after half a year there is hardly one.
+    /// before the mirror began, and did not change since, is not in it, nor one that came in a gap; after half a
+    /// year there is hardly one.
     pub(super) fn knows_standing(&self, route: Route, at: Timestamp) -> Known {
-        let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
-        else {
+        let Some(list) = self.of(route).filter(|list| list.read_at.is_some()) else {
             return Known::Not;
         };
-        if list.since.is_some_and(|since| at < since) {
-            return Known::Not;
-        }
         let begun = list.since.map(|since| (Timestamp::MIN, since));
         let mut missing = list.gaps.iter().copied().chain(begun);
         let matters =
             |(from, to): (Timestamp, Timestamp)| from < at && at.duration_since(to) < SETTLED;
-        match missing.any(matters) || at.duration_since(read_at) > OLD {
-            true => Known::Partly,
+        match list.since.is_some_and(|since| at < since) {
+            true => Known::Not,
+            false if missing.any(matters) => Known::Partly,
             false => Known::Wholly,
         }
     }
@@ -248,8 +243,7 @@ impl Lists {
 
 impl Known {
     /// What is known of two times together, or by two lists of one time.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
+    pub(super) fn with(self, other: Self) -> Self {
         if self == other { self } else { Self::Partly }
     }
 
@@ -259,8 +253,7 @@ impl Known {
     }
 
     /// How sure a count of this time is; `can_only_grow` if what is missing could not make it less.
-    #[must_use]
-    pub fn exactness(self, count: Option<f64>, can_only_grow: bool) -> Exactness {
+    pub(super) fn exactness(self, count: Option<f64>, can_only_grow: bool) -> Exactness {
         match self {
             Self::Wholly => Exactness::Exact,
             _ if can_only_grow && count.is_some_and(|count| count > 0.0) => Exactness::AtLeast,

@@ -1,12 +1,10 @@
 //! Reads a report from its text: a comment of TOML, the SELECT, then its notes.
 //!
-//! A note is a comment with the key `note`, then a SELECT of one row: the note is shown if its first value is more
-//! than 0.
+//! A note is a line `-- note`, then a SELECT of one text. If it gives no row, there is no note.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use toml::Value;
 
 use crate::record::Route;
@@ -61,9 +59,9 @@ pub struct Report {
     /// The SELECT, with its comment.
     #[serde(skip)]
     pub sql: String,
-    /// What the reader has to know if its SELECT finds something.
+    /// The SELECTs of what the reader has to know.
     #[serde(skip)]
-    pub notes: Vec<Note>,
+    pub notes: Vec<String>,
     /// The whole text.
     #[serde(skip)]
     pub text: String,
@@ -80,18 +78,6 @@ pub(super) enum CountedTime {
     After,
     /// Those that are not completed now, of any time.
     Standing,
-}
-
-/// A note of a report.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Note {
-    /// The text, in which `{1}` stands for the first value of the SELECT.
-    #[serde(rename = "note")]
-    pub text: String,
-    /// The SELECT.
-    #[serde(skip)]
-    pub sql: String,
 }
 
 /// A parameter of a report.
@@ -140,28 +126,18 @@ impl Report {
     /// # Errors
     /// The first problem of a comment.
     pub fn parse(name: &str, text: &str) -> Result<Self, HeadError> {
-        let mut starts: Vec<usize> =
-            text.match_indices("\n-- note").map(|(at, _)| at + 1).collect();
-        let end = starts.first().copied().unwrap_or(text.len());
-        let mut report: Self = comment(text, 0)?;
+        let mut parts = text.split("\n-- note\n");
+        let sql = parts.next().unwrap_or_default().to_owned();
+        let mut report = comment(&sql)?;
         if let Some(name) = report.parameters.keys().find(|name| GIVEN.contains(&name.as_str())) {
             let why = format!("every report has the parameter `{name}`: choose another name");
             return Err(HeadError { line: 1, why });
         }
-        starts.push(text.len());
-        for bounds in starts.windows(2) {
-            let note: Note = comment(text, bounds[0])?;
-            report.notes.push(Note { sql: text[bounds[0]..bounds[1]].to_owned(), ..note });
-        }
         if report.title.is_empty() {
             name.clone_into(&mut report.title);
         }
-        Ok(Self {
-            name: name.to_owned(),
-            sql: text[..end].to_owned(),
-            text: text.to_owned(),
-            ..report
-        })
+        let notes = parts.map(str::to_owned).collect();
+        Ok(Self { name: name.to_owned(), sql, notes, text: text.to_owned(), ..report })
     }
 
     /// Whether the days that are asked for change the answer.
@@ -254,14 +230,13 @@ impl Report {
     }
 }
 
-/// The TOML in the comment that starts at a place of a text.
-fn comment<T: DeserializeOwned>(text: &str, start: usize) -> Result<T, HeadError> {
-    let lines: Vec<&str> =
-        text[start..].lines().map_while(|line| line.strip_prefix("--")).collect();
+/// The TOML in the comment at the start of a text.
+fn comment(text: &str) -> Result<Report, HeadError> {
+    let lines: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("--")).collect();
     let toml = lines.join("\n");
     toml::from_str(&toml).map_err(|error| {
         let place = error.span().map_or(0, |place| place.start);
-        let line = text[..start].lines().count() + toml[..place].matches('\n').count() + 1;
+        let line = toml[..place].matches('\n').count() + 1;
         HeadError { line, why: error.message().to_owned() }
     })
 }
@@ -295,14 +270,12 @@ mod tests {
     #[test]
     fn notes_follow_the_select() {
         let text = "-- needs_job_link = true\n-- counts.leads = [\"all\", \"some\"]\nSELECT 1\n\
-                    -- note = \"{1} are left out\"\nSELECT 2\n-- note = \"and more\"\nSELECT 3\n";
+                    -- note\nSELECT 2\n-- note\nSELECT 3\n";
         let report = Report::parse("noted", text).unwrap();
         assert!(report.needs_job_link && report.needs.is_empty());
         assert_eq!(report.counted_routes("some"), [(Route::Leads, CountedTime::Period)]);
-        assert!(report.sql.ends_with("\nSELECT 1\n") && report.text == text);
-        let notes: Vec<_> = report.notes.iter().map(|note| note.text.as_str()).collect();
-        assert_eq!(notes, ["{1} are left out", "and more"]);
-        assert!(report.notes[0].sql.ends_with("\nSELECT 2\n"));
+        assert!(report.sql.ends_with("\nSELECT 1") && report.text == text);
+        assert_eq!(report.notes, ["SELECT 2", "SELECT 3\n"]);
     }
 
     #[test]
@@ -331,7 +304,5 @@ mod tests {
         }
         let given = Report::parse("x", "-- parameters.from.default = 1\nSELECT 1").unwrap_err();
         assert!(given.why.contains("every report has the parameter `from`"), "{given}");
-        let note = Report::parse("x", "SELECT 1\n-- note = 1\nSELECT 2").unwrap_err();
-        assert_eq!(note.line, 2, "{note}");
     }
 }

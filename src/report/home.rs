@@ -22,7 +22,7 @@ use crate::config::Range;
 use crate::number::count;
 use crate::record::Route;
 use crate::store::{QueryError, QueryLimits, Reader, SqlValue, StoreError, amount_sql};
-use repairs::{Due, Moment, ReadyStatus, Repair, median_days};
+use repairs::{Due, Moment, ReadyStatus, Repair};
 use span::Spans;
 
 /// Days of the small line of a number, today included.
@@ -32,8 +32,6 @@ const READY_LONG: SignedDuration = SignedDuration::from_hours(14 * 24);
 const OPEN_LONG: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// How long ago a repair was completed at most of which the unpaid amount counts.
 const UNPAID: SignedDuration = SignedDuration::from_hours(90 * 24);
-/// How long ago a repair was completed at most that the median counts.
-const MEDIAN: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// A column that a number needs.
 type Column = (Route, &'static str);
 const COMPLETION: [Column; 3] = [
@@ -109,9 +107,6 @@ pub struct Home {
     pub ready_status: BTreeSet<String>,
     /// The open repairs by status, the most frequent first.
     pub by_status: Vec<(String, usize)>,
-    /// Half of the repairs that were completed in the last 30 days took at most this many days; `None` also if
-    /// not all of these are known.
-    pub median_days: Option<f64>,
     /// What needs attention.
     pub attention: Attention,
     /// What the reader has to know beside the numbers.
@@ -187,10 +182,6 @@ pub fn home(
             ready.filter_map(|repair| repair.status.clone()).collect()
         },
         by_status: by_status(&open),
-        median_days: match knows_completions(reader, &reach, now)? {
-            true => median_days(&repairs, now),
-            false => None,
-        },
         attention: Attention {
             ready_long: match knows_ready {
                 true => counted(&|repair| repair.is_ready && earlier(&repair.since, READY_LONG)),
@@ -227,20 +218,21 @@ pub struct JobState {
 /// If the store cannot be read in time.
 pub fn job_state(reader: &mut Reader, id: &str) -> Result<Option<JobState>, QueryError> {
     let total = match has(reader, &[(Route::Jobs, "total_amount")])? {
-        true => "j.total_amount",
-        false => "NULL",
+        true => amount_sql("j.total_amount"),
+        false => "NULL".to_owned(),
     };
     let sql = format!(
         "SELECT s.status, s.since, s.source, s.paid, {total} \
          FROM _job_states s JOIN jobs j ON j.id = s.id WHERE s.id = :id"
     );
-    let found = texts(reader, &sql, &[("id".to_owned(), SqlValue::Text(id.to_owned()))])?;
-    Ok(found.into_iter().next().map(|row| {
-        let mut cells = row.into_iter();
-        let mut next = || cells.next().flatten();
-        let (status, since, source) = (next(), next(), next().unwrap_or_default());
-        let mut amount = || next()?.parse().ok();
-        JobState { status, since, source, paid: amount(), total: amount() }
+    let id = [("id".to_owned(), SqlValue::Text(id.to_owned()))];
+    let found = reader.query(&sql, &id, LIMITS)?;
+    Ok(found.rows.first().map(|row| JobState {
+        status: text(&row[0]),
+        since: text(&row[1]),
+        source: text(&row[2]).unwrap_or_default(),
+        paid: value::number(&row[3]),
+        total: value::number(&row[4]),
     }))
 }
 
@@ -335,13 +327,6 @@ fn knows_completed(
     Ok(if missing > 0 { Known::Partly } else { known })
 }
 
-/// Whether every repair is known that was completed in the days of the median.
-fn knows_completions(reader: &Reader, reach: &Lists, now: Timestamp) -> Result<bool, QueryError> {
-    let from = now.checked_sub(MEDIAN).unwrap_or(Timestamp::MIN);
-    Ok(has(reader, &COMPLETION)?
-        && knows_completed(reader, reach, from, Timestamp::MAX)? == Known::Wholly)
-}
-
 /// Whether no record of a route is mirrored.
 fn is_empty(reader: &mut Reader, route: Route) -> Result<bool, QueryError> {
     let found = reader.query(&format!("SELECT 1 FROM {route} LIMIT 1"), &[], LIMITS)?;
@@ -362,7 +347,7 @@ fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {
 /// How many open leads have a follow-up that is due today or was due before. The state of a lead is the one
 /// that was last seen: it may be another once the lead has left the newest page.
 fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Cell, QueryError> {
-    let known = reach.knows_standing(Route::Leads, spans.now);
+    let known = reach.knows_present(Route::Leads, spans.now);
     let needs = [(Route::Leads, "next_follow_up"), (Route::Leads, "status_stage")];
     if !has(reader, &needs)? {
         let is_none = is_empty(reader, Route::Leads)?;

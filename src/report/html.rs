@@ -7,7 +7,6 @@ use super::chart::{narrow_svg, svg};
 use super::completeness::Exactness;
 use crate::escape::{cut, shown_lines};
 use crate::record::Route;
-use crate::store::SqlValue;
 
 /// The longest text of a cell, in characters.
 const CELL_MAX: usize = 2_000;
@@ -61,7 +60,7 @@ fn table(answer: &Answer, link: RecordLink<'_>) -> Markup {
                         @for row in rows {
                             tr {
                                 @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
-                                    td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[is_day(&value.value)] {
+                                    td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[answer.period_column() == Some(index)] {
                                         @match link.zip(named_route(&answer.columns[index].name)) {
                                             Some((link, route)) => a href=(link(route, &text)) { (cell(&text)) },
                                             None => (cell(&text)),
@@ -126,15 +125,6 @@ pub fn document(answer: &Answer) -> String {
         }
     }
     .into_string()
-}
-
-/// Whether a value is a day or a month, which is not broken at its hyphens.
-fn is_day(value: &SqlValue) -> bool {
-    let SqlValue::Text(text) = value else { return false };
-    (text.len() == 7 || text.len() == 10)
-        && text
-            .char_indices()
-            .all(|(at, c)| if at == 4 || at == 7 { c == '-' } else { c.is_ascii_digit() })
 }
 
 fn heading(name: &str) -> String {

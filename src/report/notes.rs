@@ -1,12 +1,9 @@
 //! What the reader of a report has to know beside its numbers.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-
 use super::answer::ReportError;
-use super::head::{Note, Report};
+use super::head::Report;
 use super::value::shown;
-use crate::number::{count, grouped};
+use crate::number::count;
 use crate::record::Route;
 use crate::store::{QueryLimits, Reader, SqlValue, missing_link};
 
@@ -45,38 +42,15 @@ pub(super) fn of_report(
     reader: &mut Reader,
     report: &Report,
     parameters: &[(String, SqlValue)],
-    zone: &TimeZone,
 ) -> Result<Vec<String>, ReportError> {
     let mut notes = Vec::new();
-    for note in &report.notes {
+    for sql in &report.notes {
         let found = reader
-            .query(&note.sql, parameters, LIMITS)
+            .query(sql, parameters, LIMITS)
             .map_err(|error| ReportError::of_query(report, &error))?;
-        notes.extend(found.rows.first().and_then(|row| filled(note, row, zone)));
+        notes.extend(found.rows.first().and_then(|row| row.first()).map(|text| shown(text, None)));
     }
     Ok(notes)
-}
-
-/// The text of a note with the values of its SELECT; `None` if the first is not more than 0.
-fn filled(note: &Note, row: &[SqlValue], zone: &TimeZone) -> Option<String> {
-    let is_shown = match row.first()? {
-        SqlValue::Integer(number) => *number > 0,
-        SqlValue::Real(number) => *number > 0.0,
-        _ => false,
-    };
-    let mut text = note.text.clone();
-    for (index, value) in row.iter().enumerate() {
-        let value = match value {
-            SqlValue::Integer(number) => grouped(*number as f64),
-            SqlValue::Text(text) => match text.parse::<Timestamp>() {
-                Ok(at) => at.to_zoned(zone.clone()).strftime("%-d %B %Y").to_string(),
-                Err(_) => text.clone(),
-            },
-            value => shown(value, None),
-        };
-        text = text.replace(&format!("{{{}}}", index + 1), &value);
-    }
-    is_shown.then_some(text)
 }
 
 /// That repairs are left out because the mirror does not hold them.

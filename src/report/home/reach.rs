@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::record::Route;
-use crate::report::completeness::{Cell, Exactness, Known, Lists};
+use crate::report::completeness::{Cell, Exactness, Known, Lists, OLD};
 
 impl Lists {
     /// How much is known of what came into these lists in a time.
@@ -28,11 +28,21 @@ impl Lists {
 
     /// A number of the repairs that stood in some way at a time: open, ready, overdue.
     pub(super) fn standing(&self, count: f64, at: Timestamp) -> Cell {
-        match (self.knows_standing(Route::Jobs, at), self.knows_states(at)) {
+        match (self.knows_present(Route::Jobs, at), self.knows_states(at)) {
             (Known::Not, _) => Cell::unknown(),
             (known, Known::Wholly) => known.count(count, true),
             (_, Known::Not) if at < self.now => Cell::unknown(),
             _ => Cell::of(count.into(), Exactness::About),
+        }
+    }
+
+    /// As [`Self::knows_standing`], but a list lacks what came since it was read.
+    pub(super) fn knows_present(&self, route: Route, at: Timestamp) -> Known {
+        let known = self.knows_standing(route, at);
+        let read_at = self.of(route).and_then(|list| list.read_at);
+        match read_at.is_some_and(|read_at| at.duration_since(read_at) > OLD) {
+            true => known.min(Known::Partly),
+            false => known,
         }
     }
 
@@ -59,10 +69,7 @@ impl Lists {
         let Some(since) = self.coverages.iter().filter_map(|list| list.since).max() else {
             return "Complete from the first record on".to_owned();
         };
-        let since = since.to_zoned(zone.clone());
-        let is_today = since.date() == self.now.to_zoned(zone.clone()).date();
-        let form = if is_today { "today, %H:%M" } else { "%-d %B %Y" };
-        format!("Complete since {}", since.strftime(form))
+        since.to_zoned(zone.clone()).strftime("Complete since %-d %B %Y, %H:%M").to_string()
     }
 
     /// How many gaps were not repaired.

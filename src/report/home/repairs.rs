@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::{MEDIAN, has, texts};
+use super::{has, texts};
 use crate::clock::second;
 use crate::record::Route;
 use crate::store::{JobLink, QueryError, Reader, SqlValue};
@@ -24,7 +24,6 @@ pub(super) struct Repair {
     pub(super) is_ready: bool,
     /// Since when, or from when to its completion, it was ready for pickup.
     pub(super) ready_from: Option<String>,
-    pub(super) open_seconds: Option<i64>,
 }
 
 /// When a repair is to be delivered.
@@ -129,8 +128,8 @@ pub(super) fn read(
     );
     let select = |before: &str, condition: &str| {
         format!(
-            "SELECT s.status, {created}, s.since, s.completed_at, {due}, {before}, \
-             s.open_seconds FROM _job_states s JOIN jobs j ON j.id = s.id \
+            "SELECT s.status, {created}, s.since, s.completed_at, {due}, {before} \
+             FROM _job_states s JOIN jobs j ON j.id = s.id \
              WHERE {condition}",
             created = column("created_at"),
             due = column("estimated_delivery"),
@@ -156,7 +155,6 @@ fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>) -> Repair {
         (next().unwrap_or_default(), next().unwrap_or_default(), next());
     let due = next().map_or(Due::Never, |text| Due::of(&text));
     let before = next();
-    let open_seconds = next().and_then(|text| text.parse().ok());
     let is_ready = completed_at.is_none() && status.as_deref().is_some_and(|s| ready.is(s));
     let ready_from = match &completed_at {
         None => is_ready.then(|| since.clone()),
@@ -165,20 +163,7 @@ fn repair(row: Vec<Option<String>>, ready: &ReadyStatus<'_>) -> Repair {
             .and_then(|before| before.split_once(' '))
             .and_then(|(since, status)| ready.is(status).then(|| since.to_owned())),
     };
-    Repair { status, created_at, since, completed_at, due, is_ready, ready_from, open_seconds }
-}
-
-/// The middle of the times from intake to completion, in days.
-pub(super) fn median_days(repairs: &[Repair], now: Timestamp) -> Option<f64> {
-    let since = second(now.checked_sub(MEDIAN).ok()?);
-    let recent =
-        |repair: &&Repair| repair.completed_at.as_deref().is_some_and(|at| at >= since.as_str());
-    let mut times: Vec<i64> =
-        repairs.iter().filter(recent).filter_map(|repair| repair.open_seconds).collect();
-    times.sort_unstable();
-    let upper = *times.get(times.len() / 2)?;
-    let lower = times[(times.len() - 1) / 2];
-    Some((lower + upper) as f64 / 2.0 / 86_400.0)
+    Repair { status, created_at, since, completed_at, due, is_ready, ready_from }
 }
 
 #[cfg(test)]

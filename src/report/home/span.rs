@@ -4,7 +4,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::{Figure, LINE_DAYS, MEDIAN};
+use super::{Figure, LINE_DAYS};
 use crate::config::Range;
 use crate::report::completeness::Cell;
 use crate::report::period::{Period, start_of};
@@ -59,10 +59,9 @@ impl Spans {
         Figure::of(why, ends.map(at))
     }
 
-    /// Since when the repairs that were completed are needed: also those of the median.
+    /// Since when the repairs that were completed are needed.
     pub(super) fn earliest(&self) -> Timestamp {
-        let median = self.now.checked_sub(MEDIAN).unwrap_or(Timestamp::MIN);
-        self.all.iter().skip(1).map(|span| span.to).fold(median, Timestamp::min)
+        self.all.iter().skip(1).map(|span| span.to).fold(self.now, Timestamp::min)
     }
 }
 
@@ -78,15 +77,6 @@ mod tests {
             |at: Timestamp| at.to_zoned(berlin.clone()).strftime("%Y-%m-%d %H:%M").to_string();
         let [now, before] = [&spans.all[0], &spans.all[1]];
         [now.from, now.to, before.from, before.to].map(local)
-    }
-
-    #[test]
-    fn every_range_reads_the_repairs_completed_in_the_30_days_of_the_median() {
-        let now: Timestamp = "2026-04-01T08:30:00Z".parse().unwrap();
-        for range in Range::HOME {
-            let spans = Spans::of(range, &TimeZone::UTC, now);
-            assert!(spans.earliest() <= now - MEDIAN, "{range:?}");
-        }
     }
 
     #[test]

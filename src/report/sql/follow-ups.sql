@@ -9,9 +9,11 @@ WHERE l.status_stage IS NOT 'completed' AND l.next_follow_up < date(:today, '+1 
     AND l.next_follow_up GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
     AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
 ORDER BY l.next_follow_up DESC, l.name
--- note = "the state of {1} of {2} leads was not seen since they left the newest page; the oldest was last seen on {3}"
-SELECT count(l._last_seen_at), count(*), min(l._last_seen_at)
+-- note
+SELECT printf('the state of %,d of %,d leads was not seen since they left the newest page; the oldest was last seen on %s (UTC)',
+    count(l._last_seen_at), count(*), substr(min(l._last_seen_at), 1, 10))
 FROM leads l
 WHERE l.status_stage IS NOT 'completed' AND l.next_follow_up < date(:today, '+1 day')
     AND l.next_follow_up GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
     AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
+HAVING count(l._last_seen_at) > 0

@@ -18,8 +18,9 @@ SELECT coalesce(stage, '(no stage)') AS stage, coalesce(status, '(no status)') A
 FROM ages
 GROUP BY ages.stage, ages.status
 ORDER BY open DESC, ages.status
--- note = "{1} of these repairs have no known time of creation, so they are in no column of an age"
-SELECT count(*)
+-- note
+SELECT printf('%,d of these repairs have no known time of creation, so they are in no column of an age', count(*))
 FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
 WHERE s.stage IS NOT 'completed' AND julianday(substr(j.created_at, 1, 19)) IS NULL
     AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+HAVING count(*) > 0

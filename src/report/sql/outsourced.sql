@@ -18,8 +18,10 @@ SELECT coalesce(vendor_name, '(none)') AS vendor, coalesce(stage, '(no stage)') 
 FROM ages
 GROUP BY vendor_name, ages.stage
 ORDER BY out DESC, vendor
--- note = "the state of {1} of {2} outsourced jobs was not seen since they left the newest page; the oldest was last seen on {3}"
-SELECT count(o._last_seen_at), count(*), min(o._last_seen_at)
+-- note
+SELECT printf('the state of %,d of %,d outsourced jobs was not seen since they left the newest page; the oldest was last seen on %s (UTC)',
+    count(o._last_seen_at), count(*), substr(min(o._last_seen_at), 1, 10))
 FROM outsourced_jobs o
 WHERE o.status_stage IS NOT 'completed'
     AND (:business IS NULL OR coalesce(o._business, :default_business) = :business)
+HAVING count(o._last_seen_at) > 0

@@ -24,9 +24,10 @@ SELECT j.job_number, j.customer_name, coalesce(o.status, '(no status)') AS statu
     CAST(julianday(:now) - julianday(substr(j.created_at, 1, 19)) AS INTEGER) AS days_old
 FROM owing o CROSS JOIN jobs j ON j.id = o.id
 ORDER BY o.owed DESC, j.created_at
--- note = "of {1} of these repairs nothing says what was paid: they count as owed in full"
-SELECT count(*)
+-- note
+SELECT printf('of %,d of these repairs nothing says what was paid: they count as owed in full', count(*))
 FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
 WHERE j.total_amount > 0 AND s.paid IS NULL
     AND {total} > 0
     AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+HAVING count(*) > 0

@@ -17,8 +17,10 @@ FROM (
 ) counted
 GROUP BY coalesce(counted.source, '(none)')
 ORDER BY leads DESC, 1
--- note = "the state of {1} of {2} leads was not seen since they left the newest page; the oldest was last seen on {3}"
-SELECT count(l._last_seen_at), count(*), min(l._last_seen_at)
+-- note
+SELECT printf('the state of %,d of %,d leads was not seen since they left the newest page; the oldest was last seen on %s (UTC)',
+    count(l._last_seen_at), count(*), substr(min(l._last_seen_at), 1, 10))
 FROM leads l
 WHERE l.created_at >= (SELECT min(from_at) FROM days) AND l.created_at < (SELECT max(to_at) FROM days)
     AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
+HAVING count(l._last_seen_at) > 0

@@ -25,9 +25,10 @@ SELECT {by}, repairs,
 FROM ranked
 GROUP BY {by}
 ORDER BY repairs DESC, {by}
--- note = "{1} completed repairs are left out, because nothing says when they were taken in"
-SELECT count(*)
+-- note
+SELECT printf('%,d completed repairs are left out, because nothing says when they were taken in', count(*))
 FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
     CROSS JOIN jobs j ON j.id = s.id
 WHERE s.open_seconds IS NULL
     AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+HAVING count(*) > 0

@@ -135,7 +135,7 @@ async fn a_share_of_which_nothing_is_known_is_not_zero_and_a_state_has_no_period
     assert_eq!(json["rows"][1], json!(["2026-03-02", 1, null, null]));
     let sources = place.run(["report", "sources", "--from", "2026-03-01"]).await.out;
     assert!(sources.contains("web") && sources.contains("≥ 3"), "{sources}");
-    let note = "the state of 1 of 3 leads was not seen since they left the newest page; the oldest was last seen on 4 March 2026";
+    let note = "the state of 1 of 3 leads was not seen since they left the newest page; the oldest was last seen on 2026-03-04 (UTC)";
     assert!(sources.contains(note), "{sources}");
     let outsourced = place.run(["report", "outsourced"]).await.out;
     assert!(outsourced.starts_with("Outsourced work, as of 2026-03-04 12:00, UTC"), "{outsourced}");
