@@ -19,7 +19,7 @@ use crate::config::CountedBy;
 use crate::number::whole;
 use crate::record::Route;
 use crate::store::{
-    PollerRow, QueryError, QueryLimits, Reader, ReportDay, SqlValue, StoreError, missing_link,
+    PollerRow, QueryError, QueryLimits, Reader, SqlValue, StoreError, missing_link,
 };
 
 /// What a report may take and return.
@@ -197,7 +197,14 @@ pub fn answer(
     let days = period.days(zone, question.by);
     reader.set_days(&days)?;
     let business = chosen(&reader.pollers()?, question.business.as_deref())?;
-    let unknown_jobs = unknown_jobs(reader, report, &days, &business)?;
+    // Jobs that were completed in these days and are not in the mirror.
+    let unknown_jobs = match (days.first(), days.last()) {
+        (Some(first), Some(last)) if report.counts_completions() => {
+            let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
+            reader.unknown_jobs_completed(first.from, last.to, asked, default)?
+        }
+        _ => 0,
+    };
     let horizon = Horizon {
         lists: Lists::read(reader, &report.routes(), &business, now)?,
         unknown_jobs,
@@ -231,22 +238,6 @@ pub fn answer(
         notes,
         currency: question.currency.clone(),
     })
-}
-
-/// How many jobs were completed in these days that are not in the mirror, for a report that counts completions.
-fn unknown_jobs(
-    reader: &Reader,
-    report: &Report,
-    days: &[ReportDay],
-    business: &BusinessChoice,
-) -> Result<i64, StoreError> {
-    match (days.first(), days.last()) {
-        (Some(first), Some(last)) if report.counts_completions() => {
-            let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
-            reader.unknown_jobs_completed(first.from, last.to, asked, default)
-        }
-        _ => Ok(0),
-    }
 }
 
 /// The business that is asked for.

@@ -3,7 +3,7 @@
 use super::head::Report;
 use crate::store::amount_sql;
 
-const TEXTS: [(&str, &str); 14] = [
+const TEXTS: [(&str, &str); 15] = [
     ("intake", include_str!("sql/intake.sql")),
     ("sources", include_str!("sql/sources.sql")),
     ("leads", include_str!("sql/leads.sql")),
@@ -18,17 +18,16 @@ const TEXTS: [(&str, &str); 14] = [
     ("outsourced", include_str!("sql/outsourced.sql")),
     ("busiest-hours", include_str!("sql/busiest-hours.sql")),
     ("customers", include_str!("sql/customers.sql")),
+    ("mirror", include_str!("sql/mirror.sql")),
 ];
 /// One text for each way to divide the repairs, which `{by}` names and `{column}` holds.
 const TURNAROUND: &str = include_str!("sql/turnaround.sql");
-const MIRROR: (&str, &str) = ("mirror", include_str!("sql/mirror.sql"));
 
 /// The built-in reports, in the order in which they are listed.
 #[must_use]
 pub fn built_in() -> Vec<Report> {
     TEXTS
         .iter()
-        .chain([&MIRROR])
         .map(|(name, text)| {
             let sql = match *name {
                 "turnaround-by-brand" => divided(text, "brand", "device_brand"),

@@ -9,12 +9,8 @@ use super::answer::{Column, PERIOD};
 use super::completeness::{Cell, Coverage, Exactness, Known, Lists, OLD};
 use super::head::{CountedTime, Report};
 use super::value::number;
-use crate::number::count;
 use crate::record::Route;
 use crate::store::{ReportDay, SqlValue};
-
-/// Gaps that are named one by one.
-const GAPS_MAX: usize = 3;
 
 /// What is known of the lists that a report reads.
 pub(super) struct Horizon {
@@ -180,26 +176,20 @@ impl Horizon {
         let is_near = |gap: &(Timestamp, Timestamp)| {
             days.is_none_or(|(first, last)| gap.0 < last.to && gap.1 > first.from)
         };
-        let mut gaps: Vec<(Route, Timestamp, Timestamp)> = Vec::new();
-        for known in &self.lists.coverages {
+        let missing = |known: &Coverage| {
             let near = known.gaps.iter().filter(|gap| is_near(gap) && gap.0 < self.lists.now);
-            gaps.extend(near.map(|(from, to)| (known.route, *from, *to)));
-        }
-        gaps.sort_by_key(|(_, from, _)| *from);
-        let more = gaps.len().saturating_sub(GAPS_MAX);
-        let mut parts: Vec<String> = gaps
-            .iter()
-            .skip(more)
-            .map(|(route, from, to)| {
-                let name = route.as_str().replace('_', " ");
-                format!("{name} may be missing between {} and {}", moment(*from), moment(*to))
+            let near: Vec<_> = near.collect();
+            let from = moment(near.first()?.0);
+            let to = moment(near.iter().map(|gap| gap.1).max()?);
+            let name = known.route.as_str().replace('_', " ");
+            Some(match near.len() {
+                1 => format!("{name} may be missing between {from} and {to}"),
+                gaps => format!(
+                    "{name} may be missing in {gaps} gaps between {from} and {to}: see `shopmirror gaps`"
+                ),
             })
-            .collect();
-        if more > 0 {
-            let more = count(more, "more gap is known", "more gaps are known");
-            parts.push(format!("{more}: see `shopmirror gaps`"));
-        }
-        parts
+        };
+        self.lists.coverages.iter().filter_map(missing).collect()
     }
 }
 
