@@ -34,12 +34,8 @@ const GROW_BESIDE_S: f64 = 120.0;
 const BACKGROUND_PART: f64 = 0.05;
 /// How many of them may follow one another after a time without any.
 const BACKGROUND_SAVED: u32 = 5;
-/// Slots from one of them to the next, so that no poll waits for several.
-const BACKGROUND_SLOTS: f64 = 4.0;
-/// The part of a minute's requests that the whole first cycle of a daemon may take without spacing.
-const LONG_CYCLE: f64 = 0.6;
-/// Fewer requests a minute than this leave nothing to spread.
-const SMALLEST: u32 = 5;
+/// The part of a minute's requests that may go without spacing: the others follow in the rest of it.
+const UNSPACED_PART: f64 = 0.7;
 /// Polls that have not asked for so many slots leave requests unused.
 const IDLE_SLOTS: f64 = 1.2;
 /// How long after the start requests may go without spacing.
@@ -84,16 +80,13 @@ pub struct Budget {
     needed: f64,
     rest_until: Option<Duration>,
     refusals: u32,
-    background_last: Option<Duration>,
     /// When the part of the budget that background requests get is used up to.
     background_until: Duration,
     /// When a request for a poll was last asked for, granted or not.
     poll_asked: Option<Duration>,
-    /// Polls that need no spacing, until the first cycle is over.
+    /// Requests that need no spacing, until the first cycle is over.
     unspaced: u32,
     cycle_until: Duration,
-    /// Whether a long cycle sends only its first polls without spacing.
-    shortens_cycle: bool,
     /// Whether it is known what was sent in the minute before this process began.
     knows_past: bool,
 }
@@ -115,48 +108,21 @@ impl Budget {
             needed: 0.0,
             rest_until: None,
             refusals: 0,
-            background_last: None,
             background_until: Duration::ZERO,
             poll_asked: None,
             unspaced: 0,
             cycle_until: Duration::ZERO,
-            shortens_cycle: false,
             knows_past: true,
         }
     }
 
-    /// Counts requests that an earlier process sent on the same key, each so long before `now`.
-    pub fn recall(&mut self, ages: &[Duration], now: Moment) {
-        self.pace.recall(ages, now.elapsed);
-    }
-
-    /// Lets the next `polls` go without spacing, if it is known what earlier processes sent: a single
+    /// Lets the next `requests` go without spacing, if it is known what earlier processes sent: a single
     /// run, or the daemon's first cycle. The ceiling still holds, and so does what a response says is
     /// left.
-    pub fn start_cycle(&mut self, polls: usize, now: Moment) {
+    pub fn start_cycle(&mut self, requests: usize, now: Moment) {
         if self.knows_past {
-            self.unspaced = u32::try_from(polls).unwrap_or(u32::MAX);
+            self.unspaced = u32::try_from(requests).unwrap_or(u32::MAX);
             self.cycle_until = now.elapsed + CYCLE;
-        }
-    }
-
-    /// Lets only the first polls of a long cycle go without spacing, also if the key turns out to have
-    /// fewer requests: if the cycle used up the minute, a daemon with many pollers would send nothing
-    /// for the rest of it. A single run has nothing to send afterwards.
-    pub fn shorten_cycle(&mut self) {
-        self.shortens_cycle = true;
-        self.bound_cycle();
-    }
-
-    /// Lets no further poll go without spacing.
-    pub fn end_cycle(&mut self) {
-        self.unspaced = 0;
-    }
-
-    fn bound_cycle(&mut self) {
-        let ceiling = self.pace.ceiling();
-        if ceiling >= SMALLEST && f64::from(self.unspaced) > LONG_CYCLE * f64::from(ceiling) {
-            self.unspaced = ceiling / 3;
         }
     }
 
@@ -187,12 +153,11 @@ impl Budget {
         if earliest > now {
             return Err(earliest);
         }
-        self.pace.send(now, is_spaced);
+        self.pace.send(now);
         match purpose {
             Purpose::Poll => self.unspaced = self.unspaced.saturating_sub(1),
             Purpose::Background => {
                 let every = self.background_every(now);
-                self.background_last = Some(now);
                 // What polls left unused is not charged for later.
                 self.background_until =
                     (self.background_until.max(now) + every).min(now + every * BACKGROUND_SAVED);
@@ -264,13 +229,9 @@ impl Budget {
         let ceiling = ceiling(self.settings, self.server_limit);
         if ceiling != self.pace.ceiling() {
             let whole = self.share >= f64::from(self.pace.ceiling());
-            let fell = ceiling < self.pace.ceiling();
             self.pace.set_ceiling(ceiling);
             self.share =
                 if whole { f64::from(ceiling) } else { self.share.min(f64::from(ceiling)) };
-            if fell && self.shortens_cycle {
-                self.bound_cycle();
-            }
         }
     }
 
@@ -347,7 +308,7 @@ impl Budget {
     /// without spacing is made up for.
     fn granted(&self, now: Duration) -> f64 {
         let spaced = self.scarce_rate(now).unwrap_or_else(|| self.rate(now.as_secs_f64()));
-        spaced.min(self.pace.granted(now))
+        spaced.min(self.pace.granted())
     }
 
     /// Requests a minute granted to polls while the other clients leave too little of the key.
@@ -384,7 +345,9 @@ impl Budget {
     fn may_skip_spacing(&self, now: Duration) -> bool {
         let reserve = f64::from(self.settings.reserve);
         let has_left = self.left(now).map_or(self.pace.total() == 0, |left| left - 1.0 >= reserve);
-        self.unspaced > 0 && now < self.cycle_until && has_left
+        let is_room = (self.pace.sent_within(SPAN, now) as f64)
+            < UNSPACED_PART * f64::from(self.pace.ceiling());
+        self.unspaced > 0 && now < self.cycle_until && has_left && is_room
     }
 
     /// When a background request is due: soon if polls leave requests unused, else by its part of
@@ -397,9 +360,7 @@ impl Budget {
         }
         let idle = self.poll_asked.map_or(now, |asked| asked + apart(self.rate(at) / IDLE_SLOTS));
         let saved = self.background_every(now) * (BACKGROUND_SAVED - 1);
-        let last = self.background_last;
-        let apart = last.map_or(now, |last| last + apart(self.rate(at) / BACKGROUND_SLOTS));
-        idle.min(self.background_until.saturating_sub(saved).max(apart))
+        idle.min(self.background_until.saturating_sub(saved))
     }
 
     /// The mean time between two background requests while polls ask for everything.

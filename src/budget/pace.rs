@@ -16,15 +16,15 @@ pub(super) const SPAN: Duration = KEY_MINUTE;
 /// was made have a time as well.
 const SHIFT: Duration = Duration::from_secs(120);
 
+/// What evenly spaced requests may differ by.
+const ROUNDING: Duration = Duration::from_millis(1);
+
 /// Slots and log under one ceiling.
 #[derive(Debug)]
 pub(super) struct Pace {
     ceiling: u32,
     /// When each request of the last [`SPAN`] was sent, oldest first; shifted by [`SHIFT`].
     sent: VecDeque<Duration>,
-    /// Until when requests are spread over what is left of the log's room, because some were sent
-    /// without spacing; shifted by [`SHIFT`].
-    spread_until: Duration,
     /// Requests sent since the budget was made.
     total: u64,
 }
@@ -32,7 +32,7 @@ pub(super) struct Pace {
 impl Pace {
     /// A log that holds nothing yet.
     pub(super) fn new(ceiling: u32) -> Self {
-        Self { ceiling, sent: VecDeque::new(), spread_until: Duration::ZERO, total: 0 }
+        Self { ceiling, sent: VecDeque::new(), total: 0 }
     }
 
     /// Requests that [`SPAN`] may hold.
@@ -66,7 +66,7 @@ impl Pace {
 
     /// When the next slot begins, and the log has room.
     pub(super) fn slot_at(&self, now: Duration) -> Duration {
-        self.after_newest(self.slot(now), now).max(self.room_at(now))
+        self.after_newest(self.slot(), now).max(self.room_at(now))
     }
 
     /// So long after the last request.
@@ -74,41 +74,31 @@ impl Pace {
         self.sent.back().map_or(now, |newest| (*newest + wait).saturating_sub(SHIFT))
     }
 
-    /// Spreads the requests of the next minute over what is left of the log's room, so that it does not
-    /// end with a pause.
-    pub(super) fn spread(&mut self, now: Duration) {
-        self.spread_until = now + SHIFT + SPAN;
-    }
-
-    /// Counts a request as sent now. After one without spacing the others are spread.
-    pub(super) fn send(&mut self, now: Duration, is_spaced: bool) {
+    /// Counts a request as sent now.
+    pub(super) fn send(&mut self, now: Duration) {
         let shifted = now + SHIFT;
         while self.sent.front().is_some_and(|at| *at + SPAN <= shifted) {
             self.sent.pop_front();
-        }
-        if !is_spaced {
-            self.spread(now);
         }
         self.sent.push_back(shifted);
         self.total += 1;
     }
 
-    /// The time from the last request to the next slot.
-    fn slot(&self, now: Duration) -> Duration {
+    /// The time from the last request to the next slot: after requests without spacing the others are spread
+    /// over what is left of the log's room, so that it does not end with a pause.
+    fn slot(&self) -> Duration {
         let slot = SPAN / self.ceiling;
         let (Some(oldest), Some(newest)) = (self.sent.front(), self.sent.back()) else {
             return slot;
         };
-        if now + SHIFT >= self.spread_until {
-            return slot;
-        }
         let room = self.ceiling.saturating_sub(u32::try_from(self.sent.len()).unwrap_or(u32::MAX));
-        slot.max((*oldest + SPAN).saturating_sub(*newest) / (room + 1))
+        let spread = (*oldest + SPAN).saturating_sub(*newest) / (room + 1);
+        slot.max(spread.saturating_sub(ROUNDING))
     }
 
     /// Requests a minute that the slots allow.
-    pub(super) fn granted(&self, now: Duration) -> f64 {
-        f64::from(self.ceiling).min(SPAN.as_secs_f64() / self.slot(now).as_secs_f64())
+    pub(super) fn granted(&self) -> f64 {
+        f64::from(self.ceiling).min(SPAN.as_secs_f64() / self.slot().as_secs_f64())
     }
 
     /// How many requests were sent in the `span` before `now`.

@@ -18,19 +18,11 @@ pub struct Spending {
     at: MachineTime,
     /// How long before that each request was sent. It is negative if it may have been sent after that.
     sent: Vec<i64>,
-    /// What may have followed; nothing if the process had ended.
-    may_follow: Option<Slots>,
+    /// How many requests a [`SPAN`] can hold if more may have followed, at most one in each slot; nothing if the
+    /// process had ended.
+    may_follow: Option<u32>,
     /// How long the workspace asked to wait from then on, and whom: a digest of address and key.
     rest: Option<(i64, String)>,
-}
-
-/// Requests that may have been sent, one in each slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Slots {
-    /// How long after the record was written the first of them begins.
-    first: i64,
-    /// How many there are in a [`SPAN`], in which no more than so many requests are sent at all.
-    in_span: u32,
 }
 
 impl Spending {
@@ -40,8 +32,6 @@ impl Spending {
         self.sent.push(0);
         let passed = millis(now.since(&self.at));
         self.rest = self.rest.take().map(|(wait, of)| (wait - passed, of));
-        self.may_follow =
-            self.may_follow.map(|slots| Slots { first: slot_of(slots.in_span), ..slots });
         self.at = now.clone();
     }
 
@@ -56,12 +46,14 @@ impl Spending {
         let ages = self.sent.iter().map(|age| age + passed);
         let (mut sent, mut supposed): (Vec<i64>, Vec<i64>) = ages.partition(|age| *age >= passed);
         sent.retain(|age| *age < millis(SPAN));
-        if let Some(Slots { first, in_span }) = self.may_follow {
-            let (least, length) = (millis(now.least_since(&self.at)), slot_of(in_span));
-            let count = (passed - least - first).div_euclid(length) + 1;
+        if let Some(in_span) = self.may_follow {
+            let (least, slot) = (now.least_since(&self.at), SPAN / in_span.max(1));
             let in_span = usize::try_from(in_span).unwrap_or(usize::MAX);
-            let slots = (0..count).take(in_span).map(|back| least + back * length);
-            supposed.extend(slots);
+            // The first of them came a slot after the last request that is known.
+            let known = self.sent.iter().copied().filter(|age| *age >= 0);
+            let first = millis(slot) - known.min().unwrap_or(i64::MAX).min(millis(slot));
+            let slots = (0..).map(|back| millis(least + slot * back)).take(in_span);
+            supposed.extend(slots.take_while(|age| *age <= passed - first));
             // All together are no more than that in a span, and the last of them stay the longest.
             supposed.sort_unstable();
             supposed.truncate(in_span.saturating_sub(sent.len()));
@@ -75,11 +67,8 @@ impl Budget {
     /// Takes over what an earlier process left to know; `account` is the digest of address and key.
     pub fn resume(&mut self, from: &Spending, account: &str, now: Moment, machine: &MachineTime) {
         let ages: Vec<Duration> = from.ages(machine).into_iter().map(duration).collect();
-        self.recall(&ages, now);
+        self.pace.recall(&ages, now.elapsed);
         self.knows_past = from.may_follow.is_none();
-        if !self.knows_past {
-            self.pace.spread(now.elapsed);
-        }
         if let Some((wait, _)) = from.rest.as_ref().filter(|(_, of)| of == account) {
             let left = duration(*wait).min(MAX_REST).saturating_sub(machine.since(&from.at));
             self.rest_until = (!left.is_zero()).then_some(now.elapsed + left);
@@ -96,9 +85,6 @@ impl Budget {
         machine: MachineTime,
     ) -> Spending {
         let mut sent: Vec<i64> = self.pace.ages(now.elapsed).map(millis).collect();
-        let in_span = ceiling(self.settings, None);
-        let length = slot_of(in_span);
-        let first = length - sent.iter().copied().min().unwrap_or(length).min(length);
         if !has_ended {
             let until = millis(self.cycle_until.saturating_sub(now.elapsed));
             sent.extend((0..self.unspaced).map(|_| -until));
@@ -106,15 +92,10 @@ impl Budget {
         Spending {
             at: machine,
             sent,
-            may_follow: (!has_ended).then_some(Slots { first, in_span }),
+            may_follow: (!has_ended).then(|| ceiling(self.settings, None)),
             rest: self.resting(now).map(|rest| (millis(rest), account)),
         }
     }
-}
-
-/// The length of a slot if a [`SPAN`] has so many.
-fn slot_of(in_span: u32) -> i64 {
-    millis(SPAN / in_span.max(1)).max(1)
 }
 
 fn duration(millis: i64) -> Duration {

@@ -29,17 +29,12 @@ impl Dispatcher {
     /// Lets the first polls of a process go without spacing, if the store can say so to the next one.
     pub(super) async fn start_cycle(&mut self) -> Result<(), StoreError> {
         if self.is_first_cycle {
-            let is_single_run = self.to_poll.is_some();
-            // A single run also reads the name.
-            let requests = self.pollers.len() + usize::from(is_single_run);
-            self.budget.start_cycle(requests, self.clock.now());
-            if !is_single_run {
-                self.budget.shorten_cycle();
-            }
+            // A ping, and a poll of each.
+            self.budget.start_cycle(1 + self.pollers.len(), self.clock.now());
         }
         let noted = self.note_spending(false).await;
         if noted.is_err() {
-            self.budget.end_cycle();
+            self.budget.start_cycle(0, self.clock.now());
         }
         self.pause_if_transient(noted)
     }

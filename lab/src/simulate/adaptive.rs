@@ -32,7 +32,6 @@ pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals
     let pollers = vec![poller; traffic.routes.len()];
     let mut budget = Budget::new(config::BudgetSettings { requests_per_minute, reserve: 0 }, begin);
     budget.start_cycle(pollers.len(), begin);
-    budget.shorten_cycle();
     let mut schedule = Schedule::new(pollers, budget.pace_per_minute(begin), begin);
     let mut last_polled: Vec<Option<f64>> = vec![None; windows.len()];
     let mut now = Duration::ZERO;

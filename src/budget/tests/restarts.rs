@@ -33,7 +33,6 @@ impl Machine {
         }
         budget.start_cycle(6, at(0.0));
         self.kept = Some(budget.spending("key".into(), false, at(0.0), self.time()));
-        budget.shorten_cycle();
         let mut responses = VecDeque::new();
         while self.now < begun + span {
             let local = at(self.now - begun);
