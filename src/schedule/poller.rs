@@ -5,7 +5,6 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::arrivals::{Arrivals, nearly_full};
 use super::rate::ArrivalRate;
@@ -62,8 +61,7 @@ pub(super) struct Poller {
 pub(super) struct Memory {
     version: u32,
     read: Option<i64>,
-    /// How many records that page could hold; 0 if an older program wrote this.
-    #[serde(default)]
+    /// How many records that page could hold.
     limit: u32,
     #[serde(flatten)]
     pub(super) rate: ArrivalRate,
@@ -158,7 +156,7 @@ impl Poller {
     ) {
         // What the first page shows came before the polls, and so may what a longer page shows.
         let limit = std::mem::replace(&mut self.memory.limit, self.settings.limit);
-        if self.is_read() && (limit == 0 || limit == self.settings.limit) {
+        if self.is_read() && limit == self.settings.limit {
             let span = (started - self.read_at).clamp(0.0, MAX_SPAN_S);
             let new = page.map_or(0, |page| page.new.min(page.records));
             let limit = self.settings.limit;
@@ -281,10 +279,9 @@ impl Poller {
         serde_json::to_string(&self.memory).expect("numbers and lists serialise")
     }
 
-    /// Takes over what an earlier process learned; anything implausible is ignored as a whole.
+    /// Takes over what an earlier process learned; what another version wrote is ignored.
     pub(super) fn restore(&mut self, learned: &str, at: f64, wall: Timestamp, turn: f64) {
-        let value = serde_json::from_str::<Value>(learned).ok().filter(sane);
-        let memory = value.and_then(|value| serde_json::from_value::<Memory>(value).ok());
+        let memory = serde_json::from_str::<Memory>(learned).ok();
         let Some(memory) = memory.filter(|memory| memory.version == LEARNED_VERSION) else {
             return;
         };
@@ -302,14 +299,4 @@ impl Poller {
 /// The guarantee of a new daemon's pollers.
 pub(super) fn first(turn: f64) -> f64 {
     FIRST_S.clamp(turn, LAST * turn)
-}
-
-/// Whether every number is one that could have been learned.
-fn sane(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => number.as_f64().is_some_and(|n| (0.0..1e11).contains(&n)),
-        Value::Array(list) => list.iter().all(sane),
-        Value::Object(fields) => fields.values().all(sane),
-        _ => true,
-    }
 }

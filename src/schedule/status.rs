@@ -14,8 +14,6 @@ pub struct ScheduleStatus {
     pub interval_s: f64,
     /// The guaranteed longest interval.
     pub guarantee_s: f64,
-    /// Its `max_interval` or `every`, if the budget is too small to keep it.
-    pub unkept_max_interval_s: Option<f64>,
     /// Until the next poll is due; `None` while a request is under way.
     pub next_poll_s: Option<f64>,
     /// Whether records may be missed in traffic like that seen so far.
@@ -42,9 +40,6 @@ impl Schedule {
             rate_per_hour: poller.rate_now() * 3600.0,
             interval_s: poller.interval,
             guarantee_s: poller.guarantee.max(poller.raised.unwrap_or(0.0)),
-            unkept_max_interval_s: poller
-                .raised
-                .map(|_| poller.settings.max_interval.as_secs_f64()),
             next_poll_s: poller.in_flight.is_none().then(|| (planned - at).max(0.0)),
             at_risk: self.risk(poller) >= 1.0,
             reason: self.reason(poller, at),

@@ -93,7 +93,7 @@ fn fixed_intervals_that_the_budget_cannot_keep_are_planned_as_they_are_polled() 
         let (view, waited) = (schedule.status(poller, at(600.0)), longest(&polls, poller));
         assert!(waited <= view.guarantee_s + 0.01, "{waited} of {view:?}");
         assert!((view.interval_s - 8.07).abs() < 0.05 && !view.at_risk, "{view:?}");
-        assert_eq!(view.unkept_max_interval_s, Some(5.0));
+        assert!(view.reason.contains("the budget is too small"), "{view:?}");
     }
 }
 

@@ -227,8 +227,7 @@ fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
         let a_minute = chance.usize(5..61);
         let (all, needed) = mixed(&mut chance, a_minute);
         let schedule = Schedule::new(all.clone(), a_minute as f64, at(0.0));
-        let views = (0..all.len()).map(|poller| schedule.status(poller, at(0.0)));
-        if views.into_iter().any(|view| view.unkept_max_interval_s.is_some()) {
+        if schedule.pollers.iter().any(|poller| poller.raised.is_some()) {
             said += 1;
             assert!(needed > 0.7, "seed {seed}: {needed} of the slots are enough");
             continue;
