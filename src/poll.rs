@@ -29,7 +29,7 @@ use crate::budget::{Budget, Purpose};
 use crate::clock::Clock;
 use crate::record::PollerId;
 use crate::schedule::{Next, PollerSettings, Schedule};
-use crate::store::{Store, StoreError};
+use crate::store::{KnownWorkspace, Reader, Store, StoreError};
 pub use background::{BackgroundClient, BackgroundError, Grant, GrantReply};
 pub use clocks::{Clocks, clock_advice, clock_ahead_s};
 use completed::Completed;
@@ -39,7 +39,6 @@ pub use hold::PauseReason;
 use poller::PollerHealth;
 pub use spending::first_budget;
 pub use status::{PollerState, PollerStatus, PollingStatus};
-use workspace::{WorkspaceName, known_workspace};
 
 /// How long polling goes on after a stop while a request is under way. One that takes longer is cut off.
 const FINISH: Duration = Duration::from_secs(1);
@@ -98,7 +97,10 @@ pub struct Dispatcher {
     clocks: Clocks,
     /// Who waits for the grant of a background request, and since when.
     waiting: Option<(GrantReply, Duration)>,
-    workspace: WorkspaceName,
+    /// The workspace that filled the store, if its name was ever read.
+    known: Option<KnownWorkspace>,
+    /// The number of the key, once its workspace is known to be that one.
+    verified: Option<u64>,
     /// The pollers that a single run has yet to poll; none in a daemon.
     to_poll: Option<VecDeque<usize>>,
     /// Whether no dispatcher of this process has polled yet.
@@ -139,7 +141,7 @@ impl Dispatcher {
                 schedule.restore(index, learned, now);
             }
         }
-        let workspace = WorkspaceName::new(known_workspace(&store, &client.account()).await?);
+        let known = store.read(Reader::workspace).await?;
         let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
         for (id, at) in before.iter().filter(|_| is_same_account) {
             if let (Some(index), Some(at)) = (place(id), *at) {
@@ -156,11 +158,12 @@ impl Dispatcher {
             pollers,
             limit,
             read_key,
-            hold: None,
+            hold: Some(Hold::new(None, now.elapsed)),
             store_refused_at: None,
             clocks: Clocks::default(),
             waiting: None,
-            workspace,
+            known,
+            verified: None,
             to_poll: None,
             is_first_cycle,
         })
@@ -192,9 +195,6 @@ impl Dispatcher {
         stop: &CancellationToken,
     ) -> Result<(), StoreError> {
         self.start_cycle().await?;
-        if self.hold.is_none() {
-            self.verify_workspace();
-        }
         let mut under_way = JoinSet::new();
         // A poll that is cut off was sent for nothing: its route waits longer than it is allowed to.
         let mut cut_at: Option<Duration> = None;
@@ -254,7 +254,8 @@ impl Dispatcher {
                 for poller in &mut self.pollers {
                     poller.key_is_good = false;
                 }
-                self.resume();
+                self.try_changed_key();
+                self.end_waits();
             }
             DispatcherRequest::Background(reply) => {
                 self.waiting = Some((reply, self.clock.now().elapsed));
@@ -274,7 +275,7 @@ impl Dispatcher {
                 // Sending fails if the caller has gone away, which changes nothing here.
                 let _ = reply.send(Err(BackgroundError::Paused(why)));
             }
-            hold.wake_at(now, self.workspace.is_asking())
+            hold.wake_at(now)
         } else {
             let background_at = self.start_background(under_way).unwrap_or(latest);
             self.start_due_polls(under_way).unwrap_or(latest).min(background_at)

@@ -132,12 +132,6 @@ impl ApiError {
         }
     }
 
-    /// Whether it concerns the key that was sent, and perhaps not another one.
-    #[must_use]
-    pub fn is_about_key(&self) -> bool {
-        matches!(self, Self::Status { status: 401 | 403 | 429, .. })
-    }
-
     /// Reads a response that is not 200; `secret` is removed from every text.
     pub(super) fn from_response(
         response: &ApiResponse,

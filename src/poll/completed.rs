@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Dispatcher;
-use super::hold::{Held, Hold, PauseReason};
+use super::hold::{Hold, reason_of};
 use super::poller::{ages, outcome_of, word};
-use crate::api::{self, ApiError, Class, Ping, RateHeaders};
+use crate::api::{self, ApiError, Ping, RateHeaders};
 use crate::budget::{KeyReading, LONG_REST};
 use crate::clock::stamp;
 use crate::schedule::PollResult;
@@ -54,41 +54,32 @@ impl Dispatcher {
             }
             Completed::Poll { poller, asked_after, result, rate } => {
                 self.observe_rate(&rate).await;
+                if self.verified != Some(rate.key) {
+                    // The key has changed, and it is not known yet whose workspace this one reads.
+                    self.poll_again(poller);
+                    return Ok(());
+                }
                 match result {
-                    Ok(_) if !self.workspace.accepts_response_of(rate.key) => {
-                        // The key has changed, and it is not known yet which workspace this one reads.
-                        let error = ApiError::OtherWorkspace("the key has changed".to_owned());
-                        self.poll_again(poller, &error).await
-                    }
                     Ok(body) => self.complete_poll(poller, asked_after, body, &rate).await,
-                    Err(error) if self.is_of_older_key(&rate) && error.is_about_key() => {
-                        self.poll_again(poller, &error).await
-                    }
                     Err(error) => self.fail_poll(poller, error).await,
                 }
             }
         }
     }
 
-    /// Whether a response answers a request that was sent before the key changed.
-    fn is_of_older_key(&self, rate: &RateHeaders) -> bool {
-        rate.key < self.client.key_number()
-    }
-
-    /// The workspace refused the key before this one: the poll is repeated with this one.
-    async fn poll_again(&mut self, poller: usize, error: &ApiError) -> Result<(), StoreError> {
+    /// Repeats a poll whose response is not used.
+    fn poll_again(&mut self, poller: usize) {
         let now = self.clock.now();
         if let Some(to_poll) = &mut self.to_poll {
             to_poll.push_back(poller);
         }
         self.schedule.observe(poller, &PollResult::Failed { not_before: now.elapsed }, now);
-        self.note_failed(poller, error).await
     }
 
     async fn observe_rate(&mut self, rate: &RateHeaders) {
         let now = self.clock.now();
         self.clocks.compare(rate.server_time, now);
-        if self.is_of_older_key(rate) {
+        if rate.key < self.client.key_number() {
             // What is left of that key, and how long it has to wait, does not concern this one.
             return;
         }
@@ -173,29 +164,17 @@ impl Dispatcher {
 
     async fn fail_poll(&mut self, poller: usize, error: ApiError) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let failure = self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
-        let outcome = PollResult::Failed { not_before: now.elapsed + failure.wait };
+        let wait = self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
+        let outcome = PollResult::Failed { not_before: now.elapsed + wait };
         self.schedule.observe(poller, &outcome, now);
-        if failure.class == Class::RouteBroken && error.class() != failure.class {
-            // The other pollers go on, so no pause looks for the key that this one needs.
-            if self.try_changed_key() {
-                self.resume_broken();
+        if let Some(reason) = reason_of(&error) {
+            // Unless a ping has shown that the route alone is refused, one shows whether the key is.
+            if !self.pollers[poller].is_broken() && self.hold.is_none() {
+                let mut hold = Hold::new(Some(reason), now.elapsed);
+                hold.poller = Some(poller);
+                self.hold = Some(hold);
             }
-        }
-        if let Some(reason) = PauseReason::of_class(failure.class) {
-            match &mut self.hold {
-                Some(hold) => {
-                    if hold.refused(reason) {
-                        log_pause(reason, &error);
-                        self.try_changed_key();
-                    }
-                }
-                None => {
-                    let held = Held::Key { reason, poller: Some(poller) };
-                    self.hold = Some(Hold::new(held, now.elapsed));
-                    self.try_changed_key();
-                }
-            }
+            self.try_changed_key();
         }
         self.note_failed(poller, &error).await
     }
@@ -217,40 +196,31 @@ impl Dispatcher {
         self.hold.insert(Hold::of_store(error, now)).until
     }
 
-    /// Reads the key, and takes it up if it has changed; true if so.
-    pub(super) fn try_changed_key(&mut self) -> bool {
-        let changed = (self.read_key)().is_some_and(|key| self.client.set_key(key));
-        if changed {
-            tracing::info!("the key has changed: trying the new one");
-            self.key_changed();
+    /// Reads the key, and takes it up if it has changed: a ping with it comes first.
+    pub(super) fn try_changed_key(&mut self) {
+        if !(self.read_key)().is_some_and(|key| self.client.set_key(key)) {
+            return;
         }
-        changed
+        tracing::info!("the key has changed: trying the new one");
+        self.verified = None;
+        self.budget.end_rest();
+        let now = self.clock.now().elapsed;
+        self.hold.get_or_insert_with(|| Hold::new(None, now));
+        self.end_waits();
     }
 
-    /// Reads the key again and ends every wait that a refusal caused.
-    pub(super) fn resume(&mut self) {
-        self.try_changed_key();
-        match &mut self.hold {
-            Some(hold) if hold.is_of_store() => {}
-            Some(hold) if matches!(hold.held, Held::Key { .. }) => self.release(),
-            Some(hold) => hold.until = self.clock.now().elapsed,
-            None => {}
+    /// Ends every wait that a refusal caused.
+    pub(super) fn end_waits(&mut self) {
+        let now = self.clock.now().elapsed;
+        if let Some(hold) = self.hold.as_mut().filter(|hold| !hold.is_of_store()) {
+            hold.until = now;
         }
-        self.resume_broken();
-    }
-
-    fn resume_broken(&mut self) {
         for poller in 0..self.pollers.len() {
             if self.pollers[poller].is_broken() {
                 self.pollers[poller].clear_failures();
                 self.resume_poller(poller);
             }
         }
-    }
-
-    /// True once a page was read.
-    pub(super) fn has_read(&self) -> bool {
-        self.pollers.iter().any(|poller| poller.last_success.is_some())
     }
 
     /// Makes a poller due as its schedule says, but not before a time that the server asked for.
@@ -267,8 +237,4 @@ fn not_stored(error: &StoreError) -> ApiError {
         "a page could not be stored and its route waits ({cause}); if this goes on, \
         stop the daemon and run `shopmirror verify --rebuild`"
     ))
-}
-
-pub(super) fn log_pause(reason: PauseReason, error: &ApiError) {
-    tracing::error!(state = reason.as_str(), %error, "polling is paused until this is fixed");
 }

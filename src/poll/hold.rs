@@ -1,9 +1,9 @@
-//! What holds every poller back: a refused key, a wrong address, another workspace, a store that cannot
-//! be written. There is one hold at a time, which says why and until when.
+//! What holds every poller back: a name that has yet to be read, a refused key, a wrong address, another
+//! workspace, a store that cannot be written. There is one hold at a time, which says why and until when.
 //!
-//! While the workspace refuses the key, only a ping is sent: at once, because a refusal may concern
-//! one route only, then after 1, 5, 15 and 30 minutes, then hourly. The key file and the operator's answer
-//! are looked at far more often, because that costs no request.
+//! Meanwhile only a ping is sent: at once, because a refusal may concern one route only, then after 1, 5, 15
+//! and 30 minutes, then hourly. One that is not answered follows sooner. The key file and the operator's
+//! answer are looked at far more often, because that costs no request.
 
 use std::time::Duration;
 
@@ -12,16 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::poller::wait_after_refusal;
 use crate::api::{ApiError, Class, Retry};
 use crate::backoff::Backoff;
-use crate::store::{OtherWorkspace, StoreError};
+use crate::store::StoreError;
 
 /// How often the key file and the operator's answer are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often a write to a full disk and to a locked store is tried.
 const DISK_PROBE: Duration = Duration::from_secs(10);
 const LOCK_PROBE: Duration = Duration::from_secs(1);
-/// How often another workspace is asked again, because its name may have been corrected.
-const ASK_OTHER_EVERY: Duration = Duration::from_secs(1800);
-/// Waits while the workspace cannot be asked for its name.
+/// Waits after pings that were not answered.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(60) };
 
 /// Why every poller is paused.
@@ -44,16 +42,6 @@ pub enum PauseReason {
 }
 
 impl PauseReason {
-    /// The reason in an error of this class, if it concerns every poller.
-    pub(super) fn of_class(class: Class) -> Option<Self> {
-        match class {
-            Class::KeyRefused => Some(Self::KeyRefused),
-            Class::KeyForbidden => Some(Self::KeyWrongType),
-            Class::WrongHost => Some(Self::WrongHost),
-            Class::RouteBroken | Class::Busy | Class::BadPage => None,
-        }
-    }
-
     /// The reason in one word, as the status and the journal show it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -66,63 +54,29 @@ impl PauseReason {
             Self::StoreLocked => "store_locked",
         }
     }
-
-    /// What is wrong and what the operator can do.
-    #[must_use]
-    pub fn advice(self) -> &'static str {
-        match self {
-            Self::KeyRefused => {
-                "the workspace refuses the key (401): put the current key into the key file"
-            }
-            Self::KeyWrongType => {
-                "the key may not poll (403): create an automation key and put it into the key file"
-            }
-            Self::WrongHost => {
-                "the workspace is not served at this address (412): set base_url to its white-label address"
-            }
-            Self::OtherWorkspace => {
-                "base_url and the key lead to another workspace than the one that filled the store, and nothing is read from it: see `shopmirror check`"
-            }
-            Self::DiskFull => {
-                "the disk that holds the store is full: free some space, polling resumes by itself"
-            }
-            Self::StoreLocked => {
-                "another program holds the store's write lock: end its transaction, polling resumes by itself"
-            }
-        }
-    }
-}
-
-/// What nothing is polled for.
-#[derive(Debug, Clone)]
-pub(super) enum Held {
-    /// The workspace refuses the key or the address. The poller is the one whose refusal began it, if a
-    /// poll did.
-    Key { reason: PauseReason, poller: Option<usize> },
-    /// The store cannot be written.
-    Store(PauseReason),
-    /// A ping has yet to tell whose workspace it is.
-    Verifying,
-    /// Another workspace answers.
-    WrongWorkspace(OtherWorkspace),
 }
 
 /// Keeps every poller back until what it waits for succeeds: a ping, or for the store a write.
 #[derive(Debug, Clone)]
 pub(super) struct Hold {
-    pub(super) held: Held,
-    /// When that is tried next.
+    /// Why; none until a ping has told whose workspace it is.
+    pub(super) reason: Option<PauseReason>,
+    /// The poller whose refusal began it, until a ping shows whether the key is refused as well.
+    pub(super) poller: Option<usize>,
+    /// When a ping or a write is tried next.
     pub(super) until: Duration,
     look_at: Duration,
-    tries: u32,
-    /// Why the last try failed.
-    error: Option<ApiError>,
+    /// Pings in a row that have failed for this reason.
+    failures: u32,
+    /// Why they failed.
+    pub(super) error: Option<ApiError>,
 }
 
 impl Hold {
-    /// A hold whose first try is due now.
-    pub(super) fn new(held: Held, now: Duration) -> Self {
-        Self { held, until: now, look_at: now + LOOK_EVERY, tries: 0, error: None }
+    /// A hold whose first ping is due now.
+    pub(super) fn new(reason: Option<PauseReason>, now: Duration) -> Self {
+        let look_at = now + LOOK_EVERY;
+        Self { reason, poller: None, until: now, look_at, failures: 0, error: None }
     }
 
     pub(super) fn of_store(error: &StoreError, now: Duration) -> Self {
@@ -130,44 +84,53 @@ impl Hold {
             true => (PauseReason::DiskFull, DISK_PROBE),
             false => (PauseReason::StoreLocked, LOCK_PROBE),
         };
-        Self { until: now + wait, ..Self::new(Held::Store(reason), now) }
-    }
-
-    /// Why, in the words of the status; none while the first ping is awaited.
-    pub(super) fn reason(&self) -> Option<PauseReason> {
-        match &self.held {
-            Held::Key { reason, .. } | Held::Store(reason) => Some(*reason),
-            Held::WrongWorkspace(_) => Some(PauseReason::OtherWorkspace),
-            Held::Verifying => None,
-        }
+        Self { until: now + wait, ..Self::new(Some(reason), now) }
     }
 
     /// Why no request is sent and what the operator can do; none while the answer to the first ping may still come.
     pub(super) fn advice(&self) -> Option<String> {
-        match &self.held {
-            Held::Key { reason, .. } | Held::Store(reason) => Some(reason.advice().to_owned()),
-            Held::WrongWorkspace(other) => Some(other.to_string()),
-            Held::Verifying => self.error.as_ref().map(|why| {
-                format!("the address or the key has changed, and no route is read until the workspace tells its name: {why}. If they lead to the same shop as before and its name cannot be read, run `shopmirror check --accept-workspace`")
-            }),
-        }
+        let error = self.error.as_ref();
+        let text = match self.reason {
+            None => {
+                return error.map(|why| {
+                    format!("no route is read until the workspace tells its name: {why}; see `shopmirror check`")
+                });
+            }
+            Some(PauseReason::OtherWorkspace) => return error.map(ToString::to_string),
+            Some(PauseReason::KeyRefused) => {
+                "the workspace refuses the key (401): put the current key into the key file"
+            }
+            Some(PauseReason::KeyWrongType) => {
+                "the key may not poll (403): create an automation key and put it into the key file"
+            }
+            Some(PauseReason::WrongHost) => {
+                "the workspace is not served at this address (412): set base_url to its white-label address"
+            }
+            Some(PauseReason::DiskFull) => {
+                "the disk that holds the store is full: free some space, polling resumes by itself"
+            }
+            Some(PauseReason::StoreLocked) => {
+                "another program holds the store's write lock: end its transaction, polling resumes by itself"
+            }
+        };
+        Some(text.to_owned())
     }
 
     pub(super) fn is_of_store(&self) -> bool {
-        matches!(self.held, Held::Store(_))
+        matches!(self.reason, Some(PauseReason::DiskFull | PauseReason::StoreLocked))
     }
 
-    /// True once a try has failed, so that the hold concerns more than one poll.
+    /// True once a ping has failed, so that the hold concerns more than one poll.
     pub(super) fn is_confirmed(&self) -> bool {
-        self.tries > 0
+        self.failures > 0
     }
 
     /// When there is something to do. It is a fixed moment, so that it comes however often the
     /// dispatcher is woken in between.
-    pub(super) fn wake_at(&self, now: Duration, is_trying: bool) -> Duration {
+    pub(super) fn wake_at(&self, now: Duration) -> Duration {
         match self.is_of_store() {
             true => self.until,
-            false if is_trying || self.until <= now => self.look_at,
+            false if self.until <= now => self.look_at,
             false => self.look_at.min(self.until),
         }
     }
@@ -181,43 +144,43 @@ impl Hold {
         due
     }
 
-    /// Another poll or ping was refused. True if a hold that the operator knows of has another reason now.
-    pub(super) fn refused(&mut self, new: PauseReason) -> bool {
-        match &mut self.held {
-            Held::Key { reason, .. } if *reason != new => {
-                *reason = new;
-                self.is_confirmed()
-            }
-            _ => false,
-        }
+    /// Notes that a ping is sent. If it is not answered for long, another follows.
+    pub(super) fn ping_sent(&mut self, now: Duration) {
+        self.until = now + BUSY.cap;
     }
 
-    /// Notes a ping that did not end the hold; `chance` is uniform in `0.0..1.0`. True if it was the first.
-    pub(super) fn failed(&mut self, error: Option<&ApiError>, now: Duration, chance: f64) -> bool {
-        self.tries = self.tries.saturating_add(1);
-        self.error = error.cloned();
-        let asked = match error.map(ApiError::retry) {
-            Some(Retry::After(wait)) => Some(wait),
-            Some(Retry::Backoff | Retry::Never) | None => None,
-        };
-        let wait = match &self.held {
-            Held::WrongWorkspace(_) => ASK_OTHER_EVERY,
-            Held::Verifying => BUSY.wait(self.tries, chance, asked),
-            Held::Key { .. } | Held::Store(_) => {
-                wait_after_refusal(self.tries as usize - 1, chance)
-            }
+    /// Notes a ping that did not end the hold; `chance` is uniform in `0.0..1.0`. True if it was the first, or
+    /// tells another reason.
+    pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> bool {
+        let (reason, known) = (reason_of(error), self.error.as_ref().and_then(reason_of));
+        let is_new = self.failures == 0 || (reason.is_some() && reason != known);
+        if reason.is_some() {
+            (self.reason, self.poller) = (reason, None);
+        }
+        if reason.is_some() || known.is_none() {
+            self.error = Some(error.clone());
+        }
+        self.failures = if is_new { 1 } else { self.failures.saturating_add(1) };
+        let wait = match error.retry() {
+            Retry::After(asked) => BUSY.wait(self.failures, chance, Some(asked)),
+            Retry::Backoff => BUSY.wait(self.failures, chance, None),
+            Retry::Never => wait_after_refusal(self.failures as usize - 1, chance),
         };
         self.until = now + wait;
-        self.tries == 1
+        is_new
     }
+}
 
-    /// What a single run says of every poller because of it; none if that is yet to be seen.
-    pub(super) fn ends_run(&self) -> Option<ApiError> {
-        match &self.held {
-            Held::WrongWorkspace(other) => Some(ApiError::OtherWorkspace(other.to_string())),
-            Held::Verifying | Held::Key { poller: None, .. } => self.error.clone(),
-            Held::Key { .. } | Held::Store(_) => None,
-        }
+/// The reason in an error, if it concerns every poller.
+pub(super) fn reason_of(error: &ApiError) -> Option<PauseReason> {
+    if let ApiError::OtherWorkspace(_) = error {
+        return Some(PauseReason::OtherWorkspace);
+    }
+    match error.class() {
+        Class::KeyRefused => Some(PauseReason::KeyRefused),
+        Class::KeyForbidden => Some(PauseReason::KeyWrongType),
+        Class::WrongHost => Some(PauseReason::WrongHost),
+        Class::RouteBroken | Class::Busy | Class::BadPage => None,
     }
 }
 
@@ -225,23 +188,22 @@ impl Hold {
 mod tests {
     use super::*;
 
-    fn key_hold() -> Hold {
-        let held = Held::Key { reason: PauseReason::KeyRefused, poller: Some(0) };
-        Hold::new(held, Duration::ZERO)
+    fn refusal(status: u16) -> ApiError {
+        ApiError::Status { status, code: None, message: None, request_id: None, retry_after: None }
     }
 
     #[test]
     fn a_refused_key_costs_six_requests_in_the_first_hour_and_at_most_thirty_pings_a_day() {
         for chance in [0.0, 0.5, 1.0] {
-            let mut hold = key_hold();
+            let mut hold = Hold::new(Some(PauseReason::KeyRefused), Duration::ZERO);
             let mut now = Duration::ZERO;
             let mut probes = Vec::new();
             while now < Duration::from_secs(86_400) {
                 if hold.until <= now {
                     probes.push(now);
-                    hold.failed(None, now, chance);
+                    hold.failed(&refusal(401), now, chance);
                 }
-                now = hold.wake_at(now, false);
+                now = hold.wake_at(now);
                 hold.start_look(now);
             }
             let first_hour = probes.iter().filter(|at| **at <= Duration::from_secs(3600)).count();
@@ -253,11 +215,9 @@ mod tests {
 
     #[test]
     fn each_reason_is_reported_once() {
-        let mut hold = key_hold();
-        assert!(!hold.refused(PauseReason::WrongHost), "a ping comes first");
-        assert!(hold.failed(None, Duration::ZERO, 0.5));
-        assert!(!hold.failed(None, Duration::ZERO, 0.5));
-        assert!(!hold.refused(PauseReason::WrongHost));
-        assert!(hold.refused(PauseReason::KeyRefused));
+        let mut hold = Hold::new(Some(PauseReason::KeyRefused), Duration::ZERO);
+        let is_new = |status| hold.failed(&refusal(status), Duration::ZERO, 0.5);
+        let reported = [503, 401, 401, 503, 412, 412, 401].map(is_new);
+        assert_eq!(reported, [true, true, false, false, true, false, true]);
     }
 }

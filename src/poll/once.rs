@@ -23,14 +23,14 @@ impl Dispatcher {
         self.to_poll = Some((0..self.pollers.len()).collect());
         let (_open, no_requests) = mpsc::channel(1);
         self.work(no_requests, stop).await?;
-        match self.hold.as_ref().and_then(|hold| hold.reason()) {
+        match self.hold.as_ref().and_then(|hold| hold.reason) {
             Some(PauseReason::DiskFull) => return Err(StoreError::Full),
             Some(PauseReason::StoreLocked) => return Err(StoreError::Busy),
             _ => {}
         }
-        let of_all = self.hold.as_ref().and_then(|hold| hold.ends_run());
+        let of_all = self.hold.as_ref().and_then(|hold| hold.error.as_ref());
         let failed = self.pollers.iter().filter_map(|poller| {
-            let error = of_all.as_ref().or(poller.last_error.as_ref())?;
+            let error = of_all.or(poller.last_error.as_ref())?;
             Some((poller.id.clone(), error.clone()))
         });
         Ok(failed.collect())
@@ -41,10 +41,7 @@ impl Dispatcher {
         let Some(to_poll) = &self.to_poll else { return false };
         let is_over = match &self.hold {
             Some(hold) => hold.is_of_store() || hold.is_confirmed(),
-            None => {
-                to_poll.is_empty()
-                    && !(self.workspace.is_due(self.clock.now().elapsed) && self.has_read())
-            }
+            None => to_poll.is_empty(),
         };
         is_over && under_way.is_empty()
     }

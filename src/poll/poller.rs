@@ -10,7 +10,7 @@ use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::record::{Page, PollerId, Record};
 use crate::schedule::{Observation, PollResult};
-use crate::store::{Contiguity, PageOutcome};
+use crate::store::PageOutcome;
 
 /// Waits after a poll that failed for a reason that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
@@ -37,14 +37,6 @@ pub(super) fn wait_after_refusal(before: usize, chance: f64) -> Duration {
     REFUSALS.get(before).copied().unwrap_or(LATER_REFUSALS).mul_f64(0.9 + 0.2 * chance)
 }
 
-/// What a failed poll means for its poller.
-pub(super) struct Failure {
-    /// The error's class, or [`Class::RouteBroken`] if the key is known to be good.
-    pub(super) class: Class,
-    /// How long the poller waits.
-    pub(super) wait: Duration,
-}
-
 /// How one poller is doing.
 pub(super) struct PollerHealth {
     pub(super) id: PollerId,
@@ -62,8 +54,6 @@ pub(super) struct PollerHealth {
     pub(super) last_success: Option<Moment>,
     /// Until when the server's `Retry-After` forbids a poll of this route.
     pub(super) retry_at: Option<Duration>,
-    /// True if the route shows no records although it showed some before.
-    is_emptied: bool,
 }
 
 impl PollerHealth {
@@ -79,7 +69,6 @@ impl PollerHealth {
             last_error: None,
             last_success: None,
             retry_at: None,
-            is_emptied: false,
         }
     }
 
@@ -134,12 +123,6 @@ impl PollerHealth {
                 to = gap.to_at, estimate = gap.estimate,
                 "a page does not prove that nothing was missed since the page before; see `shopmirror gaps`");
         }
-        let emptied = stored.records == 0 && stored.contiguity == Contiguity::Suspect;
-        if emptied && !self.is_emptied {
-            tracing::warn!(poller = %self.id, "the workspace returned an empty list where it returned records before; \
-                stored records are kept; check what the key may read and which business is polled");
-        }
-        self.is_emptied = emptied;
         self.clear_failures();
         self.last_error = None;
         self.key_is_good = false;
@@ -149,7 +132,7 @@ impl PollerHealth {
 
     /// Counts a failed poll, logs it if it is the first of its kind, and decides how long to wait; `chance` is
     /// uniform in `0.0..1.0`.
-    pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> Failure {
+    pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> Duration {
         let class = match error.class() {
             Class::KeyRefused | Class::KeyForbidden | Class::WrongHost if self.key_is_good => {
                 Class::RouteBroken
@@ -167,12 +150,11 @@ impl PollerHealth {
             Retry::Backoff | Retry::Never => None,
         };
         self.retry_at = asked.map(|wait| now + wait);
-        let wait = match class {
+        match class {
             // A route that is missing during an update of the workspace is back within minutes.
             Class::RouteBroken => wait_after_refusal(refusals_before, chance),
             _ => BUSY.wait(self.failures, chance, asked),
-        };
-        Failure { class, wait }
+        }
     }
 
     fn log(&self, error: &ApiError, class: Class) {

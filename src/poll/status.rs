@@ -144,30 +144,24 @@ impl Dispatcher {
     pub(super) fn status(&self) -> PollingStatus {
         let now = self.clock.now();
         let budget = self.budget.snapshot(now);
-        let hold = self.hold.as_ref();
-        let pause = hold.and_then(|hold| Some((hold.reason()?, hold.until)));
         PollingStatus {
             pollers: (0..self.pollers.len())
-                .map(|index| self.poller_status(index, pause, budget.resting_s))
+                .map(|index| self.poller_status(index, budget.resting_s))
                 .collect(),
             budget,
-            paused: hold.and_then(Hold::advice),
+            paused: self.hold.as_ref().and_then(Hold::advice),
             clock_ahead_s: self.clocks.ahead_s(),
         }
     }
 
-    fn poller_status(
-        &self,
-        index: usize,
-        pause: Option<(PauseReason, Duration)>,
-        resting_s: Option<f64>,
-    ) -> PollerStatus {
+    fn poller_status(&self, index: usize, resting_s: Option<f64>) -> PollerStatus {
         let now = self.clock.now();
         let poller = &self.pollers[index];
         let mut plan = self.schedule.status(index, now);
-        if let Some((reason, until)) = pause {
-            plan.next_poll_s = Some(until.saturating_sub(now.elapsed).as_secs_f64());
-            plan.reason = format!("every poller is paused: {}", reason.advice());
+        let hold = self.hold.as_ref();
+        if let Some((hold, advice)) = hold.and_then(|hold| Some((hold, hold.advice()?))) {
+            plan.next_poll_s = Some(hold.until.saturating_sub(now.elapsed).as_secs_f64());
+            plan.reason = format!("every poller is paused: {advice}");
         } else if let Some(rest) = resting_s {
             plan.next_poll_s = plan.next_poll_s.map(|next| next.max(rest));
         }
@@ -175,7 +169,7 @@ impl Dispatcher {
         PollerStatus {
             route: poller.id.route.as_str().to_owned(),
             business: poller.id.business.clone(),
-            state: PollerState::of(poller, pause.map(|(reason, _)| reason)),
+            state: PollerState::of(poller, hold.and_then(|hold| hold.reason)),
             last_success_age_s: poller.last_success.map(|at| age(at.elapsed)),
             last_success_unknown: false,
             interval_s: poller.mean_interval_s().or(Some(plan.interval_s)),

@@ -3,7 +3,7 @@
 //! A workspace is known by its display name, which a ping tells. The address and the key are kept as a
 //! digest: while they stay the same, so does the workspace, whatever its name is.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
@@ -17,8 +17,6 @@ const KNOWN: &str = "workspace";
 const OTHER: &str = "workspace_other";
 /// The longest name that is kept, in characters.
 const MAX_NAME: usize = 200;
-/// A name that was read longer ago than this is read again.
-const FRESH_FOR: SignedDuration = SignedDuration::from_hours(24);
 
 /// The workspace that fills the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,13 +75,6 @@ impl KnownWorkspace {
     #[must_use]
     pub fn is_of(&self, account: &str) -> bool {
         self.account == account
-    }
-
-    /// Whether the name was read so long ago that it may be another one now. A time in the future comes
-    /// from a clock that was wrong.
-    #[must_use]
-    pub fn is_old(&self, now: Timestamp) -> bool {
-        !(SignedDuration::ZERO..FRESH_FOR).contains(&now.duration_since(self.at))
     }
 }
 

@@ -120,7 +120,8 @@ async fn an_empty_page_after_records_proves_nothing_and_the_next_page_is_judged_
     let before = place.rows(read);
     let daemon = place.daemon();
     pages.polled("leads").await;
-    assert!(place.log().contains("returned an empty list"), "{}", place.log());
+    let is_told = |status: &Value| status["emptied"].to_string().contains("leads");
+    place.status_when("the empty list is told", is_told).await;
     assert_eq!(gaps(&place), [] as [Value; 0]);
     // Nothing on this API deletes: what is shown now does not follow on from what was known.
     pages.shown("leads", page(31..=35)).await;
