@@ -5,7 +5,6 @@
 //! continue unless their configuration changed, and polling never waits for a delivery.
 
 mod alerts;
-mod backup;
 mod build;
 mod deliveries;
 mod health;
@@ -13,7 +12,7 @@ mod notify;
 mod open_page;
 mod requests;
 mod running;
-mod scheduled_reports;
+mod scheduled;
 mod search_index;
 mod upkeep;
 
@@ -23,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
@@ -34,7 +33,7 @@ pub use build::{client, client_of_startable, deliverers, dispatcher, poller_plan
 use deliveries::Deliveries;
 #[cfg(test)]
 pub(crate) use deliveries::stop_at_most;
-use health::Outside;
+use health::SharedState;
 use open_page::OpenPage;
 pub use requests::{exit_code, not_stored, refused};
 use running::RunningTasks;
@@ -106,10 +105,11 @@ async fn supervise(
     signals: &Signals,
 ) -> anyhow::Result<()> {
     let mut handover = None;
-    let refusal = watch::Sender::new(None);
+    let state = SharedState::default();
     let mut is_logged = false;
-    let mut deliveries = Deliveries::new(store.clone(), clock.clone(), signals.abort.clone());
-    let mut page = OpenPage::new(store.clone());
+    let mut deliveries =
+        Deliveries::new(store.clone(), clock.clone(), state.clone(), signals.abort.clone());
+    let mut page = OpenPage::new(store.clone(), state.clone());
     let polling = loop {
         if signals.stop.is_cancelled() {
             break None;
@@ -117,7 +117,7 @@ async fn supervise(
         // Requested while the store was opened or locked, or while the tasks before ended: the older
         // configuration is not used any more.
         if signals.reload.notified().now_or_never().is_some()
-            && let Some(newer) = accepted(&reread, &config, &clock, &refusal)
+            && let Some(newer) = accepted(&reread, &config, &clock, &state)
         {
             tracing::info!("reloading");
             (config, client) = newer;
@@ -132,11 +132,9 @@ async fn supervise(
         }
         is_logged = false;
         page.configure(&config).await;
-        let (sinks, refused) = (deliveries.handles(), refusal.subscribe());
-        let outside = Outside { sinks, refusal: refused, page: page.address() };
+        let left = handover.take();
         let mut running =
-            RunningTasks::start(&config, client, clock.clone(), store, handover.take(), outside)
-                .await?;
+            RunningTasks::start(&config, client, clock.clone(), store, left, state.clone()).await?;
         page.ask(Some(running.watch.clone()));
         notify::ready();
         let known = store.read(Reader::workspace).await.ok().flatten();
@@ -149,7 +147,7 @@ async fn supervise(
             sinks = config.sinks.len(),
             "running"
         );
-        let reread = || accepted(&reread, &config, &clock, &refusal);
+        let reread = || accepted(&reread, &config, &clock, &state);
         let newer = running.until_asked(&mut deliveries, &mut page, signals, reread).await?;
         let Some(newer) = newer else { break Some(running) };
         notify::reloading();
@@ -191,11 +189,11 @@ fn accepted(
     reread: &Reread,
     old: &Config,
     clock: &Clock,
-    refusal: &watch::Sender<Option<String>>,
+    state: &SharedState,
 ) -> Option<(Config, Client)> {
     match reread().and_then(|new| acceptable(new, old, clock)) {
         Ok(newer) => {
-            refusal.send_replace(None);
+            state.send_modify(|state| state.refusal = None);
             Some(newer)
         }
         Err(error) => {
@@ -208,7 +206,7 @@ fn accepted(
                 error = text,
                 "the reload was refused; the daemon continues with the older configuration"
             );
-            refusal.send_replace(Some(text));
+            state.send_modify(|state| state.refusal = Some(text));
             None
         }
     }

@@ -37,7 +37,6 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use jiff::tz::TimeZone;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config;
@@ -67,14 +66,14 @@ pub struct StatusPage {
 
 impl StatusPage {
     /// Serves the page until `stop`; `status` returns the status, or `None` if the daemon's tasks do not
-    /// answer. The page's address is sent to `opened` while it is open.
+    /// answer. `opened` is told the page's address, and none when it is closed.
     ///
     /// An address that cannot be opened is logged once and tried again: polling and delivery do
     /// not need the page.
     pub async fn run<S, F>(
         self,
         store: Store,
-        opened: watch::Sender<Option<SocketAddr>>,
+        opened: impl Fn(Option<SocketAddr>) + Send,
         status: S,
         stop: CancellationToken,
     ) where
@@ -84,11 +83,11 @@ impl StatusPage {
         let Some(listener) = open(self.settings.listen, &stop).await else { return };
         let address = listener.local_addr().unwrap_or(self.settings.listen);
         tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
-        opened.send_replace(Some(address));
+        opened(Some(address));
         let status = Box::new(move || status().boxed());
         let context = Arc::new(PageContext::new(self, store, status));
         server::serve(listener, respond::router(context), stop).await;
-        opened.send_replace(None);
+        opened(None);
     }
 }
 

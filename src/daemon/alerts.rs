@@ -69,7 +69,7 @@ async fn look(
             continue;
         }
         daemon.store.save_alerts(sink.clone(), steps).await?;
-        if let Some(handle) = daemon.outside.sinks.borrow().get(sink) {
+        if let Some(handle) = daemon.state.borrow().sinks.get(sink) {
             handle.wake();
         }
     }

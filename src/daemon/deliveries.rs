@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::build;
+use super::health::SharedState;
+use super::running::result_of;
 use crate::clock::Clock;
 use crate::config;
 use crate::deliver::{self, Deliverer, Room, SinkActivity, SinkView};
@@ -64,27 +66,27 @@ pub(super) struct Deliveries {
     room: Room,
     tasks: JoinSet<anyhow::Result<()>>,
     running: BTreeMap<String, RunningSink>,
-    handles: watch::Sender<SinkHandles>,
+    state: SharedState,
     /// Cuts short the changes in hand of all tasks.
     cut: CancellationToken,
 }
 
 impl Deliveries {
-    pub(super) fn new(store: Store, clock: Clock, cut: CancellationToken) -> Self {
+    pub(super) fn new(
+        store: Store,
+        clock: Clock,
+        state: SharedState,
+        cut: CancellationToken,
+    ) -> Self {
         Self {
             store,
             clock,
             room: Room::default(),
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
-            handles: watch::Sender::new(SinkHandles::new()),
+            state,
             cut,
         }
-    }
-
-    /// The running sinks, now and after each reload.
-    pub(super) fn handles(&self) -> watch::Receiver<SinkHandles> {
-        self.handles.subscribe()
     }
 
     /// Starts, replaces and removes tasks so that they are those of `sinks`; an unchanged task goes
@@ -127,7 +129,8 @@ impl Deliveries {
         let active = self.running.iter().filter(|(_, running)| !running.finish.is_cancelled());
         let handle =
             |(name, running): (&String, &RunningSink)| (name.clone(), running.handle.clone());
-        self.handles.send_replace(active.map(handle).collect());
+        let handles = active.map(handle).collect();
+        self.state.send_modify(|state| state.sinks = handles);
         Ok(())
     }
 
@@ -206,13 +209,6 @@ async fn revive(store: &Store, sink: &str) -> anyhow::Result<()> {
             Ok(())
         }
         revived => Ok(revived?),
-    }
-}
-
-fn result_of(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
-    match ended {
-        Ok(result) => result,
-        Err(error) => Err(anyhow!(error).context("a task panicked")),
     }
 }
 

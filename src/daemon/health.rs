@@ -15,6 +15,24 @@ use crate::store::Store;
 /// A task that does not answer within this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(4);
 
+/// What the parts of the daemon tell of themselves. Each sets its own, and outlives a reload with it.
+#[derive(Default)]
+pub(super) struct DaemonState {
+    /// The running sinks.
+    pub(super) sinks: SinkHandles,
+    /// Why the last reload was refused, in one line.
+    pub(super) refusal: Option<String>,
+    /// Where the status page is open.
+    pub(super) page: Option<SocketAddr>,
+    /// The daily backup; `None` if none are made.
+    pub(super) backup: Option<BackupStatus>,
+    /// The scheduled reports.
+    pub(super) reports: Vec<ScheduledReportStatus>,
+}
+
+/// The one state that all parts share.
+pub(super) type SharedState = watch::Sender<DaemonState>;
+
 /// Where to ask.
 #[derive(Clone)]
 pub(super) struct Watch {
@@ -22,20 +40,7 @@ pub(super) struct Watch {
     pub(super) clock: Clock,
     pub(super) requests: mpsc::Sender<DispatcherRequest>,
     pub(super) background: BackgroundClient,
-    pub(super) outside: Outside,
-    pub(super) backup: watch::Receiver<Option<BackupStatus>>,
-    pub(super) reports: watch::Receiver<Vec<ScheduledReportStatus>>,
-}
-
-/// State of the daemon's other parts that a status needs.
-#[derive(Clone)]
-pub(super) struct Outside {
-    /// The running sinks.
-    pub(super) sinks: watch::Receiver<SinkHandles>,
-    /// Why the last reload was refused, in one line.
-    pub(super) refusal: watch::Receiver<Option<String>>,
-    /// Where the status page is open.
-    pub(super) page: watch::Receiver<Option<SocketAddr>>,
+    pub(super) state: SharedState,
 }
 
 impl Watch {
@@ -45,7 +50,7 @@ impl Watch {
         let asked = async {
             self.requests.send(DispatcherRequest::Status(sender)).await.ok()?;
             let polling = polling.await.ok()?;
-            let sinks = self.outside.sinks.borrow().clone();
+            let sinks = self.state.borrow().sinks.clone();
             let read = self.store.read(move |reader| {
                 let stored = Stored::read(reader)?;
                 let last = stored.status.last_seq;
@@ -57,13 +62,11 @@ impl Watch {
             Some((polling, stored, sinks))
         };
         let (polling, stored, sinks) = tokio::time::timeout(PATIENCE, asked).await.ok()??;
-        let refusal = self.outside.refusal.borrow().clone();
-        let page = self.outside.page.borrow().map(|address| format!("http://{address}/"));
-        let now = self.clock.now().wall;
+        let state = self.state.borrow();
+        let page = state.page.map(|address| format!("http://{address}/"));
+        let (refusal, now) = (state.refusal.clone(), self.clock.now().wall);
         let status = WorkspaceStatus::of_daemon(polling, sinks, &stored, refusal, page, now);
-        let backup = self.backup.borrow().clone();
-        let reports = self.reports.borrow().clone();
-        Some(status.with_backup(backup).with_reports(reports))
+        Some(status.with_backup(state.backup.clone()).with_reports(state.reports.clone()))
     }
 
     pub(super) fn reply_to(
@@ -81,7 +84,7 @@ impl Watch {
                 },
                 ControlRequest::Search(request) => watch.search(request).await,
                 ControlRequest::Wake { sink } => {
-                    for (name, handle) in &*watch.outside.sinks.borrow() {
+                    for (name, handle) in &watch.state.borrow().sinks {
                         if sink.as_ref().is_none_or(|wanted| wanted == name) {
                             handle.wake();
                         }

@@ -3,7 +3,6 @@
 //!
 //! During a reload nothing answers for a moment; who asks the page then waits for the next answer.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -11,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::health::Watch;
+use super::health::{SharedState, Watch};
 use crate::config::Config;
 use crate::page::StatusPage;
 use crate::status::WorkspaceStatus;
@@ -38,19 +37,19 @@ pub(super) struct OpenPage {
     shown: Option<StatusPage>,
     task: JoinSet<()>,
     stop: CancellationToken,
-    address: watch::Receiver<Option<SocketAddr>>,
+    state: SharedState,
     /// Whom the page asks; `None` during a reload.
     answers: watch::Sender<Option<Watch>>,
 }
 
 impl OpenPage {
-    pub(super) fn new(store: Store) -> Self {
+    pub(super) fn new(store: Store, state: SharedState) -> Self {
         Self {
             store,
             shown: None,
             task: JoinSet::new(),
             stop: CancellationToken::new(),
-            address: watch::Sender::new(None).subscribe(),
+            state,
             answers: watch::Sender::new(None),
         }
     }
@@ -64,19 +63,13 @@ impl OpenPage {
         }
         self.close().await;
         if let Some(page) = shown.clone() {
-            let opened = watch::Sender::new(None);
-            self.address = opened.subscribe();
-            let (store, stop) = (self.store.clone(), self.stop.clone());
+            let (store, stop, state) = (self.store.clone(), self.stop.clone(), self.state.clone());
+            let opened = move |address| state.send_modify(|state| state.page = address);
             let answers = self.answers.subscribe();
             let ask = move || status(answers.clone());
             self.task.spawn(async move { page.run(store, opened, ask, stop).await });
         }
         self.shown = shown;
-    }
-
-    /// Where the page is open.
-    pub(super) fn address(&self) -> watch::Receiver<Option<SocketAddr>> {
-        self.address.clone()
     }
 
     /// From here on `watch` answers; with `None` the page waits for the next one.

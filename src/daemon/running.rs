@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::backup::DailyBackup;
 use super::deliveries::Deliveries;
-use super::health::{Outside, Watch};
+use super::health::{SharedState, Watch};
 use super::open_page::OpenPage;
-use super::scheduled_reports::ScheduledReports;
+use super::scheduled::Scheduled;
 use super::{Signals, alerts, dispatcher, notify, requests, search_index, upkeep};
 use crate::api::Client;
 use crate::clock::Clock;
@@ -42,7 +41,7 @@ impl RunningTasks {
         clock: Clock,
         store: &Store,
         handover: Option<Handover>,
-        outside: Outside,
+        state: SharedState,
     ) -> anyhow::Result<Self> {
         let finish = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -78,43 +77,28 @@ impl RunningTasks {
             Ok(())
         });
 
-        let backup = watch::Sender::new(None);
-        let reports = watch::Sender::new(Vec::new());
-        let scheduled = ScheduledReports {
-            settings: config.reports.clone(),
+        state.send_modify(|state| state.backup = None);
+        let scheduled = Scheduled {
+            backup: config.backup.clone(),
+            reports: config.reports.clone(),
             zone: config.workspace.time_zone.clone(),
             clock: clock.clone(),
+            clocks: clocks.clone(),
             store: store.clone(),
-            sinks: outside.sinks.clone(),
-            status: reports.clone(),
+            state: state.clone(),
         };
-        if !config.reports.schedule.is_empty() {
-            tasks.spawn(scheduled.run(finish.clone()));
-        }
+        tasks.spawn(scheduled.run(finish.clone()));
         let watch = Watch {
-            backup: backup.subscribe(),
-            reports: reports.subscribe(),
             store: store.clone(),
             clock: clock.clone(),
             requests: requests.clone(),
             background,
-            outside,
+            state,
         };
         tasks.spawn(requests::serve(watch.clone(), store.clone(), finish.clone()));
         tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
         if notify::is_wanted() {
             tasks.spawn(notify::watch(watch.clone(), finish.clone()));
-        }
-        let daily = DailyBackup {
-            settings: config.backup.clone(),
-            zone: config.workspace.time_zone.clone(),
-            clock: clock.clone(),
-            clocks: clocks.clone(),
-            store: store.clone(),
-            status: backup,
-        };
-        if config.backup.keep > 0 {
-            tasks.spawn(daily.run(finish.clone()));
         }
         tasks.spawn(search_index::run(store.clone(), finish.clone()));
         let retention = config.store.log_retention;
@@ -155,42 +139,36 @@ impl RunningTasks {
         abort: &CancellationToken,
     ) -> anyhow::Result<Option<Handover>> {
         self.finish.cancel();
-        let (mut failure, mut is_aborted) = (None, false);
-        let deadline = tokio::time::sleep(GRACE);
-        tokio::pin!(deadline);
-        loop {
-            let ended = tokio::select! {
-                ended = self.tasks.join_next() => ended,
-                () = &mut deadline, if !deadline.is_elapsed() => {
-                    tracing::error!("a task did not end in time and was cancelled");
-                    self.tasks.abort_all();
-                    continue;
-                }
-                () = abort.cancelled(), if !is_aborted => {
-                    is_aborted = true;
-                    self.tasks.abort_all();
-                    continue;
-                }
-            };
-            match ended {
-                None => break,
-                Some(Ok(Ok(()))) => {}
-                Some(Ok(Err(error))) => failure = Some(error),
-                Some(Err(error)) if error.is_cancelled() => {}
-                Some(Err(error)) => failure = Some(anyhow!(error).context("a task panicked")),
+        let mut failure = None;
+        let ended = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                failure = result_of(ended).err().or(failure.take());
+            }
+        };
+        tokio::select! {
+            () = ended => {}
+            () = abort.cancelled() => {}
+            () = tokio::time::sleep(GRACE) => {
+                tracing::error!("a task did not end in time and was cancelled");
             }
         }
-        failure.map_or(Ok(self.handover.try_recv().ok()), Err)
+        self.tasks.shutdown().await;
+        failure.map_or_else(|| Ok(self.handover.try_recv().ok()), Err)
     }
 
     fn ended_early(&self, ended: Option<Result<anyhow::Result<()>, JoinError>>) -> anyhow::Error {
         self.finish.cancel();
-        match ended {
-            Some(Ok(Err(error))) => error,
-            Some(Err(error)) => anyhow!(error).context("a task panicked"),
-            Some(Ok(Ok(()))) | None => {
-                anyhow!("a task ended without a stop request; report this as a bug")
-            }
+        match ended.map_or(Ok(()), result_of) {
+            Err(error) => error,
+            Ok(()) => anyhow!("a task ended without a stop request; report this as a bug"),
         }
+    }
+}
+
+/// The result of a task that has ended; a panic is an error.
+pub(super) fn result_of(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
+    match ended {
+        Ok(result) => result,
+        Err(error) => Err(anyhow!(error).context("a task panicked")),
     }
 }

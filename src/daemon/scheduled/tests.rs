@@ -7,7 +7,7 @@ use crate::config::{Base, Config};
 
 /// A running task and what it publishes.
 struct Running {
-    status: watch::Receiver<Vec<ScheduledReportStatus>>,
+    state: SharedState,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<anyhow::Result<()>>,
     store: Store,
@@ -22,18 +22,18 @@ impl Running {
         let base = Base { dir: dir.to_owned(), env_key: Some("key".into()), ..Base::default() };
         let config = Config::parse(&text, "shopmirror.toml", &base).unwrap();
         let store = Store::open(&config.store.path).unwrap();
-        let status = watch::Sender::new(Vec::new());
-        let (shown, stop) = (status.subscribe(), CancellationToken::new());
-        let reports = ScheduledReports {
-            settings: config.reports,
+        let (state, stop) = (SharedState::default(), CancellationToken::new());
+        let scheduled = Scheduled {
+            backup: config.backup,
+            reports: config.reports,
             zone: config.workspace.time_zone,
             clock: Clock::starting_at(at.parse().unwrap()),
+            clocks: Clocks::default(),
             store: store.clone(),
-            sinks: watch::Sender::new(SinkHandles::new()).subscribe(),
-            status,
+            state: state.clone(),
         };
-        let task = tokio::spawn(reports.run(stop.clone()));
-        Self { status: shown, stop, task, store }
+        let task = tokio::spawn(scheduled.run(stop.clone()));
+        Self { state, stop, task, store }
     }
 
     async fn end(self) {
@@ -51,7 +51,7 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     let rest = NIGHTLY.replace("mirror.csv", "absent/mirror.csv");
     let running = Running::start(dir.path(), "2026-05-04T00:29:00Z", &rest);
     tokio::time::sleep(Duration::from_secs(90)).await;
-    let shown = running.status.borrow().clone();
+    let shown = running.state.borrow().reports.clone();
     assert_eq!(shown[0].failures, 1, "{shown:?}");
     let why = shown[0].last_error.as_deref().unwrap();
     assert!(why.contains("absent/mirror.csv: No such file"), "{why}");
@@ -61,10 +61,10 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     running.end().await;
     let running = Running::start(dir.path(), "2026-05-04T00:41:00Z", &rest);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(running.status.borrow()[0].failures, 2);
+    assert_eq!(running.state.borrow().reports[0].failures, 2);
     std::fs::create_dir(dir.path().join("absent")).unwrap();
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    let shown = running.status.borrow().clone();
+    let shown = running.state.borrow().reports.clone();
     assert_eq!((shown[0].failures, shown[0].last_error.as_deref()), (0, None), "{shown:?}");
     assert!(dir.path().join("absent/mirror.csv").exists());
     running.end().await;

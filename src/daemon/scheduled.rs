@@ -1,0 +1,283 @@
+//! Makes the daily backup and the reports of `[reports.schedule]` at their times, one after the other.
+//!
+//! Each reads the store on a connection of its own and never waits for a poll, nor a poll for it. What fails
+//! is told in the status and tried again every few minutes; it never ends the daemon, and never costs an older
+//! backup.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio_util::sync::CancellationToken;
+
+use super::health::SharedState;
+use crate::clock::{Clock, stamp};
+use crate::config::{BackupSettings, ReportTarget, ReportsSettings, ScheduledReport};
+use crate::poll::Clocks;
+use crate::record::Kind;
+use crate::report::{self, Answer, ReportRun, ReportStep, Timetable};
+use crate::sink;
+use crate::status::{BackupStatus, ScheduledReportStatus};
+use crate::store::{self, BackupFolder, CopyControl, Kept, NewNotice, Reader, Store};
+
+/// How often it is looked whether something is due: the wall clock may be set meanwhile.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How often it is looked whether the first page was read.
+const LOOK_FOR_PAGE: Duration = Duration::from_secs(1);
+/// How long after the start a backup waits for the first page, which tells whether the clock is right.
+const WAIT_FOR_PAGE: Duration = Duration::from_secs(600);
+/// How long the reads of one report may take.
+const MAX_READ: Duration = Duration::from_secs(30);
+
+/// What the task needs.
+pub(super) struct Scheduled {
+    pub(super) backup: BackupSettings,
+    pub(super) reports: ReportsSettings,
+    pub(super) zone: TimeZone,
+    pub(super) clock: Clock,
+    pub(super) clocks: Clocks,
+    pub(super) store: Store,
+    /// Where the state is published.
+    pub(super) state: SharedState,
+}
+
+impl Scheduled {
+    /// Makes backups and reports until stopped.
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let Some(mut kept) = self.kept_runs(&stop).await? else { return Ok(()) };
+        let mut runs = kept.clone();
+        runs.retain(|name, _| self.reports.schedule.contains_key(name));
+        let mut backups = ReportRun::default();
+        while !stop.is_cancelled() {
+            let mut wait = match self.backup.keep {
+                0 => LOOK_EVERY,
+                _ => self.back_up_if_due(&mut backups, &stop).await?,
+            };
+            let now = self.now();
+            for (name, settings) in &self.reports.schedule {
+                let run = runs.entry(name.clone()).or_insert_with(|| ReportRun::new(now));
+                match self.timetable(settings).step(run, now) {
+                    ReportStep::Wait(until) => wait = wait.min(left(until, now)),
+                    ReportStep::Make(due) => {
+                        let made = self.make(name, settings, run.made + 1, due);
+                        let Some(made) = stop.run_until_cancelled(made).await else { break };
+                        self.note(&format!("the report {name}"), run, due, made);
+                        // A kill while the next one is made must not repeat this one.
+                        self.keep(&mut kept, &runs).await?;
+                        wait = Duration::ZERO;
+                    }
+                }
+            }
+            self.publish(&runs);
+            self.keep(&mut kept, &runs).await?;
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The time by the workspace's clock, once it is known.
+    fn now(&self) -> Timestamp {
+        let own = self.clock.now();
+        self.clocks.workspace_time(own).unwrap_or(own.wall)
+    }
+
+    /// Makes a backup if one is due, and publishes how backups stand; returns how long to wait for the next
+    /// look.
+    async fn back_up_if_due(
+        &self,
+        run: &mut ReportRun,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Duration> {
+        let (own, now) = (self.clock.now(), self.now());
+        let folder = BackupFolder::new(&self.backup.path, self.store.path());
+        let listed = folder.clone();
+        let list = move || BackupStatus::of_folder(&listed, now);
+        let mut status = tokio::task::spawn_blocking(list).await?;
+        status.last_error = run.error.clone().or(status.last_error);
+        let last = status.last_at.as_ref().and_then(|at| at.parse().ok());
+        let step = match last.or(self.first_polled_at().await) {
+            // There is nothing to back up yet.
+            None => ReportStep::Wait(Timestamp::MAX),
+            Some(since) => {
+                run.settled_at = run.settled_at.max(since);
+                let daily = Timetable { at: self.backup.at, days: &[], zone: &self.zone };
+                let step = daily.step(run, now);
+                let (ReportStep::Make(next) | ReportStep::Wait(next)) = step;
+                status.next_at = Some(stamp(next));
+                step
+            }
+        };
+        self.state.send_modify(|state| state.backup = Some(status));
+        let is_known = self.clocks.workspace_time(own).is_some() || own.elapsed >= WAIT_FOR_PAGE;
+        match step {
+            ReportStep::Wait(until) => Ok(left(until, now).min(LOOK_EVERY)),
+            ReportStep::Make(_) if !is_known => Ok(LOOK_FOR_PAGE),
+            ReportStep::Make(due) => {
+                let made = self.back_up(folder, now, stop.clone()).await;
+                if made.is_ok() || !stop.is_cancelled() {
+                    self.note("the backup", run, due, made);
+                }
+                Ok(Duration::ZERO)
+            }
+        }
+    }
+
+    /// When the first page was read: a store without a backup counts from then.
+    async fn first_polled_at(&self) -> Option<Timestamp> {
+        let pollers = self.store.read(Reader::pollers).await.ok()?;
+        pollers.iter().map(|poller| &poller.first_polled_at).min()?.parse().ok()
+    }
+
+    /// Makes one backup, then removes the oldest past the number to keep.
+    async fn back_up(
+        &self,
+        folder: BackupFolder,
+        now: Timestamp,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let (source, keep) = (self.store.path().to_owned(), self.backup.keep);
+        let copy = move || {
+            let path = folder.path(now);
+            folder.prepare().with_context(|| format!("could not write {}", path.display()))?;
+            let control = CopyControl { stop, progress: Arc::new(|_| ()) };
+            let facts = store::back_up(&source, &path, true, &control)?;
+            tracing::info!(path = %path.display(), bytes = facts.bytes, seq = facts.last_seq, "backed up the store");
+            folder.prune(keep, now).context("could not remove an old backup")?;
+            Ok(())
+        };
+        tokio::task::spawn_blocking(copy).await?
+    }
+
+    fn timetable<'a>(&'a self, settings: &'a ScheduledReport) -> Timetable<'a> {
+        Timetable { at: settings.at, days: &settings.days, zone: &self.zone }
+    }
+
+    /// What became of the reports so far; `None` if it is stopped first. Waits while the store is busy.
+    async fn kept_runs(
+        &self,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Option<BTreeMap<String, ReportRun>>> {
+        while !stop.is_cancelled() {
+            match self.store.read(|reader| reader.kept(Kept::REPORT_RUNS)).await {
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(%error, "the scheduled reports wait until the store can be read");
+                    stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
+                }
+                read => {
+                    let runs = read.context("reading what became of the reports")?;
+                    return Ok(Some(runs.unwrap_or_default()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Keeps what became of the reports if it differs from what was kept last.
+    async fn keep(
+        &self,
+        kept: &mut BTreeMap<String, ReportRun>,
+        runs: &BTreeMap<String, ReportRun>,
+    ) -> anyhow::Result<()> {
+        if kept == runs {
+            return Ok(());
+        }
+        match self.store.keep(Kept::REPORT_RUNS, runs).await {
+            Ok(()) => runs.clone_into(kept),
+            // It is in memory, and is kept with the next look.
+            Err(error) if error.is_transient() => {}
+            Err(error) => {
+                return Err(error).context("keeping what became of the scheduled reports");
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, what: &str, run: &mut ReportRun, due: Timestamp, made: anyhow::Result<()>) {
+        match made {
+            Ok(()) => {
+                tracing::info!(due = %stamp(due), "{what} was made");
+                run.note_made(due);
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                if run.failures == 0 {
+                    tracing::warn!(
+                        error = why,
+                        "{what} could not be made and is tried again: see `shopmirror status`"
+                    );
+                }
+                run.note_failed(self.now(), why);
+            }
+        }
+    }
+
+    /// Makes one report and hands it on.
+    async fn make(
+        &self,
+        name: &str,
+        settings: &ScheduledReport,
+        number: i64,
+        due: Timestamp,
+    ) -> anyhow::Result<()> {
+        let answer = self.answer(settings, due).await?;
+        match &settings.to {
+            ReportTarget::File(path) => {
+                let text = report::rendered(&answer, settings.format)?;
+                let to = path.clone();
+                let written = tokio::task::spawn_blocking(move || report::write(&to, &text));
+                written.await?.map_err(|error| {
+                    let advice = sink::file_advice(&error);
+                    anyhow::anyhow!("could not write {}: {error}{advice}", path.display())
+                })
+            }
+            ReportTarget::Sink(name_of_sink) => {
+                let body = report::notice_body(name, &answer, settings.format)?;
+                let notice = NewNotice {
+                    kind: Kind::Report,
+                    about: name.to_owned(),
+                    version: number,
+                    // The same however often it is made for this time: so is its event id.
+                    made_at: stamp(due),
+                    body,
+                };
+                self.store.post_notice(vec![name_of_sink.clone()], notice).await?;
+                if let Some(handle) = self.state.borrow().sinks.get(name_of_sink) {
+                    handle.wake();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn answer(&self, settings: &ScheduledReport, due: Timestamp) -> anyhow::Result<Answer> {
+        let (settings, zone) = (settings.clone(), self.zone.clone());
+        let (folder, now) = (self.reports.folder.clone(), self.now());
+        let currency = self.reports.currency.clone();
+        let answered = self.store.read_long(move |reader| -> anyhow::Result<Answer> {
+            reader.limit_time(MAX_READ)?;
+            let report = report::find(&settings.report, folder.as_deref())?;
+            let question = report::question_of(&settings, currency.as_deref(), &zone, due);
+            Ok(report::answer(reader, &report, &question, &zone, now)?)
+        });
+        answered.await
+    }
+
+    fn publish(&self, runs: &BTreeMap<String, ReportRun>) {
+        let statuses = ScheduledReportStatus::of_all(&self.reports, &self.zone, runs, self.now());
+        self.state.send_modify(|state| state.reports = statuses);
+    }
+}
+
+/// How long it is until then.
+fn left(until: Timestamp, now: Timestamp) -> Duration {
+    until.duration_since(now).try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
