@@ -132,15 +132,13 @@ pub async fn dispatcher(
     };
     let source = config.workspace.key.clone();
     store.ignore_fields(config.ignored_fields()).await?;
-    let zone = config.workspace.time_zone.clone();
-    if let Err(error) = store.keep_time_zone(zone, now.wall).await {
-        tracing::warn!(%error, "could not store the offsets of time_zone: reports use those from before; restart when the store can be written");
-    }
-    if let Err(error) = store.keep(Kept::SHARED_CONFIG, &config.for_readers).await {
-        tracing::warn!(%error, "could not store what readers of the database need of the configuration: they read it as it was before; restart when the store can be written");
-    }
-    if let Err(error) = store.link_jobs(config.reports.job_link.clone()).await {
-        tracing::warn!(%error, "could not store job_link: reports use the one from before; restart when the store can be written");
+    let kept = async {
+        store.keep_time_zone(config.workspace.time_zone.clone(), now.wall).await?;
+        store.keep(Kept::SHARED_CONFIG, &config.for_readers).await?;
+        store.link_jobs(config.reports.job_link.clone()).await
+    };
+    if let Err(error) = kept.await {
+        tracing::warn!(%error, "could not store what reports need of the configuration: they use what was stored before; restart when the store can be written");
     }
     Ok(Dispatcher::new(
         client,

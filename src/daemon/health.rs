@@ -7,7 +7,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::deliveries::{SinkHandle, SinkHandles};
 use crate::clock::Clock;
-use crate::control::{self, ControlRequest};
 use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{BackupStatus, ScheduledReportStatus, Stored, WorkspaceStatus};
 use crate::store::Store;
@@ -67,31 +66,5 @@ impl Watch {
         let (refusal, now) = (state.refusal.clone(), self.clock.now().wall);
         let status = WorkspaceStatus::of_daemon(polling, sinks, &stored, refusal, page, now);
         Some(status.with_backup(state.backup.clone()).with_reports(state.reports.clone()))
-    }
-
-    pub(super) fn reply_to(
-        &self,
-        request: ControlRequest,
-    ) -> impl Future<Output = Vec<u8>> + use<> {
-        let watch = self.clone();
-        async move {
-            match request {
-                ControlRequest::Status => match watch.snapshot().await {
-                    Some(snapshot) => {
-                        serde_json::to_vec(&snapshot).expect("a snapshot holds plain values")
-                    }
-                    None => Vec::new(),
-                },
-                ControlRequest::Search(request) => watch.search(request).await,
-                ControlRequest::Wake { sink } => {
-                    for (name, handle) in &watch.state.borrow().sinks {
-                        if sink.as_ref().is_none_or(|wanted| wanted == name) {
-                            handle.wake();
-                        }
-                    }
-                    control::encode(Ok(()))
-                }
-            }
-        }
     }
 }

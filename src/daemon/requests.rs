@@ -1,4 +1,4 @@
-//! The searches that commands send through the daemon, so that they share its budget.
+//! What commands ask of the daemon on the control socket: its status, and searches that share its budget.
 
 use std::time::Duration;
 
@@ -6,23 +6,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
-use crate::control::{self, ControlReply, SearchRequest, SearchResult};
+use crate::control::{self, ControlReply, ControlRequest, SearchRequest, SearchResult};
 use crate::poll::BackgroundError;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 
 /// How long to wait after a failure without a `Retry-After`.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Answers commands on the control socket until stopped.
-pub(super) async fn serve(
-    watch: Watch,
-    store: Store,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    let served =
-        control::serve(store.path(), move |request| watch.reply_to(request), stop.clone()).await;
-    if let Err(error) = served {
+pub(super) async fn serve(watch: Watch, stop: CancellationToken) -> anyhow::Result<()> {
+    let store = watch.store.clone();
+    let answer = move |request| watch.clone().answer(request);
+    if let Err(error) = control::serve(store.path(), answer, stop.clone()).await {
         // Only a warning: polling and delivery do not need the socket.
         tracing::warn!(%error, "could not open the control socket next to the store; `shopmirror status` shows only what is stored");
         stop.cancelled().await;
@@ -31,8 +27,22 @@ pub(super) async fn serve(
 }
 
 impl Watch {
-    pub(super) async fn search(&self, request: SearchRequest) -> Vec<u8> {
-        control::encode(self.searched(request).await)
+    /// The reply to a command; nothing if the tasks do not answer.
+    async fn answer(self, request: ControlRequest) -> Vec<u8> {
+        match request {
+            ControlRequest::Status => self.snapshot().await.map_or_else(Vec::new, |snapshot| {
+                serde_json::to_vec(&snapshot).expect("a snapshot holds plain values")
+            }),
+            ControlRequest::Search(request) => control::encode(self.searched(request).await),
+            ControlRequest::Wake { sink } => {
+                for (name, handle) in &self.state.borrow().sinks {
+                    if sink.as_ref().is_none_or(|wanted| wanted == name) {
+                        handle.wake();
+                    }
+                }
+                control::encode(Ok(()))
+            }
+        }
     }
 
     async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {

@@ -95,7 +95,7 @@ impl RunningTasks {
             background,
             state,
         };
-        tasks.spawn(requests::serve(watch.clone(), store.clone(), finish.clone()));
+        tasks.spawn(requests::serve(watch.clone(), finish.clone()));
         tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
         if notify::is_wanted() {
             tasks.spawn(notify::watch(watch.clone(), finish.clone()));
