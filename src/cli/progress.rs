@@ -32,10 +32,6 @@ impl Bar {
         }))
     }
 
-    pub(super) fn is_shown(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Shows how much is done of how much.
     pub(super) fn at(&self, done: u64, total: u64) {
         if let Some(bar) = &self.0 {

@@ -86,7 +86,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             dead::redrive(&stored()?, which, *all_versions, json)
         }
         Verb::Drop(which) => dead::drop(&stored()?, which, json),
-        Verb::Replay(args) => replay::run(stored()?, args, json),
+        Verb::Replay(args) => replay::run(&stored()?, args, json),
         Verb::Release { skip } => manage::release(&stored()?, *skip, json),
         Verb::Rename { new } => manage::rename(&stored()?, new, json),
         Verb::Forget => manage::forget(&stored()?, json),
