@@ -59,10 +59,6 @@ async fn a_removed_command_line_names_the_new_one() {
         ("status --watch", "watch shopmirror status"),
         ("log --summary", "shopmirror report"),
         ("report --at 3d", "shopmirror log"),
-        ("sinks test erp", "shopmirror sinks NAME test"),
-        ("sinks preview erp", "shopmirror sinks NAME test --dry-run"),
-        ("sinks release erp --skip", "shopmirror sinks NAME release"),
-        ("sinks forget erp", "shopmirror sinks NAME forget"),
     ] {
         let ended = place.run(old.split(' ')).await;
         assert_eq!((ended.code, ended.err.lines().count()), (Some(64), 1), "{old}: {ended:?}");
