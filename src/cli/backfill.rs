@@ -25,21 +25,12 @@ const MAX_FAILURES: u32 = 8;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The list to backfill
-    #[arg(value_enum)]
-    what: Listed,
     /// Stop after this many searches; the same command continues later
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     most: usize,
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Listed {
-    /// Customers, the only list that the workspace can search
-    Customers,
 }
 
 /// What `backfill --json` prints for each business.
@@ -57,7 +48,6 @@ struct BackfillResult {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let Listed::Customers = args.what;
     // Without a store there is nothing to do and nothing is made.
     Reader::open(&config.store.path)?;
     runtime()?.block_on(async {

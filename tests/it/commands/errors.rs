@@ -73,7 +73,7 @@ async fn a_removed_command_line_names_the_new_one() {
 async fn without_a_workspace_a_store_or_a_key_nothing_is_made() {
     let closed = ClosedPort::new();
     let place = Place::new(&closed.base_url(), "key");
-    for command in [&["status"][..], &["backfill", "customers"]] {
+    for command in [&["status"][..], &["backfill"]] {
         let ended = place.run(command).await;
         assert_eq!(ended.code, Some(69), "there is no store yet: {ended:?}");
         assert!(!place.store().exists(), "{command:?}");

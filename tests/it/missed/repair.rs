@@ -170,10 +170,10 @@ async fn a_backfill_collects_what_is_older_than_a_page_and_forwards_none_of_it()
     assert!(all > 150, "{all}");
 
     // Stopped early, and gone on with.
-    let first = bench.json(&["backfill", "customers", "--most", "10"]).await;
+    let first = bench.json(&["backfill", "--most", "10"]).await;
     assert_eq!(first[0]["asked"], 10);
     let daemon = bench.place.started().await;
-    let second = bench.json(&["backfill", "customers", "--most", "100"]).await;
+    let second = bench.json(&["backfill", "--most", "100"]).await;
     assert_eq!(second[0]["asked"].as_u64().unwrap() + 10, bench.searches() as u64, "{second}");
     daemon.stop().await;
 
