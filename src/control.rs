@@ -4,11 +4,11 @@
 //! writes one reply and closes. A user who may read the store may request the status; only root and
 //! the daemon's own user may send requests that write or spend the budget.
 
-mod address;
 mod client;
 mod server;
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,6 +24,13 @@ pub use server::serve;
 const QUICK: Duration = Duration::from_secs(5);
 /// How long the daemon may take when it has to wait for a free request in the budget.
 const SLOW: Duration = Duration::from_secs(90);
+
+/// The socket of the daemon that serves the store at `store`.
+fn socket_of(store: &Path) -> PathBuf {
+    let mut name = store.as_os_str().to_owned();
+    name.push("-sock");
+    name.into()
+}
 
 /// A reply as the bytes that are sent to the command.
 #[must_use]

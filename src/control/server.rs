@@ -15,8 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::address::SocketAddress;
-use super::{ControlReply, ControlRequest, QUICK};
+use super::{ControlReply, ControlRequest, QUICK, socket_of};
 use crate::connections;
 use crate::file_owner;
 use crate::sysexits::PERMISSION;
@@ -37,22 +36,22 @@ where
     A: Fn(ControlRequest) -> F + Clone + Send + 'static,
     F: Future<Output = Vec<u8>> + Send + 'static,
 {
-    let address = SocketAddress::of(store)?;
+    let path = socket_of(store);
     // The process that holds the store's lock owns this name: a socket that exists is left over
     // from a process that was killed.
-    match fs::remove_file(&address.path) {
+    match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(&address.path)?;
-    fs::set_permissions(&address.path, fs::Permissions::from_mode(0o660))?;
-    file_owner::give_path_to_folder(&address.path);
+    let listener = UnixListener::bind(&path)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
+    file_owner::give_path_to_folder(&path);
     connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
         converse(stream, reply_to.clone())
     })
     .await;
     // If this fails, the next start removes the file.
-    let _ = fs::remove_file(&address.path);
+    let _ = fs::remove_file(&path);
     Ok(())
 }
 
