@@ -32,16 +32,6 @@ fn socket_of(store: &Path) -> PathBuf {
     name.into()
 }
 
-/// A reply as the bytes that are sent to the command.
-#[must_use]
-pub fn encode<T: Serialize>(outcome: Result<T, ControlReply<()>>) -> Vec<u8> {
-    let text = match outcome {
-        Ok(done) => serde_json::to_vec(&ControlReply::Done(done)),
-        Err(failed) => serde_json::to_vec(&failed),
-    };
-    text.expect("a reply holds plain values and valid JSON texts")
-}
-
 /// A request of a command to the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -129,21 +119,17 @@ pub struct SearchResult {
     pub found: Option<SearchOutcome>,
 }
 
-/// The daemon's reply to every request but [`ControlRequest::Status`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ControlReply<T> {
-    /// The result.
-    Done(T),
-    /// The request failed.
-    Failed {
-        /// The exit code for the command.
-        code: u8,
-        /// The cause, and what to do.
-        text: String,
-        /// How long to wait before a retry; `None` if a retry cannot help.
-        retry_after_s: Option<f64>,
-    },
+/// Why a request failed. The daemon's reply to every request but [`ControlRequest::Status`] is a result with
+/// this error.
+#[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    /// The exit code for the command.
+    pub code: u8,
+    /// The cause, and what to do.
+    pub text: String,
+    /// How long to wait before a retry; `None` if a retry cannot help.
+    pub retry_after: Option<Duration>,
 }
 
 /// Why the daemon gave no reply.
@@ -157,7 +143,9 @@ pub enum ControlError {
         "process {0} holds the store but does not listen: a daemon is starting, reloading or stopping, or another command is running; try again in a few seconds"
     )]
     NotListening(String),
-    /// The daemon accepted the request and did not reply in time.
-    #[error("the daemon did not reply")]
+    /// The daemon accepted the request and did not reply in time, or ended the connection.
+    #[error(
+        "the daemon gave no reply: it was reloaded, it is paused, or its polls use the whole budget; see `shopmirror status`, then run the command again if you still need it"
+    )]
     NoReply(#[source] io::Error),
 }

@@ -1,7 +1,6 @@
 //! How a command reaches the workspace: through the running daemon, whose budget it then shares, or
 //! directly if no daemon runs.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,9 +11,7 @@ use crate::api::{ApiError, Class, Client, RateHeaders};
 use crate::budget::{Budget, Purpose, Spending};
 use crate::clock::{Clock, MachineTime};
 use crate::config::Config;
-use crate::control::{
-    self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
-};
+use crate::control::{self, ControlError, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::poll;
 use crate::store::{
     Kept, KnownWorkspace, Operator, OtherWorkspace, Reader, Store, judge_workspace,
@@ -136,18 +133,18 @@ impl DirectClient {
         &mut self,
         store: Option<&Store>,
         request: SearchRequest,
-    ) -> anyhow::Result<ControlReply<SearchResult>> {
+    ) -> anyhow::Result<Result<SearchResult, Refusal>> {
         let searched_after = store.map_or(0, Store::seq);
         let (term, business) = (request.term.clone(), request.business.clone());
         let page =
             self.request(async |client| client.search_customers(&term, business.as_deref()).await);
         let page = match page.await {
             Ok(page) => page,
-            Err(error) => return Ok(crate::daemon::refused(&error)),
+            Err(error) => return Ok(Err(crate::daemon::refused(&error))),
         };
         match request.keep(page, store, searched_after, self.clock.now().wall).await {
-            Ok(found) => Ok(ControlReply::Done(found)),
-            Err(error) if error.is_transient() => Ok(crate::daemon::not_stored(&error)),
+            Ok(found) => Ok(Ok(found)),
+            Err(error) if error.is_transient() => Ok(Err(crate::daemon::not_stored(&error))),
             Err(error) => Err(error.into()),
         }
     }
@@ -182,7 +179,7 @@ impl Searcher {
         &mut self,
         config: &Config,
         request: SearchRequest,
-    ) -> anyhow::Result<ControlReply<SearchResult>> {
+    ) -> anyhow::Result<Result<SearchResult, Refusal>> {
         match self {
             // A backfill shows its own progress.
             Self::Daemon if request.backfill => through_daemon(config, request).await,
@@ -216,24 +213,15 @@ async fn say_if_long<T>(waits: impl Future<Output = T>) -> T {
 async fn through_daemon(
     config: &Config,
     request: SearchRequest,
-) -> anyhow::Result<ControlReply<SearchResult>> {
-    let error = match control::send(&config.store.path, &ControlRequest::Search(request)).await {
-        Ok(reply) => return decoded(&reply),
-        Err(error) => error,
-    };
-    let (code, retry_after_s) = match &error {
-        ControlError::NotRunning => (UNAVAILABLE, None),
-        ControlError::NotListening(_) | ControlError::NoReply(_) => (TRY_AGAIN, Some(1.0)),
-    };
-    let text = match &error {
-        ControlError::NotRunning => "the daemon has ended: run the same command again".to_owned(),
-        ControlError::NotListening(_) => error.to_string(),
-        ControlError::NoReply(why) if why.kind() == io::ErrorKind::TimedOut => {
-            "the daemon runs but did not reply: its polls use the whole budget, or it is paused; see `shopmirror status`, then try again".to_owned()
+) -> anyhow::Result<Result<SearchResult, Refusal>> {
+    match control::send(&config.store.path, &ControlRequest::Search(request)).await {
+        Ok(reply) => decoded(&reply),
+        Err(ControlError::NotRunning) => {
+            refuse(UNAVAILABLE, "the daemon has ended: run the same command again")
         }
-        ControlError::NoReply(_) => {
-            "the daemon ended the connection before its reply, for example because it was reloaded; the request may have been sent to the workspace: run the command again if you still need it".to_owned()
+        Err(error) => {
+            let retry_after = Some(Duration::from_secs(1));
+            Ok(Err(Refusal { code: TRY_AGAIN, text: error.to_string(), retry_after }))
         }
-    };
-    Ok(ControlReply::Failed { code, text, retry_after_s })
+    }
 }

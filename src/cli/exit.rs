@@ -4,6 +4,7 @@ use std::io;
 
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
+use crate::control::Refusal;
 use crate::sink::SinkBuildError;
 use crate::store::{BackupError, OpenError, StoreError};
 use crate::sysexits::IO;
@@ -32,6 +33,9 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
 fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(wrong) = cause.downcast_ref::<ExitError>() {
         return Some(wrong.code);
+    }
+    if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+        return Some(refusal.code);
     }
     if cause.is::<ConfigError>()
         || cause.is::<KeyError>()

@@ -15,7 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{ControlReply, ControlRequest, QUICK, socket_of};
+use super::{ControlRequest, QUICK, Refusal, socket_of};
 use crate::connections;
 use crate::file_owner;
 use crate::sysexits::PERMISSION;
@@ -68,7 +68,7 @@ where
         let own = rustix::process::geteuid().as_raw();
         let reply = match may_send(&request, sender, own) {
             true => timeout(request.time_limit(), reply_to(request)).await?,
-            false => serde_json::to_vec(&refusal())?,
+            false => serde_json::to_vec(&Err::<(), _>(refusal()))?,
         };
         timeout(QUICK, stream.write_all(&reply)).await??;
     }
@@ -81,14 +81,14 @@ fn may_send(request: &ControlRequest, sender: u32, own: u32) -> bool {
     *request == ControlRequest::Status || sender == own || sender == 0
 }
 
-fn refusal() -> ControlReply<()> {
-    ControlReply::Failed {
+fn refusal() -> Refusal {
+    Refusal {
         code: PERMISSION,
         text: "the daemon accepts this only from root and from its own user, because it spends \
                the rate budget or writes to the store: run it with sudo, or as the user of the \
                service"
             .to_owned(),
-        retry_after_s: None,
+        retry_after: None,
     }
 }
 

@@ -3,17 +3,22 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::deliveries::{SinkHandle, SinkHandles};
 use crate::clock::Clock;
-use crate::control::{self, ControlRequest};
+use crate::control::ControlRequest;
 use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{BackupStatus, ScheduledReportStatus, Stored, WorkspaceStatus};
 use crate::store::Store;
 
 /// A task that does not answer within this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(4);
+
+fn reply(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a reply holds plain values and valid JSON texts")
+}
 
 /// Where to ask.
 #[derive(Clone)]
@@ -74,19 +79,17 @@ impl Watch {
         async move {
             match request {
                 ControlRequest::Status => match watch.snapshot().await {
-                    Some(snapshot) => {
-                        serde_json::to_vec(&snapshot).expect("a snapshot holds plain values")
-                    }
+                    Some(snapshot) => reply(&snapshot),
                     None => Vec::new(),
                 },
-                ControlRequest::Search(request) => watch.search(request).await,
+                ControlRequest::Search(request) => reply(&watch.search(request).await),
                 ControlRequest::Wake { sink } => {
                     for (name, handle) in &*watch.outside.sinks.borrow() {
                         if sink.as_ref().is_none_or(|wanted| wanted == name) {
                             handle.wake();
                         }
                     }
-                    control::encode(Ok(()))
+                    reply(&())
                 }
             }
         }

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
-use crate::control::{self, ControlReply, SearchRequest, SearchResult};
+use crate::control::{self, Refusal, SearchRequest, SearchResult};
 use crate::poll::BackgroundError;
 use crate::store::{Store, StoreError};
 use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
@@ -31,11 +31,7 @@ pub(super) async fn serve(
 }
 
 impl Watch {
-    pub(super) async fn search(&self, request: SearchRequest) -> Vec<u8> {
-        control::encode(self.searched(request).await)
-    }
-
-    async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {
+    pub(super) async fn search(&self, request: SearchRequest) -> Result<SearchResult, Refusal> {
         let searched_after = self.store.seq();
         let page = self.background.search(&request.term, request.business.as_deref()).await;
         let page = page.map_err(|error| not_sent(&error))?;
@@ -45,7 +41,7 @@ impl Watch {
     }
 }
 
-fn not_sent(error: &BackgroundError) -> ControlReply<()> {
+fn not_sent(error: &BackgroundError) -> Refusal {
     match error {
         BackgroundError::Stopped => failed(TRY_AGAIN, error.to_string(), Some(WAIT)),
         BackgroundError::Paused(_) => failed(UNAVAILABLE, error.to_string(), Some(WAIT)),
@@ -55,7 +51,7 @@ fn not_sent(error: &BackgroundError) -> ControlReply<()> {
 
 /// The reply to a request that the workspace has refused.
 #[must_use]
-pub fn refused<T>(error: &ApiError) -> ControlReply<T> {
+pub fn refused(error: &ApiError) -> Refusal {
     let wait = match error.retry() {
         Retry::After(wait) => Some(wait),
         Retry::Backoff => Some(WAIT),
@@ -77,10 +73,10 @@ pub fn exit_code(error: &ApiError) -> u8 {
 
 /// The reply to a search whose records could not be stored.
 #[must_use]
-pub fn not_stored<T>(error: &StoreError) -> ControlReply<T> {
+pub fn not_stored(error: &StoreError) -> Refusal {
     failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
 }
 
-fn failed<T>(code: u8, text: String, wait: Option<Duration>) -> ControlReply<T> {
-    ControlReply::Failed { code, text, retry_after_s: wait.map(|wait| wait.as_secs_f64()) }
+fn failed(code: u8, text: String, retry_after: Option<Duration>) -> Refusal {
+    Refusal { code, text, retry_after }
 }
