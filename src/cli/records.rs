@@ -174,9 +174,8 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
     text.push('\n');
     if has_older {
         text.push_str(&format!(
-            "only the newest {} versions are shown; `shopmirror log --route {route} --id {} --limit 1000` lists more\n\n",
-            history.len(),
-            cell(id, 40)
+            "only the newest {} versions are shown; the table `changes` of the database has all\n\n",
+            history.len()
         ));
     }
     for change in &history {
