@@ -7,15 +7,14 @@ use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::CheckReport;
-use super::unit::{Unit, UnitKey};
+use super::unit::Unit;
 use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
 use crate::cli::direct::DirectClient;
 use crate::cli::exit;
 use crate::clock::Clock;
-use crate::config::{Config, KeyError, KeySource};
+use crate::config::{Config, KeyError};
 use crate::poll::{clock_advice, clock_ahead_s};
 use crate::record::PollerId;
-use crate::small_file::FileError;
 use crate::store::Reader;
 
 pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
@@ -104,52 +103,25 @@ fn check_key(
     unit: Option<&Unit>,
     report: &mut CheckReport,
 ) -> Option<SecretString> {
-    let error = match config.workspace.key.read() {
+    match config.workspace.key.read() {
         Ok(key) => {
             match config.workspace.key.warning() {
                 Some(warning) => report.wrong(exit::CONFIG, "key", warning),
                 None => report.ok("key", "readable"),
             }
-            return Some(key);
+            Some(key)
         }
-        Err(error) => error,
-    };
-    let unit_key = unit.and_then(Unit::key);
-    let (KeyError::Absent, Some(unit_key)) = (&error, unit_key) else {
-        report.wrong(exit::CONFIG, "key", error.to_string());
-        return None;
-    };
-    key_of_unit(&unit_key, report)
-}
-
-fn key_of_unit(unit_key: &UnitKey, report: &mut CheckReport) -> Option<SecretString> {
-    let (source, reason) = match unit_key {
-        UnitKey::File(path) => {
-            let source = format!("as the systemd credential `api-key` from {}", path.display());
-            match KeySource::File(path.clone()).read() {
-                Ok(key) => {
-                    report.ok("key", format!("readable; the service gets it {source}"));
-                    return Some(key);
-                }
-                Err(KeyError::File(FileError::Unreadable { why, .. }))
-                    if why.kind() == std::io::ErrorKind::PermissionDenied =>
-                {
-                    (source, "this user may not read that file; run check as root to test it too")
-                }
-                Err(error) => {
-                    report.wrong(exit::CONFIG, "key", error.to_string());
-                    return None;
-                }
-            }
+        Err(KeyError::Absent) if unit.is_some_and(Unit::gives_key) => {
+            let text = "the service gets it from its unit, which this user cannot read: run check as root, or see `shopmirror status` after the start";
+            report.ok("key", text);
+            report.ok("workspace", "not tested without the key");
+            None
         }
-        UnitKey::Hidden => (
-            "from its unit".to_owned(),
-            "only the unit holds it; set it for check as well to test it, or see `shopmirror status` after the start",
-        ),
-    };
-    report.ok("key", format!("the service gets it {source}"));
-    report.ok("workspace", format!("not tested: {reason}"));
-    None
+        Err(error) => {
+            report.wrong(exit::CONFIG, "key", error.to_string());
+            None
+        }
+    }
 }
 
 /// Polls one route of each configured business: an unknown business is refused by every route.
