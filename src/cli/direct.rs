@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::exit::{CONFIG, TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output;
 use super::status::decoded;
-use crate::api::{ApiError, Class, Client, RateHeaders};
+use crate::api::{ApiError, Client, RateHeaders};
 use crate::budget::{Budget, Purpose, Spending};
 use crate::clock::{Clock, MachineTime};
 use crate::config::Config;
@@ -107,24 +107,9 @@ impl DirectClient {
         let Some(known) = known.filter(|known| !known.is_of(&self.account())) else {
             return Ok(());
         };
-        let mut asked = self.other_workspace(&known).await;
-        if asked.as_ref().is_err_and(|error| error.class() != Class::Busy) {
-            // A page that asks for a login may have answered, or the route alone is refused. Behind a ping
-            // that succeeds it is the workspace that answers.
-            self.request(Client::automation_ping).await?;
-            asked = self.other_workspace(&known).await;
-        }
-        match asked {
-            Ok(Some(other)) => refuse(CONFIG, other.to_string()),
-            Ok(None) => Ok(()),
-            Err(error) if error.class() == Class::Busy => Err(error.into()),
-            Err(error) => {
-                output::aside(&format!(
-                    "the address or the key has changed, and the workspace's name cannot be compared with {}: {error}",
-                    output::plain(&format!("{:?}", known.name))
-                ));
-                Ok(())
-            }
+        match self.other_workspace(&known).await? {
+            Some(other) => refuse(CONFIG, other.to_string()),
+            None => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod person;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -177,31 +177,23 @@ fn left(purged: &Purged, store: &Path, again: &str) -> String {
         }
         Rewritten::Failed { error, needed } => format!(
             "unused parts of the database file may still hold what was removed, because the file could not be written anew: \
-             {error}. That needs {} MiB of free room in {}, and as much in {} for a temporary file. Run {again} then\n",
+             {error}. That needs {} MiB of free room in {}, and as much in /var/tmp or $TMPDIR. Run {again} then\n",
             needed.div_ceil(1024 * 1024),
             folder_of(store).display(),
-            temporary_folder().display(),
         ),
     };
-    if let Err(error) = &purged.index_deleted {
+    if let Ok(false) = &purged.log_emptied {
+        text.push_str(
+            "the write-ahead log still holds a copy, because a program reads the store; \
+             the daemon removes it within 30 seconds after that program ends\n",
+        );
+    }
+    let index = purged.index_deleted.as_ref().err().map(|error| ("the search index", error));
+    let log = purged.log_emptied.as_ref().err().map(|error| ("the write-ahead log", error));
+    for (what, error) in index.into_iter().chain(log) {
         text.push_str(&format!(
-            "the search index may still hold words of what was removed, because {error}; when that is fixed, run {again}\n"
+            "{what} may still hold words of what was removed, because {error}; when that is fixed, run {again}\n"
         ));
     }
-    text.push_str(&match &purged.log_emptied {
-        Ok(true) => String::new(),
-        Ok(false) => "the write-ahead log still holds a copy, because a program reads the store; \
-             the daemon removes it within 30 seconds after that program ends\n"
-            .to_owned(),
-        Err(error) => format!(
-            "the write-ahead log still holds a copy, because it could not be emptied: {error}; when that is fixed, run {again}\n"
-        ),
-    });
     text
-}
-
-/// Where SQLite writes the temporary copy.
-fn temporary_folder() -> PathBuf {
-    let named = ["SQLITE_TMPDIR", "TMPDIR"].into_iter().find_map(std::env::var_os);
-    named.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
