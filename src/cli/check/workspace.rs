@@ -40,7 +40,7 @@ pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut Che
     }
 }
 
-/// Reports what the workspace said; false if it is another one than the one that filled the store.
+/// Reports what the workspace said; false if it may be another one than the one that filled the store.
 async fn is_the_known_one(
     said: String,
     config: &Config,
@@ -50,25 +50,22 @@ async fn is_the_known_one(
     // A store that cannot be read is reported by its own test.
     let reader = Reader::open(&config.store.path).ok();
     let known = reader.and_then(|reader| reader.workspace().ok().flatten());
-    let Some(known) = known.filter(|known| !known.is_of(&client.account())) else {
-        report.ok("workspace", said);
-        return true;
+    let other = match known.filter(|known| !known.is_of(&client.account())) {
+        Some(known) => client.other_workspace(&known).await,
+        None => Ok(None),
     };
-    match client.other_workspace(&known).await {
+    let is_known = matches!(other, Ok(None));
+    match other {
         Ok(None) => report.ok("workspace", said),
-        Ok(Some(other)) => {
-            report.wrong(exit::CONFIG, "workspace", other.to_string());
-            return false;
-        }
+        Ok(Some(other)) => report.wrong(exit::CONFIG, "workspace", other.to_string()),
         Err(error) => {
             let text = format!(
-                "{said}; whether it is {:?}, which filled the store, could not be asked: {error}",
-                known.name
+                "{said}; whether it is the one that filled the store could not be asked: {error}"
             );
             report.wrong(exit::code_of_api(&error), "workspace", text);
         }
     }
-    true
+    is_known
 }
 
 /// The first response of the workspace.

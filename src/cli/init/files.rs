@@ -118,9 +118,9 @@ fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
     let shown = folder.display();
     let is_service = folder == Path::new(SERVICE_DIR);
     let text = if !folder.is_dir() {
-        let advice =
-            if is_service { "install the package of shopmirror first" } else { "create it first" };
-        format!("the folder {shown} does not exist: {advice}, or name another file with --config")
+        format!(
+            "the folder {shown} does not exist: install the package or create it, or name another file with --config"
+        )
     } else if rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return refuse(
             PERMISSION,
