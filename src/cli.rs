@@ -216,7 +216,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let advice = exit::advice(&error).unwrap_or_default();
+            let advice = exit::advice(&error);
             // Waits for the lines before it as well.
             logging::last_words(&format!("shopmirror: {error:#}{advice}"));
             return ExitCode::from(code_of(&error));

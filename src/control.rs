@@ -39,10 +39,7 @@ pub enum ControlRequest {
     /// Send the status as JSON.
     Status,
     /// Look at the deliveries again, because an operator changed some.
-    Wake {
-        /// The sink's name; `None` means every sink.
-        sink: Option<String>,
-    },
+    Wake,
     /// Search customers within the daemon's budget.
     Search(SearchRequest),
 }

@@ -1,5 +1,6 @@
 //! The exit code for each error.
 
+use std::error::Error;
 use std::io;
 
 use crate::api::ApiError;
@@ -30,7 +31,7 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of_cause).unwrap_or(SOFTWARE)
 }
 
-fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
+fn code_of_cause(cause: &(dyn Error + 'static)) -> Option<u8> {
     if let Some(wrong) = cause.downcast_ref::<ExitError>() {
         return Some(wrong.code);
     }
@@ -105,16 +106,13 @@ fn code_of_store(error: &StoreError) -> u8 {
 }
 
 /// What to do about a store that this user may not use.
-pub(super) fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    let refused = |cause: &OpenError| matches!(cause, OpenError::Io { source, .. } if code_of_io(source) == PERMISSION);
-    error
-        .chain()
-        .any(|cause| match cause.downcast_ref() {
-            // It shows the inner error as its own, which is then no cause of its own.
-            Some(BackupError::Open(inner)) => refused(inner),
-            _ => cause.downcast_ref().is_some_and(refused),
-        })
-        .then_some("; run this as root, or as the user of the service")
+pub(super) fn advice(error: &anyhow::Error) -> &'static str {
+    let is_of_store =
+        |cause: &(dyn Error + 'static)| cause.is::<OpenError>() || cause.is::<BackupError>();
+    match code_of(error) == PERMISSION && error.chain().any(is_of_store) {
+        true => "; run this as root, or as the user of the service",
+        false => "",
+    }
 }
 
 /// The code for an error of the workspace.

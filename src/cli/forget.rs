@@ -66,7 +66,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let forgotten = operator.forget_records(&named, &at)?;
     refuse_unknown(&named, &forgotten)?;
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
-    let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
+    let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
     let purged = operator.purge();
     super::index_log(path);
     let rewritten = matches!(purged.rewritten, Rewritten::Done);

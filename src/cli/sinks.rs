@@ -121,10 +121,10 @@ impl<'c> StoredSink<'c> {
         Ok(Operator::open(&self.config.store.path)?)
     }
 
-    /// Makes the daemon look at what the sink is owed; returns whether a daemon runs.
+    /// Makes the daemon look at what the sinks are owed; returns whether a daemon runs.
     fn wake(&self) -> anyhow::Result<bool> {
-        let request = ControlRequest::Wake { sink: Some(self.row.name.clone()) };
-        Ok(runtime()?.block_on(control::send(&self.config.store.path, &request)).is_ok())
+        let path = &self.config.store.path;
+        Ok(runtime()?.block_on(control::send(path, &ControlRequest::Wake)).is_ok())
     }
 }
 

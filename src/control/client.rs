@@ -74,7 +74,7 @@ mod tests {
     async fn only_a_request_that_spends_nothing_is_sent_again_when_the_connection_ends() {
         for (request, is_repeated) in [
             (ControlRequest::Status, true),
-            (ControlRequest::Wake { sink: None }, true),
+            (ControlRequest::Wake, true),
             (
                 ControlRequest::Search(SearchRequest {
                     term: "a".to_owned(),

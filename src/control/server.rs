@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn readers_read_and_nothing_else() {
         let (root, own, reader) = (0, 990, 1000);
-        let request = ControlRequest::Wake { sink: None };
+        let request = ControlRequest::Wake;
         assert!(may_send(&request, root, own));
         assert!(may_send(&request, own, own));
         assert!(!may_send(&request, reader, own));

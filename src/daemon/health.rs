@@ -83,11 +83,9 @@ impl Watch {
                     None => Vec::new(),
                 },
                 ControlRequest::Search(request) => reply(&watch.search(request).await),
-                ControlRequest::Wake { sink } => {
-                    for (name, handle) in &*watch.outside.sinks.borrow() {
-                        if sink.as_ref().is_none_or(|wanted| wanted == name) {
-                            handle.wake();
-                        }
+                ControlRequest::Wake => {
+                    for handle in watch.outside.sinks.borrow().values() {
+                        handle.wake();
                     }
                     reply(&())
                 }
