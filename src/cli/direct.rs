@@ -2,12 +2,15 @@
 //! directly if no daemon runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use secrecy::SecretString;
 
 use super::exit::{CONFIG, TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output;
 use super::status::decoded;
-use crate::api::{ApiError, Client, RateHeaders};
+use crate::api::{ApiError, Client, HttpTransport, RateHeaders, TransportBuildError};
 use crate::budget::{Budget, Purpose, Spending};
 use crate::clock::{Clock, MachineTime};
 use crate::config::Config;
@@ -30,12 +33,10 @@ pub(super) struct DirectClient {
 }
 
 impl DirectClient {
-    pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+    pub(super) fn new(config: &Config, key: SecretString) -> Result<Self, TransportBuildError> {
         let clock = Clock::system();
-        Ok(Self::with(crate::daemon::client(config, clock.clone())?, clock, config))
-    }
-
-    pub(super) fn with(client: Client, clock: Clock, config: &Config) -> Self {
+        let transport = Arc::new(HttpTransport::new(&config.workspace)?);
+        let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
         let store = config.store.path.clone();
         let mut budget = Budget::new(config.budget, clock.now());
         let before = Reader::open(&store).ok();
@@ -44,7 +45,7 @@ impl DirectClient {
             budget.resume(&before, &client.account(), clock.now(), &clock.machine());
         }
         budget.start_cycle(1, clock.now());
-        Self { client, budget, clock, store }
+        Ok(Self { client, budget, clock, store })
     }
 
     /// Changes what the next process has to know. Without a store, or without leave to write to it, nothing
@@ -151,7 +152,7 @@ impl Searcher {
                 return refuse(TRY_AGAIN, error.to_string());
             }
         }
-        let mut client = Box::new(DirectClient::new(config)?);
+        let mut client = Box::new(DirectClient::new(config, config.workspace.key.read()?)?);
         let store = stores.then(|| Store::open(&config.store.path)).transpose()?;
         if let Some(store) = &store {
             client.confirm(store).await?;

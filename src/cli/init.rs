@@ -9,7 +9,6 @@ mod text;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueHint;
@@ -22,8 +21,7 @@ use super::direct::DirectClient;
 use super::exit::{self, ExitError, refuse};
 use super::signals::StopSignals;
 use super::{output, runtime};
-use crate::api::{Class, Client, HttpTransport};
-use crate::clock::Clock;
+use crate::api::Class;
 use crate::config::{Config, KeySource, checked_key, workspace_address};
 use crate::poll::clock_advice;
 use files::Files;
@@ -113,11 +111,7 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
         }
     };
     output::aside(&format!("trying {url} ..."));
-    let transport = Arc::new(HttpTransport::new(&config.workspace)?);
-    let clock = Clock::system();
-    let client =
-        Client::new(&config.workspace, &config.poll, transport, key.clone(), clock.clone());
-    let greeting = greet(&mut DirectClient::with(client, clock, &config)).await;
+    let greeting = greet(&mut DirectClient::new(&config, key.clone())?).await;
     if let Some(ahead_s) = greeting.ahead_s {
         output::aside(&clock_advice(ahead_s));
     }

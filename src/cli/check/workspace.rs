@@ -1,17 +1,14 @@
 //! `check` of the key and of the workspace: the key can be read, the address responds, the workspace
 //! knows the key and every configured business.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::CheckReport;
 use super::unit::Unit;
-use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
+use crate::api::{ApiError, Class, Client, Ping};
 use crate::cli::direct::DirectClient;
 use crate::cli::exit;
-use crate::clock::Clock;
 use crate::config::{Config, KeyError};
 use crate::poll::{clock_advice, clock_ahead_s};
 use crate::record::PollerId;
@@ -19,13 +16,10 @@ use crate::store::Reader;
 
 pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
     let Some(key) = check_key(config, unit, report) else { return };
-    let transport = match HttpTransport::new(&config.workspace) {
-        Ok(transport) => Arc::new(transport),
+    let mut client = match DirectClient::new(config, key) {
+        Ok(client) => client,
         Err(error) => return report.wrong(exit::CONFIG, "workspace", error.to_string()),
     };
-    let clock = Clock::system();
-    let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
-    let mut client = DirectClient::with(client, clock, config);
     let Greeting { result, ahead_s } = greet(&mut client).await;
     if let Some(ahead_s) = ahead_s {
         report.wrong(exit::CONFIG, "clock", clock_advice(ahead_s));
