@@ -6,6 +6,7 @@ use std::io;
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
 use crate::control::Refusal;
+pub(super) use crate::daemon::exit_code as code_of_api;
 use crate::sink::SinkBuildError;
 use crate::store::{BackupError, OpenError, StoreError};
 use crate::sysexits::IO;
@@ -113,11 +114,6 @@ pub(super) fn advice(error: &anyhow::Error) -> &'static str {
         true => "; run this as root, or as the user of the service",
         false => "",
     }
-}
-
-/// The code for an error of the workspace.
-pub(super) fn code_of_api(error: &ApiError) -> u8 {
-    crate::daemon::exit_code(error)
 }
 
 pub(super) fn code_of_io(error: &io::Error) -> u8 {
