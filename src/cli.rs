@@ -264,11 +264,10 @@ fn config_path(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     // A place that this user may not look into may hold the file. Reading it reports the error.
     let hidden = || places().rev().find(|path| path.try_exists().is_err());
     places().find(|path| path.exists()).or_else(hidden).ok_or_else(|| {
-        anyhow::Error::new(exit::ExitError {
-            code: exit::CONFIG,
-            text: "there is no shopmirror.toml in this folder and no /etc/shopmirror/shopmirror.toml: make one with `shopmirror init`, name the file with --config, or try `shopmirror demo`"
-                .to_owned(),
-        })
+        exit::error(
+            exit::CONFIG,
+            "there is no shopmirror.toml in this folder and no /etc/shopmirror/shopmirror.toml: make one with `shopmirror init`, name the file with --config, or try `shopmirror demo`",
+        )
     })
 }
 

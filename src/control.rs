@@ -116,8 +116,7 @@ pub struct SearchResult {
     pub found: Option<SearchOutcome>,
 }
 
-/// Why a request failed. The daemon's reply to every request but [`ControlRequest::Status`] is a result with
-/// this error.
+/// Why a command failed. The daemon's reply to [`ControlRequest::Search`] is a result with this error.
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {

@@ -14,17 +14,14 @@ pub(super) use crate::sysexits::{
     CONFIG, DATA, PERMISSION, SOFTWARE, TRY_AGAIN, UNAVAILABLE, USAGE,
 };
 
-/// An error with its own text and exit code.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub(super) struct ExitError {
-    pub(super) code: u8,
-    pub(super) text: String,
+/// The error that ends a command with this exit code and text.
+pub(super) fn error(code: u8, text: impl Into<String>) -> anyhow::Error {
+    Refusal { code, text: text.into(), retry_after: None }.into()
 }
 
 /// Ends a command with this exit code and text.
 pub(super) fn refuse<T>(code: u8, text: impl Into<String>) -> anyhow::Result<T> {
-    Err(ExitError { code, text: text.into() }.into())
+    Err(error(code, text))
 }
 
 /// The code of an error, from the first cause that has one.
@@ -33,9 +30,6 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
 }
 
 fn code_of_cause(cause: &(dyn Error + 'static)) -> Option<u8> {
-    if let Some(wrong) = cause.downcast_ref::<ExitError>() {
-        return Some(wrong.code);
-    }
     if let Some(refusal) = cause.downcast_ref::<Refusal>() {
         return Some(refusal.code);
     }

@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::check::unit::Unit;
 use super::check::workspace::greet;
 use super::direct::DirectClient;
-use super::exit::{self, ExitError, refuse};
+use super::exit::{self, refuse};
 use super::signals::StopSignals;
 use super::{output, runtime};
 use crate::api::Class;
@@ -67,7 +67,7 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
         let mut signals = StopSignals::new()?;
         tokio::select! {
             biased;
-            () = signals.next() => Err(ask::cancelled().into()),
+            () = signals.next() => Err(ask::cancelled()),
             accepted = accepted(&files, args) => accepted,
         }
     });
@@ -174,7 +174,7 @@ fn checked_address(text: &str) -> anyhow::Result<String> {
         url.set_path("/api");
         text = url.into();
     }
-    let wrong = |why| ExitError { code: exit::USAGE, text: format!("the address {why}") };
+    let wrong = |why| exit::error(exit::USAGE, format!("the address {why}"));
     Ok(workspace_address(&text).map_err(wrong)?.into())
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::exit::{ExitError, USAGE, refuse};
+use super::exit::{self, USAGE, refuse};
 use super::status::{current, in_or_ago};
 use super::{output, runtime};
 use crate::config::Config;
@@ -134,7 +134,7 @@ pub(super) fn unknown(name: &str, known: &[&str]) -> anyhow::Error {
         [] => format!("there is no sink {name:?}: no sink has been configured and started yet"),
         known => format!("there is no sink {name:?}; the sinks are: {}", known.join(", ")),
     };
-    ExitError { code: USAGE, text }.into()
+    exit::error(USAGE, text)
 }
 
 fn list(config: &Config, name: Option<&str>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::unknown;
 use crate::cli::check::samples;
-use crate::cli::exit::{DATA, ExitError, TRY_AGAIN, UNAVAILABLE, USAGE, refuse};
+use crate::cli::exit::{self, DATA, TRY_AGAIN, UNAVAILABLE, USAGE, refuse};
 use crate::cli::{output, runtime};
 use crate::config::{Config, SinkKind, SinkSettings};
 use crate::record::{Change, TEST_ID};
@@ -144,10 +144,8 @@ fn chosen(
     let Some(seq) = seq else { return Ok(samples::newest_of(Some(&reader), routes, now)) };
     let mut changes = reader.changes(&[seq])?;
     reader.add_jobs(&mut changes)?;
-    changes.pop().ok_or_else(|| {
-        let text = format!("there is no change {seq} in the log: see `shopmirror log`");
-        ExitError { code: DATA, text }.into()
-    })
+    let absent = || format!("there is no change {seq} in the log: see `shopmirror log`");
+    changes.pop().ok_or_else(|| exit::error(DATA, absent()))
 }
 
 /// The change under an event id that marks it as a test.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::StoredSink;
-use crate::cli::exit::{DATA, ExitError, refuse};
+use crate::cli::exit::{self, DATA, refuse};
 use crate::cli::moment;
 use crate::cli::output::{self, cell};
 use crate::deliver::{Resend, Resent, resend};
@@ -48,7 +48,7 @@ fn not_refused(sink: &StoredSink<'_>, seq: i64) -> anyhow::Error {
         "change {seq} is not one that this sink has refused: see `shopmirror sinks {} dead`",
         sink.name()
     );
-    ExitError { code: DATA, text }.into()
+    exit::error(DATA, text)
 }
 
 /// Has refused changes sent again, and wakes the daemon.
