@@ -40,6 +40,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand, ValueHint};
 use secrecy::SecretString;
 
@@ -159,51 +160,37 @@ fn route() -> impl TypedValueParser<Value = Route> {
     PossibleValuesParser::new(Route::ALL.map(Route::as_str)).try_map(|name| name.parse::<Route>())
 }
 
-/// Command lines of earlier versions, and what to use now.
-const REMOVED: [(&str, &str); 19] = [
-    ("custom-fields", "see the table `_custom_fields` of the database"),
-    ("dead", "use `shopmirror sinks NAME dead`, `redrive` or `drop`"),
+/// Commands and options of earlier versions, and what to use now.
+const REMOVED: [(&str, &str); 15] = [
+    ("why", "use `shopmirror status ROUTE`"),
+    ("plan", "use `shopmirror status`"),
+    ("simulate", "the simulation is a program for developers: see lab/README.md"),
+    ("trace", "lab/README.md has a query that lists when records arrived"),
+    ("workspace", "use `shopmirror check`, and `shopmirror check --accept-workspace`"),
+    ("show", "use `shopmirror records ROUTE ID`"),
     (
         "export",
         "use `shopmirror records ROUTE --format csv`, or `shopmirror report NAME --format csv`",
     ),
-    ("log --summary", "use `shopmirror report`, or count in the table `changes`"),
-    ("metadata", "use examples/datasette.json"),
-    ("plan", "use `shopmirror status`"),
     ("rebuild", "use `shopmirror verify --rebuild`"),
+    ("dead", "use `shopmirror sinks NAME dead`, `redrive` or `drop`"),
     ("replay", "use `shopmirror sinks NAME replay`"),
-    ("report --at", "use `shopmirror log`, which has every version"),
-    ("show", "use `shopmirror records ROUTE ID`"),
-    ("simulate", "the simulation is a program for developers: see lab/README.md"),
-    ("sinks forget", "use `shopmirror sinks NAME forget`"),
-    ("sinks preview", "use `shopmirror sinks NAME test --dry-run`"),
-    ("sinks release", "use `shopmirror sinks NAME release`"),
-    ("sinks test", "use `shopmirror sinks NAME test`"),
-    ("status --watch", "use `watch shopmirror status`, or the status page"),
-    ("trace", "lab/README.md has a query that lists when records arrived"),
-    ("why", "use `shopmirror status ROUTE`"),
-    ("workspace", "use `shopmirror check`, and `shopmirror check --accept-workspace`"),
+    ("custom-fields", "see the table `_custom_fields` of the database"),
+    ("metadata", "use examples/datasette.json"),
+    ("--watch", "use `watch shopmirror status`, or the status page"),
+    ("--summary", "use `shopmirror report`, or count in the table `changes`"),
+    ("--at", "use `shopmirror log`, which has every version"),
 ];
 
-/// What to use instead of a command line that an earlier version had.
-fn removed() -> Option<String> {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let command = match words.first().map(String::as_str) {
-        Some("--config") => words.get(2..)?,
-        Some(word) if word.starts_with("--config=") => &words[1..],
-        _ => &words,
-    };
-    let is_old = |line: &str| match line.split_once(' ') {
-        None => command.first().is_some_and(|word| word == line),
-        Some((name, option)) if option.starts_with('-') => {
-            command.first().is_some_and(|word| word == name)
-                && command.iter().any(|word| word == option)
-        }
-        Some((name, verb)) => command.starts_with(&[name.to_owned(), verb.to_owned()]),
-    };
-    let (line, now) = REMOVED.iter().find(|(line, _)| is_old(line))?;
-    Some(format!("`{line}` was removed: {now}"))
+/// What to use instead of a command or an option that an earlier version had.
+fn removed(error: &clap::Error) -> Option<String> {
+    let unknown = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg];
+    let word = unknown.into_iter().find_map(|kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word),
+        _ => None,
+    })?;
+    let (word, now) = REMOVED.iter().find(|(old, _)| old == word)?;
+    Some(format!("`{word}` was removed: {now}"))
 }
 
 /// Runs the program.
@@ -213,7 +200,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // If even this cannot be printed, the exit code is all that is left.
-            match removed().filter(|_| error.use_stderr()) {
+            match removed(&error) {
                 Some(text) => output::aside(&format!("shopmirror: {text}")),
                 None => drop(error.print()),
             }
@@ -229,7 +216,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let advice = exit::advice(&error).unwrap_or_default();
+            let advice = exit::advice(&error);
             // Waits for the lines before it as well.
             logging::last_words(&format!("shopmirror: {error:#}{advice}"));
             return ExitCode::from(code_of(&error));
@@ -277,11 +264,10 @@ fn config_path(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     // A place that this user may not look into may hold the file. Reading it reports the error.
     let hidden = || places().rev().find(|path| path.try_exists().is_err());
     places().find(|path| path.exists()).or_else(hidden).ok_or_else(|| {
-        anyhow::Error::new(exit::ExitError {
-            code: exit::CONFIG,
-            text: "there is no shopmirror.toml in this folder and no /etc/shopmirror/shopmirror.toml: make one with `shopmirror init`, name the file with --config, or try `shopmirror demo`"
-                .to_owned(),
-        })
+        exit::error(
+            exit::CONFIG,
+            "there is no shopmirror.toml in this folder and no /etc/shopmirror/shopmirror.toml: make one with `shopmirror init`, name the file with --config, or try `shopmirror demo`",
+        )
     })
 }
 

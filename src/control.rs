@@ -4,11 +4,11 @@
 //! writes one reply and closes. A user who may read the store may request the status; only root and
 //! the daemon's own user may send requests that write or spend the budget.
 
-mod address;
 mod client;
 mod server;
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -25,14 +25,11 @@ const QUICK: Duration = Duration::from_secs(5);
 /// How long the daemon may take when it has to wait for a free request in the budget.
 const SLOW: Duration = Duration::from_secs(90);
 
-/// A reply as the bytes that are sent to the command.
-#[must_use]
-pub fn encode<T: Serialize>(outcome: Result<T, ControlReply<()>>) -> Vec<u8> {
-    let text = match outcome {
-        Ok(done) => serde_json::to_vec(&ControlReply::Done(done)),
-        Err(failed) => serde_json::to_vec(&failed),
-    };
-    text.expect("a reply holds plain values and valid JSON texts")
+/// The socket of the daemon that serves the store at `store`.
+fn socket_of(store: &Path) -> PathBuf {
+    let mut name = store.as_os_str().to_owned();
+    name.push("-sock");
+    name.into()
 }
 
 /// A request of a command to the daemon.
@@ -42,10 +39,7 @@ pub enum ControlRequest {
     /// Send the status as JSON.
     Status,
     /// Look at the deliveries again, because an operator changed some.
-    Wake {
-        /// The sink's name; `None` means every sink.
-        sink: Option<String>,
-    },
+    Wake,
     /// Search customers within the daemon's budget.
     Search(SearchRequest),
 }
@@ -122,21 +116,16 @@ pub struct SearchResult {
     pub found: Option<SearchOutcome>,
 }
 
-/// The daemon's reply to every request but [`ControlRequest::Status`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ControlReply<T> {
-    /// The result.
-    Done(T),
-    /// The request failed.
-    Failed {
-        /// The exit code for the command.
-        code: u8,
-        /// The cause, and what to do.
-        text: String,
-        /// How long to wait before a retry; `None` if a retry cannot help.
-        retry_after_s: Option<f64>,
-    },
+/// Why a command failed. The daemon's reply to [`ControlRequest::Search`] is a result with this error.
+#[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    /// The exit code for the command.
+    pub code: u8,
+    /// The cause, and what to do.
+    pub text: String,
+    /// How long to wait before a retry; `None` if a retry cannot help.
+    pub retry_after: Option<Duration>,
 }
 
 /// Why the daemon gave no reply.
@@ -150,7 +139,9 @@ pub enum ControlError {
         "process {0} holds the store but does not listen: a daemon is starting, reloading or stopping, or another command is running; try again in a few seconds"
     )]
     NotListening(String),
-    /// The daemon accepted the request and did not reply in time.
-    #[error("the daemon did not reply")]
+    /// The daemon accepted the request and did not reply in time, or ended the connection.
+    #[error(
+        "the daemon gave no reply: it was reloaded, it is paused, or its polls use the whole budget; see `shopmirror status`, then run the command again if you still need it"
+    )]
     NoReply(#[source] io::Error),
 }

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::direct::Searcher;
-use super::exit::{CONFIG, DATA, ExitError, TRY_AGAIN, refuse};
+use super::exit::{CONFIG, DATA, TRY_AGAIN, refuse};
 use super::output;
 use super::progress::Bar;
 use super::runtime;
 use crate::backoff::Backoff;
 use crate::config::Config;
-use crate::control::{ControlReply, SearchRequest, SearchResult};
+use crate::control::{Refusal, SearchRequest, SearchResult};
 use crate::record::Kind;
 use crate::recover::{MAX_SHOWN, Prefixes};
 use crate::store::Reader;
@@ -25,21 +25,12 @@ const MAX_FAILURES: u32 = 8;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The list to backfill
-    #[arg(value_enum)]
-    what: Listed,
     /// Stop after this many searches; the same command continues later
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     most: usize,
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Listed {
-    /// Customers, the only list that the workspace can search
-    Customers,
 }
 
 /// What `backfill --json` prints for each business.
@@ -57,7 +48,6 @@ struct BackfillResult {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let Listed::Customers = args.what;
     // Without a store there is nothing to do and nothing is made.
     Reader::open(&config.store.path)?;
     runtime()?.block_on(async {
@@ -151,21 +141,21 @@ async fn search(
     searcher: &mut Searcher,
     config: &Config,
     request: SearchRequest,
-) -> anyhow::Result<Result<SearchResult, ExitError>> {
+) -> anyhow::Result<Result<SearchResult, Refusal>> {
     let mut failures = 0;
     loop {
-        let (code, text, wait) = match searcher.search(config, request.clone()).await? {
-            ControlReply::Done(searched) => return Ok(Ok(searched)),
-            ControlReply::Failed { code, text, retry_after_s } => (code, text, retry_after_s),
+        let refusal = match searcher.search(config, request.clone()).await? {
+            Ok(searched) => return Ok(Ok(searched)),
+            Err(refusal) => refusal,
         };
         failures += 1;
-        match wait.and_then(|wait| Duration::try_from_secs_f64(wait).ok()) {
+        match refusal.retry_after {
             Some(wait) if failures < MAX_FAILURES => {
                 tokio::time::sleep(BUSY.wait(failures, fastrand::f64(), Some(wait))).await;
             }
             // An error about this term: neither about the key nor about the rate.
-            None if matches!(code, CONFIG | DATA) => return Ok(Err(ExitError { code, text })),
-            _ => return refuse(code, text),
+            None if matches!(refusal.code, CONFIG | DATA) => return Ok(Err(refusal)),
+            _ => return Err(refusal.into()),
         }
     }
 }

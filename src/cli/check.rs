@@ -102,7 +102,7 @@ pub(super) fn run(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         check_modes(path, &config, &mut report);
         runtime()?.block_on(async {
             if args.sink.is_none() {
-                store::check(&config, &mut report);
+                store::check(&config, unit.as_ref(), &mut report);
                 store::check_backup(&config, unit.as_ref(), &mut report);
                 workspace::check(&config, unit.as_ref(), &mut report).await;
             }

@@ -20,10 +20,8 @@ pub(super) fn man(path: &[String]) -> anyhow::Result<ExitCode> {
     let mut title = page.get_name().to_owned();
     for name in path {
         let found = page.find_subcommand(name).cloned();
-        page = found.ok_or_else(|| exit::ExitError {
-            code: exit::USAGE,
-            text: format!("there is no command {:?}: see `shopmirror help`", path.join(" ")),
-        })?;
+        let absent = || format!("there is no command {:?}: see `shopmirror help`", path.join(" "));
+        page = found.ok_or_else(|| exit::error(exit::USAGE, absent()))?;
         title = format!("{title}-{name}");
         page = page.display_name(title.clone());
     }

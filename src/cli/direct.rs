@@ -1,20 +1,20 @@
 //! How a command reaches the workspace: through the running daemon, whose budget it then shares, or
 //! directly if no daemon runs.
 
-use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use secrecy::SecretString;
 
 use super::exit::{CONFIG, TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output;
 use super::status::decoded;
-use crate::api::{ApiError, Class, Client, RateHeaders};
+use crate::api::{ApiError, Client, HttpTransport, RateHeaders, TransportBuildError};
 use crate::budget::{Budget, Purpose, Spending};
 use crate::clock::{Clock, MachineTime};
 use crate::config::Config;
-use crate::control::{
-    self, ControlError, ControlReply, ControlRequest, SearchRequest, SearchResult,
-};
+use crate::control::{self, ControlError, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::poll;
 use crate::store::{
     Kept, KnownWorkspace, Operator, OtherWorkspace, Reader, Store, judge_workspace,
@@ -33,12 +33,10 @@ pub(super) struct DirectClient {
 }
 
 impl DirectClient {
-    pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+    pub(super) fn new(config: &Config, key: SecretString) -> Result<Self, TransportBuildError> {
         let clock = Clock::system();
-        Ok(Self::with(crate::daemon::client(config, clock.clone())?, clock, config))
-    }
-
-    pub(super) fn with(client: Client, clock: Clock, config: &Config) -> Self {
+        let transport = Arc::new(HttpTransport::new(&config.workspace)?);
+        let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
         let store = config.store.path.clone();
         let mut budget = Budget::new(config.budget, clock.now());
         let before = Reader::open(&store).ok();
@@ -47,7 +45,7 @@ impl DirectClient {
             budget.resume(&before, &client.account(), clock.now(), &clock.machine());
         }
         budget.start_cycle(1, clock.now());
-        Self { client, budget, clock, store }
+        Ok(Self { client, budget, clock, store })
     }
 
     /// Changes what the next process has to know. Without a store, or without leave to write to it, nothing
@@ -110,24 +108,9 @@ impl DirectClient {
         let Some(known) = known.filter(|known| !known.is_of(&self.account())) else {
             return Ok(());
         };
-        let mut asked = self.other_workspace(&known).await;
-        if asked.as_ref().is_err_and(|error| error.class() != Class::Busy) {
-            // A page that asks for a login may have answered, or the route alone is refused. Behind a ping
-            // that succeeds it is the workspace that answers.
-            self.request(Client::automation_ping).await?;
-            asked = self.other_workspace(&known).await;
-        }
-        match asked {
-            Ok(Some(other)) => refuse(CONFIG, other.to_string()),
-            Ok(None) => Ok(()),
-            Err(error) if error.class() == Class::Busy => Err(error.into()),
-            Err(error) => {
-                output::aside(&format!(
-                    "the address or the key has changed, and the workspace's name cannot be compared with {}: {error}",
-                    output::plain(&format!("{:?}", known.name))
-                ));
-                Ok(())
-            }
+        match self.other_workspace(&known).await? {
+            Some(other) => refuse(CONFIG, other.to_string()),
+            None => Ok(()),
         }
     }
 
@@ -136,18 +119,18 @@ impl DirectClient {
         &mut self,
         store: Option<&Store>,
         request: SearchRequest,
-    ) -> anyhow::Result<ControlReply<SearchResult>> {
+    ) -> anyhow::Result<Result<SearchResult, Refusal>> {
         let searched_after = store.map_or(0, Store::seq);
         let (term, business) = (request.term.clone(), request.business.clone());
         let page =
             self.request(async |client| client.search_customers(&term, business.as_deref()).await);
         let page = match page.await {
             Ok(page) => page,
-            Err(error) => return Ok(crate::daemon::refused(&error)),
+            Err(error) => return Ok(Err(crate::daemon::refused(&error))),
         };
         match request.keep(page, store, searched_after, self.clock.now().wall).await {
-            Ok(found) => Ok(ControlReply::Done(found)),
-            Err(error) if error.is_transient() => Ok(crate::daemon::not_stored(&error)),
+            Ok(found) => Ok(Ok(found)),
+            Err(error) if error.is_transient() => Ok(Err(crate::daemon::not_stored(&error))),
             Err(error) => Err(error.into()),
         }
     }
@@ -169,7 +152,7 @@ impl Searcher {
                 return refuse(TRY_AGAIN, error.to_string());
             }
         }
-        let mut client = Box::new(DirectClient::new(config)?);
+        let mut client = Box::new(DirectClient::new(config, config.workspace.key.read()?)?);
         let store = stores.then(|| Store::open(&config.store.path)).transpose()?;
         if let Some(store) = &store {
             client.confirm(store).await?;
@@ -182,7 +165,7 @@ impl Searcher {
         &mut self,
         config: &Config,
         request: SearchRequest,
-    ) -> anyhow::Result<ControlReply<SearchResult>> {
+    ) -> anyhow::Result<Result<SearchResult, Refusal>> {
         match self {
             // A backfill shows its own progress.
             Self::Daemon if request.backfill => through_daemon(config, request).await,
@@ -216,24 +199,15 @@ async fn say_if_long<T>(waits: impl Future<Output = T>) -> T {
 async fn through_daemon(
     config: &Config,
     request: SearchRequest,
-) -> anyhow::Result<ControlReply<SearchResult>> {
-    let error = match control::send(&config.store.path, &ControlRequest::Search(request)).await {
-        Ok(reply) => return decoded(&reply),
-        Err(error) => error,
-    };
-    let (code, retry_after_s) = match &error {
-        ControlError::NotRunning => (UNAVAILABLE, None),
-        ControlError::NotListening(_) | ControlError::NoReply(_) => (TRY_AGAIN, Some(1.0)),
-    };
-    let text = match &error {
-        ControlError::NotRunning => "the daemon has ended: run the same command again".to_owned(),
-        ControlError::NotListening(_) => error.to_string(),
-        ControlError::NoReply(why) if why.kind() == io::ErrorKind::TimedOut => {
-            "the daemon runs but did not reply: its polls use the whole budget, or it is paused; see `shopmirror status`, then try again".to_owned()
+) -> anyhow::Result<Result<SearchResult, Refusal>> {
+    match control::send(&config.store.path, &ControlRequest::Search(request)).await {
+        Ok(reply) => decoded(&reply),
+        Err(ControlError::NotRunning) => {
+            refuse(UNAVAILABLE, "the daemon has ended: run the same command again")
         }
-        ControlError::NoReply(_) => {
-            "the daemon ended the connection before its reply, for example because it was reloaded; the request may have been sent to the workspace: run the command again if you still need it".to_owned()
+        Err(error) => {
+            let retry_after = Some(Duration::from_secs(1));
+            Ok(Err(Refusal { code: TRY_AGAIN, text: error.to_string(), retry_after }))
         }
-    };
-    Ok(ControlReply::Failed { code, text, retry_after_s })
+    }
 }

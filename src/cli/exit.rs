@@ -1,9 +1,12 @@
 //! The exit code for each error.
 
+use std::error::Error;
 use std::io;
 
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
+use crate::control::Refusal;
+pub(super) use crate::daemon::exit_code as code_of_api;
 use crate::sink::SinkBuildError;
 use crate::store::{BackupError, OpenError, StoreError};
 use crate::sysexits::IO;
@@ -11,17 +14,14 @@ pub(super) use crate::sysexits::{
     CONFIG, DATA, PERMISSION, SOFTWARE, TRY_AGAIN, UNAVAILABLE, USAGE,
 };
 
-/// An error with its own text and exit code.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub(super) struct ExitError {
-    pub(super) code: u8,
-    pub(super) text: String,
+/// The error that ends a command with this exit code and text.
+pub(super) fn error(code: u8, text: impl Into<String>) -> anyhow::Error {
+    Refusal { code, text: text.into(), retry_after: None }.into()
 }
 
 /// Ends a command with this exit code and text.
 pub(super) fn refuse<T>(code: u8, text: impl Into<String>) -> anyhow::Result<T> {
-    Err(ExitError { code, text: text.into() }.into())
+    Err(error(code, text))
 }
 
 /// The code of an error, from the first cause that has one.
@@ -29,9 +29,9 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of_cause).unwrap_or(SOFTWARE)
 }
 
-fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
-    if let Some(wrong) = cause.downcast_ref::<ExitError>() {
-        return Some(wrong.code);
+fn code_of_cause(cause: &(dyn Error + 'static)) -> Option<u8> {
+    if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+        return Some(refusal.code);
     }
     if cause.is::<ConfigError>()
         || cause.is::<KeyError>()
@@ -101,21 +101,13 @@ fn code_of_store(error: &StoreError) -> u8 {
 }
 
 /// What to do about a store that this user may not use.
-pub(super) fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    let refused = |cause: &OpenError| matches!(cause, OpenError::Io { source, .. } if code_of_io(source) == PERMISSION);
-    error
-        .chain()
-        .any(|cause| match cause.downcast_ref() {
-            // It shows the inner error as its own, which is then no cause of its own.
-            Some(BackupError::Open(inner)) => refused(inner),
-            _ => cause.downcast_ref().is_some_and(refused),
-        })
-        .then_some("; run this as root, or as the user of the service")
-}
-
-/// The code for an error of the workspace.
-pub(super) fn code_of_api(error: &ApiError) -> u8 {
-    crate::daemon::exit_code(error)
+pub(super) fn advice(error: &anyhow::Error) -> &'static str {
+    let is_of_store =
+        |cause: &(dyn Error + 'static)| cause.is::<OpenError>() || cause.is::<BackupError>();
+    match code_of(error) == PERMISSION && error.chain().any(is_of_store) {
+        true => "; run this as root, or as the user of the service",
+        false => "",
+    }
 }
 
 pub(super) fn code_of_io(error: &io::Error) -> u8 {

@@ -2,7 +2,7 @@
 
 mod person;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -61,12 +61,11 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let path = &config.store.path;
     let at = stamp(jiff::Timestamp::now());
     let mut operator = Operator::open(path)?;
-    let named: Vec<(Route, String)> =
-        records.iter().map(|record| (record.route, record.id.clone())).collect();
+    let named: Vec<_> = records.iter().map(|record| (record.route, record.id.clone())).collect();
     let forgotten = operator.forget_records(&named, &at)?;
-    refuse_unknown(&named, &forgotten)?;
+    refuse_unknown(&records, &forgotten)?;
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
-    let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake { sink: None }));
+    let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
     let purged = operator.purge();
     super::index_log(path);
     let rewritten = matches!(purged.rewritten, Rewritten::Done);
@@ -84,7 +83,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ended);
     }
     let mut text = String::new();
-    for ((route, id), forgotten) in named.iter().zip(&forgotten) {
+    for (PersonRecord { route, id, .. }, forgotten) in records.iter().zip(&forgotten) {
         let shown = cell(id, 40);
         text.push_str(&match versions_of(forgotten) {
             0 => format!("{shown} in {route} was forgotten before\n"),
@@ -94,12 +93,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             }
         });
     }
-    let again = named.first().map_or_else(String::new, |(route, id)| {
+    let again = records.first().map_or_else(String::new, |PersonRecord { route, id, .. }| {
         format!("`shopmirror forget {route} {}`", cell(id, 40))
     });
     text.push_str(&left(&purged, path, &again));
     if forgotten.iter().any(|forgotten| versions_of(forgotten) > 0) {
-        text.push_str(&copies(config, &named));
+        text.push_str(&copies(config, &records));
     }
     output::text(&text)?;
     Ok(ended)
@@ -121,20 +120,18 @@ fn preview(
             1 => "this record".to_owned(),
             count => format!("these {count} records"),
         };
-        let records: Vec<_> =
-            records.iter().map(|record| (record.route, record.id.clone())).collect();
         output::text(&format!(
             "nothing was changed. To forget {these}, run the same command with --yes {code}. If one is of another \
              person, name the ids instead: `shopmirror forget ROUTE ID`\n{}",
-            copies(config, &records)
+            copies(config, records)
         ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Where else copies may be: in backups, and in what sinks were given of these routes.
-fn copies(config: &Config, records: &[(Route, String)]) -> String {
-    let has_route = |route: &Route| records.iter().any(|(of, _)| of == route);
+fn copies(config: &Config, records: &[PersonRecord]) -> String {
+    let has_route = |route: &Route| records.iter().any(|record| record.route == *route);
     let mut text = "copies may be left in backups made before".to_owned();
     let sinks = config.sinks.iter().filter(|(_, sink)| sink.filter.routes.iter().any(has_route));
     for (name, sink) in sinks {
@@ -152,14 +149,16 @@ fn versions_of(forgotten: &Forgotten) -> usize {
     }
 }
 
-fn refuse_unknown(records: &[(Route, String)], forgotten: &[Forgotten]) -> anyhow::Result<()> {
+fn refuse_unknown(records: &[PersonRecord], forgotten: &[Forgotten]) -> anyhow::Result<()> {
     let both = records.iter().zip(forgotten);
     let unknown: Vec<String> = both
         .filter(|(_, forgotten)| **forgotten == Forgotten::Unknown)
-        .map(|((_, id), _)| format!("{:?}", cell(id, 40)))
+        .map(|(record, _)| format!("{:?}", cell(&record.id, 40)))
         .collect();
     // All are of one route: what `--person` finds is known, unless it was forgotten meanwhile.
-    let Some((route, _)) = records.first().filter(|_| !unknown.is_empty()) else { return Ok(()) };
+    let Some(PersonRecord { route, .. }) = records.first().filter(|_| !unknown.is_empty()) else {
+        return Ok(());
+    };
     refuse(
         DATA,
         format!(
@@ -177,31 +176,23 @@ fn left(purged: &Purged, store: &Path, again: &str) -> String {
         }
         Rewritten::Failed { error, needed } => format!(
             "unused parts of the database file may still hold what was removed, because the file could not be written anew: \
-             {error}. That needs {} MiB of free room in {}, and as much in {} for a temporary file. Run {again} then\n",
+             {error}. That needs {} MiB of free room in {}, and as much in /var/tmp or $TMPDIR. Run {again} then\n",
             needed.div_ceil(1024 * 1024),
             folder_of(store).display(),
-            temporary_folder().display(),
         ),
     };
-    if let Err(error) = &purged.index_deleted {
+    if let Ok(false) = &purged.log_emptied {
+        text.push_str(
+            "the write-ahead log still holds a copy, because a program reads the store; \
+             the daemon removes it within 30 seconds after that program ends\n",
+        );
+    }
+    let index = purged.index_deleted.as_ref().err().map(|error| ("the search index", error));
+    let log = purged.log_emptied.as_ref().err().map(|error| ("the write-ahead log", error));
+    for (what, error) in index.into_iter().chain(log) {
         text.push_str(&format!(
-            "the search index may still hold words of what was removed, because {error}; when that is fixed, run {again}\n"
+            "{what} may still hold words of what was removed, because {error}; when that is fixed, run {again}\n"
         ));
     }
-    text.push_str(&match &purged.log_emptied {
-        Ok(true) => String::new(),
-        Ok(false) => "the write-ahead log still holds a copy, because a program reads the store; \
-             the daemon removes it within 30 seconds after that program ends\n"
-            .to_owned(),
-        Err(error) => format!(
-            "the write-ahead log still holds a copy, because it could not be emptied: {error}; when that is fixed, run {again}\n"
-        ),
-    });
     text
-}
-
-/// Where SQLite writes the temporary copy.
-fn temporary_folder() -> PathBuf {
-    let named = ["SQLITE_TMPDIR", "TMPDIR"].into_iter().find_map(std::env::var_os);
-    named.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }

@@ -5,39 +5,33 @@
 
 mod ask;
 mod files;
-mod service;
 mod text;
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 
+use anyhow::Context;
 use clap::ValueHint;
 use jiff::tz::TimeZone;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::signal::unix::{SignalKind, signal};
 
+use super::check::unit::Unit;
 use super::check::workspace::greet;
 use super::direct::DirectClient;
-use super::exit::{self, ExitError, refuse};
+use super::exit::{self, refuse};
 use super::signals::StopSignals;
 use super::{output, runtime};
-use crate::api::{Class, Client, HttpTransport};
-use crate::clock::Clock;
+use crate::api::Class;
 use crate::config::{Config, KeySource, checked_key, workspace_address};
 use crate::poll::clock_advice;
-use files::{Files, KeyFile, Readers};
-use service::Service;
-
-/// How often a wrong answer is asked again.
-const TRIES: u32 = 5;
+use files::Files;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The workspace's address, for example https://myshop.example.com/api; asked for if absent
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     address: Option<String>,
-    /// A file that holds the API key, or - for standard input; the key is asked for if absent
+    /// A file that holds the API key; the key is asked for if absent
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     key_file: Option<PathBuf>,
     /// Enable and start the systemd service; the configuration is then in /etc/shopmirror
@@ -57,19 +51,23 @@ struct Accepted {
 /// Asks, tries, writes, and prints what happens next.
 pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCode> {
     let files = Files::plan(place, args.systemd, args.key_file.as_deref())?;
-    let service = args.systemd.then(|| Service::of(&files.config)).transpose()?;
+    let unit = Unit::of_config(&files.config);
+    if args.systemd {
+        ensure_startable(unit.as_ref())?;
+    }
     if !ask::is_possible() && (args.address.is_none() || args.key_file.is_none()) {
         return refuse(
             exit::USAGE,
-            "there is no terminal to ask on: give the address with --address URL, and the key with --key-file FILE, or with --key-file - on standard input",
+            "there is no terminal to ask on: give the address with --address URL, and the key with --key-file FILE",
         );
     }
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
+        // Signals are watched before the first question.
+        let mut signals = StopSignals::new()?;
         tokio::select! {
-            // Signals are watched before the first question.
             biased;
-            cancelled = cancelled() => Err(cancelled),
+            () = signals.next() => Err(ask::cancelled()),
             accepted = accepted(&files, args) => accepted,
         }
     });
@@ -78,106 +76,92 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
     let Accepted { config, text, key, said } = outcome?;
     output::text(&format!("ok     {}\n", output::plain(&said)))?;
     let readers = match files.write(&text, &key)? {
-        Readers::User => "(only you may read the key)",
-        Readers::Group(_) => "(mode 0640, for the group of the folder)",
+        None => "(only you may read the key)",
+        Some(_) => "(mode 0640, for the group of the folder)",
     };
     for file in files.written() {
         let file = output::plain(&file.display().to_string());
         output::text(&format!("wrote  {file} {readers}\n"))?;
     }
-    output::text(&output::plain(&text::next(&config, &files.config, service.as_ref())))?;
-    if let Some(service) = service {
-        service.start()?;
+    let start = unit.as_ref().map(|unit| format!("systemctl {}", enable(unit).join(" ")));
+    let next = text::next(&config, &files.config, start.as_deref(), args.systemd);
+    output::text(&output::plain(&next))?;
+    if let Some(unit) = unit.filter(|_| args.systemd) {
+        start_service(&unit)?;
         let look = text::look(&files.config);
         output::text(&output::plain(&format!("\nThe service runs. Look at it:  {look}\n")))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error after Ctrl-C or another signal that ends programs.
-async fn cancelled() -> anyhow::Error {
-    let wait = async {
-        let mut stop = StopSignals::new()?;
-        let mut hangup = signal(SignalKind::hangup())?;
-        tokio::select! {
-            () = stop.next() => {}
-            _ = hangup.recv() => {}
-        }
-        Ok::<(), std::io::Error>(())
-    };
-    match wait.await {
-        Ok(()) => ask::cancelled().into(),
-        Err(error) => error.into(),
-    }
-}
-
-/// An address and a key that the workspace accepts. What was asked for is asked again if it is wrong.
+/// An address and a key that the workspace accepts; costs one request, two if the key may not poll.
 async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
-    let mut address = args.address.as_deref().map(checked_address).transpose()?;
-    let mut key = None;
-    for tries_left in (0..TRIES).rev() {
-        let url = match address.take() {
-            Some(url) => url,
-            None => asked_address().await?,
-        };
-        let text = text::config(&url, &files.key_name(), &TimeZone::system());
-        let config = Config::of_text(&text, &files.config)?;
-        let secret = match key.take() {
-            Some(secret) => secret,
-            None => given_key(files, args).await?,
-        };
-        output::aside(&format!("trying {url} ..."));
-        let (class, code, said) = match attempt(&config, &secret).await? {
-            Ok(said) => return Ok(Accepted { config, text, key: secret, said }),
-            Err(refused) => refused,
-        };
-        let wrong_key = matches!(class, Class::KeyRefused | Class::KeyForbidden);
-        let asked = if wrong_key { args.key_file.is_none() } else { args.address.is_none() };
-        if !asked || tries_left == 0 {
-            let text = format!("{said}; nothing was written");
-            return refuse(code, text);
+    let question = "Address of the workspace, for example https://myshop.example.com/api: ";
+    let url = match &args.address {
+        Some(text) => checked_address(text)?,
+        None => checked_address(&ask::line(question).await?)?,
+    };
+    let text = text::config(&url, &files.key_name(), &TimeZone::system());
+    let config = Config::of_text(&text, &files.config)?;
+    let key = match &args.key_file {
+        Some(path) => KeySource::File(path.clone()).read()?,
+        None => {
+            let typed = ask::secret("Automation key of the workspace (it is not shown): ").await?;
+            checked_key(typed.expose_secret(), "the typed key")?
         }
-        output::aside(&said);
-        if wrong_key {
-            address = Some(url);
-        } else {
-            key = Some(secret);
-        }
-    }
-    Err(ask::cancelled().into())
-}
-
-type Refused = (Class, u8, String);
-
-/// Asks the workspace whether it knows the key; costs one request, two if the key may not poll.
-async fn attempt(config: &Config, key: &SecretString) -> anyhow::Result<Result<String, Refused>> {
-    let transport = Arc::new(HttpTransport::new(&config.workspace)?);
-    let clock = Clock::system();
-    let client =
-        Client::new(&config.workspace, &config.poll, transport, key.clone(), clock.clone());
-    let greeting = greet(&mut DirectClient::with(client, clock, config)).await;
+    };
+    output::aside(&format!("trying {url} ..."));
+    let greeting = greet(&mut DirectClient::new(&config, key.clone())?).await;
     if let Some(ahead_s) = greeting.ahead_s {
         output::aside(&clock_advice(ahead_s));
     }
-    Ok(greeting.result.map_err(|(error, text)| {
-        let text = match error.class() {
-            Class::KeyRefused => "the workspace refused this key: copy the current automation key from the portal's integrations settings".to_owned(),
-            _ => text,
-        };
-        (error.class(), exit::code_of_api(&error), text)
-    }))
-}
-
-async fn asked_address() -> anyhow::Result<String> {
-    for _ in 0..TRIES {
-        let line =
-            ask::line("Address of the workspace, for example https://myshop.example.com/api: ");
-        match checked_address(&line.await?) {
-            Ok(url) => return Ok(url),
-            Err(error) => output::aside(&format!("{error:#}")),
+    match greeting.result {
+        Ok(said) => Ok(Accepted { config, text, key, said }),
+        Err((error, text)) => {
+            let text = match error.class() {
+                Class::KeyRefused => {
+                    "the workspace refused this key: copy the current automation key from the portal's integrations settings"
+                }
+                _ => &text,
+            };
+            refuse(exit::code_of_api(&error), format!("{text}; nothing was written"))
         }
     }
-    Err(ask::cancelled().into())
+}
+
+/// Refuses `--systemd` unless this user can start the service.
+fn ensure_startable(unit: Option<&Unit>) -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return refuse(exit::PERMISSION, "--systemd starts a service: run this as root");
+    }
+    if unit.is_none() {
+        return refuse(
+            exit::CONFIG,
+            "--systemd finds no unit of shopmirror for this configuration: install the package, and use shopmirror.toml or NAME.toml in /etc/shopmirror",
+        );
+    }
+    Ok(())
+}
+
+/// What systemctl is asked to do, so that the service and the unit that watches its key start now and at each boot.
+fn enable(unit: &Unit) -> [String; 4] {
+    let service = unit.name.clone();
+    let key = service.replacen("shopmirror", "shopmirror-key", 1).replace(".service", ".path");
+    ["enable".to_owned(), "--now".to_owned(), service, key]
+}
+
+/// Enables and starts the service; returns when the daemon is ready.
+fn start_service(unit: &Unit) -> anyhow::Result<()> {
+    let status = Command::new("systemctl").args(enable(unit)).status();
+    if status.context("the files were written, but systemctl cannot be run")?.success() {
+        return Ok(());
+    }
+    let text = format!(
+        "the files were written, but the service did not start: see `systemctl status {}`, then run `systemctl {}`",
+        unit.name,
+        enable(unit).join(" ")
+    );
+    refuse(exit::UNAVAILABLE, text)
 }
 
 /// The address with what may be left out when it is typed: `https://` and `/api`.
@@ -190,33 +174,8 @@ fn checked_address(text: &str) -> anyhow::Result<String> {
         url.set_path("/api");
         text = url.into();
     }
-    let wrong = |why| ExitError { code: exit::USAGE, text: format!("the address {why}") };
+    let wrong = |why| exit::error(exit::USAGE, format!("the address {why}"));
     Ok(workspace_address(&text).map_err(wrong)?.into())
-}
-
-async fn given_key(files: &Files, args: &Args) -> anyhow::Result<SecretString> {
-    match (&files.key, args.key_file.as_deref()) {
-        (KeyFile::InPlace(path), _) => Ok(KeySource::File(path.clone()).read()?),
-        (KeyFile::New(_), Some(path)) if path != Path::new("-") => {
-            Ok(KeySource::File(path.to_owned()).read()?)
-        }
-        (KeyFile::New(_), Some(_)) if !ask::is_possible() => {
-            let text = ask::whole_input().await?;
-            Ok(checked_key(text.expose_secret(), "standard input")?)
-        }
-        (KeyFile::New(_), _) => asked_key().await,
-    }
-}
-
-async fn asked_key() -> anyhow::Result<SecretString> {
-    for _ in 0..TRIES {
-        let typed = ask::secret("Automation key of the workspace (it is not shown): ").await?;
-        match checked_key(typed.expose_secret(), "the typed key") {
-            Ok(key) => return Ok(key),
-            Err(error) => output::aside(&error.to_string()),
-        }
-    }
-    Err(ask::cancelled().into())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `log`: lists changes, the latest last, and follows new ones.
 
-use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,9 +36,6 @@ pub(super) struct Args {
     /// Only changes of this route
     #[arg(long, value_parser = super::route())]
     route: Option<Route>,
-    /// Only changes of the record with this id
-    #[arg(long, value_name = "ID", requires = "route")]
-    id: Option<String>,
     /// Only changes of this kind: baseline, created, updated or gap
     #[arg(long)]
     kind: Option<Kind>,
@@ -62,13 +58,8 @@ impl Args {
 
     fn wants(&self, change: &Change) -> bool {
         self.route.is_none_or(|route| route == change.route)
-            && (self.id.is_none() || self.id == change.record_id)
             && self.kind.is_none_or(|kind| kind == change.kind)
             && self.since.as_ref().is_none_or(|since| change.observed_at >= *since)
-    }
-
-    fn is_for_all(&self) -> bool {
-        self.after.is_none() && self.since.is_none() && self.route.is_none() && self.kind.is_none()
     }
 }
 
@@ -78,12 +69,9 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(store)?;
     let Found { changes: found, mut position, is_cut } = match args.after {
         Some(after) => first_after(&reader, args, after)?,
-        None => match (args.route, &args.id) {
-            (Some(route), Some(id)) => latest_of_record(&reader, args, route, id)?,
-            _ => latest(&reader, args)?,
-        },
+        None => latest(&reader, args)?,
     };
-    if is_cut && args.limit.is_none() && !args.is_for_all() {
+    if is_cut && args.limit.is_none() {
         let which = if args.after.is_some() { "first" } else { "last" };
         output::aside(&format!(
             "only the {which} {LISTED} matching changes are listed: give --limit for more"
@@ -105,12 +93,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return output::json(&found);
     }
     if found.is_empty() {
-        let log_is_empty = args.is_for_all() && position == 0;
-        output::text(if log_is_empty {
-            "nothing has changed yet\n"
-        } else {
-            "no changes match\n"
-        })?;
+        output::text("no changes match\n")?;
     }
     for change in &found {
         output::text(&output::fitted(&line(change), args.listing.wide))?;
@@ -174,26 +157,6 @@ fn first_after(reader: &Reader, args: &Args, after: i64) -> anyhow::Result<Found
         position = found.last().map_or(after, |change: &Change| change.seq);
     }
     Ok(Found { changes: found, position, is_cut })
-}
-
-/// The latest changes of one record, found by its index.
-fn latest_of_record(reader: &Reader, args: &Args, route: Route, id: &str) -> anyhow::Result<Found> {
-    let position = reader.last_seq()?;
-    let mut changes = Vec::new();
-    reader.each_version((route, id), (0, i64::MAX), |change| {
-        if args.wants(&change) {
-            changes.push(change);
-        }
-        if changes.len() > args.limit() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })?;
-    let is_cut = changes.len() > args.limit();
-    changes.truncate(args.limit());
-    changes.reverse();
-    Ok(Found { changes, position, is_cut })
 }
 
 /// The latest changes.

@@ -6,7 +6,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -21,51 +21,42 @@ const QUIET: &str = "async_nats=off,rustls=off,rustls_platform_verifier=off";
 
 /// How long the end of the process waits for lines that nobody reads.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(1);
-/// How often it is tried to reach a full queue at the end of the process.
-const TRY_EVERY: Duration = Duration::from_millis(10);
+/// How often the end of the process looks whether all is written.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The most lines that wait to be written.
 const MAX_LINES: usize = 2_000;
-/// Enough for writing and for a line about lost ones.
-const STACK_BYTES: usize = 256 << 10;
 
 /// Lines that found no room, and that nothing says yet.
 static LOST: AtomicU64 = AtomicU64::new(0);
-
+/// Lines that are not written yet.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// The lines on their way to standard error, once logging has started.
-static LINES: OnceLock<SyncSender<Entry>> = OnceLock::new();
-
-enum Entry {
-    Line(Vec<u8>),
-    /// Everything before it is written once this is answered.
-    Flush(SyncSender<()>),
-}
+static LINES: OnceLock<SyncSender<Vec<u8>>> = OnceLock::new();
 
 /// Starts the thread that writes the lines. If the system allows none, each line is written at once.
 fn start_writing() {
-    let (sender, entries) = sync_channel(MAX_LINES);
-    let thread = std::thread::Builder::new().name("log".to_owned()).stack_size(STACK_BYTES);
-    if thread.spawn(move || write_all(&entries)).is_ok() {
+    let (sender, lines) = sync_channel(MAX_LINES);
+    let thread = std::thread::Builder::new().name("log".to_owned());
+    if thread.spawn(move || write_all(&lines)).is_ok() {
         // A second thread, for example in tests, ends without this sender.
         let _ = LINES.set(sender);
     }
 }
 
-fn write_all(entries: &Receiver<Entry>) {
-    for entry in entries {
-        match entry {
-            Entry::Line(line) if io::stderr().write_all(&line).is_ok() => {
-                let lost = LOST.swap(0, Ordering::Relaxed);
-                if lost > 0 {
-                    tracing::error!(
-                        lines = lost,
-                        "these lines of the log were lost, because standard error did not accept them: look at the program that reads it"
-                    );
-                }
+fn write_all(lines: &Receiver<Vec<u8>>) {
+    for line in lines {
+        if io::stderr().write_all(&line).is_err() {
+            count_lost();
+        } else {
+            let lost = LOST.swap(0, Ordering::Relaxed);
+            if lost > 0 {
+                tracing::error!(
+                    lines = lost,
+                    "these lines of the log were lost, because standard error did not accept them: look at the program that reads it"
+                );
             }
-            Entry::Line(_) => count_lost(),
-            // Whoever waits for the answer may have gone.
-            Entry::Flush(answer) => drop(answer.try_send(())),
         }
+        WAITING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -75,17 +66,10 @@ fn count_lost() {
 
 /// Waits until what was logged is written; a second at most, if it is not read.
 pub(super) fn flush() {
-    let Some(lines) = LINES.get() else { return };
     let end = Instant::now() + LAST_WAIT;
-    let (written, answer) = sync_channel(1);
-    while lines.try_send(Entry::Flush(written.clone())).is_err() {
-        if Instant::now() >= end {
-            return;
-        }
-        std::thread::sleep(TRY_EVERY);
+    while WAITING.load(Ordering::Relaxed) > 0 && Instant::now() < end {
+        std::thread::sleep(LOOK_EVERY);
     }
-    // An error means that the time is over.
-    let _ = answer.recv_timeout(end.saturating_duration_since(Instant::now()));
 }
 
 /// Says a last line on standard error, behind all that was logged; a reader that does not read it holds
@@ -175,7 +159,9 @@ impl Write for LineWriter {
         match LINES.get() {
             None => io::stderr().write_all(&whole)?,
             Some(lines) => {
-                if lines.try_send(Entry::Line(whole)).is_err() {
+                WAITING.fetch_add(1, Ordering::Relaxed);
+                if lines.try_send(whole).is_err() {
+                    WAITING.fetch_sub(1, Ordering::Relaxed);
                     count_lost();
                 }
             }

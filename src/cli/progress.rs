@@ -3,60 +3,42 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
-/// A bar on standard error, or none. It is removed when the value is dropped.
-pub(super) struct Bar(Option<ProgressBar>);
+/// A bar on standard error, if that is a terminal. It is removed when the value is dropped.
+pub(super) struct Bar(ProgressBar);
 
 impl Bar {
     /// A bar of rows or requests.
     pub(super) fn rows() -> Self {
-        Self::shown(true, "{bar:30} {pos} of {len}")
+        Self::shown("{bar:30} {pos} of {len}")
     }
 
     /// As [`Self::rows`], for a command that prints rows: none between them.
     pub(super) fn beside_output() -> Self {
-        Self::shown(!std::io::stdout().is_terminal(), "{bar:30} {pos} of {len}")
+        if std::io::stdout().is_terminal() { Self(ProgressBar::hidden()) } else { Self::rows() }
     }
 
     /// A bar of bytes.
     pub(super) fn bytes() -> Self {
-        Self::shown(true, "{bar:30} {bytes} of {total_bytes} {msg}")
+        Self::shown("{bar:30} {bytes} of {total_bytes} {msg}")
     }
 
-    fn shown(is_wanted: bool, template: &str) -> Self {
-        Self((is_wanted && std::io::stderr().is_terminal()).then(|| {
-            let style = ProgressStyle::with_template(template)
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
-        }))
-    }
-
-    pub(super) fn is_shown(&self) -> bool {
-        self.0.is_some()
+    fn shown(template: &str) -> Self {
+        let style = ProgressStyle::with_template(template).expect("it names only what bars have");
+        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+        Self(bar.with_style(style).with_finish(ProgressFinish::AndClear))
     }
 
     /// Shows how much is done of how much.
     pub(super) fn at(&self, done: u64, total: u64) {
-        if let Some(bar) = &self.0 {
-            bar.set_length(total.max(done));
-            bar.set_position(done);
-        }
+        self.0.set_length(total.max(done));
+        self.0.set_position(done);
     }
 
     /// Shows what goes on after the end of a bar of bytes.
     pub(super) fn say(&self, text: &'static str) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(text);
-            bar.enable_steady_tick(Duration::from_millis(200));
-        }
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
+        self.0.set_message(text);
+        self.0.enable_steady_tick(Duration::from_millis(200));
     }
 }

@@ -1,13 +1,11 @@
 //! `records`: the records of a route as a table or as JSON, all of them as CSV or NDJSON; with an id, one record
 //! and its history.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::exit::{DATA, USAGE, refuse};
@@ -117,7 +115,9 @@ fn list(reader: &Reader, args: Args, json: bool) -> anyhow::Result<ExitCode> {
     let limit = limit.map_or(LISTED, |limit| limit as usize);
     let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
     if json {
-        return output::json(&as_received(reader, found)?);
+        let seqs: Vec<i64> =
+            found.iter().filter_map(|record| record.get("_seq")?.as_i64()).collect();
+        return output::json(&reader.changes(&seqs)?);
     }
     let is_used =
         |name: &str| found.iter().any(|record| record.get(name).is_some_and(|v| !v.is_null()));
@@ -144,8 +144,7 @@ pub(super) fn value_cell(record: &Map<String, Value>, name: &str) -> String {
 
 /// A record as JSON: a struct, because `json!` would lose digits of numbers.
 #[derive(Serialize)]
-struct WithHistory<'h> {
-    record: Option<WholeRecord>,
+struct Versions<'h> {
     changes: &'h [Change],
     has_older: bool,
 }
@@ -162,8 +161,7 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
     };
     let RecordHistory { changes: history, has_older } = reader.history(route, id)?;
     if json {
-        let record = as_received(reader, vec![record])?.pop();
-        return output::json(&WithHistory { record, changes: &history, has_older });
+        return output::json(&Versions { changes: &history, has_older });
     }
     let mut text = String::new();
     for (name, value) in &record {
@@ -176,9 +174,8 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
     text.push('\n');
     if has_older {
         text.push_str(&format!(
-            "only the newest {} versions are shown; `shopmirror log --route {route} --id {} --limit 1000` lists more\n\n",
-            history.len(),
-            cell(id, 40)
+            "only the newest {} versions are shown; the table `changes` of the database has all\n\n",
+            history.len()
         ));
     }
     for change in &history {
@@ -251,79 +248,4 @@ fn total(reader: &Reader, route: Route) -> anyhow::Result<u64> {
     let counts = reader.counts()?;
     let count = counts.iter().find(|(counted, _)| *counted == route).map_or(0, |(_, count)| *count);
     Ok(u64::try_from(count).unwrap_or_default())
-}
-
-/// The columns that the mirror adds: their names never show a field of the workspace.
-const OF_THE_MIRROR: [&str; 6] =
-    ["_business", "_first_seen_at", "_changed_at", "_last_seen_at", "_seq", "_via"];
-
-/// A record's fields, as the workspace sent them, each with its exact JSON text: a number keeps all of its digits.
-type WholeRecord = BTreeMap<String, Box<RawValue>>;
-
-/// Replaces the columns of mirror rows by the fields as received.
-///
-/// # Errors
-/// If the log cannot be read.
-fn as_received(reader: &Reader, rows: Vec<Map<String, Value>>) -> anyhow::Result<Vec<WholeRecord>> {
-    let seqs: Vec<i64> = rows.iter().filter_map(seq_of).collect();
-    let changes = reader.changes(&seqs)?;
-    rows.into_iter()
-        .map(|row| {
-            let change = changes.iter().find(|change| Some(change.seq) == seq_of(&row));
-            let body = change.and_then(|change| serde_json::from_str(&change.body).ok());
-            Ok(joined(body, row)?)
-        })
-        .collect()
-}
-
-fn seq_of(row: &Map<String, Value>) -> Option<i64> {
-    row.get("_seq")?.as_i64()
-}
-
-/// The received fields and the columns that the mirror adds. Without a body, all columns of the row.
-fn joined(
-    body: Option<WholeRecord>,
-    row: Map<String, Value>,
-) -> Result<WholeRecord, serde_json::Error> {
-    let has_body = body.is_some();
-    let mut whole = body.unwrap_or_default();
-    for (name, value) in row {
-        // A column of the workspace may have another name than its field, and hold a field that the
-        // record no longer has. A field with the name of one of ours stays readable in the log.
-        if !has_body || OF_THE_MIRROR.contains(&name.as_str()) {
-            whole.insert(name, to_raw_value(&value)?);
-        }
-    }
-    Ok(whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn object(text: &str) -> Map<String, Value> {
-        serde_json::from_str(text).unwrap()
-    }
-
-    #[test]
-    fn fields_keep_name_type_and_digits_and_the_mirror_adds_its_columns() {
-        let digits = "340282366920938463463374607431768211456";
-        for (body, row, wanted) in [
-            (
-                &*format!(r#"{{"id":{digits},"parts":["a"],"paid":true}}"#),
-                r#"{"id":"7","parts":"[\"a\"]","paid":1,"_seq":3,"_business":null}"#,
-                &*format!(
-                    r#"{{"_business":null,"_seq":3,"id":{digits},"paid":true,"parts":["a"]}}"#
-                ),
-            ),
-            (
-                r#"{"_business":"odd","_own":true,"_SEQ":9,"id":7}"#,
-                r#"{"id":"7","_own":1,"_SEQ_3":9,"_gone":null,"_seq":3,"_business":null}"#,
-                r#"{"_SEQ":9,"_business":null,"_own":true,"_seq":3,"id":7}"#,
-            ),
-        ] {
-            let whole = joined(serde_json::from_str(body).unwrap(), object(row)).unwrap();
-            assert_eq!(serde_json::to_string(&whole).unwrap(), wanted);
-        }
-    }
 }

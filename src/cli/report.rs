@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use super::exit::{DATA, ExitError, USAGE, code_of_io};
+use super::exit::{self, DATA, USAGE, code_of_io};
 use super::output::{self, cell};
 use super::status::current;
 use super::{moment, records};
@@ -126,7 +126,7 @@ fn refused(error: &FolderError) -> anyhow::Error {
         FolderError::Unknown(_) => USAGE,
         FolderError::Head { .. } => DATA,
     };
-    ExitError { code, text: error.to_string() }.into()
+    exit::error(code, error.to_string())
 }
 
 fn unanswered(error: ReportError) -> anyhow::Error {
@@ -135,5 +135,5 @@ fn unanswered(error: ReportError) -> anyhow::Error {
         ReportError::Refused(_) => USAGE,
         ReportError::Unanswered(_) => DATA,
     };
-    ExitError { code, text: error.to_string() }.into()
+    exit::error(code, error.to_string())
 }

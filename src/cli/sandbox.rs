@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::{USAGE, refuse};
 use super::signals::StopSignals;
-use super::{logging, output};
+use super::{logging, output, runtime};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
 #[derive(Debug, clap::Args)]
@@ -46,8 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     logging::start("warn");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let listener = TcpListener::bind(args.listen).await.with_context(|| {
             format!("cannot listen on {}: choose another --listen", args.listen)
         })?;

@@ -5,12 +5,11 @@ use std::process::ExitCode;
 use serde_json::{Map, Value};
 
 use super::direct::Searcher;
-use super::exit::refuse;
 use super::output;
 use super::records::value_cell;
 use super::runtime;
 use crate::config::Config;
-use crate::control::{ControlReply, SearchRequest};
+use crate::control::SearchRequest;
 use crate::record::Kind;
 use crate::recover::MAX_SHOWN;
 
@@ -43,16 +42,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         store: args.store.then_some(Kind::Created),
         backfill: false,
     };
-    let reply = runtime()?.block_on(async {
+    let result = runtime()?.block_on(async {
         let mut searcher = Searcher::choose(config, args.store).await?;
         let reply = searcher.search(config, request).await;
         searcher.close(config).await?;
         reply
-    })?;
-    let result = match reply {
-        ControlReply::Done(result) => result,
-        ControlReply::Failed { code, text, .. } => return refuse(code, text),
-    };
+    })??;
     if args.listing.json {
         return output::json(&result.records);
     }

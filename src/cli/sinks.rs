@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::exit::{ExitError, USAGE, refuse};
+use super::exit::{self, USAGE, refuse};
 use super::status::{current, in_or_ago};
 use super::{output, runtime};
 use crate::config::Config;
@@ -86,7 +86,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             dead::redrive(&stored()?, which, *all_versions, json)
         }
         Verb::Drop(which) => dead::drop(&stored()?, which, json),
-        Verb::Replay(args) => replay::run(stored()?, args, json),
+        Verb::Replay(args) => replay::run(&stored()?, args, json),
         Verb::Release { skip } => manage::release(&stored()?, *skip, json),
         Verb::Rename { new } => manage::rename(&stored()?, new, json),
         Verb::Forget => manage::forget(&stored()?, json),
@@ -121,10 +121,10 @@ impl<'c> StoredSink<'c> {
         Ok(Operator::open(&self.config.store.path)?)
     }
 
-    /// Makes the daemon look at what the sink is owed; returns whether a daemon runs.
+    /// Makes the daemon look at what the sinks are owed; returns whether a daemon runs.
     fn wake(&self) -> anyhow::Result<bool> {
-        let request = ControlRequest::Wake { sink: Some(self.row.name.clone()) };
-        Ok(runtime()?.block_on(control::send(&self.config.store.path, &request)).is_ok())
+        let path = &self.config.store.path;
+        Ok(runtime()?.block_on(control::send(path, &ControlRequest::Wake)).is_ok())
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) fn unknown(name: &str, known: &[&str]) -> anyhow::Error {
         [] => format!("there is no sink {name:?}: no sink has been configured and started yet"),
         known => format!("there is no sink {name:?}; the sinks are: {}", known.join(", ")),
     };
-    ExitError { code: USAGE, text }.into()
+    exit::error(USAGE, text)
 }
 
 fn list(config: &Config, name: Option<&str>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {

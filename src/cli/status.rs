@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
-use super::exit::{self, ExitError, UNAVAILABLE, refuse};
+use super::exit::{self, UNAVAILABLE, refuse};
 use super::{output, read_shared_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
@@ -144,7 +144,7 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
 pub(super) fn decoded<T: DeserializeOwned>(reply: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(reply).map_err(|_| {
         let text = "the daemon's reply cannot be read, because the daemon is of another version: restart it";
-        ExitError { code: UNAVAILABLE, text: text.to_owned() }.into()
+        exit::error(UNAVAILABLE, text)
     })
 }
 

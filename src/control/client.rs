@@ -11,8 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::address::SocketAddress;
-use super::{ControlError, ControlRequest};
+use super::{ControlError, ControlRequest, socket_of};
 use crate::store;
 
 /// How long the socket of a process that holds the store may be absent.
@@ -53,9 +52,7 @@ async fn exchange(mut stream: UnixStream, request: &ControlRequest) -> io::Resul
 
 async fn connect(store: &Path, limit: Instant) -> Result<UnixStream, ControlError> {
     loop {
-        if let Ok(address) = SocketAddress::of(store)
-            && let Ok(stream) = UnixStream::connect(&address.path).await
-        {
+        if let Ok(stream) = UnixStream::connect(socket_of(store)).await {
             return Ok(stream);
         }
         let holder = store::holder(store).ok_or(ControlError::NotRunning)?;
@@ -77,7 +74,7 @@ mod tests {
     async fn only_a_request_that_spends_nothing_is_sent_again_when_the_connection_ends() {
         for (request, is_repeated) in [
             (ControlRequest::Status, true),
-            (ControlRequest::Wake { sink: None }, true),
+            (ControlRequest::Wake, true),
             (
                 ControlRequest::Search(SearchRequest {
                     term: "a".to_owned(),
@@ -90,7 +87,7 @@ mod tests {
         ] {
             let dir = tempfile::tempdir().unwrap();
             let store = dir.path().join("mirror.db");
-            let listener = UnixListener::bind(SocketAddress::of(&store).unwrap().path).unwrap();
+            let listener = UnixListener::bind(socket_of(&store)).unwrap();
             // The first connection ends without a reply.
             let serving = async {
                 let mut reply: &[u8] = b"";

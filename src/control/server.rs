@@ -15,8 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::address::SocketAddress;
-use super::{ControlReply, ControlRequest, QUICK};
+use super::{ControlRequest, QUICK, Refusal, socket_of};
 use crate::connections;
 use crate::file_owner;
 use crate::sysexits::PERMISSION;
@@ -37,22 +36,22 @@ where
     A: Fn(ControlRequest) -> F + Clone + Send + 'static,
     F: Future<Output = Vec<u8>> + Send + 'static,
 {
-    let address = SocketAddress::of(store)?;
+    let path = socket_of(store);
     // The process that holds the store's lock owns this name: a socket that exists is left over
     // from a process that was killed.
-    match fs::remove_file(&address.path) {
+    match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(&address.path)?;
-    fs::set_permissions(&address.path, fs::Permissions::from_mode(0o660))?;
-    file_owner::give_path_to_folder(&address.path);
+    let listener = UnixListener::bind(&path)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
+    file_owner::give_path_to_folder(&path);
     connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
         converse(stream, reply_to.clone())
     })
     .await;
     // If this fails, the next start removes the file.
-    let _ = fs::remove_file(&address.path);
+    let _ = fs::remove_file(&path);
     Ok(())
 }
 
@@ -69,7 +68,7 @@ where
         let own = rustix::process::geteuid().as_raw();
         let reply = match may_send(&request, sender, own) {
             true => timeout(request.time_limit(), reply_to(request)).await?,
-            false => serde_json::to_vec(&refusal())?,
+            false => serde_json::to_vec(&Err::<(), _>(refusal()))?,
         };
         timeout(QUICK, stream.write_all(&reply)).await??;
     }
@@ -82,14 +81,14 @@ fn may_send(request: &ControlRequest, sender: u32, own: u32) -> bool {
     *request == ControlRequest::Status || sender == own || sender == 0
 }
 
-fn refusal() -> ControlReply<()> {
-    ControlReply::Failed {
+fn refusal() -> Refusal {
+    Refusal {
         code: PERMISSION,
         text: "the daemon accepts this only from root and from its own user, because it spends \
                the rate budget or writes to the store: run it with sudo, or as the user of the \
                service"
             .to_owned(),
-        retry_after_s: None,
+        retry_after: None,
     }
 }
 
@@ -100,7 +99,7 @@ mod tests {
     #[test]
     fn readers_read_and_nothing_else() {
         let (root, own, reader) = (0, 990, 1000);
-        let request = ControlRequest::Wake { sink: None };
+        let request = ControlRequest::Wake;
         assert!(may_send(&request, root, own));
         assert!(may_send(&request, own, own));
         assert!(!may_send(&request, reader, own));

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
 use crate::api::{ApiError, Class, Retry};
-use crate::control::{self, ControlReply, ControlRequest, SearchRequest, SearchResult};
+use crate::control::{self, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::poll::BackgroundError;
 use crate::store::StoreError;
 use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
@@ -30,22 +31,20 @@ impl Watch {
     /// The reply to a command; nothing if the tasks do not answer.
     async fn answer(self, request: ControlRequest) -> Vec<u8> {
         match request {
-            ControlRequest::Status => self.snapshot().await.map_or_else(Vec::new, |snapshot| {
-                serde_json::to_vec(&snapshot).expect("a snapshot holds plain values")
-            }),
-            ControlRequest::Search(request) => control::encode(self.searched(request).await),
-            ControlRequest::Wake { sink } => {
-                for (name, handle) in &self.state.borrow().sinks {
-                    if sink.as_ref().is_none_or(|wanted| wanted == name) {
-                        handle.wake();
-                    }
+            ControlRequest::Status => {
+                self.snapshot().await.map_or_else(Vec::new, |snapshot| reply(&snapshot))
+            }
+            ControlRequest::Search(request) => reply(&self.search(request).await),
+            ControlRequest::Wake => {
+                for handle in self.state.borrow().sinks.values() {
+                    handle.wake();
                 }
-                control::encode(Ok(()))
+                reply(&())
             }
         }
     }
 
-    async fn searched(&self, request: SearchRequest) -> Result<SearchResult, ControlReply<()>> {
+    async fn search(&self, request: SearchRequest) -> Result<SearchResult, Refusal> {
         let searched_after = self.store.seq();
         let page = self.background.search(&request.term, request.business.as_deref()).await;
         let page = page.map_err(|error| not_sent(&error))?;
@@ -55,7 +54,11 @@ impl Watch {
     }
 }
 
-fn not_sent(error: &BackgroundError) -> ControlReply<()> {
+fn reply(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a reply holds plain values and valid JSON texts")
+}
+
+fn not_sent(error: &BackgroundError) -> Refusal {
     match error {
         BackgroundError::Stopped => failed(TRY_AGAIN, error.to_string(), Some(WAIT)),
         BackgroundError::Paused(_) => failed(UNAVAILABLE, error.to_string(), Some(WAIT)),
@@ -65,7 +68,7 @@ fn not_sent(error: &BackgroundError) -> ControlReply<()> {
 
 /// The reply to a request that the workspace has refused.
 #[must_use]
-pub fn refused<T>(error: &ApiError) -> ControlReply<T> {
+pub fn refused(error: &ApiError) -> Refusal {
     let wait = match error.retry() {
         Retry::After(wait) => Some(wait),
         Retry::Backoff => Some(WAIT),
@@ -87,10 +90,10 @@ pub fn exit_code(error: &ApiError) -> u8 {
 
 /// The reply to a search whose records could not be stored.
 #[must_use]
-pub fn not_stored<T>(error: &StoreError) -> ControlReply<T> {
+pub fn not_stored(error: &StoreError) -> Refusal {
     failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
 }
 
-fn failed<T>(code: u8, text: String, wait: Option<Duration>) -> ControlReply<T> {
-    ControlReply::Failed { code, text, retry_after_s: wait.map(|wait| wait.as_secs_f64()) }
+fn failed(code: u8, text: String, retry_after: Option<Duration>) -> Refusal {
+    Refusal { code, text, retry_after }
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::filter::wants;
 use super::{Deliverer, SinkActivity, SinkStatus};
 use crate::config::SinkFilter;
-use crate::store::{Lane, Reader, Replay, StoreError};
+use crate::store::{Lane, Reader, StoreError};
 
 /// Rows read by one call when routes and kinds decide.
 const MAX_ROWS: i64 = 20_000;
@@ -99,7 +99,7 @@ pub(super) fn counted(
     last: i64,
 ) -> Result<SinkStatus, StoreError> {
     status.behind = behind(reader, &status.name, filter, status.position, last)?;
-    status.replay = reader.replay(&status.name)?.filter(Replay::is_shown);
+    status.replay = reader.replay(&status.name)?;
     status.notices = reader.notice_counts(&status.name)?;
     Ok(status)
 }

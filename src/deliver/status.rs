@@ -77,7 +77,7 @@ pub struct SinkStatus {
     /// log.
     #[serde(default)]
     pub skipped: i64,
-    /// The replay that is under way, or the last one if it may have left records in an older state.
+    /// The replay that is under way, or the last one.
     #[serde(default)]
     pub replay: Option<Replay>,
     /// Alerts and reports that the sink has not taken; they are no changes.

@@ -221,12 +221,12 @@ fn item(route: Route, record: &RelatedRecord, page: &StatusPage) -> Markup {
 
 /// The versions that the log holds, the newest first.
 fn versions(found: &OneRecord, zone: &TimeZone) -> Markup {
-    let OneRecord { route, id, history, .. } = found;
+    let OneRecord { history, .. } = found;
     html! {
         section {
             h2 { "History" }
             @if history.has_older {
-                p.note { "Only the newest " (history.changes.len()) " versions are shown. " code { "shopmirror log --route " (route.as_str()) " --id " (shown(id)) " --limit 1000" } " lists more." }
+                p.note { "Only the newest " (history.changes.len()) " versions are shown. The table " code { "changes" } " of the database has all." }
             }
             @for change in history.changes.iter().rev() {
                 h3 { "Version " (change.version) ", seen " (moment(&change.observed_at, zone, "%Y-%m-%d %H:%M:%S")) }

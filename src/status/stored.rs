@@ -14,9 +14,7 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus};
 use crate::record::{Route, poller_name};
-use crate::store::{
-    Gap, GateState, Lane, MISSING_TABLE, PollerRow, Reader, Replay, SinkState, StoreError,
-};
+use crate::store::{Gap, GateState, Lane, MISSING_TABLE, PollerRow, Reader, SinkState, StoreError};
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;
@@ -164,7 +162,6 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
         };
         let ready = reader.ready_rows(&row.name, Lane::Change)?;
         let behind = (last_seq - row.position).max(0) + ready;
-        let replay = replay.filter(Replay::is_shown);
         let notices = reader.notice_counts(&row.name)?;
         Ok(SinkStatus { behind, replay, notices, ..SinkStatus::of_row(row, state) })
     })

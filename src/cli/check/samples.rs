@@ -25,8 +25,7 @@ const TEXT: &str = "shopmirror sample text";
 pub(super) fn problem(sink: &dyn Sink, filter: &SinkFilter, store: &Path) -> Option<String> {
     let (mirror, now) = (Reader::open(store).ok(), Timestamp::now());
     for route in &filter.routes {
-        let newest = mirror.as_ref().and_then(|mirror| newest(mirror, *route));
-        let record = newest.unwrap_or_else(|| made_up(*route, now));
+        let record = newest_of(mirror.as_ref(), &[*route], now);
         for kind in &filter.changes {
             let reason = match sink.preview(&of_kind(*kind, record.clone()), now) {
                 Err(
@@ -89,6 +88,19 @@ fn notice(made: NewNotice, now: Timestamp) -> Change {
     change(made.kind, &made.about, made.body, now)
 }
 
+/// The change of the newest record of these routes, or one that is made up.
+pub(in crate::cli) fn newest_of(
+    mirror: Option<&Reader>,
+    routes: &[Route],
+    now: Timestamp,
+) -> Change {
+    let found = mirror.and_then(|mirror| {
+        routes.iter().filter_map(|route| newest(mirror, *route)).max_by_key(|change| change.seq)
+    });
+    let route = routes.first().copied().unwrap_or(Route::Leads);
+    found.unwrap_or_else(|| made_up(route, now))
+}
+
 /// The change that the mirror has of the newest record of a route.
 fn newest(mirror: &Reader, route: Route) -> Option<Change> {
     let newest = RecordFilter { equals: Vec::new(), limit: 1 };
@@ -99,7 +111,7 @@ fn newest(mirror: &Reader, route: Route) -> Option<Change> {
 }
 
 /// A record that does not exist, as a change.
-pub(in crate::cli) fn made_up(route: Route, now: Timestamp) -> Change {
+fn made_up(route: Route, now: Timestamp) -> Change {
     let body = match route {
         Route::Jobs => JOB,
         Route::Customers => CUSTOMER,

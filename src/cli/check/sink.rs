@@ -13,8 +13,6 @@ use crate::file_owner::folder_of;
 use crate::sink::{self, Sink, SinkBuildError};
 use crate::store::Reader;
 
-/// File systems of the kernel, on which no file can be kept.
-const KERNEL_PATHS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// The longest first line of a script that the kernel reads.
 const INTERPRETER_LINE_MAX: u64 = 255;
 
@@ -114,10 +112,6 @@ fn may_be_of(store: &Path, seq: i64, event_id: &str) -> bool {
 /// What is known about the file of a sink before it is opened.
 fn before_file(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<SinkResult> {
     let folder = folder_of(file);
-    if KERNEL_PATHS.iter().any(|kernel| file.starts_with(kernel)) {
-        let text = format!("no file can be kept in {}: choose another path", folder.display());
-        return Some(Err((exit::CONFIG, text)));
-    }
     if let Some(problem) = unwritable(file, store, unit) {
         return Some(Err((exit::CONFIG, problem)));
     }

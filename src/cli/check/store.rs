@@ -1,73 +1,47 @@
 //! `check` of the store and of its daily backup: the folders may be written, and the file is a readable store.
 
-use std::path::Path;
+use rustix::fs::Access;
 
 use super::CheckReport;
 use super::unit::Unit;
-use super::writable::{full_disk, unwritable};
+use super::writable::unwritable;
 use crate::cli::{exit, output};
 use crate::config::Config;
-use crate::record::Route;
-use crate::store::{MISSING_TABLE, OpenError, Reader, missing_link};
+use crate::store::{OpenError, Reader};
 
-pub(super) fn check(config: &Config, report: &mut CheckReport) {
+pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
     let path = &config.store.path;
-    // The nearest path that exists decides whether the rest can be created.
-    let existing = path
-        .ancestors()
-        .map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p })
-        .find(|p| p.exists())
-        .unwrap_or(Path::new("/"));
-    let folder = if existing == path { path.parent().unwrap_or(path) } else { existing };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let closed = |p: &&Path| rustix::fs::access(*p, rustix::fs::Access::WRITE_OK).is_err();
-    if let Some(closed) = [existing, folder].iter().find(|p| closed(p)) {
-        let text = format!(
-            "this user may not write to {}: run check as the user of the service, change the owner, or change [store] path",
-            std::path::absolute(closed).unwrap_or_else(|_| closed.to_path_buf()).display()
-        );
-        return report.wrong(exit::CONFIG, "store", text);
+    let shown = path.display();
+    let closed = || rustix::fs::access(path, Access::WRITE_OK).err().filter(|_| path.exists());
+    let problem = unwritable(path, path, unit)
+        .or_else(|| Some(format!("could not write to {shown}: {}", closed()?)));
+    if let Some(problem) = problem {
+        return report.wrong(exit::CONFIG, "store", format!("{problem}; see [store] path"));
     }
-    if let Some(problem) = full_disk(folder) {
-        return report.wrong(exit::CONFIG, "store", problem);
+    if !path.exists() {
+        return report.ok("store", format!("{shown} will be created by the first start"));
     }
-    if existing != path {
-        let text = format!("{} will be created by the first start", path.display());
-        return report.ok("store", text);
-    }
-    let found = Reader::open(path).map_err(anyhow::Error::new).and_then(|reader| {
-        let links = (reader.job_links()?, reader.unlinked_routes()?);
-        Ok((reader.counts()?, links))
-    });
-    match found {
-        Ok((counts, (links, unlinked))) => {
-            let records: i64 = counts.iter().map(|(_, count)| count).sum();
+    let counted = || {
+        let reader = Reader::open(path)?;
+        let records = reader.counts()?.iter().map(|(_, count)| count).sum::<i64>();
+        Ok::<_, anyhow::Error>((records, reader.unlinked_routes()?))
+    };
+    match counted() {
+        Ok((records, unlinked)) => {
             let records = output::count(records, "record", "records");
-            report.ok("store", format!("{}: {records}", path.display()));
-            for route in Route::ALL {
-                if !counts.iter().any(|(counted, _)| *counted == route) {
-                    report.wrong(exit::DATA, "store", format!("{route}: {MISSING_TABLE}"));
-                }
-            }
-            for link in links {
-                report.ok("links", link.to_string());
-            }
+            report.ok("store", format!("{shown}: {records}"));
+            let Some(field) = &config.reports.job_link else { return };
             for route in unlinked {
-                match &config.reports.job_link {
-                    Some(field) => report.wrong(
-                        exit::CONFIG,
-                        "links",
-                        format!("{route}: `{field}`, which [reports] job_link names, holds no number or id of a mirrored job"),
-                    ),
-                    None => report.ok("links", missing_link(route)),
-                }
+                let text = format!(
+                    "{route}: `{field}`, which [reports] job_link names, holds no number or id of a mirrored job"
+                );
+                report.wrong(exit::CONFIG, "links", text);
             }
         }
         Err(error) => match error.downcast_ref() {
             Some(OpenError::Older { found, .. }) => {
-                let path = path.display();
                 let text =
-                    format!("{path}: the next start brings it up to date from schema {found}");
+                    format!("{shown}: the next start brings it up to date from schema {found}");
                 report.ok("store", text);
             }
             _ => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),

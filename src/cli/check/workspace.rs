@@ -1,32 +1,25 @@
 //! `check` of the key and of the workspace: the key can be read, the address responds, the workspace
 //! knows the key and every configured business.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use secrecy::SecretString;
 
 use super::CheckReport;
-use super::unit::{Unit, UnitKey};
-use crate::api::{ApiError, Class, Client, HttpTransport, Ping};
+use super::unit::Unit;
+use crate::api::{ApiError, Class, Client, Ping};
 use crate::cli::direct::DirectClient;
 use crate::cli::exit;
-use crate::clock::Clock;
-use crate::config::{Config, KeyError, KeySource};
+use crate::config::{Config, KeyError};
 use crate::poll::{clock_advice, clock_ahead_s};
 use crate::record::PollerId;
-use crate::small_file::FileError;
 use crate::store::Reader;
 
 pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
     let Some(key) = check_key(config, unit, report) else { return };
-    let transport = match HttpTransport::new(&config.workspace) {
-        Ok(transport) => Arc::new(transport),
+    let mut client = match DirectClient::new(config, key) {
+        Ok(client) => client,
         Err(error) => return report.wrong(exit::CONFIG, "workspace", error.to_string()),
     };
-    let clock = Clock::system();
-    let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
-    let mut client = DirectClient::with(client, clock, config);
     let Greeting { result, ahead_s } = greet(&mut client).await;
     if let Some(ahead_s) = ahead_s {
         report.wrong(exit::CONFIG, "clock", clock_advice(ahead_s));
@@ -41,7 +34,7 @@ pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut Che
     }
 }
 
-/// Reports what the workspace said; false if it is another one than the one that filled the store.
+/// Reports what the workspace said; false if it may be another one than the one that filled the store.
 async fn is_the_known_one(
     said: String,
     config: &Config,
@@ -51,25 +44,22 @@ async fn is_the_known_one(
     // A store that cannot be read is reported by its own test.
     let reader = Reader::open(&config.store.path).ok();
     let known = reader.and_then(|reader| reader.workspace().ok().flatten());
-    let Some(known) = known.filter(|known| !known.is_of(&client.account())) else {
-        report.ok("workspace", said);
-        return true;
+    let other = match known.filter(|known| !known.is_of(&client.account())) {
+        Some(known) => client.other_workspace(&known).await,
+        None => Ok(None),
     };
-    match client.other_workspace(&known).await {
+    let is_known = matches!(other, Ok(None));
+    match other {
         Ok(None) => report.ok("workspace", said),
-        Ok(Some(other)) => {
-            report.wrong(exit::CONFIG, "workspace", other.to_string());
-            return false;
-        }
+        Ok(Some(other)) => report.wrong(exit::CONFIG, "workspace", other.to_string()),
         Err(error) => {
             let text = format!(
-                "{said}; whether it is {:?}, which filled the store, could not be asked: {error}",
-                known.name
+                "{said}; whether it is the one that filled the store could not be asked: {error}"
             );
             report.wrong(exit::code_of_api(&error), "workspace", text);
         }
     }
-    true
+    is_known
 }
 
 /// The first response of the workspace.
@@ -104,52 +94,25 @@ fn check_key(
     unit: Option<&Unit>,
     report: &mut CheckReport,
 ) -> Option<SecretString> {
-    let error = match config.workspace.key.read() {
+    match config.workspace.key.read() {
         Ok(key) => {
             match config.workspace.key.warning() {
                 Some(warning) => report.wrong(exit::CONFIG, "key", warning),
                 None => report.ok("key", "readable"),
             }
-            return Some(key);
+            Some(key)
         }
-        Err(error) => error,
-    };
-    let unit_key = unit.and_then(Unit::key);
-    let (KeyError::Absent, Some(unit_key)) = (&error, unit_key) else {
-        report.wrong(exit::CONFIG, "key", error.to_string());
-        return None;
-    };
-    key_of_unit(&unit_key, report)
-}
-
-fn key_of_unit(unit_key: &UnitKey, report: &mut CheckReport) -> Option<SecretString> {
-    let (source, reason) = match unit_key {
-        UnitKey::File(path) => {
-            let source = format!("as the systemd credential `api-key` from {}", path.display());
-            match KeySource::File(path.clone()).read() {
-                Ok(key) => {
-                    report.ok("key", format!("readable; the service gets it {source}"));
-                    return Some(key);
-                }
-                Err(KeyError::File(FileError::Unreadable { why, .. }))
-                    if why.kind() == std::io::ErrorKind::PermissionDenied =>
-                {
-                    (source, "this user may not read that file; run check as root to test it too")
-                }
-                Err(error) => {
-                    report.wrong(exit::CONFIG, "key", error.to_string());
-                    return None;
-                }
-            }
+        Err(KeyError::Absent) if unit.is_some_and(Unit::gives_key) => {
+            let text = "the service gets it from its unit, which this user cannot read: run check as root, or see `shopmirror status` after the start";
+            report.ok("key", text);
+            report.ok("workspace", "not tested without the key");
+            None
         }
-        UnitKey::Hidden => (
-            "from its unit".to_owned(),
-            "only the unit holds it; set it for check as well to test it, or see `shopmirror status` after the start",
-        ),
-    };
-    report.ok("key", format!("the service gets it {source}"));
-    report.ok("workspace", format!("not tested: {reason}"));
-    None
+        Err(error) => {
+            report.wrong(exit::CONFIG, "key", error.to_string());
+            None
+        }
+    }
 }
 
 /// Polls one route of each configured business: an unknown business is refused by every route.

@@ -12,7 +12,7 @@ use crate::sink;
 const MIN_FREE: u64 = 16 * 1024 * 1024;
 
 /// That the disk of a folder is full, or nearly so.
-pub(super) fn full_disk(folder: &Path) -> Option<String> {
+fn full_disk(folder: &Path) -> Option<String> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     (free < MIN_FREE).then(|| {

@@ -8,15 +8,14 @@ use std::io::{BufRead, IsTerminal, Read, Write};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 
-use crate::cli::exit::{ExitError, TRY_AGAIN};
+use crate::cli::exit::{self, TRY_AGAIN};
 
 /// More than any address or key has.
 const ANSWER_MAX: u64 = 4097;
 
-/// The error if the operator ends the command, or gave too many wrong answers.
-pub(super) fn cancelled() -> ExitError {
-    let text = "cancelled; nothing was written: run the same command again".to_owned();
-    ExitError { code: TRY_AGAIN, text }
+/// The error if the operator ends the command.
+pub(super) fn cancelled() -> anyhow::Error {
+    exit::error(TRY_AGAIN, "cancelled; nothing was written: run the same command again")
 }
 
 /// True if there is a terminal to ask on.
@@ -34,7 +33,7 @@ pub(super) async fn line(question: &str) -> anyhow::Result<String> {
     .await??;
     if line.is_empty() {
         show("\n");
-        return Err(cancelled().into());
+        return Err(cancelled());
     }
     Ok(line)
 }
@@ -45,15 +44,6 @@ pub(super) async fn secret(question: &str) -> anyhow::Result<SecretString> {
     let typed = line(question).await;
     drop(silence);
     Ok(SecretString::from(typed?))
-}
-
-/// Everything on standard input, up to the size of a key.
-pub(super) async fn whole_input() -> anyhow::Result<SecretString> {
-    let text = tokio::task::spawn_blocking(|| {
-        let mut text = String::new();
-        std::io::stdin().lock().take(ANSWER_MAX).read_to_string(&mut text).map(|_| text)
-    });
-    Ok(SecretString::from(text.await??))
 }
 
 fn show(text: &str) {

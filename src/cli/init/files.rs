@@ -16,30 +16,14 @@ use crate::cli::exit::{PERMISSION, USAGE, refuse};
 use crate::file_owner::folder_of;
 
 /// The folder of the shipped units.
-pub(super) const SERVICE_DIR: &str = "/etc/shopmirror";
-
-/// Where the key is, or will be.
-pub(super) enum KeyFile {
-    /// Written beside the configuration.
-    New(PathBuf),
-    /// There already, and named by the operator.
-    InPlace(PathBuf),
-}
+const SERVICE_DIR: &str = "/etc/shopmirror";
 
 /// The places of the files, none of which is taken.
 pub(super) struct Files {
     pub(super) config: PathBuf,
-    pub(super) key: KeyFile,
+    /// `None` if the operator has put the key file into its place.
+    new_key: Option<PathBuf>,
     folder: PathBuf,
-}
-
-/// Who may read the files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readers {
-    /// The user; others may read the configuration if they are in the user's group.
-    User,
-    /// The group of the folder, which is the group of the service in the folder of the units.
-    Group(u32),
 }
 
 impl Files {
@@ -62,12 +46,11 @@ impl Files {
             );
         }
         let wanted = folder.join(key_name(&config));
-        let same = |path: &Path| match (path.canonicalize(), wanted.canonicalize()) {
-            (Ok(a), Ok(b)) => a == b,
-            _ => false,
+        let same = |path: &Path| {
+            wanted.canonicalize().is_ok_and(|wanted| path.canonicalize().is_ok_and(|p| p == wanted))
         };
-        let key = match key_file {
-            Some(path) if same(path) => KeyFile::InPlace(wanted),
+        let new_key = match key_file {
+            Some(path) if same(path) => None,
             _ if is_taken(&wanted) => {
                 let path = wanted.display();
                 return refuse(
@@ -77,9 +60,9 @@ impl Files {
                     ),
                 );
             }
-            _ => KeyFile::New(wanted),
+            _ => Some(wanted),
         };
-        Ok(Self { config, key, folder })
+        Ok(Self { config, new_key, folder })
     }
 
     /// The name of the key file, as the configuration names it.
@@ -88,33 +71,26 @@ impl Files {
     }
 
     /// The files that [`Self::write`] writes.
-    pub(super) fn written(&self) -> Vec<&Path> {
-        match &self.key {
-            KeyFile::New(path) => vec![path, &self.config],
-            KeyFile::InPlace(_) => vec![&self.config],
-        }
+    pub(super) fn written(&self) -> impl Iterator<Item = &PathBuf> {
+        self.new_key.iter().chain([&self.config])
     }
 
-    /// Writes both files durably, or none.
-    pub(super) fn write(&self, config: &str, key: &SecretString) -> anyhow::Result<Readers> {
-        let readers = readers(&self.folder)?;
-        let key_mode = if readers == Readers::User { 0o600 } else { 0o640 };
-        let created = match &self.key {
-            KeyFile::New(path) => {
-                create(path, &format!("{}\n", key.expose_secret()), key_mode, readers)?;
-                Some(path)
-            }
-            KeyFile::InPlace(_) => None,
-        };
-        let written = create(&self.config, config, 0o640, readers)
-            .and_then(|()| File::open(&self.folder)?.sync_all().map_err(Into::into));
-        if written.is_err() {
-            // Without its configuration the key would only be in the way of the next try.
-            if let Some(path) = created {
-                let _ = fs::remove_file(path);
-            }
+    /// Writes both files durably, or none; returns the group that may read them, if not only the user may.
+    pub(super) fn write(&self, config: &str, key: &SecretString) -> anyhow::Result<Option<Gid>> {
+        let group = group(&self.folder)?;
+        let key_mode = if group.is_none() { 0o600 } else { 0o640 };
+        if let Some(path) = &self.new_key {
+            create(path, &format!("{}\n", key.expose_secret()), key_mode, group)?;
         }
-        written.map(|()| readers)
+        let written = create(&self.config, config, 0o640, group)
+            .and_then(|()| File::open(&self.folder)?.sync_all().map_err(Into::into));
+        if written.is_err()
+            && let Some(path) = &self.new_key
+        {
+            // Without its configuration the key would only be in the way of the next try.
+            let _ = fs::remove_file(path);
+        }
+        written.map(|()| group)
     }
 }
 
@@ -142,9 +118,9 @@ fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
     let shown = folder.display();
     let is_service = folder == Path::new(SERVICE_DIR);
     let text = if !folder.is_dir() {
-        let advice =
-            if is_service { "install the package of shopmirror first" } else { "create it first" };
-        format!("the folder {shown} does not exist: {advice}, or name another file with --config")
+        format!(
+            "the folder {shown} does not exist: install the package or create it, or name another file with --config"
+        )
     } else if rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return refuse(
             PERMISSION,
@@ -162,20 +138,19 @@ fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
     refuse(USAGE, text)
 }
 
-/// Root writes for the group of the folder; every other user for themselves.
-fn readers(folder: &Path) -> std::io::Result<Readers> {
+/// Root writes for the group of the folder, which is that of the service in the folder of the units; every
+/// other user for themselves.
+fn group(folder: &Path) -> std::io::Result<Option<Gid>> {
     let group = fs::metadata(folder)?.gid();
-    let shared = rustix::process::geteuid().is_root() && group != 0;
-    Ok(if shared { Readers::Group(group) } else { Readers::User })
+    let is_shared = rustix::process::geteuid().is_root() && group != 0;
+    Ok(is_shared.then(|| Gid::from_raw(group)))
 }
 
 /// Writes a new file durably; fails if the name is taken.
-fn create(path: &Path, text: &str, mode: u32, readers: Readers) -> anyhow::Result<()> {
+fn create(path: &Path, text: &str, mode: u32, group: Option<Gid>) -> anyhow::Result<()> {
     let fill = || {
         let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
-        if let Readers::Group(id) = readers {
-            rustix::fs::fchown(&file, None, Some(Gid::from_raw(id)))?;
-        }
+        rustix::fs::fchown(&file, None, group)?;
         // After the group, so that no other group may read it for a moment.
         file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
         file.write_all(text.as_bytes())?;

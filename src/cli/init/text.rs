@@ -4,7 +4,6 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-use super::service::Service;
 use crate::config::Config;
 
 /// A configuration that mirrors a workspace and forwards nothing.
@@ -37,8 +36,8 @@ api_key_file = "{key_name}"
     )
 }
 
-/// What the daemon will do, and how to start it.
-pub(super) fn next(config: &Config, path: &Path, starting: Option<&Service>) -> String {
+/// What the daemon will do, and how to start it: `start` is the command for the service, if there is one.
+pub(super) fn next(config: &Config, path: &Path, start: Option<&str>, is_starting: bool) -> String {
     let all = config.budget.requests_per_minute;
     let own = all - config.budget.reserve;
     let mut text = format!(
@@ -51,18 +50,16 @@ pub(super) fn next(config: &Config, path: &Path, starting: Option<&Service>) -> 
         config.store.path.display(),
     );
     let shown = path.display();
-    text.push_str(&match (starting, Service::later(path)) {
-        (Some(service), _) => format!("Starting it:  {}\n", service.command()),
-        (None, Some(service)) => format!(
-            "Start it now and at each boot:  {}\nThen look at it:                {}\n",
-            service.command(),
-            look(path)
+    let look = look(path);
+    text.push_str(&match start {
+        Some(start) if is_starting => format!("Starting it:  {start}\n"),
+        Some(start) => format!(
+            "Start it now and at each boot:  {start}\nThen look at it:                {look}\n"
         ),
-        (None, None) => format!(
+        None => format!(
             "Read every route once:  shopmirror --config {shown} once\n\
              Run the daemon:         shopmirror --config {shown} run\n\
-             Look at it:             {}\n",
-            look(path)
+             Look at it:             {look}\n"
         ),
     });
     text

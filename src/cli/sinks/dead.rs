@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::StoredSink;
-use crate::cli::exit::{DATA, ExitError, refuse};
+use crate::cli::exit::{self, DATA, refuse};
 use crate::cli::moment;
 use crate::cli::output::{self, cell};
 use crate::deliver::{Resend, Resent, resend};
@@ -28,14 +28,13 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Refuses numbers of changes that the sink has not refused.
-    fn ensure_refused(&self, sink: &StoredSink<'_>) -> anyhow::Result<()> {
-        for seq in &self.seqs {
-            if sink.reader.exception(sink.name(), *seq)?.is_none() {
-                return Err(not_refused(sink, *seq));
-            }
-        }
-        Ok(())
+    /// The changes that are chosen by their numbers, each of which the sink must have refused.
+    fn named(&self, sink: &StoredSink<'_>) -> anyhow::Result<Vec<QueueRow>> {
+        let row = |seq: &i64| match sink.reader.exception(sink.name(), *seq)? {
+            Some(row) => Ok(row),
+            None => Err(not_refused(sink, *seq)),
+        };
+        self.seqs.iter().map(row).collect()
     }
 
     /// Each chosen change, or `None` for all of them.
@@ -49,7 +48,7 @@ fn not_refused(sink: &StoredSink<'_>, seq: i64) -> anyhow::Error {
         "change {seq} is not one that this sink has refused: see `shopmirror sinks {} dead`",
         sink.name()
     );
-    ExitError { code: DATA, text }.into()
+    exit::error(DATA, text)
 }
 
 /// Has refused changes sent again, and wakes the daemon.
@@ -59,7 +58,7 @@ pub(super) fn redrive(
     all_versions: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    which.ensure_refused(sink)?;
+    which.named(sink)?;
     let mut operator = sink.operator()?;
     let filter = sink.config.sinks.get(sink.name()).map(|settings| &settings.filter);
     let (mut sent, mut superseded) = (0, 0);
@@ -100,15 +99,12 @@ pub(super) fn drop(
     which: &Selection,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    which.ensure_refused(sink)?;
-    for seq in &which.seqs {
-        if sink.reader.exception(sink.name(), *seq)?.is_some_and(|row| row.state != RowState::Dead)
-        {
-            let text = format!(
-                "change {seq} is still tried again: it can be dropped after the last attempt, when it is dead"
-            );
-            return refuse(DATA, text);
-        }
+    if let Some(row) = which.named(sink)?.iter().find(|row| row.state != RowState::Dead) {
+        let text = format!(
+            "change {} is still tried again: it can be dropped after the last attempt, when it is dead",
+            row.seq
+        );
+        return refuse(DATA, text);
     }
     let mut operator = sink.operator()?;
     let mut dropped = 0;

@@ -88,7 +88,6 @@ async fn a_replay_sends_the_same_events_in_order_at_its_rate_and_changes_no_coun
     };
     assert_eq!(ids(&again), ids(&first), "the same events, each record in order");
     assert_eq!(shop.row("erp").await, before, "neither position nor counters");
-    assert!(task.status().replay.is_none());
     task.stop().await;
 }
 

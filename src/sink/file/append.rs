@@ -34,7 +34,9 @@ pub(super) enum FileError {
         "{0} begins with other columns, or is the file of another program: rename it, and a new file is begun, or name another path"
     )]
     Foreign(PathBuf),
-    #[error("{0} is being written by another process or sink: give each a file of its own")]
+    #[error(
+        "{0} is being written by another process or sink: give each a file of its own; the sink of a running daemon is tested by `shopmirror check --sink NAME`"
+    )]
     Held(PathBuf),
     #[error("{0} is moved away each time it is written: rotate it less often")]
     Moving(PathBuf),

@@ -14,11 +14,12 @@ use crate::store::reader::Reader;
 use crate::store::word;
 
 /// What became of a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayState {
     /// It is under way, or waits for the daemon.
+    #[default]
     Running,
     /// Every change of its range was handed over.
     Done,
@@ -41,7 +42,7 @@ pub struct ReplayChoice {
 }
 
 /// One replay.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Replay {
     /// The sink's name.
@@ -93,12 +94,6 @@ const CANCEL: &str =
     "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state = 'running'";
 
 impl Replay {
-    /// Whether it is shown with its sink: it is under way, or an operator has to do something.
-    #[must_use]
-    pub fn is_shown(&self) -> bool {
-        self.state == ReplayState::Running || self.may_leave_older()
-    }
-
     /// Whether records may be in an older state at the receiver than before: older versions were sent,
     /// and not every newer one after them. What was under way at the end counts nowhere.
     #[must_use]

@@ -168,7 +168,6 @@ async fn root_checks_as_the_user_of_the_service_and_within_the_limits_of_its_uni
     let state = format!("ReadWritePaths={}", place.path("state").display());
     let Some(path) = machine(&place, &unit(&state)).await else { return };
     fs::create_dir(place.path("state")).unwrap();
-    // Folders of tests may lie below /dev, where the program keeps no file.
     let srv = tempfile::tempdir_in("/var/tmp").unwrap();
     let hook = Receiver::start().await;
     place.write("hook-url", &hook.url("/"));

@@ -59,10 +59,6 @@ async fn a_removed_command_line_names_the_new_one() {
         ("status --watch", "watch shopmirror status"),
         ("log --summary", "shopmirror report"),
         ("report --at 3d", "shopmirror log"),
-        ("sinks test erp", "shopmirror sinks NAME test"),
-        ("sinks preview erp", "shopmirror sinks NAME test --dry-run"),
-        ("sinks release erp --skip", "shopmirror sinks NAME release"),
-        ("sinks forget erp", "shopmirror sinks NAME forget"),
     ] {
         let ended = place.run(old.split(' ')).await;
         assert_eq!((ended.code, ended.err.lines().count()), (Some(64), 1), "{old}: {ended:?}");
@@ -77,7 +73,7 @@ async fn a_removed_command_line_names_the_new_one() {
 async fn without_a_workspace_a_store_or_a_key_nothing_is_made() {
     let closed = ClosedPort::new();
     let place = Place::new(&closed.base_url(), "key");
-    for command in [&["status"][..], &["backfill", "customers"]] {
+    for command in [&["status"][..], &["backfill"]] {
         let ended = place.run(command).await;
         assert_eq!(ended.code, Some(69), "there is no store yet: {ended:?}");
         assert!(!place.store().exists(), "{command:?}");

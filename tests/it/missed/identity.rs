@@ -59,6 +59,6 @@ async fn an_id_is_kept_digit_for_digit_with_its_leading_zeros_and_for_its_own_ro
     assert_eq!(events, [json!([6])]);
     for args in [&["records", "jobs", huge, "--json"][..], &["records", "jobs", "--json"]] {
         let shown = place.run(args.iter().copied()).await.out;
-        assert!(shown.contains(&format!("\"id\": {huge}")), "no digit is lost: {shown}");
+        assert!(shown.contains(&format!("\"id\":{huge}")), "no digit is lost: {shown}");
     }
 }

@@ -44,7 +44,7 @@ async fn the_demo_fills_all_six_tables_and_delivers_and_its_commands_work() {
     wait_until("everything is there", || is_complete(dir)).await;
     let listed =
         place.run(["--config", &at("shopmirror.toml"), "records", "leads", "--json"]).await.json();
-    assert!(listed[0]["status_stage"].is_string(), "{listed}");
+    assert!(listed[0]["record"]["status_stage"].is_string(), "{listed}");
     demo.signal(Signal::INT);
     let (code, said) = demo.ended().await;
     let out = std::fs::read_to_string(place.path("followed")).unwrap();
