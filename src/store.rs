@@ -26,8 +26,8 @@ mod query;
 mod reader;
 mod schema;
 mod sightings;
+mod sql;
 mod time_zone;
-mod word;
 mod workspace;
 mod writer;
 

@@ -17,6 +17,7 @@ use super::handle::Store;
 use super::log;
 use super::open::{self, write_tx};
 use super::reader::{Reader, stop_at};
+use super::sql::Sql;
 use crate::file_owner;
 use crate::record::{Change, Route};
 
@@ -177,15 +178,14 @@ fn index_after(
 
 /// The last row of the log that an index of this form has.
 fn followed(index: &Connection, log: &Connection) -> Result<i64, StoreError> {
-    let form: i64 =
-        index.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unusable)?;
+    let form: i64 = index.value("PRAGMA user_version", []).map_err(unusable)?;
     if form != FORM {
         return Err(StoreError::NoSearchIndex);
     }
     let (seq, event_id): (i64, String) = index
-        .query_row("SELECT seq, event_id FROM followed", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row("SELECT seq, event_id FROM followed", [], |row| row.try_into())
         .map_err(unusable)?;
-    if !log::has_event(log, seq, &event_id)? {
+    if !log.value(log::HAS_EVENT, (seq, &event_id))? {
         return Err(StoreError::NoSearchIndex);
     }
     Ok(seq)

@@ -20,7 +20,7 @@ impl Identities {
         let mut statement = connection.prepare(
             "SELECT name, value FROM _meta WHERE name = ?1 OR name GLOB ?2 || '*' LIMIT 100000",
         )?;
-        let rows = statement.query_map((FIRST, LATER), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows = statement.query_map((FIRST, LATER), |row| row.try_into())?;
         let rows = rows.collect::<rusqlite::Result<Vec<(String, String)>>>()?;
         let after = |name: &str| match name.strip_prefix(LATER) {
             Some(seq) => seq.parse().ok(),

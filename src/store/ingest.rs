@@ -20,6 +20,7 @@ use super::gaps::{self, Gap};
 use super::handle::Store;
 use super::open::write_tx;
 use super::pollers::{self, KnownPoller, LastPoll, PollerRow};
+use super::sql::Sql;
 use super::writer::Batch;
 use super::{log, sightings};
 use crate::clock::stamp;
@@ -490,11 +491,10 @@ fn last_poll(outcome: &PageOutcome, facts: &PollFacts) -> LastPoll {
 fn note_term(tx: &Connection, search: &Search) -> rusqlite::Result<()> {
     let Some(term) = &search.backfill_term else { return Ok(()) };
     let returned = i64::try_from(search.page.records().len()).unwrap_or(i64::MAX);
-    tx.prepare_cached(
-        "INSERT INTO _backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4) \
-         ON CONFLICT (business, term) DO UPDATE SET returned = excluded.returned, asked_at = excluded.asked_at",
-    )?
-    .execute((search.business.as_deref().unwrap_or(""), term, returned, stamp(search.at)))?;
+    tx.run(
+        "INSERT OR REPLACE INTO _backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4)",
+        (search.business.as_deref().unwrap_or(""), term, returned, stamp(search.at)),
+    )?;
     Ok(())
 }
 

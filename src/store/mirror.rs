@@ -14,9 +14,10 @@ pub(super) mod views;
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use crate::record::{Fields, Route};
+use crate::store::sql::Sql;
 
 /// Our own columns in every mirror table, after the fields.
 const OWN: [&str; 6] =
@@ -43,10 +44,8 @@ pub const MISSING_TABLE: &str = "its table is not in the database, so its pages 
 
 /// The names of all tables.
 pub(super) fn tables(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
-    let mut statement =
-        connection.prepare_cached("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
-    let names = statement.query_map([], |row| row.get(0))?;
-    names.collect()
+    let names = "SELECT name FROM sqlite_schema WHERE type = 'table'";
+    Ok(connection.values(names, [])?.into_iter().collect())
 }
 
 /// Creates the six tables of a new store.
@@ -67,10 +66,8 @@ pub(super) fn field_columns(
     connection: &Connection,
     route: Route,
 ) -> rusqlite::Result<Vec<String>> {
-    connection
-        .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?
-        .query_map([route.as_str()], |row| row.get(0))?
-        .collect()
+    let sql = "SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position";
+    connection.values(sql, [route.as_str()])
 }
 
 /// Deletes a record's row.
@@ -141,11 +138,8 @@ impl Mirror {
             return Ok(false);
         }
         let table = self.route.as_str();
-        let empty = connection
-            .query_row(&format!("SELECT 1 FROM \"{table}\" LIMIT 1"), [], |_| Ok(()))
-            .optional()?
-            .is_none();
-        if empty {
+        let is_empty = format!("SELECT NOT EXISTS (SELECT 1 FROM \"{table}\")");
+        if connection.value(&is_empty, [])? {
             connection.execute_batch(&format!("DROP TABLE \"{table}\""))?;
             self.create(connection)?;
         } else {
@@ -178,7 +172,7 @@ impl Mirror {
             facts.seq.to_sql()?,
             facts.via.to_sql()?,
         ]);
-        connection.prepare_cached(&self.upsert)?.execute(rusqlite::params_from_iter(cells))?;
+        connection.run(&self.upsert, rusqlite::params_from_iter(cells))?;
         Ok(())
     }
 
@@ -189,12 +183,9 @@ impl Mirror {
         id: &str,
         business: Option<&str>,
     ) -> rusqlite::Result<()> {
-        connection
-            .prepare_cached(&format!(
-                "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
-                self.route
-            ))?
-            .execute((id, business))?;
+        let sql =
+            format!("UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1", self.route);
+        connection.run(&sql, (id, business))?;
         Ok(())
     }
 

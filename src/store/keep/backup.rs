@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::file_owner;
 use crate::store::keep::backup_error::BackupError;
 use crate::store::reader::STEPS;
+use crate::store::sql::Sql;
 use crate::store::{full_text, log, open};
 
 /// How the temporary name ends.
@@ -126,8 +127,7 @@ pub(in crate::store) fn copy(
     let failed = BackupError::copy(target);
     let (mut connection, _) = open::open_reader_of_any_schema(source)?;
     let number = |pragma: &str| {
-        let number = connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
-        number.map(|number| u64::try_from(number).unwrap_or_default())
+        connection.value(pragma, []).map(|number: i64| u64::try_from(number).unwrap_or_default())
     };
     let page_size = number("PRAGMA page_size").map_err(&failed)?;
     let total = page_size * number("PRAGMA page_count").map_err(&failed)?;
@@ -192,11 +192,8 @@ pub(in crate::store) fn facts(copy: &NamedTempFile) -> Result<CopyFacts, BackupE
     let (connection, _) = open::open_reader_of_any_schema(copy.path())?;
     let read = |connection: &Connection| -> rusqlite::Result<CopyFacts> {
         let last_seq = log::last_seq(connection)?;
-        let last_change_at = connection
-            .query_row("SELECT observed_at FROM changes WHERE seq = ?1", [last_seq], |row| {
-                row.get(0)
-            })
-            .optional()?;
+        let observed = "SELECT observed_at FROM changes WHERE seq = ?1";
+        let last_change_at = connection.value(observed, [last_seq]).optional()?;
         Ok(CopyFacts { bytes, last_seq, last_change_at })
     };
     read(&connection).map_err(BackupError::copy(copy.path()))

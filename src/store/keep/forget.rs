@@ -18,6 +18,7 @@ use crate::store::mirror::job_states::TouchedJobs;
 use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
 use crate::store::outbox::queue;
+use crate::store::sql::Sql;
 use crate::store::{full_text, mirror};
 
 /// What forgetting a record came to.
@@ -106,7 +107,7 @@ impl Operator {
 
     /// The bytes of the file that hold something.
     fn used_bytes(&self) -> rusqlite::Result<u64> {
-        let number = |pragma| self.connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        let number = |pragma| self.connection.value::<i64>(pragma, []);
         let pages = number("PRAGMA page_count")? - number("PRAGMA freelist_count")?;
         Ok(u64::try_from(pages * number("PRAGMA page_size")?).unwrap_or_default())
     }

@@ -14,6 +14,7 @@ use crate::clock::second;
 use crate::record::Route;
 use crate::store::error::StoreError;
 use crate::store::reader::Reader;
+use crate::store::sql::Sql;
 use crate::store::{meta, mirror};
 
 /// The routes whose records belong to a job.
@@ -86,19 +87,7 @@ fn in_same_business(child: &str, job: &str) -> String {
 
 /// The links that were found.
 pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<JobLink>> {
-    let mut statement =
-        connection.prepare_cached("SELECT route, field, job_field FROM _links ORDER BY route")?;
-    let rows = statement.query_map([], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
-    })?;
-    let mut links = Vec::new();
-    for row in rows {
-        let (route, field, job_field) = row?;
-        if let Ok(route) = route.parse() {
-            links.push(JobLink { route, field, job_field });
-        }
-    }
-    Ok(links)
+    connection.rows("SELECT route, field, job_field FROM _links ORDER BY route", [])
 }
 
 /// Takes the field that the configuration names, unless it is that of before, and looks for the links
@@ -145,7 +134,7 @@ impl Reader {
         let mut unlinked = Vec::new();
         for route in LINKED.into_iter().filter(|route| !links.iter().any(|l| l.route == *route)) {
             let sql = format!("SELECT EXISTS (SELECT 1 FROM \"{route}\")");
-            if self.connection.query_row(&sql, [], |row| row.get(0))? {
+            if self.connection.value(&sql, [])? {
                 unlinked.push(route);
             }
         }
@@ -175,8 +164,7 @@ impl Reader {
             link.condition("r", "j"),
             field = quoted(&link.field),
         );
-        let parameters = (second(from), second(to), business, default);
-        Ok(self.connection.query_row(&sql, parameters, |row| row.get(0))?)
+        Ok(self.connection.value(&sql, (second(from), second(to), business, default))?)
     }
 }
 
@@ -285,7 +273,7 @@ fn best<'a>(
         // A value that several jobs share tells no job.
         let are_different =
             format!("SELECT count(*) = count(DISTINCT b || char(31) || v) FROM ({jobs})");
-        if !connection.query_row(&are_different, [], |row| row.get(0))? {
+        if !connection.value(&are_different, [])? {
             continue;
         }
         for field in fields {
@@ -297,7 +285,7 @@ fn best<'a>(
                     sample(route, field, is_id, SAMPLE)
                 ),
                 [],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                |row| row.try_into(),
             )?;
             let is_named = is_configured || is_named_for_jobs(field);
             let is_enough = match is_named {
@@ -320,14 +308,12 @@ pub(in crate::store) fn job_of(
     link: &JobLink,
     id: &str,
 ) -> rusqlite::Result<Option<String>> {
-    connection
-        .prepare_cached(&format!(
-            "SELECT j.id FROM \"{}\" r JOIN jobs j ON {} WHERE r.id = ?1 LIMIT 1",
-            link.route,
-            link.condition("r", "j")
-        ))?
-        .query_row([id], |row| row.get(0))
-        .optional()
+    let sql = format!(
+        "SELECT j.id FROM \"{}\" r JOIN jobs j ON {} WHERE r.id = ?1 LIMIT 1",
+        link.route,
+        link.condition("r", "j")
+    );
+    connection.value(&sql, [id]).optional()
 }
 
 #[cfg(test)]

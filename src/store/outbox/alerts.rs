@@ -10,6 +10,7 @@ use crate::store::handle::Store;
 use crate::store::open::write_tx;
 use crate::store::outbox::notices::{self, NewNotice};
 use crate::store::reader::Reader;
+use crate::store::sql::Sql;
 
 /// Matters that are kept for one sink, at most: more are not told.
 const MAX: i64 = 1_000;
@@ -83,11 +84,9 @@ impl Store {
                 let (kept, notice) = match step {
                     AlertStep::Keep { about, since, told, notice } => {
                         let values = (&sink, about, since, told, MAX);
-                        (tx.prepare_cached(KEEP)?.execute(values)?, notice)
+                        (tx.run(KEEP, values)?, notice)
                     }
-                    AlertStep::End { about, notice } => {
-                        (tx.prepare_cached(END)?.execute((&sink, about))?, notice)
-                    }
+                    AlertStep::End { about, notice } => (tx.run(END, (&sink, about))?, notice),
                 };
                 if let Some(notice) = notice.as_ref().filter(|_| kept > 0) {
                     dropped += notices::add(&tx, &identity, std::slice::from_ref(&sink), notice)?;
