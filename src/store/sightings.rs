@@ -25,7 +25,7 @@ pub(super) fn note(
     let mut moved = connection.values::<String>(&left, values)?;
     moved.extend(connection.values(&on_page_sql(id.route), [&head])?);
     if id.route == Route::Jobs {
-        job_states::refresh(connection, moved.iter().map(String::as_str))?;
+        job_states::refresh(connection, &moved)?;
     }
     Ok(())
 }

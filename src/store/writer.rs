@@ -16,8 +16,7 @@ use super::open::{self, OpenedStore, write_tx};
 use super::pollers::{self, KnownPoller, KnownPollers, PendingPolls};
 use crate::record::{PollerId, Route};
 use crate::store::keep::checkpoint;
-use crate::store::mirror::job_states::{self, TouchedJobs};
-use crate::store::mirror::{job_links, views};
+use crate::store::mirror::{job_links, job_states, views};
 
 /// How long a write waits for a lock that another program was found to hold.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
@@ -53,7 +52,7 @@ pub(super) struct Batch<'a> {
     pub(super) known: &'a KnownPollers,
     pub(super) ignored: &'a HashMap<Route, Vec<String>>,
     /// The jobs whose current state may be another one now.
-    pub(super) touched: TouchedJobs,
+    pub(super) touched: Vec<String>,
     /// Whether a table has more columns now, so that the views are rebuilt.
     pub(super) has_new_columns: bool,
 }
@@ -151,11 +150,11 @@ impl Writer {
             pending: &self.pending,
             known: &self.known,
             ignored: &self.ignored,
-            touched: TouchedJobs::default(),
+            touched: Vec::new(),
             has_new_columns: false,
         };
         let outcome = work(&mut batch)?;
-        batch.touched.refresh(&tx)?;
+        job_states::refresh(&tx, &batch.touched)?;
         let is_written = tx.total_changes() != changes;
         if batch.has_new_columns || (is_written && views::has_log_doubled(&tx)?) {
             let is_linked = job_links::look(&tx)?;

@@ -3,7 +3,7 @@
 use super::super::error::StoreError;
 use super::super::gaps::OpenGaps;
 use super::super::log::{self, NewChange};
-use super::super::mirror::RowFacts;
+use super::super::mirror::{RowFacts, job_states};
 use super::super::writer::Batch;
 use super::compare::RecordDiff;
 use super::kind::NewRecords;
@@ -77,10 +77,10 @@ pub(super) fn write(
         };
         // An update may name another job than before.
         if before.is_some() && route != Route::Jobs {
-            batch.touched.note(batch.tx, route, id)?;
+            batch.touched.extend(job_states::job_of(batch.tx, route, id)?);
         }
         batch.mirror.put(batch.tx, &facts, fields)?;
-        batch.touched.note(batch.tx, route, id)?;
+        batch.touched.extend(job_states::job_of(batch.tx, route, id)?);
     }
     Ok(open_gaps.save(batch.tx)?)
 }

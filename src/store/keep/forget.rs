@@ -14,7 +14,7 @@ use crate::store::error::StoreError;
 use crate::store::identity::Identities;
 use crate::store::keep::{checkpoint, quotes};
 use crate::store::log::{self, NewChange};
-use crate::store::mirror::job_states::TouchedJobs;
+use crate::store::mirror::job_states;
 use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
 use crate::store::outbox::queue;
@@ -128,10 +128,9 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     let tombstone = format!("{{\"id\":{}}}", field(&newest.body, "id").unwrap_or("null"));
     // A tool may have deleted the table.
     if mirror::tables(tx)?.contains(route.as_str()) {
-        let mut touched = TouchedJobs::default();
-        touched.note(tx, route, id)?;
+        let job = job_states::job_of(tx, route, id)?;
         mirror::delete(tx, route, id)?;
-        touched.refresh(tx)?;
+        job_states::refresh(tx, job.as_slice())?;
     }
     let versions = log::erase(tx, route, id, &tombstone)?;
     queue::skip_record(tx, route.as_str(), id, at)?;
