@@ -67,7 +67,6 @@ fn code_of_open(error: &OpenError) -> u8 {
         OpenError::Missing(_) | OpenError::Older { .. } => UNAVAILABLE,
         OpenError::NetworkFileSystem { .. } | OpenError::Linked { .. } => CONFIG,
         OpenError::Foreign { .. } | OpenError::Newer { .. } => DATA,
-        OpenError::OldSqlite(_) => SOFTWARE,
         OpenError::Io { source, .. } => code_of_io(source),
         OpenError::Sqlite { source, .. } => code_of_store(source),
     }

@@ -50,11 +50,6 @@ pub enum OpenError {
         /// The schema number of this program.
         known: i64,
     },
-    /// The SQLite library this program was built with has a known fault.
-    #[error(
-        "SQLite {0} can corrupt a write-ahead log: rebuild shopmirror with SQLite 3.51.3 or later"
-    )]
-    OldSqlite(String),
     /// The file lies where locks cannot be trusted.
     #[error("{path} lies on a network file system ({kind}): keep the store on a local disk")]
     NetworkFileSystem {

@@ -14,7 +14,7 @@ use super::operate::Operator;
 use super::pollers::{self, PollerRow};
 use super::reader::Reader;
 use super::sql::Sql;
-use crate::contiguity::{Contiguity, Proof};
+use crate::contiguity::{Bounds, Contiguity, Proof};
 use crate::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
 
 /// How sure it is that a gap hides records.
@@ -226,63 +226,47 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
     Some(at.duration_since(from) >= -CLOCK_SKEW && to.duration_since(at) >= -CLOCK_SKEW)
 }
 
-/// The gap between the last page that was read, if there was one, and a page that proves nothing.
-pub(super) fn found(poller: &PollerId, last: Option<&PollerRow>, proof: &Proof, at: &str) -> Gap {
-    let (from, to) = in_order(last.map_or(at, |row| row.last_success_at.as_str()), at);
-    Gap {
-        id: 0,
-        route: poller.route.as_str().to_owned(),
-        business: poller.business.clone(),
-        certainty: match proof.contiguity {
-            Contiguity::Suspect => Certainty::Suspect,
-            _ => Certainty::Gap,
-        },
-        found_at: at.to_owned(),
-        from_at: from.to_owned(),
-        to_at: to.to_owned(),
-        after_id: proof.bounds.after.map(|id| id.to_string()),
-        before_id: proof.bounds.before.map(|id| id.to_string()),
-        estimate: proof.bounds.missed,
-        state: GapState::Open,
-        repaired: 0,
-        note: None,
-        searched_seq: 0,
-        searches: 0,
-    }
-}
-
 /// The time from one reading of the clock to a later one, between which it may have been set back.
 fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
     if last <= now { (last, now) } else { (now, last) }
 }
 
-/// Writes a gap and its row in the log; returns it with its number. A suspect that goes on from
-/// the last one is added to that one, and `None` is returned.
+const INSERT: &str = "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING *, nullif(business, '') AS business";
+
+/// Extends the poller's last gap if it is a suspect without bounds, as the new one is, and ends after that one begins. A
+/// list whose every record changes between two polls, because of a field that always changes, would otherwise fill the
+/// table with one suspect per poll.
+const EXTEND_SUSPECT: &str = "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
+     AND certainty = 'suspect' AND state = 'open' AND ?4 BETWEEN from_at AND to_at AND after_id IS NULL";
+
+/// Writes the gap between the last page that was read, if there was one, and a page that proves nothing, with its row
+/// in the log. A suspect that goes on from the last one is added to that one, and `None` is returned.
 pub(super) fn record(
     connection: &Connection,
     identity: &str,
     poller: &PollerId,
-    mut gap: Gap,
+    last: Option<&PollerRow>,
+    proof: &Proof,
+    at: &str,
 ) -> rusqlite::Result<Option<Gap>> {
-    if gap.certainty == Certainty::Suspect && extend_suspect(connection, poller, &gap)? {
-        return Ok(None);
+    let (from, to) = in_order(last.map_or(at, |row| row.last_success_at.as_str()), at);
+    let certainty = match proof.contiguity {
+        Contiguity::Suspect => Certainty::Suspect,
+        _ => Certainty::Gap,
+    };
+    let of_poller = (poller.route.as_str(), pollers::business_text(poller));
+    let Bounds { after, before, missed } = proof.bounds;
+    if certainty == Certainty::Suspect && after.is_none() {
+        let (route, business) = of_poller;
+        if connection.run(EXTEND_SUSPECT, (route, business, to, from))? > 0 {
+            return Ok(None);
+        }
     }
-    gap.id = connection
-        .prepare_cached(
-            "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .insert((
-            poller.route.as_str(),
-            pollers::business_text(poller),
-            gap.certainty.as_str(),
-            &gap.found_at,
-            &gap.from_at,
-            &gap.to_at,
-            &gap.after_id,
-            &gap.before_id,
-            gap.estimate,
-        ))?;
+    let ids = [after, before].map(|id| id.map(|id| id.to_string()));
+    let new =
+        (of_poller.0, of_poller.1, certainty.as_str(), at, from, to, &ids[0], &ids[1], missed);
+    let Some(gap) = connection.row::<Gap>(INSERT, new)? else { return Ok(None) };
     let body = serde_json::to_string(&gap).expect("a gap holds plain values");
     log::append(
         connection,
@@ -292,30 +276,12 @@ pub(super) fn record(
             record_id: "",
             kind: Kind::Gap,
             version: gap.id,
-            observed_at: &gap.found_at,
+            observed_at: at,
             business: poller.business.as_deref(),
             body: &body,
         },
     )?;
     Ok(Some(gap))
-}
-
-/// Extends the poller's last gap to `gap.to_at` if it is a suspect without bounds, as `gap` is, and ends
-/// after `gap` begins. A list whose every record changes between two polls, because of a field
-/// that always changes, would otherwise fill the table with one suspect per poll.
-fn extend_suspect(connection: &Connection, poller: &PollerId, gap: &Gap) -> rusqlite::Result<bool> {
-    let extended = connection.run(
-        "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
-         AND certainty = 'suspect' AND state = 'open' AND ?4 BETWEEN from_at AND to_at AND after_id IS NULL AND ?5",
-        (
-            poller.route.as_str(),
-            pollers::business_text(poller),
-            &gap.to_at,
-            &gap.from_at,
-            gap.after_id.is_none(),
-        ),
-    )?;
-    Ok(extended > 0)
 }
 
 #[cfg(test)]

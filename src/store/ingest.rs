@@ -315,9 +315,9 @@ impl Arrival<'_> {
         };
         if !proof.contiguity.is_proven() {
             let last = before.as_ref().or(mirrored.as_ref());
-            let gap = gaps::found(poller, last, &proof, &self.at);
             // Before the records of the page, so that a reader of the log sees the gap first.
-            outcome.gap = gaps::record(batch.tx, batch.identities.first(), poller, gap)?;
+            let identity = batch.identities.first();
+            outcome.gap = gaps::record(batch.tx, identity, poller, last, &proof, &self.at)?;
         }
         let new = self.new_records(&proof, before.as_ref(), mirrored.as_ref());
         let source = write::Source {

@@ -137,11 +137,16 @@ impl Reader {
     /// If the file cannot be read.
     pub fn each_version(
         &self,
-        record: (Route, &str),
-        rows: (i64, i64),
-        each: impl FnMut(Change) -> ControlFlow<()>,
+        (route, id): (Route, &str),
+        (after, upto): (i64, i64),
+        mut each: impl FnMut(Change) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        Ok(each_version(&self.connection, record, rows, each)?)
+        let mut statement = self.connection.prepare_cached(&of_record_sql())?;
+        let mut rows = statement.query((route.as_str(), id, after, upto))?;
+        while let Some(row) = rows.next()?
+            && each(sql::read(row)?).is_continue()
+        {}
+        Ok(())
     }
 
     /// Whether a row of the log is a version of a record that was forgotten, so that only its id is left.
@@ -180,21 +185,6 @@ impl Reader {
         let businesses: String = businesses.iter().map(|name| format!(" {name} ")).collect();
         Ok(self.connection.value(COUNT, (after, upto, routes, kinds, businesses))?)
     }
-}
-
-/// See [`Reader::each_version`].
-pub(super) fn each_version(
-    connection: &Connection,
-    (route, id): (Route, &str),
-    (after, upto): (i64, i64),
-    mut each: impl FnMut(Change) -> ControlFlow<()>,
-) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(&of_record_sql())?;
-    let mut rows = statement.query((route.as_str(), id, after, upto))?;
-    while let Some(row) = rows.next()?
-        && each(sql::read(row)?).is_continue()
-    {}
-    Ok(())
 }
 
 /// No business means every one. The tombstone of a forgotten record is of every business.

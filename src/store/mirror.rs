@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row};
+use serde::Deserialize;
 
 use crate::record::{Fields, Route};
 use crate::store::sql::Sql;
@@ -76,16 +77,17 @@ pub(super) fn delete(connection: &Connection, route: Route, id: &str) -> rusqlit
 }
 
 /// What a mirror row holds besides the record's own fields.
-pub(super) struct RowFacts<'a> {
-    pub(super) id: &'a str,
-    pub(super) business: Option<&'a str>,
+#[derive(Debug, Deserialize)]
+pub(super) struct RowFacts {
+    pub(super) id: String,
+    pub(super) business: Option<String>,
     /// Only used for a new row.
-    pub(super) first_seen_at: &'a str,
-    pub(super) at: &'a str,
+    pub(super) first_seen_at: String,
+    pub(super) changed_at: String,
     /// `None` while the record is on the newest page of its poller.
-    pub(super) last_seen_at: Option<&'a str>,
+    pub(super) last_seen_at: Option<String>,
     pub(super) seq: i64,
-    pub(super) via: Option<&'a str>,
+    pub(super) via: Option<String>,
 }
 
 /// The columns of one mirror table, and the statement that writes a row of it.
@@ -159,7 +161,7 @@ impl Mirror {
     pub(super) fn put(
         &self,
         connection: &Connection,
-        facts: &RowFacts<'_>,
+        facts: &RowFacts,
         fields: &Fields<'_>,
     ) -> rusqlite::Result<()> {
         let mut cells = vec![facts.id.to_sql()?];
@@ -167,7 +169,7 @@ impl Mirror {
         cells.extend([
             facts.business.to_sql()?,
             facts.first_seen_at.to_sql()?,
-            facts.at.to_sql()?,
+            facts.changed_at.to_sql()?,
             facts.last_seen_at.to_sql()?,
             facts.seq.to_sql()?,
             facts.via.to_sql()?,

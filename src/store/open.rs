@@ -21,8 +21,6 @@ use crate::file_owner;
 pub(super) const APPLICATION_ID: i64 = 0x7368_6d72;
 /// The application id is the last four bytes of this part of an SQLite file.
 const HEADER_LENGTH: usize = 72;
-/// The first SQLite without the bug that corrupts a write-ahead log on reset.
-const OLDEST_SQLITE: i32 = 3_051_003;
 /// Steps of SQLite, some milliseconds, after which a check looks whether it must end.
 const CHECK_STEPS: i32 = 100_000;
 
@@ -134,9 +132,6 @@ pub(super) struct OpenedStore {
 
 /// Opens the store at `path` for writing, or a new file. Reads only its first pages and the write-ahead log.
 pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
-    if rusqlite::version_number() < OLDEST_SQLITE {
-        return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
-    }
     let folder = file_owner::folder_of(path);
     file_owner::make_folder(folder).map_err(OpenError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;

@@ -156,17 +156,11 @@ pub(super) fn save(
     id: &PollerId,
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
-             head_seq, emptied_at, served_business, complete_since) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (route, business) DO UPDATE SET \
-             last_success_at = excluded.last_success_at, last_change_at = excluded.last_change_at, \
-             high_id = excluded.high_id, learned = excluded.learned, head = excluded.head, \
-             page_limit = excluded.page_limit, head_seq = excluded.head_seq, \
-             emptied_at = excluded.emptied_at, served_business = excluded.served_business",
-        )?
-        .execute((
+    connection.run(
+        "INSERT OR REPLACE INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, \
+         learned, head, page_limit, head_seq, emptied_at, served_business, complete_since) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        (
             id.route.as_str(),
             business_text(id),
             &row.first_polled_at,
@@ -180,7 +174,8 @@ pub(super) fn save(
             &row.emptied_at,
             &row.served_business,
             &row.complete_since,
-        ))?;
+        ),
+    )?;
     if let (None, Some(served)) = (&id.business, &row.served_business)
         && meta::value(connection, meta::DEFAULT_BUSINESS)?.as_ref() != Some(served)
     {

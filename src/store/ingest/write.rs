@@ -67,13 +67,13 @@ pub(super) fn write(
         let identity = batch.identities.for_next(before.map(|before| before.seq));
         let seq = log::append(batch.tx, identity, &change)?;
         let facts = RowFacts {
-            id,
-            business,
-            first_seen_at: at,
-            at,
-            last_seen_at: (!is_newest).then_some(at),
+            id: id.to_owned(),
+            business: business.map(str::to_owned),
+            first_seen_at: at.to_owned(),
+            changed_at: at.to_owned(),
+            last_seen_at: (!is_newest).then(|| at.to_owned()),
             seq,
-            via,
+            via: via.map(str::to_owned),
         };
         // An update may name another job than before.
         if before.is_some() && route != Route::Jobs {

@@ -4,7 +4,6 @@
 //! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
 //! that ask for `forgotten` get a change; they must remove their copies themselves.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::{Connection, Transaction};
@@ -116,11 +115,8 @@ impl Operator {
 /// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the caller removes
 /// what quotes it once, by [`quotes::remove`].
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
-    let mut newest = None;
-    log::each_version(tx, (route, id), (0, i64::MAX), |change| {
-        newest = Some(change);
-        ControlFlow::Break(())
-    })?;
+    let newest = format!("{} LIMIT 1", log::of_record_sql());
+    let newest = tx.row::<Change>(&newest, (route.as_str(), id, 0, i64::MAX))?;
     let Some(newest) = newest else { return Ok(Forgotten::Unknown) };
     if newest.kind == Kind::Forgotten {
         return Ok(Forgotten::Before);

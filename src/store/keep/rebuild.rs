@@ -66,7 +66,7 @@ fn rebuild_all(
 /// record.
 pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
     format!(
-        "SELECT latest.record_id AS id, latest.seq, latest.observed_at, latest.body, latest.kind, \
+        "SELECT latest.record_id AS id, latest.seq, latest.observed_at AS changed_at, latest.body, latest.kind, \
          iif(o.id IS NULL, latest.business, o._business) AS business, coalesce(o._first_seen_at, \
          (SELECT f.observed_at FROM changes f WHERE f.route = ?1 AND f.record_id = latest.record_id \
          ORDER BY f.version LIMIT 1)) AS first_seen_at, \
@@ -81,16 +81,11 @@ pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
 const ABOUT_RECORDS: &str = "SELECT count(*) FROM changes WHERE version = 1 AND kind <> 'gap'";
 
 #[derive(Deserialize)]
-struct LatestRow {
-    id: String,
-    seq: i64,
-    observed_at: String,
+struct LatestVersion {
+    #[serde(flatten)]
+    facts: RowFacts,
     body: String,
     kind: Kind,
-    business: Option<String>,
-    first_seen_at: String,
-    last_seen_at: Option<String>,
-    via: Option<String>,
 }
 
 fn rebuild_route(
@@ -110,25 +105,16 @@ fn rebuild_route(
     let (mut records, mut last) = (0, String::new());
     loop {
         let step = statement.query_map((route.as_str(), &last), sql::read)?;
-        let step = step.collect::<rusqlite::Result<Vec<LatestRow>>>()?;
+        let step = step.collect::<rusqlite::Result<Vec<LatestVersion>>>()?;
         let Some(end) = step.last() else { break };
-        last.clone_from(&end.id);
-        let kept: Vec<&LatestRow> =
+        last.clone_from(&end.facts.id);
+        let kept: Vec<&LatestVersion> =
             step.iter().filter(|latest| latest.kind != Kind::Forgotten).collect();
         let fields: Vec<Fields<'_>> =
             kept.iter().map(|latest| Fields::of(&latest.body).unwrap_or_default()).collect();
         mirror.grow(tx, fields.iter())?;
         for (latest, fields) in kept.iter().zip(&fields) {
-            let facts = RowFacts {
-                id: &latest.id,
-                business: latest.business.as_deref(),
-                first_seen_at: &latest.first_seen_at,
-                at: &latest.observed_at,
-                last_seen_at: latest.last_seen_at.as_deref(),
-                seq: latest.seq,
-                via: latest.via.as_deref(),
-            };
-            mirror.put(tx, &facts, fields)?;
+            mirror.put(tx, &latest.facts, fields)?;
         }
         records += kept.len();
         progress(records);

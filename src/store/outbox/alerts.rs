@@ -12,9 +12,6 @@ use crate::store::outbox::notices::{self, NewNotice};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
-/// Matters that are kept for one sink, at most: more are not told.
-const MAX: i64 = 1_000;
-
 /// What one sink was told of one matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertRow {
@@ -47,11 +44,9 @@ pub enum AlertStep {
     },
 }
 
-const LIST: &str = "SELECT about, since, told FROM _alerts WHERE sink = ?1 LIMIT ?2";
+const LIST: &str = "SELECT about, since, told FROM _alerts WHERE sink = ?1";
 
-const KEEP: &str = "INSERT INTO _alerts (sink, about, since, told) SELECT ?1, ?2, ?3, ?4 \
-     WHERE (SELECT count(*) FROM _alerts WHERE sink = ?1) < ?5 \
-     OR EXISTS (SELECT 1 FROM _alerts WHERE sink = ?1 AND about = ?2) \
+const KEEP: &str = "INSERT INTO _alerts (sink, about, since, told) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT (sink, about) DO UPDATE SET told = excluded.told";
 
 const END: &str = "DELETE FROM _alerts WHERE sink = ?1 AND about = ?2";
@@ -63,7 +58,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn alerts(&self, sink: &str) -> Result<BTreeMap<String, AlertRow>, StoreError> {
         let mut statement = self.connection.prepare_cached(LIST)?;
-        let rows = statement.query_map((sink, MAX), |row| {
+        let rows = statement.query_map([sink], |row| {
             Ok((row.get(0)?, AlertRow { since: row.get(1)?, told: row.get(2)? }))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -81,14 +76,17 @@ impl Store {
             let tx = write_tx(&mut writer.connection)?;
             let mut dropped = 0;
             for step in &steps {
-                let (kept, notice) = match step {
+                let notice = match step {
                     AlertStep::Keep { about, since, told, notice } => {
-                        let values = (&sink, about, since, told, MAX);
-                        (tx.run(KEEP, values)?, notice)
+                        tx.run(KEEP, (&sink, about, since, told))?;
+                        notice
                     }
-                    AlertStep::End { about, notice } => (tx.run(END, (&sink, about))?, notice),
+                    AlertStep::End { about, notice } => {
+                        tx.run(END, (&sink, about))?;
+                        notice
+                    }
                 };
-                if let Some(notice) = notice.as_ref().filter(|_| kept > 0) {
+                if let Some(notice) = notice {
                     dropped += notices::add(&tx, &identity, std::slice::from_ref(&sink), notice)?;
                 }
             }

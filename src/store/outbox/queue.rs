@@ -5,6 +5,8 @@
 //! No statement here costs more when other rows of the same sink are retried or dead. Triggers keep
 //! the counters in `_sinks`.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::store::error::StoreError;
@@ -17,9 +19,6 @@ use crate::store::outbox::rows::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow, Ro
 use crate::store::outbox::sinks::{self, SinkRow};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
-
-/// Rows that one transaction of an operator changes, at most.
-const OPERATOR_STEP: usize = 10_000;
 
 const READY: &str = "SELECT * FROM _queue WHERE sink = ?1 AND state = 'ready' AND lane <= ?3 ORDER BY lane, seq LIMIT ?2";
 
@@ -92,11 +91,7 @@ const EXCEPTIONS: &str =
 const EXCEPTION: &str =
     "SELECT * FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state <> 'ready'";
 
-const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq IN (SELECT seq FROM _queue \
-     WHERE sink = ?1 AND state = 'dead' AND lane = 2 LIMIT ?2)";
-
-const DROP_ONE: &str =
-    "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state = 'dead'";
+const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 2 AND (?2 IS NULL OR seq = ?2)";
 
 /// A dead row may be older than what the sink has; one that is retried never is. It is `retrying` and due,
 /// so that no later row of its record passes it.
@@ -304,20 +299,16 @@ fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
 
 /// A row that is no longer there belonged to a record that was forgotten meanwhile, and was counted then.
 fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite::Result<()> {
-    let (mut delivered, mut left_out) = (0, 0);
-    let mut replayed = replays::Replayed::default();
-    for (row, gone) in &outcomes.gone {
-        if tx.run(DELETE, (sink, row.lane, row.seq))? == 0 {
-            continue;
-        }
-        tx.run(RELEASE, (sink, &row.route, &row.record_id, row.lane))?;
-        match (row.lane, gone) {
-            (Lane::Change, Gone::Delivered) => delivered += 1,
-            (Lane::Change, _) => left_out += 1,
-            (Lane::Replay, gone) => replayed.count(*gone),
-            (Lane::Notice | Lane::Refill, _) => {}
+    let mut gone: HashMap<(Lane, Gone), i64> = HashMap::new();
+    for (row, why) in &outcomes.gone {
+        if tx.run(DELETE, (sink, row.lane, row.seq))? > 0 {
+            tx.run(RELEASE, (sink, &row.route, &row.record_id, row.lane))?;
+            *gone.entry((row.lane, *why)).or_default() += 1;
         }
     }
+    let gone = |lane, why| gone.get(&(lane, why)).copied().unwrap_or(0);
+    let mut delivered = gone(Lane::Change, Gone::Delivered);
+    let left_out = gone(Lane::Change, Gone::Refused) + gone(Lane::Change, Gone::LeftOut);
     for row in &outcomes.kept {
         let new = (
             sink,
@@ -344,7 +335,9 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
         }
     }
     sinks::count(tx, sink, (delivered, left_out), outcomes, at)?;
-    replays::count(tx, sink, &replayed, outcomes.last_error.as_deref(), at)?;
+    let replayed =
+        [Gone::Delivered, Gone::Refused, Gone::LeftOut].map(|why| gone(Lane::Replay, why));
+    replays::count(tx, sink, replayed, outcomes.last_error.as_deref(), at)?;
     match outcomes.acknowledged {
         Some(acknowledged) => sinks::set_acknowledged(tx, sink, acknowledged),
         None => Ok(()),
@@ -389,20 +382,9 @@ impl Operator {
     /// Deletes dead letters of a sink, all or one; returns how many. The log keeps the changes.
     ///
     /// # Errors
-    /// Dead letters that were not reached stay.
+    /// Nothing is changed.
     pub fn drop_dead(&mut self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
-        if let Some(seq) = seq {
-            return Ok(self.connection.execute(DROP_ONE, (sink, seq))?);
-        }
-        let mut dropped = 0;
-        loop {
-            // In steps, so that the daemon's writes are never kept waiting for long.
-            let step = self.connection.execute(DROP_DEAD, (sink, count(OPERATOR_STEP)))?;
-            dropped += step;
-            if step < OPERATOR_STEP {
-                return Ok(dropped);
-            }
-        }
+        Ok(self.connection.run(DROP_DEAD, (sink, seq))?)
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::error::StoreError;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
-use crate::store::outbox::rows::{Feed, Gone};
+use crate::store::outbox::rows::Feed;
 use crate::store::reader::Reader;
 use crate::store::sql::{self, Sql};
 
@@ -167,24 +167,6 @@ pub(in crate::store) fn end_all(connection: &Connection, at: &str) -> rusqlite::
     Ok(())
 }
 
-/// What became of rows of a replay.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Replayed {
-    sent: i64,
-    refused: i64,
-    left_out: i64,
-}
-
-impl Replayed {
-    pub(in crate::store) fn count(&mut self, gone: Gone) {
-        *match gone {
-            Gone::Delivered => &mut self.sent,
-            Gone::Refused => &mut self.refused,
-            Gone::LeftOut => &mut self.left_out,
-        } += 1;
-    }
-}
-
 /// Moves a replay over the rows that are queued; false if it is no longer under way.
 pub(in crate::store) fn advance(
     tx: &Connection,
@@ -198,16 +180,15 @@ pub(in crate::store) fn advance(
     Ok(is_running)
 }
 
-/// Counts what became of rows, and ends the replay with its last one.
+/// Counts the rows that the sink has taken, that it refused and that were left out, and ends the replay with its last one.
 pub(in crate::store) fn count(
     tx: &Connection,
     sink: &str,
-    replayed: &Replayed,
+    [sent, refused, left_out]: [i64; 3],
     last_error: Option<&str>,
     at: &str,
 ) -> rusqlite::Result<()> {
-    let Replayed { sent, refused, left_out } = *replayed;
-    if *replayed != Replayed::default() {
+    if sent + refused + left_out > 0 {
         tx.run(COUNT, (sink, sent, refused, left_out, last_error))?;
         end_all(tx, at)?;
     }

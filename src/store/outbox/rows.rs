@@ -126,7 +126,7 @@ pub struct Feed {
 }
 
 /// Why a row leaves the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gone {
     /// The sink acknowledged it.
     Delivered,

@@ -177,20 +177,18 @@ fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Ve
 /// The route whose records carry the fields of a form. The contract names only the form `Lead`.
 fn route_of_form(form: &str) -> Option<Route> {
     let word: String = form.to_lowercase().chars().filter(char::is_ascii_lowercase).collect();
-    let holds = |part: &str| word.contains(part);
-    if holds("lead") || holds("enquiry") {
-        Some(Route::Leads)
-    } else if holds("customer") || holds("client") {
-        Some(Route::Customers)
-    } else if holds("outsourc") {
-        Some(Route::OutsourcedJobs)
-    } else if holds("payment") {
-        Some(Route::Payments)
-    } else if holds("job") || holds("repair") || holds("checkin") {
-        Some(Route::Jobs)
-    } else {
-        None
-    }
+    let forms = [
+        ("lead", Route::Leads),
+        ("enquiry", Route::Leads),
+        ("customer", Route::Customers),
+        ("client", Route::Customers),
+        ("outsourc", Route::OutsourcedJobs),
+        ("payment", Route::Payments),
+        ("job", Route::Jobs),
+        ("repair", Route::Jobs),
+        ("checkin", Route::Jobs),
+    ];
+    forms.into_iter().find(|(part, _)| word.contains(part)).map(|(_, route)| route)
 }
 
 /// The labels in a form's definitions. The contract does not name the members of a definition.
