@@ -31,7 +31,7 @@ mod time_zone;
 mod workspace;
 mod writer;
 
-pub use error::{OpenError, StoreError};
+pub use error::StoreError;
 pub use full_text::{Found, IndexProgress, index_log};
 pub use gaps::{Certainty, Gap, GapState};
 pub use handle::Store;

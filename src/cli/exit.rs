@@ -5,7 +5,7 @@ use std::io;
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
 use crate::sink::SinkBuildError;
-use crate::store::{BackupError, OpenError, StoreError};
+use crate::store::{BackupError, StoreError};
 use crate::sysexits::IO;
 pub(super) use crate::sysexits::{
     CONFIG, DATA, PERMISSION, SOFTWARE, TRY_AGAIN, UNAVAILABLE, USAGE,
@@ -43,9 +43,6 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(error) = cause.downcast_ref::<BackupError>() {
         return Some(code_of_backup(error));
     }
-    if let Some(error) = cause.downcast_ref::<OpenError>() {
-        return Some(code_of_open(error));
-    }
     #[cfg(feature = "sandbox")]
     if let Some(::sandbox::StateError::Foreign { .. } | ::sandbox::StateError::Other { .. }) =
         cause.downcast_ref()
@@ -61,17 +58,6 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     cause.downcast_ref::<io::Error>().map(code_of_io)
 }
 
-fn code_of_open(error: &OpenError) -> u8 {
-    match error {
-        OpenError::Held { .. } => TRY_AGAIN,
-        OpenError::Missing(_) | OpenError::Older { .. } => UNAVAILABLE,
-        OpenError::NetworkFileSystem { .. } | OpenError::Linked { .. } => CONFIG,
-        OpenError::Foreign { .. } | OpenError::Newer { .. } => DATA,
-        OpenError::Io { source, .. } => code_of_io(source),
-        OpenError::Sqlite { source, .. } => code_of_store(source),
-    }
-}
-
 fn code_of_backup(error: &BackupError) -> u8 {
     match error {
         BackupError::Exists(_) | BackupError::Unfit(_) | BackupError::IsTheStore(_) => USAGE,
@@ -79,21 +65,22 @@ fn code_of_backup(error: &BackupError) -> u8 {
         | BackupError::Disagrees { .. }
         | BackupError::Unsound(_) => DATA,
         BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
-        BackupError::Open(error) => code_of_open(error),
-        BackupError::Copy { source, .. } => code_of_store(source),
+        BackupError::Store(error) | BackupError::Copy { source: error, .. } => code_of_store(error),
     }
 }
 
 fn code_of_store(error: &StoreError) -> u8 {
     match error {
-        StoreError::Full
+        StoreError::Held { .. }
+        | StoreError::Full
         | StoreError::Limit(_)
         | StoreError::Busy
         | StoreError::TooLong
         | StoreError::NoSearchIndex => TRY_AGAIN,
-        StoreError::SearchFile { why, .. } => code_of_io(why),
-        StoreError::Open(error) => code_of_open(error),
-        StoreError::Corrupt(_) => DATA,
+        StoreError::Missing(_) | StoreError::Older { .. } => UNAVAILABLE,
+        StoreError::NetworkFileSystem { .. } | StoreError::Linked { .. } => CONFIG,
+        StoreError::Io { source, .. } => code_of_io(source),
+        StoreError::Foreign { .. } | StoreError::Newer { .. } | StoreError::Corrupt(_) => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
         StoreError::Closing => SOFTWARE,
     }
@@ -101,12 +88,12 @@ fn code_of_store(error: &StoreError) -> u8 {
 
 /// What to do about a store that this user may not use.
 pub(super) fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    let refused = |cause: &OpenError| matches!(cause, OpenError::Io { source, .. } if code_of_io(source) == PERMISSION);
+    let refused = |cause: &StoreError| matches!(cause, StoreError::Io { source, .. } if code_of_io(source) == PERMISSION);
     error
         .chain()
         .any(|cause| match cause.downcast_ref() {
             // It shows the inner error as its own, which is then no cause of its own.
-            Some(BackupError::Open(inner)) => refused(inner),
+            Some(BackupError::Store(inner)) => refused(inner),
             _ => cause.downcast_ref().is_some_and(refused),
         })
         .then_some("; run this as root, or as the user of the service")

@@ -10,7 +10,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 
-use super::error::{OpenError, StoreError};
+use super::error::StoreError;
 use super::reader::{Reader, STEPS};
 use crate::clock::second;
 
@@ -50,10 +50,7 @@ pub enum QueryError {
     /// The values of the query are too long in total.
     #[error("the query returns more than {0} bytes: choose fewer columns or rows")]
     TooLarge(usize),
-    /// The store cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The store cannot be read.
+    /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

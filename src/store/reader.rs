@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use serde_json::{Map, Value};
 
-use super::error::{OpenError, StoreError};
+use super::error::StoreError;
 use super::sql::{self, Sql};
 use super::{mirror, open};
 use crate::record::Route;
@@ -45,8 +45,8 @@ impl Reader {
     /// Opens the store at `path` for reading. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] if the file is absent or is not a store of this program.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    /// [`StoreError`] if the file is absent or is not a store of this program.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self { connection: open::open_reader(path)?, path: path.to_owned(), deadline: None })
     }
 

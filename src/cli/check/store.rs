@@ -8,7 +8,7 @@ use super::writable::{full_disk, unwritable};
 use crate::cli::{exit, output};
 use crate::config::Config;
 use crate::record::Route;
-use crate::store::{MISSING_TABLE, OpenError, Reader, missing_link};
+use crate::store::{MISSING_TABLE, Reader, StoreError, missing_link};
 
 pub(super) fn check(config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
@@ -64,7 +64,7 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
             }
         }
         Err(error) => match error.downcast_ref() {
-            Some(OpenError::Older { found, .. }) => {
+            Some(StoreError::Older { found, .. }) => {
                 let path = path.display();
                 let text =
                     format!("{path}: the next start brings it up to date from schema {found}");

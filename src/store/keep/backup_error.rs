@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::store::error::{OpenError, StoreError};
+use crate::store::error::StoreError;
 
 /// Why there is no backup, or no restored store. No partial file stays.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ pub enum BackupError {
     Stopped,
     /// The store cannot be opened, or a file or folder cannot be used.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Store(#[from] StoreError),
     /// SQLite failed on the copy.
     #[error("could not copy the store to {path}")]
     Copy {
@@ -77,7 +77,7 @@ impl BackupError {
         action: &'static str,
         path: &'a Path,
     ) -> impl FnOnce(std::io::Error) -> Self + 'a {
-        move |source| OpenError::io(action, path)(source).into()
+        move |source| StoreError::io(action, path)(source).into()
     }
 
     /// An error of SQLite while `path` was written.

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction};
 use serde::Deserialize;
 
 use crate::record::{Fields, Kind, Route};
-use crate::store::error::{OpenError, StoreError};
+use crate::store::error::StoreError;
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{self, Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
@@ -24,17 +24,16 @@ use crate::store::{full_text, schema, sightings};
 /// `progress` is given the rows that were made and about how many will be.
 ///
 /// # Errors
-/// [`OpenError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
+/// [`StoreError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
 /// changed then.
-pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize, OpenError> {
-    let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
+pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize, StoreError> {
     if !path.exists() {
-        return Err(OpenError::Missing(path.to_owned()));
+        return Err(StoreError::Missing(path.to_owned()));
     }
     let mut opened = schema::open(path)?;
-    full_text::remove(path).map_err(failed)?;
-    let records = rebuild_all(&mut opened.connection, progress).map_err(failed)?;
-    checkpoint::cut_wal(&opened.connection).map_err(failed)?;
+    full_text::remove(path)?;
+    let records = rebuild_all(&mut opened.connection, progress)?;
+    checkpoint::cut_wal(&opened.connection)?;
     if opened.was_closed {
         opened.lock.release();
     }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tempfile::NamedTempFile;
 
 use crate::file_owner;
-use crate::store::error::{OpenError, StoreError};
+use crate::store::error::StoreError;
 use crate::store::keep::backup::{self, CopyControl, CopyFacts};
 use crate::store::keep::backup_error::BackupError;
 use crate::store::keep::{backup_folder, checkpoint, forget};
@@ -143,17 +143,17 @@ fn disagreement(copy: &Path, control: &CopyControl) -> Result<Option<String>, Ba
 /// Tells a file that is no sound backup from a copy that failed for another reason.
 fn not_a_backup(file: &Path, error: BackupError) -> BackupError {
     let reason = match error {
-        BackupError::Open(OpenError::Foreign { reason, .. }) => {
+        BackupError::Store(StoreError::Foreign { reason, .. }) => {
             format!("shopmirror did not write it ({reason})")
         }
-        BackupError::Open(OpenError::Missing(_)) => {
+        BackupError::Store(StoreError::Missing(_)) => {
             "there is no such file, or it is empty".to_owned()
         }
-        BackupError::Open(OpenError::Newer { found, known, .. }) => {
+        BackupError::Store(StoreError::Newer { found, known, .. }) => {
             format!("a newer shopmirror wrote it (schema {found}, this one knows up to {known})")
         }
         BackupError::Unsound(reason)
-        | BackupError::Open(OpenError::Sqlite { source: StoreError::Corrupt(reason), .. })
+        | BackupError::Store(StoreError::Corrupt(reason))
         | BackupError::Copy { source: StoreError::Corrupt(reason), .. } => reason,
         error => return error,
     };
