@@ -56,6 +56,9 @@ pub struct PollerRow {
     /// The last row of the log when `head` was taken.
     #[serde(skip_serializing)]
     pub head_seq: i64,
+    /// Pages in a row that were older than the one before; only in memory.
+    #[serde(skip)]
+    pub stale_pages: u32,
 }
 
 impl PollerRow {
@@ -78,17 +81,8 @@ impl PollerRow {
     }
 }
 
-/// What a poller knows, in memory: its row, of which the stored one may be older while pages change
-/// nothing.
-#[derive(Debug)]
-pub(super) struct KnownPoller {
-    pub(super) row: PollerRow,
-    /// Pages in a row that were older than the one before.
-    pub(super) stale_pages: u32,
-}
-
-/// Every poller's memory, by its id.
-pub(super) type KnownPollers = HashMap<PollerId, KnownPoller>;
+/// What each poller knows, in memory; the stored row may be older while pages change nothing.
+pub(super) type KnownPollers = HashMap<PollerId, PollerRow>;
 
 const SELECT: &str = "SELECT *, nullif(business, '') AS business FROM _pollers";
 
