@@ -11,7 +11,7 @@ pub(super) mod job_states;
 pub(super) mod related;
 pub(super) mod views;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row};
@@ -52,7 +52,7 @@ pub(super) fn tables(connection: &Connection) -> rusqlite::Result<HashSet<String
 /// Creates the six tables of a new store.
 pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     for route in Route::ALL {
-        let mut mirror = Mirror::empty(route);
+        let mut mirror = Mirror { route, columns: Vec::new() };
         for field in promised_fields(route) {
             mirror.name_column(field);
         }
@@ -90,37 +90,28 @@ pub(super) struct RowFacts {
     pub(super) via: Option<String>,
 }
 
-/// The columns of one mirror table, and the statement that writes a row of it.
+/// The fields of a route, each with its column, in the order of first appearance.
 #[derive(Debug)]
 pub(super) struct Mirror {
     route: Route,
     columns: Vec<(String, String)>,
-    by_field: HashMap<String, usize>,
-    upsert: String,
 }
 
 impl Mirror {
-    fn empty(route: Route) -> Self {
-        let mut mirror =
-            Self { route, columns: Vec::new(), by_field: HashMap::new(), upsert: String::new() };
-        mirror.render();
-        mirror
-    }
-
     /// Reads which column holds which field.
     pub(super) fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
-        let mut mirror = Self::empty(route);
-        let mut statement = connection
-            .prepare("SELECT field, \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?;
-        let rows = statement
-            .query_map([route.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
-        for row in rows {
-            let (field, column) = row?;
-            mirror.by_field.insert(field.clone(), mirror.columns.len());
-            mirror.columns.push((field, column));
-        }
-        mirror.render();
-        Ok(mirror)
+        let columns = connection
+            .prepare_cached(
+                "SELECT field, \"column\" FROM _columns WHERE route = ?1 ORDER BY position",
+            )?
+            .query_map([route.as_str()], |row| row.try_into())?
+            .collect::<rusqlite::Result<_>>()?;
+        Ok(Self { route, columns })
+    }
+
+    /// The place of the column that holds a field.
+    fn place(&self, field: &str) -> Option<usize> {
+        self.columns.iter().position(|(known, _)| known == field)
     }
 
     /// Adds a column for each new field and says whether there was one; a table without rows is
@@ -132,7 +123,7 @@ impl Mirror {
     ) -> rusqlite::Result<bool> {
         let known = self.columns.len();
         for (name, _) in records.flat_map(Fields::iter) {
-            if name != "id" && !self.by_field.contains_key(name) {
+            if name != "id" && self.place(name).is_none() {
                 self.name_column(name);
             }
         }
@@ -153,7 +144,6 @@ impl Mirror {
             }
         }
         self.save_columns(connection, known)?;
-        self.render();
         Ok(true)
     }
 
@@ -174,7 +164,7 @@ impl Mirror {
             facts.seq.to_sql()?,
             facts.via.to_sql()?,
         ]);
-        connection.run(&self.upsert, rusqlite::params_from_iter(cells))?;
+        connection.run(&self.upsert_sql(), rusqlite::params_from_iter(cells))?;
         Ok(())
     }
 
@@ -222,8 +212,8 @@ impl Mirror {
     fn cells<'f>(&self, fields: &Fields<'f>) -> Vec<ToSqlOutput<'f>> {
         let mut cells = vec![ToSqlOutput::from(Null); self.columns.len()];
         for (name, value) in fields.iter() {
-            if let Some(index) = self.by_field.get(name) {
-                cells[*index] = cell(value);
+            if let Some(place) = self.place(name) {
+                cells[place] = cell(value);
             }
         }
         cells
@@ -242,19 +232,11 @@ impl Mirror {
             .collect();
         let mut base: String =
             field.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
-        let mut end = base.len().min(MAX_NAME);
-        while !base.is_char_boundary(end) {
-            end -= 1;
-        }
-        base.truncate(end);
+        base.truncate(base.floor_char_boundary(MAX_NAME));
         if base.is_empty() {
             base.push_str("field");
         }
-        let column = std::iter::once(base.clone())
-            .chain((2..).map(|n| format!("{base}_{n}")))
-            .find(|name| !taken.contains(&name.to_ascii_lowercase()))
-            .expect("the suffixes do not end");
-        self.by_field.insert(field.to_owned(), self.columns.len());
+        let column = free_name(&base, |name| taken.contains(&name.to_ascii_lowercase()));
         self.columns.push((field.to_owned(), column));
     }
 
@@ -278,23 +260,27 @@ impl Mirror {
         Ok(())
     }
 
-    fn render(&mut self) {
+    fn upsert_sql(&self) -> String {
         let names: Vec<String> = self.columns.iter().map(|(_, column)| quoted(column)).collect();
-        let mut list = String::from("id");
-        let mut sets = String::new();
-        for name in &names {
-            list.push_str(&format!(", {name}"));
-            sets.push_str(&format!("{name} = excluded.{name}, "));
-        }
+        let list: String = names.iter().map(|name| format!("{name}, ")).collect();
+        let sets: String = names.iter().map(|name| format!("{name} = excluded.{name}, ")).collect();
         let marks = vec!["?"; names.len() + 1 + OWN.len()].join(", ");
-        self.upsert = format!(
-            "INSERT INTO \"{}\" ({list}, {}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \
+        format!(
+            "INSERT INTO \"{}\" (id, {list}{}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \
              {sets}_business = excluded._business, _changed_at = excluded._changed_at, \
              _last_seen_at = iif(_last_seen_at IS NULL, NULL, excluded._last_seen_at), _seq = excluded._seq, _via = excluded._via",
             self.route,
             OWN.join(", "),
-        );
+        )
     }
+}
+
+/// A name, or the name with the first number behind it that is not taken.
+pub(super) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    std::iter::once(name.to_owned())
+        .chain((2..).map(|number| format!("{name}_{number}")))
+        .find(|name| !is_taken(name))
+        .expect("the numbers do not end")
 }
 
 pub(super) fn quoted(name: &str) -> String {

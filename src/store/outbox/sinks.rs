@@ -152,7 +152,6 @@ impl Store {
                 if before.type_name != type_name {
                     begin_account(&tx, &before, &begin)?;
                 }
-                tx.execute(COUNT_PRUNED, [&name])?;
                 tx.execute(ACTIVATE, (&name, type_name))?;
             } else {
                 let position = begin.position(&tx)?;
@@ -209,10 +208,9 @@ const OWNED: [(&str, &str); 4] =
     [("_sinks", "name"), ("_queue", "sink"), ("_alerts", "sink"), ("_replays", "sink")];
 
 /// While a sink was removed the log may have lost changes that it did not get.
-const COUNT_PRUNED: &str = "UPDATE _sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
-     - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)) WHERE name = ?1 AND state = 'removed'";
-
-const ACTIVATE: &str = "UPDATE _sinks SET type = ?2, state = 'active' WHERE name = ?1";
+const ACTIVATE: &str = "UPDATE _sinks SET type = ?2, state = 'active', skipped = skipped + iif(state = 'removed', \
+     max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
+     - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)), 0) WHERE name = ?1";
 
 const RETIRE: &str = "UPDATE _sinks SET state = 'removed' WHERE name = ?1";
 
