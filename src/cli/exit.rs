@@ -61,9 +61,7 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
 fn code_of_backup(error: &BackupError) -> u8 {
     match error {
         BackupError::Exists(_) | BackupError::Unfit(_) | BackupError::IsTheStore(_) => USAGE,
-        BackupError::NotABackup { .. }
-        | BackupError::Disagrees { .. }
-        | BackupError::Unsound(_) => DATA,
+        BackupError::NotABackup { .. } | BackupError::Unsound(_) => DATA,
         BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
         BackupError::Store(error) | BackupError::Copy { source: error, .. } => code_of_store(error),
     }

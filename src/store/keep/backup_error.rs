@@ -28,16 +28,6 @@ pub enum BackupError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The file to restore disagrees with itself.
-    #[error(
-        "{path} is damaged: {reason}; restore an older backup, or give --accept-damage to use this one as it is"
-    )]
-    Disagrees {
-        /// The file.
-        path: PathBuf,
-        /// What disagrees.
-        reason: String,
-    },
     /// The copy would leave too little room on the disk.
     #[error(
         "too little room for {path}: {needed} bytes are needed and {free} are free; free some space, or name a file on another disk"
