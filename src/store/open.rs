@@ -235,15 +235,11 @@ pub(super) fn check(
     connection.execute_batch("PRAGMA cache_size = -2048;")?;
     connection.progress_handler(CHECK_STEPS, Some(is_stopped))?;
     let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match said {
+    match said.map_err(StoreError::from) {
         Ok(said) if said == "ok" => Ok(true),
         Ok(said) => Err(StoreError::Corrupt(said)),
-        Err(error)
-            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) =>
-        {
-            Ok(false)
-        }
-        Err(error) => Err(error.into()),
+        Err(StoreError::TooLong) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -62,14 +62,6 @@ pub enum BackupError {
 }
 
 impl BackupError {
-    /// An error of a file or folder.
-    pub(in crate::store) fn io<'a>(
-        action: &'static str,
-        path: &'a Path,
-    ) -> impl FnOnce(std::io::Error) -> Self + 'a {
-        move |source| StoreError::io(action, path)(source).into()
-    }
-
     /// An error of SQLite while `path` was written.
     pub(in crate::store) fn copy<'a>(path: &'a Path) -> impl Fn(rusqlite::Error) -> Self + 'a {
         move |error| Self::Copy { path: path.to_owned(), source: error.into() }

@@ -60,7 +60,7 @@ pub fn restore(
         return Err(BackupError::NotABackup { path: file.to_owned(), reason });
     }
     let folder = file_owner::folder_of(store);
-    file_owner::make_folder(folder).map_err(BackupError::io("make", folder))?;
+    file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
     let (mut lock, was_clean) = open::Lock::take(store)?;
     let restored = check_and_swap(store, file, now, control);
     // A store that was not shut down cleanly and stays must still be checked at its next start.
@@ -79,7 +79,7 @@ fn check_and_swap(
     let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;
     match fs::metadata(store) {
         Ok(replaced) => file_owner::give_as(copy.as_file(), &replaced)
-            .map_err(BackupError::io("give its owner", copy.path()))?,
+            .map_err(StoreError::io("give its owner", copy.path()))?,
         Err(_) => file_owner::give_to_folder(copy.as_file(), copy.path()),
     }
     let forgotten = adapt(&copy, store)?;
@@ -143,13 +143,13 @@ fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<Path
     let stem = store.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-replaced-{}.db", backup_folder::name_stamp(now));
     let kept = store.with_file_name(name);
-    fs::hard_link(store, &kept).map_err(BackupError::io("keep the store as", &kept))?;
+    fs::hard_link(store, &kept).map_err(StoreError::io("keep the store as", &kept))?;
     // A log left here would be taken for one of the restored store.
     let moved = move_side_files(store, &kept);
-    let swapped = moved.map_err(BackupError::io("keep the log of", store)).and_then(|()| {
-        backup::sync_folder_of(store)?;
-        backup::publish(copy, store, true)
-    });
+    let moved = moved.map_err(StoreError::io("keep the log of", store));
+    let synced = moved.and_then(|()| backup::sync_folder_of(store));
+    let swapped =
+        synced.map_err(BackupError::from).and_then(|()| backup::publish(copy, store, true));
     if swapped.is_err() {
         // What cannot be taken back is refused by the next start, with what to do.
         let _ = move_side_files(&kept, store).and_then(|()| fs::remove_file(&kept));

@@ -62,14 +62,14 @@ impl Disagreements {
         }
     }
 
-    fn finding(self, what: impl Into<String>, sound: String) -> VerifyFinding {
+    fn finding(self, what: String, sound: String) -> VerifyFinding {
         let ok = self.count == 0;
         let more = match self.count - self.named.len() {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
         let said = if ok { sound } else { self.named.join("; ") + &more };
-        VerifyFinding { what: what.into(), ok, said }
+        VerifyFinding { what, ok, said }
     }
 }
 
@@ -97,7 +97,7 @@ impl Reader {
             for route in Route::ALL {
                 findings.push(mirror(&snapshot, route, &mut read)?);
             }
-            for row in crate::store::outbox::sinks::list(&snapshot)? {
+            for row in self.sinks()? {
                 findings.push(sink(&snapshot, &row)?);
             }
         }
@@ -112,12 +112,11 @@ pub(in crate::store) fn soundness(connection: &Connection) -> rusqlite::Result<O
 }
 
 fn file(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
-    let mut faults = Disagreements::default();
-    if let Some(fault) = soundness(connection)? {
-        faults.add(|| fault);
-    }
+    let fault = soundness(connection)?;
     let pages: i64 = connection.value("PRAGMA page_count", [])?;
-    Ok(faults.finding("file", format!("integrity holds on {pages} pages")))
+    let ok = fault.is_none();
+    let said = fault.unwrap_or_else(|| format!("integrity holds on {pages} pages"));
+    Ok(VerifyFinding { what: "file".to_owned(), ok, said })
 }
 
 /// Every row of the log: its text is JSON, and its event id is the one that this text has.
@@ -141,7 +140,7 @@ fn changes(connection: &Connection, read: &mut dyn FnMut()) -> rusqlite::Result<
         }
     }
     Ok(faults.finding(
-        "log",
+        "log".to_owned(),
         format!("{count} changes hold the text that their event ids were made for"),
     ))
 }
@@ -176,9 +175,8 @@ fn mirror(
     read: &mut dyn FnMut(),
 ) -> rusqlite::Result<VerifyFinding> {
     if !tables(connection)?.contains(route.as_str()) {
-        let mut faults = Disagreements::default();
-        faults.add(|| MISSING_TABLE.to_owned());
-        return Ok(faults.finding(format!("mirror {route}"), String::new()));
+        let (what, said) = (format!("mirror {route}"), MISSING_TABLE.to_owned());
+        return Ok(VerifyFinding { what, ok: false, said });
     }
     let mirror = Mirror::load(connection, route)?;
     let mut statement = connection.prepare(&format!(

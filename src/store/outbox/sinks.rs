@@ -116,7 +116,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
-        Ok(list(&self.connection)?)
+        Ok(self.connection.rows(LIST, [])?)
     }
 
     /// The stored state of one sink.
@@ -171,7 +171,7 @@ impl Store {
     /// Nothing is stored.
     pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<Vec<SinkRow>, StoreError> {
         self.write(move |writer| {
-            let mut gone = list(&writer.connection)?;
+            let mut gone: Vec<SinkRow> = writer.connection.rows(LIST, [])?;
             gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
             for row in &gone {
                 writer.connection.execute(RETIRE, [&row.name])?;
@@ -193,6 +193,8 @@ impl Store {
         .await
     }
 }
+
+const LIST: &str = "SELECT * FROM _sinks ORDER BY name LIMIT 10000";
 
 const FIND: &str = "SELECT * FROM _sinks WHERE name = ?1";
 
@@ -229,10 +231,6 @@ const COUNT: &str = "UPDATE _sinks SET delivered = max(0, delivered + ?2), skipp
      last_success_at = CASE WHEN ?2 > 0 THEN ?4 ELSE last_success_at END, \
      last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
      state = CASE WHEN ?6 THEN 'disabled' ELSE state END, mark = coalesce(?7, mark) WHERE name = ?1";
-
-pub(in crate::store) fn list(connection: &Connection) -> rusqlite::Result<Vec<SinkRow>> {
-    connection.rows("SELECT * FROM _sinks ORDER BY name LIMIT 10000", [])
-}
 
 pub(in crate::store) fn find(
     connection: &Connection,
