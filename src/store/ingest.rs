@@ -454,14 +454,17 @@ fn last_read(connection: &Connection, poller: &PollerId) -> rusqlite::Result<Opt
 /// Whether the newest record of a page is older than that of the page before, as a server shows it whose
 /// data lags behind another one's. Nothing shows it unless ids are integers.
 fn is_older(page: &Page, before: &PollerRow) -> bool {
-    let newest = page.records().iter().map(|record| record.id.as_integer());
-    let newest_before = before.head.iter().map(|id| id.parse::<i64>().ok());
-    match (newest.collect::<Option<Vec<_>>>(), newest_before.collect::<Option<Vec<_>>>()) {
-        (Some(ids), Some(before)) => {
-            ids.into_iter().max().zip(before.into_iter().max()).is_some_and(|(new, old)| new < old)
-        }
-        _ => false,
-    }
+    let before = highest(before.head.iter().map(|id| id.parse().ok()));
+    highest_id(page).zip(before).is_some_and(|(newest, before)| newest < before)
+}
+
+fn highest_id(page: &Page) -> Option<i64> {
+    highest(page.records().iter().map(|record| record.id.as_integer()))
+}
+
+/// The highest of ids. Once one of them is no integer, the highest integer would no longer be the last id.
+fn highest(ids: impl Iterator<Item = Option<i64>>) -> Option<i64> {
+    ids.collect::<Option<Vec<i64>>>()?.into_iter().max()
 }
 
 /// The highest id known after a page, while ids are integers.
@@ -470,9 +473,7 @@ fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
     if page.records().is_empty() {
         return before;
     }
-    // Once one id is no integer, the highest integer would no longer be the last id.
-    let ids: Option<Vec<i64>> = page.records().iter().map(|r| r.id.as_integer()).collect();
-    before.max(Some(ids?.into_iter().max()?))
+    before.max(Some(highest_id(page)?))
 }
 
 fn last_poll(outcome: &PageOutcome, facts: &PollFacts) -> LastPoll {

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use bytes::Bytes;
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 
@@ -32,14 +33,7 @@ pub(super) fn event_id(identity: &str, change: &NewChange<'_>) -> String {
     }
     hash.update(change.version.to_be_bytes());
     hash.update(change.body.as_bytes());
-    let mut id = String::with_capacity(36);
-    id.push_str("evt_");
-    for byte in &hash.finalize()[..16] {
-        for nibble in [byte >> 4, byte & 15] {
-            id.push(char::from_digit(u32::from(nibble), 16).expect("four bits"));
-        }
-    }
-    id
+    format!("evt_{:x}", Bytes::copy_from_slice(&hash.finalize()[..16]))
 }
 
 /// Appends a row and returns its number.

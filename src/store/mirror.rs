@@ -13,7 +13,7 @@ pub(super) mod views;
 
 use std::collections::HashSet;
 
-use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::types::Value;
 use rusqlite::{Connection, Row};
 use serde::Deserialize;
 
@@ -154,15 +154,15 @@ impl Mirror {
         facts: &RowFacts,
         fields: &Fields<'_>,
     ) -> rusqlite::Result<()> {
-        let mut cells = vec![facts.id.to_sql()?];
+        let mut cells = vec![facts.id.clone().into()];
         cells.extend(self.cells(fields));
         cells.extend([
-            facts.business.to_sql()?,
-            facts.first_seen_at.to_sql()?,
-            facts.changed_at.to_sql()?,
-            facts.last_seen_at.to_sql()?,
-            facts.seq.to_sql()?,
-            facts.via.to_sql()?,
+            facts.business.clone().into(),
+            facts.first_seen_at.clone().into(),
+            facts.changed_at.clone().into(),
+            facts.last_seen_at.clone().into(),
+            facts.seq.into(),
+            facts.via.clone().into(),
         ]);
         connection.run(&self.upsert_sql(), rusqlite::params_from_iter(cells))?;
         Ok(())
@@ -194,14 +194,8 @@ impl Mirror {
         first: usize,
         fields: &Fields<'_>,
     ) -> rusqlite::Result<bool> {
-        for (index, cell) in self.cells(fields).iter().enumerate() {
-            let stored = row.get_ref(first + 1 + index)?;
-            let is_same = match cell {
-                ToSqlOutput::Borrowed(value) => *value == stored,
-                ToSqlOutput::Owned(value) => ValueRef::from(value) == stored,
-                _ => false,
-            };
-            if !is_same {
+        for (place, cell) in self.cells(fields).into_iter().enumerate() {
+            if row.get::<_, Value>(first + 1 + place)? != cell {
                 return Ok(false);
             }
         }
@@ -209,8 +203,8 @@ impl Mirror {
     }
 
     /// The value of each column for these fields.
-    fn cells<'f>(&self, fields: &Fields<'f>) -> Vec<ToSqlOutput<'f>> {
-        let mut cells = vec![ToSqlOutput::from(Null); self.columns.len()];
+    fn cells(&self, fields: &Fields<'_>) -> Vec<Value> {
+        let mut cells = vec![Value::Null; self.columns.len()];
         for (name, value) in fields.iter() {
             if let Some(place) = self.place(name) {
                 cells[place] = cell(value);
@@ -289,19 +283,15 @@ pub(super) fn quoted(name: &str) -> String {
 
 /// A JSON value as a SQLite value: text as text, numbers as received, booleans as 0 and 1, objects
 /// and arrays as JSON text. An integer that needs more than 64 bits is kept as text with all digits.
-fn cell(json: &str) -> ToSqlOutput<'_> {
+fn cell(json: &str) -> Value {
+    let text = |text: &str| Value::Text(text.to_owned());
     match json.as_bytes().first() {
-        Some(b'n') => Null.into(),
+        Some(b'n') => Value::Null,
         Some(b't') => true.into(),
         Some(b'f') => false.into(),
-        Some(b'"') => {
-            let inner = &json[1..json.len() - 1];
-            if !inner.contains('\\') {
-                return inner.into();
-            }
-            // A lone surrogate is valid JSON but not text: its escape is kept as received.
-            serde_json::from_str::<String>(json).map_or(inner.into(), ToSqlOutput::from)
-        }
+        // A lone surrogate is valid JSON but not text: its escape is kept as received.
+        Some(b'"') => serde_json::from_str::<String>(json)
+            .map_or_else(|_| text(&json[1..json.len() - 1]), Value::Text),
         Some(b'-' | b'0'..=b'9') => {
             if let Ok(integer) = json.parse::<i64>() {
                 return integer.into();
@@ -309,9 +299,9 @@ fn cell(json: &str) -> ToSqlOutput<'_> {
             let real = json.parse::<f64>().ok().filter(|real| real.is_finite());
             match real.filter(|_| json.contains(['.', 'e', 'E'])) {
                 Some(real) => real.into(),
-                None => json.into(),
+                None => text(json),
             }
         }
-        _ => json.into(),
+        _ => text(json),
     }
 }

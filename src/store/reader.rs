@@ -100,21 +100,12 @@ impl Reader {
         route: Route,
         filter: &RecordFilter,
     ) -> Result<Vec<Map<String, Value>>, StoreError> {
-        let wheres: Vec<String> = filter
-            .equals
-            .iter()
-            .enumerate()
-            .map(|(i, (column, _))| {
-                format!("CAST(\"{}\" AS TEXT) = ?{}", column.replace('"', "\"\""), i + 1)
-            })
-            .collect();
-        let wheres = if wheres.is_empty() {
-            String::new()
-        } else {
-            format!(" WHERE {}", wheres.join(" AND "))
-        };
+        let conditions = (1..).zip(&filter.equals).map(|(number, (column, _))| {
+            format!(" AND CAST({} AS TEXT) = ?{number}", mirror::quoted(column))
+        });
         let mut statement = self.connection.prepare(&format!(
-            "SELECT * FROM \"{route}\"{wheres} ORDER BY _seq DESC LIMIT {}",
+            "SELECT * FROM \"{route}\" WHERE 1{} ORDER BY _seq DESC LIMIT {}",
+            conditions.collect::<String>(),
             filter.limit
         ))?;
         let values = rusqlite::params_from_iter(filter.equals.iter().map(|(_, value)| value));

@@ -9,50 +9,43 @@ use serde_json::{Map, Value};
 
 /// Runs statements on a connection.
 pub(super) trait Sql {
+    fn connection(&self) -> &Connection;
+
     /// Runs a statement that returns nothing; returns how many rows it changed.
-    fn run(&self, sql: &str, values: impl Params) -> rusqlite::Result<usize>;
+    fn run(&self, sql: &str, values: impl Params) -> rusqlite::Result<usize> {
+        self.connection().prepare_cached(sql)?.execute(values)
+    }
+
     /// The first column of the first row.
-    fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> rusqlite::Result<T>;
+    fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> rusqlite::Result<T> {
+        self.connection().prepare_cached(sql)?.query_row(values, |row| row.get(0))
+    }
+
     /// The first column of each row.
-    fn values<T: FromSql>(&self, sql: &str, values: impl Params) -> rusqlite::Result<Vec<T>>;
+    fn values<T: FromSql>(&self, sql: &str, values: impl Params) -> rusqlite::Result<Vec<T>> {
+        self.connection().prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
+    }
+
     /// The first row, if there is one.
-    fn row<T: DeserializeOwned>(
-        &self,
-        sql: &str,
-        values: impl Params,
-    ) -> rusqlite::Result<Option<T>>;
+    fn row<T>(&self, sql: &str, values: impl Params) -> rusqlite::Result<Option<T>>
+    where
+        T: DeserializeOwned,
+    {
+        self.connection().prepare_cached(sql)?.query_row(values, read).optional()
+    }
+
     /// Every row.
-    fn rows<T: DeserializeOwned>(&self, sql: &str, values: impl Params)
-    -> rusqlite::Result<Vec<T>>;
+    fn rows<T>(&self, sql: &str, values: impl Params) -> rusqlite::Result<Vec<T>>
+    where
+        T: DeserializeOwned,
+    {
+        self.connection().prepare_cached(sql)?.query_map(values, read)?.collect()
+    }
 }
 
 impl Sql for Connection {
-    fn run(&self, sql: &str, values: impl Params) -> rusqlite::Result<usize> {
-        self.prepare_cached(sql)?.execute(values)
-    }
-
-    fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> rusqlite::Result<T> {
-        self.prepare_cached(sql)?.query_row(values, |row| row.get(0))
-    }
-
-    fn values<T: FromSql>(&self, sql: &str, values: impl Params) -> rusqlite::Result<Vec<T>> {
-        self.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
-    }
-
-    fn row<T: DeserializeOwned>(
-        &self,
-        sql: &str,
-        values: impl Params,
-    ) -> rusqlite::Result<Option<T>> {
-        self.prepare_cached(sql)?.query_row(values, read).optional()
-    }
-
-    fn rows<T: DeserializeOwned>(
-        &self,
-        sql: &str,
-        values: impl Params,
-    ) -> rusqlite::Result<Vec<T>> {
-        self.prepare_cached(sql)?.query_map(values, read)?.collect()
+    fn connection(&self) -> &Connection {
+        self
     }
 }
 

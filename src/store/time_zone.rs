@@ -32,9 +32,9 @@ impl Store {
             }
             let tx = write_tx(&mut writer.connection)?;
             tx.execute("DELETE FROM _time_zone_offsets", [])?;
-            for row in &wanted {
-                let sql = "INSERT INTO _time_zone_offsets (from_at, seconds) VALUES (?1, ?2)";
-                tx.run(sql, (&row.0, row.1))?;
+            let insert = "INSERT INTO _time_zone_offsets (from_at, seconds) VALUES (?1, ?2)";
+            for (from_at, seconds) in wanted {
+                tx.run(insert, (from_at, seconds))?;
             }
             Ok(tx.commit()?)
         })
