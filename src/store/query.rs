@@ -178,24 +178,17 @@ fn owned(value: ValueRef<'_>) -> Value {
 
 fn explain(error: rusqlite::Error, limits: QueryLimits) -> QueryError {
     use rusqlite::{Error, ErrorCode};
-    match error {
-        Error::MultipleStatement => QueryError::NotReading,
-        Error::SqliteFailure(code, _) if code.code == ErrorCode::OperationInterrupted => {
-            QueryError::TooLong(limits.time)
-        }
-        Error::SqliteFailure(code, _) if code.code == ErrorCode::TooBig => {
-            QueryError::TooLarge(limits.bytes)
-        }
-        Error::SqliteFailure(code, _)
-            if code.code == ErrorCode::AuthorizationForStatementDenied =>
-        {
+    match (error.sqlite_error_code(), error) {
+        (Some(ErrorCode::OperationInterrupted), _) => QueryError::TooLong(limits.time),
+        (Some(ErrorCode::TooBig), _) => QueryError::TooLarge(limits.bytes),
+        (Some(ErrorCode::AuthorizationForStatementDenied), _) | (_, Error::MultipleStatement) => {
             QueryError::NotReading
         }
-        Error::SqliteFailure(code, Some(text)) if code.code == ErrorCode::Unknown => {
+        (Some(ErrorCode::Unknown), Error::SqliteFailure(_, Some(text))) => {
             QueryError::Invalid(text)
         }
-        Error::SqlInputError { msg, .. } => QueryError::Invalid(msg),
-        other => QueryError::Store(other.into()),
+        (_, Error::SqlInputError { msg, .. }) => QueryError::Invalid(msg),
+        (_, other) => QueryError::Store(other.into()),
     }
 }
 

@@ -13,9 +13,10 @@ use super::quoted;
 use crate::clock::second;
 use crate::record::Route;
 use crate::store::error::StoreError;
+use crate::store::meta;
+use crate::store::mirror::field_columns;
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
-use crate::store::{meta, mirror};
 
 /// The routes whose records belong to a job.
 pub(in crate::store) const LINKED: [Route; 2] = [Route::JobStatusChanges, Route::Payments];
@@ -180,48 +181,35 @@ pub fn missing_link(route: Route) -> String {
     )
 }
 
-/// Looks for the links that are missing and stores those that it finds; whether a link is another one now.
+/// Looks for the links that are missing or that the configuration overrules, and stores those that it finds; whether
+/// a link is another one now.
 pub(in crate::store) fn look(connection: &Connection) -> rusqlite::Result<bool> {
     let configured = meta::value(connection, CONFIGURED)?;
-    let (mut missing, mut has_changed) = (LINKED.to_vec(), false);
-    for link in read(connection)? {
-        let is_overruled = match &configured {
-            Some(field) => {
-                link.field != *field
-                    && mirror::field_columns(connection, link.route)?.contains(field)
-            }
-            None => false,
-        };
-        if is_overruled {
-            connection.execute("DELETE FROM _links WHERE route = ?1", [link.route.as_str()])?;
-            has_changed = true;
-        } else {
-            missing.retain(|route| *route != link.route);
-        }
-    }
-    if missing.is_empty() {
-        return Ok(false);
-    }
-    let keys = mirror::field_columns(connection, Route::Jobs)?.into_iter();
-    let keys: Vec<String> = keys.filter(|name| is_job_key(name)).chain(["id".to_owned()]).collect();
-    for route in missing {
-        let mut fields = mirror::field_columns(connection, route)?;
+    let known = read(connection)?;
+    for route in LINKED {
+        let mut fields = field_columns(connection, route)?;
         // A field that is named is that of the routes that have it.
-        let is_configured = configured.as_ref().is_some_and(|name| fields.contains(name));
-        fields.retain(|name| match &configured {
-            Some(configured) if is_configured => name == configured,
-            _ => may_name_a_job(name),
-        });
+        let named = configured.as_ref().filter(|name| fields.contains(name));
+        let is_known =
+            |link: &JobLink| link.route == route && named.is_none_or(|name| link.field == *name);
+        if known.iter().any(is_known) {
+            continue;
+        }
+        connection.run("DELETE FROM _links WHERE route = ?1", [route.as_str()])?;
+        fields.retain(|name| named.map_or_else(|| may_name_a_job(name), |named| named == name));
         fields.truncate(MAX_FIELDS);
-        if let Some((field, job_field)) = best(connection, route, &fields, &keys, is_configured)? {
-            connection.execute(
+        let keys = field_columns(connection, Route::Jobs)?.into_iter();
+        let keys: Vec<String> =
+            keys.filter(|name| is_job_key(name)).chain(["id".to_owned()]).collect();
+        if let Some((field, job_field)) = best(connection, route, &fields, &keys, named.is_some())?
+        {
+            connection.run(
                 "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)",
                 (route.as_str(), field, job_field),
             )?;
-            has_changed = true;
         }
     }
-    Ok(has_changed)
+    Ok(read(connection)? != known)
 }
 
 /// The newest values of a column, each with the business in which it means something; neither NULL nor fractions.

@@ -23,25 +23,13 @@ pub struct AlertRow {
 
 /// What is to be kept and said about one matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AlertStep {
-    /// It goes on.
-    Keep {
-        /// What it is about.
-        about: String,
-        /// When it was first seen.
-        since: String,
-        /// How bad it is said to be.
-        told: i64,
-        /// What is said; `None` for nothing yet.
-        notice: Option<NewNotice>,
-    },
-    /// It is over.
-    End {
-        /// What it was about.
-        about: String,
-        /// What is said; `None` if it was never told.
-        notice: Option<NewNotice>,
-    },
+pub struct AlertStep {
+    /// What it is about.
+    pub about: String,
+    /// What the sink is told by then; `None` when it is over.
+    pub kept: Option<AlertRow>,
+    /// What is said; `None` for nothing.
+    pub notice: Option<NewNotice>,
 }
 
 const LIST: &str = "SELECT about, since, told FROM _alerts WHERE sink = ?1";
@@ -75,16 +63,10 @@ impl Store {
             let identity = writer.identities.first().to_owned();
             let tx = write_tx(&mut writer.connection)?;
             let mut dropped = 0;
-            for step in &steps {
-                let notice = match step {
-                    AlertStep::Keep { about, since, told, notice } => {
-                        tx.run(KEEP, (&sink, about, since, told))?;
-                        notice
-                    }
-                    AlertStep::End { about, notice } => {
-                        tx.run(END, (&sink, about))?;
-                        notice
-                    }
+            for AlertStep { about, kept, notice } in &steps {
+                match kept {
+                    Some(AlertRow { since, told }) => tx.run(KEEP, (&sink, about, since, told))?,
+                    None => tx.run(END, (&sink, about))?,
                 };
                 if let Some(notice) = notice {
                     dropped += notices::add(&tx, &identity, std::slice::from_ref(&sink), notice)?;

@@ -199,7 +199,9 @@ impl Reader {
         states: &[RowState],
         limit: usize,
     ) -> Result<Vec<QueueRow>, StoreError> {
-        let of = |state: &RowState| self.connection.rows(EXCEPTIONS, (sink, state, count(limit)));
+        let of = |state: &RowState| {
+            self.connection.rows(EXCEPTIONS, (sink, state.as_str(), count(limit)))
+        };
         Ok(states.iter().map(of).collect::<rusqlite::Result<Vec<_>>>()?.concat())
     }
 
@@ -314,7 +316,7 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
             sink,
             row.lane,
             row.seq,
-            row.state,
+            row.state.as_str(),
             row.attempts,
             row.faults,
             &row.due_at,

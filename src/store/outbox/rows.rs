@@ -47,12 +47,6 @@ impl RowState {
     }
 }
 
-impl ToSql for RowState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
-    }
-}
-
 /// One row: something that a sink has not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRow {
