@@ -148,8 +148,8 @@ impl AlertWatch {
             let notice =
                 (mark > told).then(|| symptom.begun(&since, origin, now.wall).notice(mark));
             if notice.is_some() || row.is_none() {
-                let about = symptom.about.clone();
-                steps.push(AlertStep::Keep { about, since, told: mark.max(told), notice });
+                let kept = Some(AlertRow { since, told: mark.max(told) });
+                steps.push(AlertStep { about: symptom.about.clone(), kept, notice });
             }
         }
         let is_over = |about: &str| symptoms.iter().all(|symptom| symptom.about != about);
@@ -161,7 +161,7 @@ impl AlertWatch {
             self.absent_since.remove(about);
             let notice =
                 (row.told > 0).then(|| over(about, row, origin, now.wall).notice(row.told + 1));
-            steps.push(AlertStep::End { about: about.clone(), notice });
+            steps.push(AlertStep { about: about.clone(), kept: None, notice });
         }
         self.absent_since.retain(|about, _| known.contains_key(about));
         steps

@@ -26,12 +26,12 @@ mod query;
 mod reader;
 mod schema;
 mod sightings;
+mod sql;
 mod time_zone;
-mod word;
 mod workspace;
 mod writer;
 
-pub use error::{OpenError, StoreError};
+pub use error::StoreError;
 pub use full_text::{Found, IndexProgress, index_log};
 pub use gaps::{Certainty, Gap, GapState};
 pub use handle::Store;

@@ -34,9 +34,6 @@ pub(super) struct RestoreArgs {
     /// The backup, as `shopmirror backup` or the daemon wrote it
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// Restore a damaged backup as it is; `shopmirror verify` then lists what disagrees
-    #[arg(long)]
-    accept_damage: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -60,8 +57,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 pub(super) fn restore(config: &Config, args: RestoreArgs) -> anyhow::Result<ExitCode> {
     let path = config.store.path.clone();
     let now = jiff::Timestamp::now();
-    let restored =
-        copied(move |control| store::restore(&path, &args.file, args.accept_damage, now, control))?;
+    let restored = copied(move |control| store::restore(&path, &args.file, now, control))?;
     super::index_log(&config.store.path);
     let kept = restored.kept.map(|kept| kept.display().to_string());
     let again = match restored.forgotten {

@@ -8,7 +8,7 @@ use crate::config::{ConfigError, KeyError};
 use crate::control::Refusal;
 pub(super) use crate::daemon::exit_code as code_of_api;
 use crate::sink::SinkBuildError;
-use crate::store::{BackupError, OpenError, StoreError};
+use crate::store::{BackupError, StoreError};
 use crate::sysexits::IO;
 pub(super) use crate::sysexits::{
     CONFIG, DATA, PERMISSION, SOFTWARE, TRY_AGAIN, UNAVAILABLE, USAGE,
@@ -43,9 +43,6 @@ fn code_of_cause(cause: &(dyn Error + 'static)) -> Option<u8> {
     if let Some(error) = cause.downcast_ref::<BackupError>() {
         return Some(code_of_backup(error));
     }
-    if let Some(error) = cause.downcast_ref::<OpenError>() {
-        return Some(code_of_open(error));
-    }
     #[cfg(feature = "sandbox")]
     if let Some(::sandbox::StateError::Foreign { .. } | ::sandbox::StateError::Other { .. }) =
         cause.downcast_ref()
@@ -61,40 +58,27 @@ fn code_of_cause(cause: &(dyn Error + 'static)) -> Option<u8> {
     cause.downcast_ref::<io::Error>().map(code_of_io)
 }
 
-fn code_of_open(error: &OpenError) -> u8 {
-    match error {
-        OpenError::Held { .. } => TRY_AGAIN,
-        OpenError::Missing(_) | OpenError::Older { .. } => UNAVAILABLE,
-        OpenError::NetworkFileSystem { .. } | OpenError::Linked { .. } => CONFIG,
-        OpenError::Foreign { .. } | OpenError::Newer { .. } => DATA,
-        OpenError::OldSqlite(_) => SOFTWARE,
-        OpenError::Io { source, .. } => code_of_io(source),
-        OpenError::Sqlite { source, .. } => code_of_store(source),
-    }
-}
-
 fn code_of_backup(error: &BackupError) -> u8 {
     match error {
         BackupError::Exists(_) | BackupError::Unfit(_) | BackupError::IsTheStore(_) => USAGE,
-        BackupError::NotABackup { .. }
-        | BackupError::Disagrees { .. }
-        | BackupError::Unsound(_) => DATA,
+        BackupError::NotABackup { .. } | BackupError::Unsound(_) => DATA,
         BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
-        BackupError::Open(error) => code_of_open(error),
-        BackupError::Copy { source, .. } => code_of_store(source),
+        BackupError::Store(error) | BackupError::Copy { source: error, .. } => code_of_store(error),
     }
 }
 
 fn code_of_store(error: &StoreError) -> u8 {
     match error {
-        StoreError::Full
+        StoreError::Held { .. }
+        | StoreError::Full
         | StoreError::Limit(_)
         | StoreError::Busy
         | StoreError::TooLong
         | StoreError::NoSearchIndex => TRY_AGAIN,
-        StoreError::SearchFile { why, .. } => code_of_io(why),
-        StoreError::Open(error) => code_of_open(error),
-        StoreError::Corrupt(_) => DATA,
+        StoreError::Missing(_) | StoreError::Older { .. } => UNAVAILABLE,
+        StoreError::NetworkFileSystem { .. } | StoreError::Linked { .. } => CONFIG,
+        StoreError::Io { source, .. } => code_of_io(source),
+        StoreError::Foreign { .. } | StoreError::Newer { .. } | StoreError::Corrupt(_) => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
         StoreError::Closing => SOFTWARE,
     }
@@ -103,7 +87,7 @@ fn code_of_store(error: &StoreError) -> u8 {
 /// What to do about a store that this user may not use.
 pub(super) fn advice(error: &anyhow::Error) -> &'static str {
     let is_of_store =
-        |cause: &(dyn Error + 'static)| cause.is::<OpenError>() || cause.is::<BackupError>();
+        |cause: &(dyn Error + 'static)| cause.is::<StoreError>() || cause.is::<BackupError>();
     match code_of(error) == PERMISSION && error.chain().any(is_of_store) {
         true => "; run this as root, or as the user of the service",
         false => "",

@@ -85,7 +85,7 @@ pub const TEST_ID: &str = "test_";
 pub const NOTICE_ROUTE: &str = "shopmirror";
 
 /// One row of the append-only log, or a notice in the shape of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Change {
     /// The row's number; grows, never reused. 0 for what is in no log.
     pub seq: i64,

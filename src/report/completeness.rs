@@ -314,6 +314,7 @@ mod tests {
             served_business: business.is_none().then(|| "1".to_owned()),
             head: Vec::new(),
             head_seq: 0,
+            stale_pages: 0,
         };
         let pollers = [
             poller(None, Some("02T00:00"), "18T00:00"),

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, ffi};
 
-/// Why the store could not be opened.
+/// Why the store could not be opened, read or written. Nothing of a failed write is stored.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum StoreError {
     /// Another process holds the store.
     #[error(
         "{path} is in use by process {holder}: stop it first (`systemctl stop shopmirror` if it is the service); a second shop needs a [store] path of its own"
@@ -50,11 +50,6 @@ pub enum OpenError {
         /// The schema number of this program.
         known: i64,
     },
-    /// The SQLite library this program was built with has a known fault.
-    #[error(
-        "SQLite {0} can corrupt a write-ahead log: rebuild shopmirror with SQLite 3.51.3 or later"
-    )]
-    OldSqlite(String),
     /// The file lies where locks cannot be trusted.
     #[error("{path} lies on a network file system ({kind}): keep the store on a local disk")]
     NetworkFileSystem {
@@ -81,36 +76,11 @@ pub enum OpenError {
         /// The file or folder.
         path: PathBuf,
         /// Why it failed.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// No store is there yet, and the caller may not make one.
     #[error("there is no store at {0}: start `shopmirror run` or `shopmirror once` first")]
     Missing(PathBuf),
-    /// SQLite refused.
-    #[error("could not open {path}")]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// Why it failed.
-        source: StoreError,
-    },
-}
-
-impl OpenError {
-    /// An error of a file or folder.
-    pub(super) fn io<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Self + 'a {
-        move |source| Self::Io { action, path: path.to_owned(), source }
-    }
-
-    /// An error of SQLite.
-    pub(super) fn sqlite(path: &Path) -> impl Fn(rusqlite::Error) -> Self + '_ {
-        move |error| Self::Sqlite { path: path.to_owned(), source: error.into() }
-    }
-}
-
-/// Why a read or a write failed. Nothing of a failed write is stored.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
     /// The disk is full. The daemon waits until there is space.
     #[error("the disk that holds the store is full: free some space")]
     Full,
@@ -133,17 +103,6 @@ pub enum StoreError {
         "there is no usable search index: the daemon makes it, so try again in a minute; without a daemon, run `shopmirror verify --rebuild`; if neither helps, delete the file `search.db`"
     )]
     NoSearchIndex,
-    /// The file of the search index cannot be made or deleted.
-    #[error("the search index {path} cannot be made or deleted: {why}")]
-    SearchFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: io::Error,
-    },
-    /// The file can no longer be opened to read it.
-    #[error(transparent)]
-    Open(Box<OpenError>),
     /// A read was stopped at its time limit.
     #[error("reading took too long and was stopped: ask for less")]
     TooLong,
@@ -156,6 +115,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// An error of a file or folder.
+    pub(super) fn io<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Self + 'a {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
     /// Whether waiting can help. Every other error ends the process.
     #[must_use]
     pub fn is_transient(&self) -> bool {
@@ -184,16 +148,6 @@ impl StoreError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full | Self::Limit(_))
-    }
-}
-
-impl From<OpenError> for StoreError {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Sqlite { source, .. } => source,
-            OpenError::Missing(path) => Self::Gone(path),
-            error => Self::Open(Box::new(error)),
-        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::handle::Store;
 use super::meta;
 use super::open::write_tx;
 use super::reader::Reader;
+use super::sql::Sql;
 use crate::clock::stamp;
 use crate::record::same_meaning;
 use crate::store::mirror::views;
@@ -33,22 +34,18 @@ impl Store {
         let business = business.unwrap_or_default();
         self.write(move |writer| {
             let tx = write_tx(&mut writer.connection)?;
-            let known: Option<String> = tx
-                .prepare_cached(
-                    "SELECT definition FROM _custom_fields WHERE form_type = ?1 AND business = ?2",
-                )?
-                .query_row([&form_type, &business], |row| row.get(0))
-                .optional()?;
+            let known = "SELECT definition FROM _custom_fields WHERE form_type = ?1 AND business = ?2";
+            let known: Option<String> = tx.value(known, [&form_type, &business]).optional()?;
             let what = match known {
                 None => "added",
                 Some(known) if same_meaning(&known, &definition) => return Ok(None),
                 Some(_) => "changed",
             };
-            tx.prepare_cached(
-                "INSERT INTO _custom_fields (form_type, business, definition, changed_at) VALUES (?1, ?2, ?3, ?4) \
-                 ON CONFLICT (form_type, business) DO UPDATE SET definition = excluded.definition, changed_at = excluded.changed_at",
-            )?
-            .execute((&form_type, &business, &definition, stamp(at)))?;
+            tx.run(
+                "INSERT OR REPLACE INTO _custom_fields (form_type, business, definition, changed_at) \
+                 VALUES (?1, ?2, ?3, ?4)",
+                (&form_type, &business, &definition, stamp(at)),
+            )?;
             views::refresh(&tx)?;
             tx.commit()?;
             Ok(Some(what))
@@ -69,13 +66,11 @@ impl Store {
         let listed = serde_json::to_string(&listed).expect("names are text");
         self.write(move |writer| {
             let tx = write_tx(&mut writer.connection)?;
-            let removed = tx
-                .prepare_cached(
-                    "DELETE FROM _custom_fields WHERE business = ?1 \
-                     AND form_type NOT IN (SELECT value FROM json_each(?2)) RETURNING form_type",
-                )?
-                .query_map([business.unwrap_or_default(), listed], |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
+            let removed = tx.values(
+                "DELETE FROM _custom_fields WHERE business = ?1 \
+                 AND form_type NOT IN (SELECT value FROM json_each(?2)) RETURNING form_type",
+                [business.unwrap_or_default(), listed],
+            )?;
             meta::set(&tx, CHECKED_AT, &stamp(at))?;
             views::refresh(&tx)?;
             tx.commit()?;

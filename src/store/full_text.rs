@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::error::{OpenError, StoreError};
+use super::error::StoreError;
 use super::handle::Store;
 use super::log;
 use super::open::{self, write_tx};
 use super::reader::{Reader, stop_at};
+use super::sql::Sql;
 use crate::file_owner;
 use crate::record::{Change, Route};
 
@@ -32,6 +33,8 @@ const CREATE: &str = "BEGIN;
      COMMIT;";
 /// Rows of the log in one step: some milliseconds of work.
 const STEP: i64 = 500;
+/// What is done to the file itself.
+const CHANGE: &str = "make or delete the search index";
 
 /// The next rows of the log, each with the version before it; with a text only if the row is the newest
 /// version of its record.
@@ -177,15 +180,14 @@ fn index_after(
 
 /// The last row of the log that an index of this form has.
 fn followed(index: &Connection, log: &Connection) -> Result<i64, StoreError> {
-    let form: i64 =
-        index.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unusable)?;
+    let form: i64 = index.value("PRAGMA user_version", []).map_err(unusable)?;
     if form != FORM {
         return Err(StoreError::NoSearchIndex);
     }
     let (seq, event_id): (i64, String) = index
-        .query_row("SELECT seq, event_id FROM followed", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row("SELECT seq, event_id FROM followed", [], |row| row.try_into())
         .map_err(unusable)?;
-    if !log::has_event(log, seq, &event_id)? {
+    if !log.value(log::HAS_EVENT, (seq, &event_id))? {
         return Err(StoreError::NoSearchIndex);
     }
     Ok(seq)
@@ -204,7 +206,7 @@ fn open_index(path: &Path) -> Result<Connection, StoreError> {
 fn make(path: &Path) -> Result<(), StoreError> {
     remove_file(path)?;
     // So that SQLite gives its side files the same mode and owner.
-    file_owner::open_or_make(path).map_err(failed(path))?;
+    file_owner::open_or_make(path).map_err(StoreError::io(CHANGE, path))?;
     open_index(path)?.execute_batch(CREATE).map_err(unusable)
 }
 
@@ -225,19 +227,17 @@ pub(super) fn remove(store: &Path) -> Result<(), StoreError> {
 fn remove_file(path: &Path) -> Result<(), StoreError> {
     if open::has_our_header(path) {
         let reason = "a store lies there: give one of the two another name in [store] path";
-        return Err(failed(path)(io::Error::other(reason)));
+        return Err(StoreError::io(CHANGE, path)(io::Error::other(reason)));
     }
     for suffix in ["-journal", "-wal", "-shm", ""] {
         match fs::remove_file(open::with_suffix(path, suffix)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(path)(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(StoreError::io(CHANGE, path)(error));
+            }
             _ => {}
         }
     }
     Ok(())
-}
-
-fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
-    move |why| StoreError::SearchFile { path: path.to_owned(), why }
 }
 
 /// What an error of the index means: unless waiting helps, it has to be rebuilt.
@@ -258,14 +258,13 @@ fn unusable(error: rusqlite::Error) -> StoreError {
 ///
 /// # Errors
 /// If the store cannot be read or the index cannot be written; what is missing is indexed later.
-pub fn index_log(store: &Path) -> Result<(), OpenError> {
+pub fn index_log(store: &Path) -> Result<(), StoreError> {
     let (mut lock, was_clean) = match open::Lock::take(store) {
-        Err(OpenError::Held { .. }) => return Ok(()),
+        Err(StoreError::Held { .. }) => return Ok(()),
         taken => taken?,
     };
     let followed = Reader::open(store).and_then(|log| {
-        let failed = |source| OpenError::Sqlite { path: path_of(store), source };
-        while !step(&log).map_err(failed)?.is_whole() {}
+        while !step(&log)?.is_whole() {}
         Ok(())
     });
     if was_clean {

@@ -4,7 +4,7 @@
 //! A gap is repaired only when as many records were found in it as it can hold at most.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
@@ -13,8 +13,8 @@ use super::log::{self, NewChange};
 use super::operate::Operator;
 use super::pollers::{self, PollerRow};
 use super::reader::Reader;
-use super::word;
-use crate::contiguity::{Contiguity, Proof};
+use super::sql::Sql;
+use crate::contiguity::{Bounds, Contiguity, Proof};
 use crate::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
 
 /// How sure it is that a gap hides records.
@@ -68,7 +68,7 @@ impl GapState {
 }
 
 /// An interval in which records of one poller may have been missed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Gap {
     /// The gap's number.
@@ -98,16 +98,14 @@ pub struct Gap {
     /// What the operator wrote when accepting it.
     pub note: Option<String>,
     /// The log is searched for terms up to here; 0 when it has not been begun.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub searched_seq: i64,
     /// Searches made for it so far.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub searches: i64,
 }
 
-/// The columns [`Gap::read`] reads.
-const COLUMNS: &str = "id, route, nullif(business, ''), certainty, found_at, from_at, to_at, \
-     after_id, before_id, estimate, state, repaired, note, searched_seq, searches";
+const SELECT: &str = "SELECT *, nullif(business, '') AS business FROM gaps";
 
 impl Gap {
     /// Whether it is neither repaired nor accepted.
@@ -123,26 +121,6 @@ impl Gap {
             (self.after_id.as_ref()?.parse().ok()?, self.before_id.as_ref()?.parse().ok()?);
         before.checked_sub(after)?.checked_sub(1)
     }
-
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            route: row.get(1)?,
-            business: row.get(2)?,
-            certainty: word::read(row, 3)?,
-            found_at: row.get(4)?,
-            from_at: row.get(5)?,
-            to_at: row.get(6)?,
-            after_id: row.get(7)?,
-            before_id: row.get(8)?,
-            estimate: row.get(9)?,
-            state: word::read(row, 10)?,
-            repaired: row.get(11)?,
-            note: row.get(12)?,
-            searched_seq: row.get(13)?,
-            searches: row.get(14)?,
-        })
-    }
 }
 
 impl Reader {
@@ -151,10 +129,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn gaps(&self) -> Result<Vec<Gap>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM gaps ORDER BY id DESC LIMIT 10000");
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let rows = statement.query_map([], Gap::read)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(self.connection.rows(&format!("{SELECT} ORDER BY id DESC LIMIT 10000"), [])?)
     }
 }
 
@@ -165,10 +140,8 @@ impl Store {
     /// Nothing is stored; the searches are repeated.
     pub async fn gap_searched(&self, id: i64, seq: i64, searches: i64) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer
-                .connection
-                .prepare_cached("UPDATE gaps SET searched_seq = ?2, searches = ?3 WHERE id = ?1")?
-                .execute((id, seq, searches))?;
+            let sql = "UPDATE gaps SET searched_seq = ?2, searches = ?3 WHERE id = ?1";
+            writer.connection.run(sql, (id, seq, searches))?;
             Ok(())
         })
         .await
@@ -198,10 +171,9 @@ impl OpenGaps {
         route: Route,
         business: Option<&str>,
     ) -> rusqlite::Result<Self> {
-        let mut statement = connection.prepare_cached(&open_gaps_sql())?;
-        let rows = statement
-            .query_map((route.as_str(), business.unwrap_or("")), |row| Ok((Gap::read(row)?, 0)))?;
-        rows.collect::<rusqlite::Result<_>>().map(Self)
+        let of_poller = (route.as_str(), business.unwrap_or(""));
+        let gaps: Vec<Gap> = connection.rows(&open_gaps_sql(), of_poller)?;
+        Ok(Self(gaps.into_iter().map(|gap| (gap, 0)).collect()))
     }
 
     /// Counts a record in the gap it lies in; whether there is a gap that may have hidden it.
@@ -226,9 +198,8 @@ impl OpenGaps {
             let repaired = gap.repaired + found;
             let whole = gap.most().is_some_and(|most| repaired >= most);
             let state = if whole { GapState::Repaired } else { GapState::PartlyRepaired };
-            connection
-                .prepare_cached("UPDATE gaps SET repaired = ?2, state = ?3 WHERE id = ?1")?
-                .execute((gap.id, repaired, state.as_str()))?;
+            let sql = "UPDATE gaps SET repaired = ?2, state = ?3 WHERE id = ?1";
+            connection.run(sql, (gap.id, repaired, state.as_str()))?;
         }
         Ok(())
     }
@@ -236,7 +207,7 @@ impl OpenGaps {
 
 pub(super) fn open_gaps_sql() -> String {
     format!(
-        "SELECT {COLUMNS} FROM gaps WHERE state IN ('open', 'partly_repaired') AND route = ?1 AND business = ?2 \
+        "{SELECT} WHERE state IN ('open', 'partly_repaired') AND route = ?1 AND business = ?2 \
          ORDER BY id LIMIT 1000"
     )
 }
@@ -255,63 +226,47 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
     Some(at.duration_since(from) >= -CLOCK_SKEW && to.duration_since(at) >= -CLOCK_SKEW)
 }
 
-/// The gap between the last page that was read, if there was one, and a page that proves nothing.
-pub(super) fn found(poller: &PollerId, last: Option<&PollerRow>, proof: &Proof, at: &str) -> Gap {
-    let (from, to) = in_order(last.map_or(at, |row| row.last_success_at.as_str()), at);
-    Gap {
-        id: 0,
-        route: poller.route.as_str().to_owned(),
-        business: poller.business.clone(),
-        certainty: match proof.contiguity {
-            Contiguity::Suspect => Certainty::Suspect,
-            _ => Certainty::Gap,
-        },
-        found_at: at.to_owned(),
-        from_at: from.to_owned(),
-        to_at: to.to_owned(),
-        after_id: proof.bounds.after.map(|id| id.to_string()),
-        before_id: proof.bounds.before.map(|id| id.to_string()),
-        estimate: proof.bounds.missed,
-        state: GapState::Open,
-        repaired: 0,
-        note: None,
-        searched_seq: 0,
-        searches: 0,
-    }
-}
-
 /// The time from one reading of the clock to a later one, between which it may have been set back.
 fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
     if last <= now { (last, now) } else { (now, last) }
 }
 
-/// Writes a gap and its row in the log; returns it with its number. A suspect that goes on from
-/// the last one is added to that one, and `None` is returned.
+const INSERT: &str = "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING *, nullif(business, '') AS business";
+
+/// Extends the poller's last gap if it is a suspect without bounds, as the new one is, and ends after that one begins. A
+/// list whose every record changes between two polls, because of a field that always changes, would otherwise fill the
+/// table with one suspect per poll.
+const EXTEND_SUSPECT: &str = "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
+     AND certainty = 'suspect' AND state = 'open' AND ?4 BETWEEN from_at AND to_at AND after_id IS NULL";
+
+/// Writes the gap between the last page that was read, if there was one, and a page that proves nothing, with its row
+/// in the log. A suspect that goes on from the last one is added to that one, and `None` is returned.
 pub(super) fn record(
     connection: &Connection,
     identity: &str,
     poller: &PollerId,
-    mut gap: Gap,
+    last: Option<&PollerRow>,
+    proof: &Proof,
+    at: &str,
 ) -> rusqlite::Result<Option<Gap>> {
-    if gap.certainty == Certainty::Suspect && extend_suspect(connection, poller, &gap)? {
-        return Ok(None);
+    let (from, to) = in_order(last.map_or(at, |row| row.last_success_at.as_str()), at);
+    let certainty = match proof.contiguity {
+        Contiguity::Suspect => Certainty::Suspect,
+        _ => Certainty::Gap,
+    };
+    let of_poller = (poller.route.as_str(), pollers::business_text(poller));
+    let Bounds { after, before, missed } = proof.bounds;
+    if certainty == Certainty::Suspect && after.is_none() {
+        let (route, business) = of_poller;
+        if connection.run(EXTEND_SUSPECT, (route, business, to, from))? > 0 {
+            return Ok(None);
+        }
     }
-    gap.id = connection
-        .prepare_cached(
-            "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .insert((
-            poller.route.as_str(),
-            pollers::business_text(poller),
-            gap.certainty.as_str(),
-            &gap.found_at,
-            &gap.from_at,
-            &gap.to_at,
-            &gap.after_id,
-            &gap.before_id,
-            gap.estimate,
-        ))?;
+    let ids = [after, before].map(|id| id.map(|id| id.to_string()));
+    let new =
+        (of_poller.0, of_poller.1, certainty.as_str(), at, from, to, &ids[0], &ids[1], missed);
+    let Some(gap) = connection.row::<Gap>(INSERT, new)? else { return Ok(None) };
     let body = serde_json::to_string(&gap).expect("a gap holds plain values");
     log::append(
         connection,
@@ -321,31 +276,12 @@ pub(super) fn record(
             record_id: "",
             kind: Kind::Gap,
             version: gap.id,
-            observed_at: &gap.found_at,
+            observed_at: at,
             business: poller.business.as_deref(),
             body: &body,
         },
     )?;
     Ok(Some(gap))
-}
-
-/// Extends the poller's last gap to `gap.to_at` if it is a suspect without bounds, as `gap` is, and ends
-/// after `gap` begins. A list whose every record changes between two polls, because of a field
-/// that always changes, would otherwise fill the table with one suspect per poll.
-fn extend_suspect(connection: &Connection, poller: &PollerId, gap: &Gap) -> rusqlite::Result<bool> {
-    let extended = connection
-        .prepare_cached(
-            "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
-             AND certainty = 'suspect' AND state = 'open' AND ?4 BETWEEN from_at AND to_at AND after_id IS NULL AND ?5",
-        )?
-        .execute((
-            poller.route.as_str(),
-            pollers::business_text(poller),
-            &gap.to_at,
-            &gap.from_at,
-            gap.after_id.is_none(),
-        ))?;
-    Ok(extended > 0)
 }
 
 #[cfg(test)]

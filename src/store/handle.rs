@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-use super::error::{OpenError, StoreError};
+use super::error::StoreError;
 use super::log;
 use super::open;
 use super::reader::Reader;
@@ -40,14 +40,13 @@ impl Store {
     /// Opens or makes the store, takes its lock and brings its schema up to date. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let failed = OpenError::sqlite(path);
+    /// [`StoreError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = schema::open(path)?;
         let is_unchecked = AtomicBool::new(!opened.was_closed);
-        let writer = Writer::new(opened, path).map_err(&failed)?;
+        let writer = Writer::new(opened, path)?;
         let reader = Reader::open(path)?;
-        let last = log::last_seq(&writer.connection).map_err(&failed)?;
+        let last = log::last_seq(&writer.connection)?;
         let shared = StoreParts {
             writer: Mutex::new(Some(writer)),
             reader: Mutex::new(reader),
@@ -103,16 +102,17 @@ impl Store {
     pub async fn read_long<T, E, F>(&self, work: F) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<OpenError> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
         F: FnOnce(&mut Reader) -> Result<T, E> + Send + 'static,
     {
         let path = self.path().to_owned();
-        let read = {
-            let path = path.clone();
-            move || Ok(work(&mut Reader::open(&path)?))
+        let read = move || match Reader::open(&path) {
+            Ok(mut reader) => Ok(work(&mut reader)),
+            // This process has it open.
+            Err(StoreError::Missing(path)) => Err(StoreError::Gone(path)),
+            Err(error) => Err(error),
         };
-        let ended = run_blocking(read).await.map_err(|source| OpenError::Sqlite { path, source });
-        ended?
+        run_blocking(read).await?
     }
 
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>

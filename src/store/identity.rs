@@ -17,18 +17,13 @@ pub(super) struct Identities(Vec<(i64, String)>);
 
 impl Identities {
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut statement = connection.prepare(
-            "SELECT name, value FROM _meta WHERE name = ?1 OR name GLOB ?2 || '*' LIMIT 100000",
-        )?;
-        let rows = statement.query_map((FIRST, LATER), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let rows = rows.collect::<rusqlite::Result<Vec<(String, String)>>>()?;
-        let after = |name: &str| match name.strip_prefix(LATER) {
-            Some(seq) => seq.parse().ok(),
-            None => Some(-1),
-        };
-        let mut all: Vec<(i64, String)> =
-            rows.into_iter().filter_map(|(name, value)| Some((after(&name)?, value))).collect();
-        all.sort_unstable();
+        let all: Vec<(i64, String)> = connection
+            .prepare(
+                "SELECT iif(name = ?1, -1, CAST(substr(name, length(?2) + 1) AS INTEGER)) AS after, value \
+                 FROM _meta WHERE name = ?1 OR name GLOB ?2 || '*' ORDER BY after",
+            )?
+            .query_map((FIRST, LATER), |row| row.try_into())?
+            .collect::<rusqlite::Result<_>>()?;
         if all.is_empty() {
             return Err(rusqlite::Error::QueryReturnedNoRows);
         }

@@ -19,7 +19,8 @@ use super::error::StoreError;
 use super::gaps::{self, Gap};
 use super::handle::Store;
 use super::open::write_tx;
-use super::pollers::{self, KnownPoller, LastPoll, PollerRow};
+use super::pollers::{self, LastPoll, PollerRow};
+use super::sql::Sql;
 use super::writer::Batch;
 use super::{log, sightings};
 use crate::clock::stamp;
@@ -120,14 +121,14 @@ impl Store {
             writer.know(&poller, facts.served_business.as_deref())?;
             let at = stamp(facts.at);
             let arrival = Arrival { poller: &poller, page, facts: &facts, at, learned };
-            let (outcome, known, is_written) =
+            let (outcome, row, is_written) =
                 writer.in_batch(poller.route, |batch| arrival.store(batch))?;
             if is_written {
                 writer.pending.clear();
             } else {
                 writer.pending.insert(poller.clone(), last_poll(&outcome, &facts));
             }
-            writer.known.insert(poller, known);
+            writer.known.insert(poller, row);
             Ok(outcome)
         })
         .await
@@ -160,9 +161,9 @@ impl Store {
             let route = Route::Customers;
             let page = &search.page;
             writer.in_batch(route, |batch| {
-                let ignored = batch.ignored.get(&route).map_or(&[][..], Vec::as_slice);
+                let (tx, ignored) = (batch.tx, batch.ignored);
                 let mut diff =
-                    compare::compare(batch.tx, route, None, page, search.asked_after, ignored)?;
+                    compare::compare(tx, route, None, page, search.asked_after, ignored)?;
                 diff.records.retain(|(place, record)| match record {
                     RecordDiff::New => true,
                     RecordDiff::Changed(stored) => {
@@ -177,7 +178,7 @@ impl Store {
                 }
                 let poller = PollerId { route, business: search.business.clone() };
                 let row = match batch.known.get(&poller) {
-                    Some(known) => Some(known.row.clone()),
+                    Some(known) => Some(known.clone()),
                     None => pollers::find(batch.tx, &poller)?,
                 };
                 let new = NewRecords::Found { last_page: row.as_ref(), old: search.kind };
@@ -223,7 +224,7 @@ impl Store {
         self.write(move |writer| {
             for (poller, text) in learned {
                 if let Some(known) = writer.known.get_mut(&poller) {
-                    known.row.learned = Some(text);
+                    known.learned = Some(text);
                 }
             }
             writer.save_memory()
@@ -260,22 +261,20 @@ struct Arrival<'a> {
 }
 
 /// What became of a page, what its poller knows now, and whether that is written.
-type Stored = (PageOutcome, KnownPoller, bool);
+type Stored = (PageOutcome, PollerRow, bool);
 
 impl Arrival<'_> {
     fn store(self, batch: &mut Batch<'_>) -> Result<Stored, StoreError> {
-        let known = batch.known.get(self.poller);
-        let stale_before = known.map_or(0, |known| known.stale_pages);
-        let before = known.map(|known| known.row.clone());
+        let before = batch.known.get(self.poller).cloned();
+        let stale_before = before.as_ref().map_or(0, |row| row.stale_pages);
         let Self { poller, page, facts, .. } = &self;
-        let ignored = batch.ignored.get(&poller.route).map_or(&[][..], Vec::as_slice);
         let mut diff = compare::compare(
             batch.tx,
             poller.route,
             before.as_ref(),
             page,
             facts.asked_after,
-            ignored,
+            batch.ignored,
         )?;
         let is_stale = stale_before < MAX_STALE_PAGES
             && before.as_ref().is_some_and(|row| is_older(page, row))
@@ -305,8 +304,8 @@ impl Arrival<'_> {
             // The previous page stays what the next one is judged by.
             outcome.unchanged = true;
             let emptied_at = row.emptied_at.clone().or(Some(self.at.clone()));
-            let row = PollerRow { emptied_at, ..row.clone() };
-            return self.save(batch, outcome, row, stale_pages);
+            let row = PollerRow { emptied_at, stale_pages, ..row.clone() };
+            return self.save(batch, outcome, row);
         }
         let row = match &before {
             Some(row) if is_stale => row.clone(),
@@ -314,9 +313,9 @@ impl Arrival<'_> {
         };
         if !proof.contiguity.is_proven() {
             let last = before.as_ref().or(mirrored.as_ref());
-            let gap = gaps::found(poller, last, &proof, &self.at);
             // Before the records of the page, so that a reader of the log sees the gap first.
-            outcome.gap = gaps::record(batch.tx, batch.identities.first(), poller, gap)?;
+            let identity = batch.identities.first();
+            outcome.gap = gaps::record(batch.tx, identity, poller, last, &proof, &self.at)?;
         }
         let new = self.new_records(&proof, before.as_ref(), mirrored.as_ref());
         let source = write::Source {
@@ -329,8 +328,8 @@ impl Arrival<'_> {
         write::write(batch, &source, page, &diff.records, &new)?;
         let is_later = !is_stale && !before.as_ref().is_some_and(|row| diff.is_last_page(row));
         let head_seq = if is_later { log::last_seq(batch.tx)? } else { row.head_seq };
-        let row = PollerRow { head_seq, ..row };
-        self.save(batch, outcome, row, stale_pages)
+        let row = PollerRow { head_seq, stale_pages, ..row };
+        self.save(batch, outcome, row)
     }
 
     fn proof(
@@ -382,9 +381,8 @@ impl Arrival<'_> {
         batch: &mut Batch<'_>,
         outcome: PageOutcome,
         row: PollerRow,
-        stale_pages: u32,
     ) -> Result<Stored, StoreError> {
-        let before = batch.known.get(self.poller).map(|known| &known.row);
+        let before = batch.known.get(self.poller);
         let is_written = !outcome.unchanged
             || before.is_none_or(|before| {
                 let ids = |row: &PollerRow| row.head.iter().cloned().collect::<BTreeSet<_>>();
@@ -400,7 +398,7 @@ impl Arrival<'_> {
             let last = last_poll(&outcome, self.facts);
             pollers::save_polls(batch.tx, batch.pending.iter().chain([(self.poller, &last)]))?;
         }
-        Ok((outcome, KnownPoller { row, stale_pages }, is_written))
+        Ok((outcome, row, is_written))
     }
 
     fn next_row(
@@ -436,6 +434,7 @@ impl Arrival<'_> {
                 .or_else(|| before.and_then(|row| row.served_business.clone())),
             head: head.collect(),
             head_seq: before.map_or(0, |row| row.head_seq),
+            stale_pages: 0,
         }
     }
 }
@@ -455,14 +454,17 @@ fn last_read(connection: &Connection, poller: &PollerId) -> rusqlite::Result<Opt
 /// Whether the newest record of a page is older than that of the page before, as a server shows it whose
 /// data lags behind another one's. Nothing shows it unless ids are integers.
 fn is_older(page: &Page, before: &PollerRow) -> bool {
-    let newest = page.records().iter().map(|record| record.id.as_integer());
-    let newest_before = before.head.iter().map(|id| id.parse::<i64>().ok());
-    match (newest.collect::<Option<Vec<_>>>(), newest_before.collect::<Option<Vec<_>>>()) {
-        (Some(ids), Some(before)) => {
-            ids.into_iter().max().zip(before.into_iter().max()).is_some_and(|(new, old)| new < old)
-        }
-        _ => false,
-    }
+    let before = highest(before.head.iter().map(|id| id.parse().ok()));
+    highest_id(page).zip(before).is_some_and(|(newest, before)| newest < before)
+}
+
+fn highest_id(page: &Page) -> Option<i64> {
+    highest(page.records().iter().map(|record| record.id.as_integer()))
+}
+
+/// The highest of ids. Once one of them is no integer, the highest integer would no longer be the last id.
+fn highest(ids: impl Iterator<Item = Option<i64>>) -> Option<i64> {
+    ids.collect::<Option<Vec<i64>>>()?.into_iter().max()
 }
 
 /// The highest id known after a page, while ids are integers.
@@ -471,9 +473,7 @@ fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
     if page.records().is_empty() {
         return before;
     }
-    // Once one id is no integer, the highest integer would no longer be the last id.
-    let ids: Option<Vec<i64>> = page.records().iter().map(|r| r.id.as_integer()).collect();
-    before.max(Some(ids?.into_iter().max()?))
+    before.max(Some(highest_id(page)?))
 }
 
 fn last_poll(outcome: &PageOutcome, facts: &PollFacts) -> LastPoll {
@@ -490,11 +490,10 @@ fn last_poll(outcome: &PageOutcome, facts: &PollFacts) -> LastPoll {
 fn note_term(tx: &Connection, search: &Search) -> rusqlite::Result<()> {
     let Some(term) = &search.backfill_term else { return Ok(()) };
     let returned = i64::try_from(search.page.records().len()).unwrap_or(i64::MAX);
-    tx.prepare_cached(
-        "INSERT INTO _backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4) \
-         ON CONFLICT (business, term) DO UPDATE SET returned = excluded.returned, asked_at = excluded.asked_at",
-    )?
-    .execute((search.business.as_deref().unwrap_or(""), term, returned, stamp(search.at)))?;
+    tx.run(
+        "INSERT OR REPLACE INTO _backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4)",
+        (search.business.as_deref().unwrap_or(""), term, returned, stamp(search.at)),
+    )?;
     Ok(())
 }
 

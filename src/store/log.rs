@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use bytes::Bytes;
+use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
 use super::reader::Reader;
-use super::word;
+use super::sql::{self, Sql};
 use crate::record::{Change, Kind, Route};
 
 /// A row about to be added.
@@ -32,14 +33,7 @@ pub(super) fn event_id(identity: &str, change: &NewChange<'_>) -> String {
     }
     hash.update(change.version.to_be_bytes());
     hash.update(change.body.as_bytes());
-    let mut id = String::with_capacity(36);
-    id.push_str("evt_");
-    for byte in &hash.finalize()[..16] {
-        for nibble in [byte >> 4, byte & 15] {
-            id.push(char::from_digit(u32::from(nibble), 16).expect("four bits"));
-        }
-    }
-    id
+    format!("evt_{:x}", Bytes::copy_from_slice(&hash.finalize()[..16]))
 }
 
 /// Appends a row and returns its number.
@@ -66,8 +60,8 @@ pub(super) fn append(
 }
 
 /// A row joined with the version before it.
-const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, ''), c.kind, c.version, c.observed_at, \
-     c.business, c.body, p.body FROM changes c LEFT JOIN changes p \
+const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, '') AS record_id, c.kind, c.version, c.observed_at, \
+     c.business, c.body, p.body AS before FROM changes c LEFT JOIN changes p \
      ON c.kind = 'updated' AND p.route = c.route AND p.record_id = c.record_id AND p.version = c.version - 1";
 
 pub(super) const LAST_SEQ: &str = "SELECT coalesce(max(seq), 0) FROM changes";
@@ -87,34 +81,14 @@ pub(super) fn of_record_sql() -> String {
     )
 }
 
-pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
-    Ok(Change {
-        seq: row.get(0)?,
-        event_id: row.get(1)?,
-        route: word::read(row, 2)?,
-        record_id: row.get(3)?,
-        kind: word::read(row, 4)?,
-        version: row.get(5)?,
-        observed_at: row.get(6)?,
-        business: row.get(7)?,
-        body: row.get(8)?,
-        before: row.get(9)?,
-        job: None,
-    })
-}
-
 impl Reader {
     /// Up to `limit` rows of the log after `position`, in order.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn changes_after(&self, position: i64, limit: usize) -> Result<Vec<Change>, StoreError> {
-        let mut found = Vec::new();
-        self.scan_after(position, limit, |change| {
-            found.push(change);
-            ControlFlow::Continue(())
-        })?;
-        Ok(found)
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        Ok(self.connection.rows(&after_sql(), (position, most))?)
     }
 
     /// Calls `each` with up to `limit` rows of the log after `position` in order, until it breaks;
@@ -134,7 +108,7 @@ impl Reader {
         let mut shown = 0;
         while let Some(row) = rows.next()? {
             shown += 1;
-            if each(read(row)?).is_break() {
+            if each(sql::read(row)?).is_break() {
                 break;
             }
         }
@@ -146,12 +120,8 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn changes(&self, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
-        let mut statement = self.connection.prepare_cached(&by_seq_sql())?;
-        let mut found = Vec::with_capacity(seqs.len());
-        for seq in seqs {
-            found.extend(statement.query_row([seq], read).optional()?);
-        }
-        Ok(found)
+        let found = seqs.iter().map(|seq| self.connection.row(&by_seq_sql(), [seq]));
+        Ok(found.filter_map(Result::transpose).collect::<rusqlite::Result<_>>()?)
     }
 
     /// Gives `each` the versions of one record among the rows of the log after the first number up to the second
@@ -161,11 +131,16 @@ impl Reader {
     /// If the file cannot be read.
     pub fn each_version(
         &self,
-        record: (Route, &str),
-        rows: (i64, i64),
-        each: impl FnMut(Change) -> ControlFlow<()>,
+        (route, id): (Route, &str),
+        (after, upto): (i64, i64),
+        mut each: impl FnMut(Change) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        Ok(each_version(&self.connection, record, rows, each)?)
+        let mut statement = self.connection.prepare_cached(&of_record_sql())?;
+        let mut rows = statement.query((route.as_str(), id, after, upto))?;
+        while let Some(row) = rows.next()?
+            && each(sql::read(row)?).is_continue()
+        {}
+        Ok(())
     }
 
     /// Whether a row of the log is a version of a record that was forgotten, so that only its id is left.
@@ -173,7 +148,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_erased(&self, seq: i64) -> Result<bool, StoreError> {
-        Ok(is_erased(&self.connection, seq)?)
+        Ok(self.connection.value(IS_ERASED, [seq])?)
     }
 
     /// The number of the last row of the log, 0 for none.
@@ -202,24 +177,8 @@ impl Reader {
         let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
         let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
         let businesses: String = businesses.iter().map(|name| format!(" {name} ")).collect();
-        let mut statement = self.connection.prepare_cached(COUNT)?;
-        Ok(statement.query_row((after, upto, routes, kinds, businesses), |row| row.get(0))?)
+        Ok(self.connection.value(COUNT, (after, upto, routes, kinds, businesses))?)
     }
-}
-
-/// See [`Reader::each_version`].
-pub(super) fn each_version(
-    connection: &Connection,
-    (route, id): (Route, &str),
-    (after, upto): (i64, i64),
-    mut each: impl FnMut(Change) -> ControlFlow<()>,
-) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(&of_record_sql())?;
-    let mut rows = statement.query((route.as_str(), id, after, upto))?;
-    while let Some(row) = rows.next()?
-        && each(read(row)?).is_continue()
-    {}
-    Ok(())
 }
 
 /// No business means every one. The tombstone of a forgotten record is of every business.
@@ -229,18 +188,10 @@ pub(super) const COUNT: &str = "SELECT count(*) FROM changes WHERE seq > ?1 AND 
 
 /// The number of the last row, 0 for none.
 pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.prepare_cached(LAST_SEQ)?.query_row([], |row| row.get(0))
+    connection.value(LAST_SEQ, [])
 }
 
 /// Whether the log still has this row as it was: with this event id. The row 0 before the first one is always there.
-pub(super) fn has_event(
-    connection: &Connection,
-    seq: i64,
-    event_id: &str,
-) -> rusqlite::Result<bool> {
-    connection.prepare_cached(HAS_EVENT)?.query_row((seq, event_id), |row| row.get(0))
-}
-
 pub(super) const HAS_EVENT: &str =
     "SELECT ?1 = 0 OR EXISTS (SELECT 1 FROM changes WHERE seq = ?1 AND event_id = ?2)";
 
@@ -248,18 +199,13 @@ pub(super) const HAS_EVENT: &str =
 pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN _forgotten f ON f.route = c.route \
      AND f.record_id = c.record_id WHERE c.seq = ?1 AND c.kind <> 'forgotten')";
 
-/// See [`IS_ERASED`].
-pub(super) fn is_erased(connection: &Connection, seq: i64) -> rusqlite::Result<bool> {
-    connection.prepare_cached(IS_ERASED)?.query_row([seq], |row| row.get(0))
-}
-
 /// What the log keeps of each record that was forgotten, in the order in which they were.
 pub(super) fn tombstones(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     let sql = format!(
         "{SELECT} JOIN _forgotten f ON f.route = c.route AND f.record_id = c.record_id \
          WHERE c.kind = 'forgotten' ORDER BY c.seq"
     );
-    connection.prepare(&sql)?.query_map([], read)?.collect()
+    connection.rows(&sql, [])
 }
 
 /// Replaces the text of every version of a record; returns how many.
@@ -280,16 +226,14 @@ pub(super) fn erase(
 /// Looks at one row for each halving of the log. Where the clock was set back in between, the
 /// result is one of the places at which rows before `stamp` meet later ones.
 pub(super) fn position_at(connection: &Connection, stamp: &str) -> rusqlite::Result<i64> {
-    let first: Option<i64> = connection
-        .prepare_cached("SELECT min(seq) FROM changes")?
-        .query_row([], |row| row.get(0))?;
+    let first: Option<i64> = connection.value("SELECT min(seq) FROM changes", [])?;
     let mut statement = connection.prepare_cached(NEXT_OBSERVED)?;
     let mut before = first.map_or(0, |first| first - 1);
     let mut after = last_seq(connection)?;
     while before < after {
         let middle = before + (after - before) / 2;
         let (seq, observed_at): (i64, String) =
-            statement.query_row([middle], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            statement.query_row([middle], |row| row.try_into())?;
         if observed_at.as_str() >= stamp {
             after = middle;
         } else {

@@ -11,12 +11,14 @@ pub(super) mod job_states;
 pub(super) mod related;
 pub(super) mod views;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use rusqlite::types::{Null, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row};
+use serde::Deserialize;
 
 use crate::record::{Fields, Route};
+use crate::store::sql::Sql;
 
 /// Our own columns in every mirror table, after the fields.
 const OWN: [&str; 6] =
@@ -43,16 +45,14 @@ pub const MISSING_TABLE: &str = "its table is not in the database, so its pages 
 
 /// The names of all tables.
 pub(super) fn tables(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
-    let mut statement =
-        connection.prepare_cached("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
-    let names = statement.query_map([], |row| row.get(0))?;
-    names.collect()
+    let names = "SELECT name FROM sqlite_schema WHERE type = 'table'";
+    Ok(connection.values(names, [])?.into_iter().collect())
 }
 
 /// Creates the six tables of a new store.
 pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     for route in Route::ALL {
-        let mut mirror = Mirror::empty(route);
+        let mut mirror = Mirror { route, columns: Vec::new() };
         for field in promised_fields(route) {
             mirror.name_column(field);
         }
@@ -67,10 +67,8 @@ pub(super) fn field_columns(
     connection: &Connection,
     route: Route,
 ) -> rusqlite::Result<Vec<String>> {
-    connection
-        .prepare_cached("SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?
-        .query_map([route.as_str()], |row| row.get(0))?
-        .collect()
+    let sql = "SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position";
+    connection.values(sql, [route.as_str()])
 }
 
 /// Deletes a record's row.
@@ -79,49 +77,41 @@ pub(super) fn delete(connection: &Connection, route: Route, id: &str) -> rusqlit
 }
 
 /// What a mirror row holds besides the record's own fields.
-pub(super) struct RowFacts<'a> {
-    pub(super) id: &'a str,
-    pub(super) business: Option<&'a str>,
+#[derive(Debug, Deserialize)]
+pub(super) struct RowFacts {
+    pub(super) id: String,
+    pub(super) business: Option<String>,
     /// Only used for a new row.
-    pub(super) first_seen_at: &'a str,
-    pub(super) at: &'a str,
+    pub(super) first_seen_at: String,
+    pub(super) changed_at: String,
     /// `None` while the record is on the newest page of its poller.
-    pub(super) last_seen_at: Option<&'a str>,
+    pub(super) last_seen_at: Option<String>,
     pub(super) seq: i64,
-    pub(super) via: Option<&'a str>,
+    pub(super) via: Option<String>,
 }
 
-/// The columns of one mirror table, and the statement that writes a row of it.
+/// The fields of a route, each with its column, in the order of first appearance.
 #[derive(Debug)]
 pub(super) struct Mirror {
     route: Route,
     columns: Vec<(String, String)>,
-    by_field: HashMap<String, usize>,
-    upsert: String,
 }
 
 impl Mirror {
-    fn empty(route: Route) -> Self {
-        let mut mirror =
-            Self { route, columns: Vec::new(), by_field: HashMap::new(), upsert: String::new() };
-        mirror.render();
-        mirror
-    }
-
     /// Reads which column holds which field.
     pub(super) fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
-        let mut mirror = Self::empty(route);
-        let mut statement = connection
-            .prepare("SELECT field, \"column\" FROM _columns WHERE route = ?1 ORDER BY position")?;
-        let rows = statement
-            .query_map([route.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
-        for row in rows {
-            let (field, column) = row?;
-            mirror.by_field.insert(field.clone(), mirror.columns.len());
-            mirror.columns.push((field, column));
-        }
-        mirror.render();
-        Ok(mirror)
+        let columns = connection
+            .prepare_cached(
+                "SELECT field, \"column\" FROM _columns WHERE route = ?1 ORDER BY position",
+            )?
+            .query_map([route.as_str()], |row| row.try_into())?
+            .collect::<rusqlite::Result<_>>()?;
+        Ok(Self { route, columns })
+    }
+
+    /// The place of the column that holds a field.
+    fn place(&self, field: &str) -> Option<usize> {
+        self.columns.iter().position(|(known, _)| known == field)
     }
 
     /// Adds a column for each new field and says whether there was one; a table without rows is
@@ -133,7 +123,7 @@ impl Mirror {
     ) -> rusqlite::Result<bool> {
         let known = self.columns.len();
         for (name, _) in records.flat_map(Fields::iter) {
-            if name != "id" && !self.by_field.contains_key(name) {
+            if name != "id" && self.place(name).is_none() {
                 self.name_column(name);
             }
         }
@@ -141,11 +131,8 @@ impl Mirror {
             return Ok(false);
         }
         let table = self.route.as_str();
-        let empty = connection
-            .query_row(&format!("SELECT 1 FROM \"{table}\" LIMIT 1"), [], |_| Ok(()))
-            .optional()?
-            .is_none();
-        if empty {
+        let is_empty = format!("SELECT NOT EXISTS (SELECT 1 FROM \"{table}\")");
+        if connection.value(&is_empty, [])? {
             connection.execute_batch(&format!("DROP TABLE \"{table}\""))?;
             self.create(connection)?;
         } else {
@@ -157,7 +144,6 @@ impl Mirror {
             }
         }
         self.save_columns(connection, known)?;
-        self.render();
         Ok(true)
     }
 
@@ -165,20 +151,20 @@ impl Mirror {
     pub(super) fn put(
         &self,
         connection: &Connection,
-        facts: &RowFacts<'_>,
+        facts: &RowFacts,
         fields: &Fields<'_>,
     ) -> rusqlite::Result<()> {
-        let mut cells = vec![facts.id.to_sql()?];
+        let mut cells = vec![facts.id.clone().into()];
         cells.extend(self.cells(fields));
         cells.extend([
-            facts.business.to_sql()?,
-            facts.first_seen_at.to_sql()?,
-            facts.at.to_sql()?,
-            facts.last_seen_at.to_sql()?,
-            facts.seq.to_sql()?,
-            facts.via.to_sql()?,
+            facts.business.clone().into(),
+            facts.first_seen_at.clone().into(),
+            facts.changed_at.clone().into(),
+            facts.last_seen_at.clone().into(),
+            facts.seq.into(),
+            facts.via.clone().into(),
         ]);
-        connection.prepare_cached(&self.upsert)?.execute(rusqlite::params_from_iter(cells))?;
+        connection.run(&self.upsert_sql(), rusqlite::params_from_iter(cells))?;
         Ok(())
     }
 
@@ -189,12 +175,9 @@ impl Mirror {
         id: &str,
         business: Option<&str>,
     ) -> rusqlite::Result<()> {
-        connection
-            .prepare_cached(&format!(
-                "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
-                self.route
-            ))?
-            .execute((id, business))?;
+        let sql =
+            format!("UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1", self.route);
+        connection.run(&sql, (id, business))?;
         Ok(())
     }
 
@@ -211,14 +194,8 @@ impl Mirror {
         first: usize,
         fields: &Fields<'_>,
     ) -> rusqlite::Result<bool> {
-        for (index, cell) in self.cells(fields).iter().enumerate() {
-            let stored = row.get_ref(first + 1 + index)?;
-            let is_same = match cell {
-                ToSqlOutput::Borrowed(value) => *value == stored,
-                ToSqlOutput::Owned(value) => ValueRef::from(value) == stored,
-                _ => false,
-            };
-            if !is_same {
+        for (place, cell) in self.cells(fields).into_iter().enumerate() {
+            if row.get::<_, Value>(first + 1 + place)? != cell {
                 return Ok(false);
             }
         }
@@ -226,11 +203,11 @@ impl Mirror {
     }
 
     /// The value of each column for these fields.
-    fn cells<'f>(&self, fields: &Fields<'f>) -> Vec<ToSqlOutput<'f>> {
-        let mut cells = vec![ToSqlOutput::from(Null); self.columns.len()];
+    fn cells(&self, fields: &Fields<'_>) -> Vec<Value> {
+        let mut cells = vec![Value::Null; self.columns.len()];
         for (name, value) in fields.iter() {
-            if let Some(index) = self.by_field.get(name) {
-                cells[*index] = cell(value);
+            if let Some(place) = self.place(name) {
+                cells[place] = cell(value);
             }
         }
         cells
@@ -249,19 +226,11 @@ impl Mirror {
             .collect();
         let mut base: String =
             field.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
-        let mut end = base.len().min(MAX_NAME);
-        while !base.is_char_boundary(end) {
-            end -= 1;
-        }
-        base.truncate(end);
+        base.truncate(base.floor_char_boundary(MAX_NAME));
         if base.is_empty() {
             base.push_str("field");
         }
-        let column = std::iter::once(base.clone())
-            .chain((2..).map(|n| format!("{base}_{n}")))
-            .find(|name| !taken.contains(&name.to_ascii_lowercase()))
-            .expect("the suffixes do not end");
-        self.by_field.insert(field.to_owned(), self.columns.len());
+        let column = free_name(&base, |name| taken.contains(&name.to_ascii_lowercase()));
         self.columns.push((field.to_owned(), column));
     }
 
@@ -285,23 +254,27 @@ impl Mirror {
         Ok(())
     }
 
-    fn render(&mut self) {
+    fn upsert_sql(&self) -> String {
         let names: Vec<String> = self.columns.iter().map(|(_, column)| quoted(column)).collect();
-        let mut list = String::from("id");
-        let mut sets = String::new();
-        for name in &names {
-            list.push_str(&format!(", {name}"));
-            sets.push_str(&format!("{name} = excluded.{name}, "));
-        }
+        let list: String = names.iter().map(|name| format!("{name}, ")).collect();
+        let sets: String = names.iter().map(|name| format!("{name} = excluded.{name}, ")).collect();
         let marks = vec!["?"; names.len() + 1 + OWN.len()].join(", ");
-        self.upsert = format!(
-            "INSERT INTO \"{}\" ({list}, {}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \
+        format!(
+            "INSERT INTO \"{}\" (id, {list}{}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \
              {sets}_business = excluded._business, _changed_at = excluded._changed_at, \
              _last_seen_at = iif(_last_seen_at IS NULL, NULL, excluded._last_seen_at), _seq = excluded._seq, _via = excluded._via",
             self.route,
             OWN.join(", "),
-        );
+        )
     }
+}
+
+/// A name, or the name with the first number behind it that is not taken.
+pub(super) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    std::iter::once(name.to_owned())
+        .chain((2..).map(|number| format!("{name}_{number}")))
+        .find(|name| !is_taken(name))
+        .expect("the numbers do not end")
 }
 
 pub(super) fn quoted(name: &str) -> String {
@@ -310,19 +283,15 @@ pub(super) fn quoted(name: &str) -> String {
 
 /// A JSON value as a SQLite value: text as text, numbers as received, booleans as 0 and 1, objects
 /// and arrays as JSON text. An integer that needs more than 64 bits is kept as text with all digits.
-fn cell(json: &str) -> ToSqlOutput<'_> {
+fn cell(json: &str) -> Value {
+    let text = |text: &str| Value::Text(text.to_owned());
     match json.as_bytes().first() {
-        Some(b'n') => Null.into(),
+        Some(b'n') => Value::Null,
         Some(b't') => true.into(),
         Some(b'f') => false.into(),
-        Some(b'"') => {
-            let inner = &json[1..json.len() - 1];
-            if !inner.contains('\\') {
-                return inner.into();
-            }
-            // A lone surrogate is valid JSON but not text: its escape is kept as received.
-            serde_json::from_str::<String>(json).map_or(inner.into(), ToSqlOutput::from)
-        }
+        // A lone surrogate is valid JSON but not text: its escape is kept as received.
+        Some(b'"') => serde_json::from_str::<String>(json)
+            .map_or_else(|_| text(&json[1..json.len() - 1]), Value::Text),
         Some(b'-' | b'0'..=b'9') => {
             if let Ok(integer) = json.parse::<i64>() {
                 return integer.into();
@@ -330,9 +299,9 @@ fn cell(json: &str) -> ToSqlOutput<'_> {
             let real = json.parse::<f64>().ok().filter(|real| real.is_finite());
             match real.filter(|_| json.contains(['.', 'e', 'E'])) {
                 Some(real) => real.into(),
-                None => json.into(),
+                None => text(json),
             }
         }
-        _ => json.into(),
+        _ => text(json),
     }
 }

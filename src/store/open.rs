@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use super::error::{OpenError, StoreError};
+use super::error::StoreError;
 use crate::file_lock::lock_soon;
 use crate::file_owner;
 
@@ -21,8 +21,6 @@ use crate::file_owner;
 pub(super) const APPLICATION_ID: i64 = 0x7368_6d72;
 /// The application id is the last four bytes of this part of an SQLite file.
 const HEADER_LENGTH: usize = 72;
-/// The first SQLite without the bug that corrupts a write-ahead log on reset.
-const OLDEST_SQLITE: i32 = 3_051_003;
 /// Steps of SQLite, some milliseconds, after which a check looks whether it must end.
 const CHECK_STEPS: i32 = 100_000;
 
@@ -56,20 +54,20 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    pub(super) fn take(store: &Path) -> Result<(Self, bool), OpenError> {
+    pub(super) fn take(store: &Path) -> Result<(Self, bool), StoreError> {
         let path = with_suffix(store, "-lock");
         let is_first = !path.exists();
-        let mut file = file_owner::open_or_make(&path).map_err(OpenError::io("open", &path))?;
+        let mut file = file_owner::open_or_make(&path).map_err(StoreError::io("open", &path))?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
-        let said = named_in(&mut file).map_err(OpenError::io("read", &path))?;
+        let said = named_in(&mut file).map_err(StoreError::io("read", &path))?;
         match locked {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
-                return Err(OpenError::Held { path: store.to_owned(), holder: known(said) });
+                return Err(StoreError::Held { path: store.to_owned(), holder: known(said) });
             }
             Err(fs::TryLockError::Error(source)) => {
-                return Err(OpenError::io("lock", &path)(source));
+                return Err(StoreError::io("lock", &path)(source));
             }
         }
         let clean = is_first || said == CLOSED;
@@ -77,7 +75,7 @@ impl Lock {
         match lock.write(&format!("{}\n", std::process::id())) {
             // On a full disk the lock is held too, but its file does not name the process.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
-            written => written.map_err(OpenError::io("write", &path))?,
+            written => written.map_err(StoreError::io("write", &path))?,
         }
         Ok((lock, clean))
     }
@@ -133,25 +131,22 @@ pub(super) struct OpenedStore {
 }
 
 /// Opens the store at `path` for writing, or a new file. Reads only its first pages and the write-ahead log.
-pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
-    if rusqlite::version_number() < OLDEST_SQLITE {
-        return Err(OpenError::OldSqlite(rusqlite::version().to_owned()));
-    }
+pub(super) fn open(path: &Path) -> Result<OpenedStore, StoreError> {
     let folder = file_owner::folder_of(path);
-    file_owner::make_folder(folder).map_err(OpenError::io("make", folder))?;
+    file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;
     let (lock, was_closed) = Lock::take(path)?;
 
     // Created here, so that SQLite gives its side files the same mode and owner.
-    let file = file_owner::open_or_make(path).map_err(OpenError::io("open", path))?;
-    let found = file.metadata().map_err(OpenError::io("read", path))?;
+    let file = file_owner::open_or_make(path).map_err(StoreError::io("open", path))?;
+    let found = file.metadata().map_err(StoreError::io("read", path))?;
     refuse_links(path)?;
     let inode = found.ino();
     drop(file);
 
-    let connection = connect(path, LOCK_WAIT).map_err(OpenError::sqlite(path))?;
+    let connection = connect(path, LOCK_WAIT)?;
     identify(&connection, path)?;
-    configure(&connection).map_err(OpenError::sqlite(path))?;
+    configure(&connection)?;
     Ok(OpenedStore { connection, lock, inode, was_closed })
 }
 
@@ -185,15 +180,15 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Refuses a file of another program or of a newer version; returns the schema number, 0 for an
 /// empty file.
-fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
+fn identify(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let number = |pragma: &str| {
         connection.query_row(pragma, [], |row| row.get::<_, i64>(0)).map_err(|error| {
             match StoreError::from(error) {
                 // A damaged store must not be reported as another program's file.
                 StoreError::Corrupt(reason) if !is_ours(path) => {
-                    OpenError::Foreign { path: path.to_owned(), reason }
+                    StoreError::Foreign { path: path.to_owned(), reason }
                 }
-                source => OpenError::Sqlite { path: path.to_owned(), source },
+                error => error,
             }
         })
     };
@@ -205,11 +200,11 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
     }
     if application != APPLICATION_ID {
         let reason = format!("its application id is {application:#x}");
-        return Err(OpenError::Foreign { path: path.to_owned(), reason });
+        return Err(StoreError::Foreign { path: path.to_owned(), reason });
     }
     if version > SCHEMA {
         let path = path.to_owned();
-        return Err(OpenError::Newer { path, found: version, known: SCHEMA });
+        return Err(StoreError::Newer { path, found: version, known: SCHEMA });
     }
     Ok(version)
 }
@@ -240,67 +235,62 @@ pub(super) fn check(
     connection.execute_batch("PRAGMA cache_size = -2048;")?;
     connection.progress_handler(CHECK_STEPS, Some(is_stopped))?;
     let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match said {
+    match said.map_err(StoreError::from) {
         Ok(said) if said == "ok" => Ok(true),
         Ok(said) => Err(StoreError::Corrupt(said)),
-        Err(error)
-            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) =>
-        {
-            Ok(false)
-        }
-        Err(error) => Err(error.into()),
+        Err(StoreError::TooLong) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
 /// Refuses a file that is absent or that this user may not access in this way.
 ///
 /// It does not open the file, because closing it would drop the locks that this process has on it.
-pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Result<(), OpenError> {
+pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Result<(), StoreError> {
     match rustix::fs::access(path, how) {
         Ok(()) => Ok(()),
-        Err(Errno::NOENT) => Err(OpenError::Missing(path.to_owned())),
-        Err(why) => Err(OpenError::io(action, path)(why.into())),
+        Err(Errno::NOENT) => Err(StoreError::Missing(path.to_owned())),
+        Err(why) => Err(StoreError::io(action, path)(why.into())),
     }
 }
 
 /// Opens a connection that can only read. Refuses a store that an earlier version has written and that is not brought
 /// up to date yet, because statements name columns that it lacks.
-pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
+pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let (connection, found) = open_reader_of_any_schema(path)?;
     if found < SCHEMA {
-        return Err(OpenError::Older { path: path.to_owned(), found, known: SCHEMA });
+        return Err(StoreError::Older { path: path.to_owned(), found, known: SCHEMA });
     }
     Ok(connection)
 }
 
 /// Opens a connection that can only read, and tells the schema number. For copies, which know no column.
-pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64), OpenError> {
+pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64), StoreError> {
     permitted(path, "read", Access::READ_OK)?;
-    let connection = connect_to_read(path).map_err(OpenError::sqlite(path))?;
+    let connection = connect_to_read(path)?;
     let found = identify(&connection, path)?;
     if found == 0 {
-        return Err(OpenError::Missing(path.to_owned()));
+        return Err(StoreError::Missing(path.to_owned()));
     }
     let pragmas = "PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;";
-    configure(&connection)
-        .and_then(|()| connection.execute_batch(pragmas))
-        .map_err(OpenError::sqlite(path))?;
+    configure(&connection)?;
+    connection.execute_batch(pragmas)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok((connection, found))
 }
 
 /// Refuses a file with several names: the lock and the write-ahead log belong to one of them, so two
 /// processes would write one file without knowing of each other.
-pub(super) fn refuse_links(path: &Path) -> Result<(), OpenError> {
+pub(super) fn refuse_links(path: &Path) -> Result<(), StoreError> {
     let Ok(found) = fs::metadata(path) else { return Ok(()) };
     let links = found.nlink();
     if links > 1 {
-        return Err(OpenError::Linked { path: path.to_owned(), links });
+        return Err(StoreError::Linked { path: path.to_owned(), links });
     }
     Ok(())
 }
 
-fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), OpenError> {
+fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), StoreError> {
     let Ok(found) = rustix::fs::statfs(folder) else { return Ok(()) };
     // The magic numbers of statfs(2).
     let kind = match found.f_type as u64 & 0xffff_ffff {
@@ -309,7 +299,7 @@ fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), OpenErro
         0x0102_1997 => "9p",
         _ => return Ok(()),
     };
-    Err(OpenError::NetworkFileSystem { path: path.to_owned(), kind })
+    Err(StoreError::NetworkFileSystem { path: path.to_owned(), kind })
 }
 
 /// The path of a side file: the store's whole name and a suffix.

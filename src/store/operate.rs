@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rustix::fs::Access;
 
-use super::error::OpenError;
+use super::error::StoreError;
 use super::open;
 
 /// A connection for one command that changes what the operator may change.
@@ -23,19 +23,14 @@ impl Operator {
     /// Opens an existing store. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] if the file is absent or is not a store of this program.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    /// [`StoreError`] if the file is absent or is not a store of this program.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
         drop(open::open_reader(path)?);
         open::permitted(path, "write to", Access::WRITE_OK)?;
         open::refuse_links(path)?;
-        let failed = OpenError::sqlite(path);
-        let connection = open::connect(path, open::COMMAND_WAIT).map_err(&failed)?;
-        connection
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-            .map_err(&failed)?;
-        connection
-            .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")
-            .map_err(&failed)?;
+        let connection = open::connect(path, open::COMMAND_WAIT)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")?;
         Ok(Self { connection, path: path.to_owned() })
     }
 }

@@ -4,6 +4,7 @@ use super::error::StoreError;
 use super::log;
 use super::mirror::views::indexes::compared;
 use super::reader::Reader;
+use super::sql::Sql;
 use crate::record::Route;
 
 /// What a customer can be found by.
@@ -59,12 +60,9 @@ impl Reader {
             if !columns.iter().any(|column| column == name) {
                 continue;
             }
-            let mut statement = self.connection.prepare_cached(&format!(
-                "SELECT CAST({name} AS TEXT) FROM customers WHERE {name} <> ''"
-            ))?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                texts.push_str(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
+            let sql = format!("SELECT CAST({name} AS TEXT) FROM customers WHERE {name} <> ''");
+            for text in self.connection.values::<String>(&sql, [])? {
+                texts.push_str(&text);
                 texts.push('\n');
             }
         }
@@ -79,8 +77,7 @@ impl Reader {
         let mut statement = self.connection.prepare_cached(
             "SELECT term, returned FROM _backfill_terms WHERE business = ?1 ORDER BY asked_at LIMIT 100000",
         )?;
-        let rows =
-            statement.query_map([business.unwrap_or("")], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows = statement.query_map([business.unwrap_or("")], |row| row.try_into())?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 

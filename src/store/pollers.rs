@@ -6,14 +6,14 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row};
-use serde::Serialize;
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::meta;
 use super::open::write_tx;
 use super::reader::Reader;
-use super::word;
+use super::sql::{self, Sql};
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
 /// The business as the tables hold it: '' for the workspace default.
@@ -22,7 +22,7 @@ pub(super) fn business_text(id: &PollerId) -> &str {
 }
 
 /// A poller's row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PollerRow {
     /// The route.
     pub route: String,
@@ -31,7 +31,7 @@ pub struct PollerRow {
     /// When its first page was stored.
     pub first_polled_at: String,
     /// Since when every created record was seen, but for gaps; `None` if the first page held the whole list.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub complete_since: Option<String>,
     /// When the last page was requested that was stored or found unchanged.
     pub last_success_at: String,
@@ -42,41 +42,26 @@ pub struct PollerRow {
     /// The highest id while ids are integers.
     pub high_id: Option<i64>,
     /// Records asked for at the last page that was stored.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub page_limit: i64,
     /// What the schedule learned, as its own text.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub learned: Option<String>,
     /// The business of the response, as `X-Business` of the last page said.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub served_business: Option<String>,
     /// The ids of the last page that held records, in its order, without those that prove nothing.
-    #[serde(skip)]
+    #[serde(skip_serializing, deserialize_with = "sql::json")]
     pub head: Vec<String>,
     /// The last row of the log when `head` was taken.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub head_seq: i64,
+    /// Pages in a row that were older than the one before; only in memory.
+    #[serde(skip)]
+    pub stale_pages: u32,
 }
 
 impl PollerRow {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            route: row.get(0)?,
-            business: row.get(1)?,
-            first_polled_at: row.get(2)?,
-            last_success_at: row.get(3)?,
-            last_change_at: row.get(4)?,
-            high_id: row.get(5)?,
-            learned: row.get(6)?,
-            head: serde_json::from_str(row.get_ref(7)?.as_str()?).unwrap_or_default(),
-            page_limit: row.get(8)?,
-            head_seq: row.get(9)?,
-            emptied_at: row.get(10)?,
-            served_business: row.get(11)?,
-            complete_since: row.get(12)?,
-        })
-    }
-
     /// Whether a record came after the poller's last page.
     pub(super) fn is_newer(&self, record: &Record) -> bool {
         match self.high_id.zip(record.id.as_integer()) {
@@ -96,30 +81,17 @@ impl PollerRow {
     }
 }
 
-/// What a poller knows, in memory: its row, of which the stored one may be older while pages change
-/// nothing.
-#[derive(Debug)]
-pub(super) struct KnownPoller {
-    pub(super) row: PollerRow,
-    /// Pages in a row that were older than the one before.
-    pub(super) stale_pages: u32,
-}
+/// What each poller knows, in memory; the stored row may be older while pages change nothing.
+pub(super) type KnownPollers = HashMap<PollerId, PollerRow>;
 
-/// Every poller's memory, by its id.
-pub(super) type KnownPollers = HashMap<PollerId, KnownPoller>;
-
-const COLUMNS: &str = "route, nullif(business, ''), first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, head_seq, \
-     emptied_at, served_business, complete_since";
+const SELECT: &str = "SELECT *, nullif(business, '') AS business FROM _pollers";
 
 pub(super) fn find_sql() -> String {
-    format!("SELECT {COLUMNS} FROM _pollers WHERE route = ?1 AND business = ?2")
+    format!("{SELECT} WHERE route = ?1 AND business = ?2")
 }
 
 pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
-    connection
-        .prepare_cached(&find_sql())?
-        .query_row((id.route.as_str(), business_text(id)), PollerRow::read)
-        .optional()
+    connection.row(&find_sql(), (id.route.as_str(), business_text(id)))
 }
 
 /// Lets a new poller go on as the one that read the same business under its other name, the workspace default
@@ -165,11 +137,7 @@ pub(super) fn rename(
 }
 
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM _pollers ORDER BY route, business LIMIT 10000"
-    ))?;
-    let rows = statement.query_map([], PollerRow::read)?;
-    rows.collect()
+    connection.rows(&format!("{SELECT} ORDER BY route, business LIMIT 10000"), [])
 }
 
 pub(super) fn head_json(head: &[String]) -> String {
@@ -182,17 +150,11 @@ pub(super) fn save(
     id: &PollerId,
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, learned, head, page_limit, \
-             head_seq, emptied_at, served_business, complete_since) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (route, business) DO UPDATE SET \
-             last_success_at = excluded.last_success_at, last_change_at = excluded.last_change_at, \
-             high_id = excluded.high_id, learned = excluded.learned, head = excluded.head, \
-             page_limit = excluded.page_limit, head_seq = excluded.head_seq, \
-             emptied_at = excluded.emptied_at, served_business = excluded.served_business",
-        )?
-        .execute((
+    connection.run(
+        "INSERT OR REPLACE INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, \
+         learned, head, page_limit, head_seq, emptied_at, served_business, complete_since) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        (
             id.route.as_str(),
             business_text(id),
             &row.first_polled_at,
@@ -206,7 +168,8 @@ pub(super) fn save(
             &row.emptied_at,
             &row.served_business,
             &row.complete_since,
-        ))?;
+        ),
+    )?;
     if let (None, Some(served)) = (&id.business, &row.served_business)
         && meta::value(connection, meta::DEFAULT_BUSINESS)?.as_ref() != Some(served)
     {
@@ -216,7 +179,7 @@ pub(super) fn save(
 }
 
 /// The last poll of a poller.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct LastPoll {
     /// Why it failed, as one short word: `http_503`, `not_json`.
     pub error: Option<String>,
@@ -229,7 +192,7 @@ pub struct LastPoll {
 }
 
 /// A poller that was not polled in the last days is no longer configured.
-const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, ''), l.error, l.at, l.created, l.updated, p.last_success_at \
+const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, '') AS business, l.error, l.at, l.created, l.updated, p.last_success_at \
      FROM _polls l LEFT JOIN _pollers p USING (route, business) \
      WHERE l.at >= strftime('%Y-%m-%dT%H:%M:%S', (SELECT max(at) FROM _polls), '-2 days')";
 
@@ -247,14 +210,18 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn last_polls(&self) -> Result<Vec<(PollerId, LastPoll, Option<String>)>, StoreError> {
-        let mut statement = self.connection.prepare_cached(LAST_POLLS)?;
-        let rows = statement.query_map([], |row| {
-            let id = PollerId { route: word::read(row, 0)?, business: row.get(1)? };
-            let (error, at) = (row.get(2)?, row.get(3)?);
-            let poll = LastPoll { error, at, created: row.get(4)?, updated: row.get(5)? };
-            Ok((id, poll, row.get(6)?))
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        #[derive(Deserialize)]
+        struct Polled {
+            route: Route,
+            business: Option<String>,
+            #[serde(flatten)]
+            last: LastPoll,
+            last_success_at: Option<String>,
+        }
+        let polled = self.connection.rows::<Polled>(LAST_POLLS, [])?.into_iter();
+        let id = |route, business| PollerId { route, business };
+        let polled = polled.map(|of| (id(of.route, of.business), of.last, of.last_success_at));
+        Ok(polled.collect())
     }
 }
 

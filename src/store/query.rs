@@ -10,7 +10,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 
-use super::error::{OpenError, StoreError};
+use super::error::StoreError;
 use super::reader::{Reader, STEPS};
 use crate::clock::second;
 
@@ -50,10 +50,7 @@ pub enum QueryError {
     /// The values of the query are too long in total.
     #[error("the query returns more than {0} bytes: choose fewer columns or rows")]
     TooLarge(usize),
-    /// The store cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The store cannot be read.
+    /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -181,24 +178,17 @@ fn owned(value: ValueRef<'_>) -> Value {
 
 fn explain(error: rusqlite::Error, limits: QueryLimits) -> QueryError {
     use rusqlite::{Error, ErrorCode};
-    match error {
-        Error::MultipleStatement => QueryError::NotReading,
-        Error::SqliteFailure(code, _) if code.code == ErrorCode::OperationInterrupted => {
-            QueryError::TooLong(limits.time)
-        }
-        Error::SqliteFailure(code, _) if code.code == ErrorCode::TooBig => {
-            QueryError::TooLarge(limits.bytes)
-        }
-        Error::SqliteFailure(code, _)
-            if code.code == ErrorCode::AuthorizationForStatementDenied =>
-        {
+    match (error.sqlite_error_code(), error) {
+        (Some(ErrorCode::OperationInterrupted), _) => QueryError::TooLong(limits.time),
+        (Some(ErrorCode::TooBig), _) => QueryError::TooLarge(limits.bytes),
+        (Some(ErrorCode::AuthorizationForStatementDenied), _) | (_, Error::MultipleStatement) => {
             QueryError::NotReading
         }
-        Error::SqliteFailure(code, Some(text)) if code.code == ErrorCode::Unknown => {
+        (Some(ErrorCode::Unknown), Error::SqliteFailure(_, Some(text))) => {
             QueryError::Invalid(text)
         }
-        Error::SqlInputError { msg, .. } => QueryError::Invalid(msg),
-        other => QueryError::Store(other.into()),
+        (_, Error::SqlInputError { msg, .. }) => QueryError::Invalid(msg),
+        (_, other) => QueryError::Store(other.into()),
     }
 }
 

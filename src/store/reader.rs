@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use rusqlite::types::ValueRef;
 use serde_json::{Map, Value};
 
-use super::error::{OpenError, StoreError};
+use super::error::StoreError;
+use super::sql::{self, Sql};
 use super::{mirror, open};
 use crate::record::Route;
 
@@ -45,8 +45,8 @@ impl Reader {
     /// Opens the store at `path` for reading. Blocks.
     ///
     /// # Errors
-    /// [`OpenError`] if the file is absent or is not a store of this program.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    /// [`StoreError`] if the file is absent or is not a store of this program.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self { connection: open::open_reader(path)?, path: path.to_owned(), deadline: None })
     }
 
@@ -77,9 +77,7 @@ impl Reader {
             .filter(|route| tables.contains(route.as_str()))
             .map(|route| {
                 let sql = format!("SELECT count(*) FROM \"{route}\"");
-                let count =
-                    self.connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
-                Ok((route, count))
+                Ok((route, self.connection.value(&sql, [])?))
             })
             .collect()
     }
@@ -89,11 +87,8 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn columns(&self, route: Route) -> Result<Vec<String>, StoreError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT name FROM pragma_table_info(?1) ORDER BY cid")?;
-        let rows = statement.query_map([route.as_str()], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
+        Ok(self.connection.values(sql, [route.as_str()])?)
     }
 
     /// Mirror rows as JSON objects, the last changed first.
@@ -105,39 +100,16 @@ impl Reader {
         route: Route,
         filter: &RecordFilter,
     ) -> Result<Vec<Map<String, Value>>, StoreError> {
-        let wheres: Vec<String> = filter
-            .equals
-            .iter()
-            .enumerate()
-            .map(|(i, (column, _))| {
-                format!("CAST(\"{}\" AS TEXT) = ?{}", column.replace('"', "\"\""), i + 1)
-            })
-            .collect();
-        let wheres = if wheres.is_empty() {
-            String::new()
-        } else {
-            format!(" WHERE {}", wheres.join(" AND "))
-        };
+        let conditions = (1..).zip(&filter.equals).map(|(number, (column, _))| {
+            format!(" AND CAST({} AS TEXT) = ?{number}", mirror::quoted(column))
+        });
         let mut statement = self.connection.prepare(&format!(
-            "SELECT * FROM \"{route}\"{wheres} ORDER BY _seq DESC LIMIT {}",
+            "SELECT * FROM \"{route}\" WHERE 1{} ORDER BY _seq DESC LIMIT {}",
+            conditions.collect::<String>(),
             filter.limit
         ))?;
         let values = rusqlite::params_from_iter(filter.equals.iter().map(|(_, value)| value));
-        let mut rows = statement.query(values)?;
-        let mut found = Vec::new();
-        let mut names: Vec<String> = Vec::new();
-        while let Some(row) = rows.next()? {
-            if names.is_empty() {
-                // Only now: the first step may reload the statement because a column was added.
-                names = row.as_ref().column_names().map(str::to_owned).collect();
-            }
-            let mut record = Map::with_capacity(names.len());
-            for (index, name) in names.iter().enumerate() {
-                record.insert(name.clone(), json_value(row.get_ref(index)?));
-            }
-            found.push(record);
-        }
-        Ok(found)
+        Ok(statement.query_map(values, sql::object)?.collect::<rusqlite::Result<_>>()?)
     }
 
     /// One mirror row as a JSON object.
@@ -158,15 +130,4 @@ pub(super) fn stop_at(
     let is_over = move || deadline.is_some_and(|deadline| Instant::now() > deadline);
     let steps = if deadline.is_some() { STEPS } else { 0 };
     connection.progress_handler(steps, deadline.is_some().then_some(is_over))
-}
-
-fn json_value(value: ValueRef<'_>) -> Value {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(integer) => integer.into(),
-        ValueRef::Real(real) => real.into(),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
-            String::from_utf8_lossy(bytes).into_owned().into()
-        }
-    }
 }

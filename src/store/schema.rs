@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::error::OpenError;
+use super::error::StoreError;
 use super::mirror::{self, views};
 use super::open::{self, APPLICATION_ID, OpenedStore, SCHEMA, write_tx};
 
@@ -17,9 +17,9 @@ const STEPS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_init.sql")
 /// Opens or creates the store at `path` and brings its schema up to date. The time does not depend on the size of
 /// the store. Writes nothing to a store of this version: a sync can take a second on a busy disk, so the upkeep
 /// empties the log.
-pub(super) fn open(path: &Path) -> Result<OpenedStore, OpenError> {
+pub(super) fn open(path: &Path) -> Result<OpenedStore, StoreError> {
     let mut opened = open::open(path)?;
-    set_up(&mut opened.connection).map_err(OpenError::sqlite(path))?;
+    set_up(&mut opened.connection)?;
     Ok(opened)
 }
 
@@ -105,6 +105,6 @@ mod tests {
             tool.query_row("SELECT count(*) FROM leads", [], |row| row.get(0)).unwrap();
         assert_eq!(leads, 3);
         let newer = Reader::open(&path).unwrap_err();
-        assert!(matches!(newer, OpenError::Newer { found: 2, known: 1, .. }), "{newer}");
+        assert!(matches!(newer, StoreError::Newer { found: 2, known: 1, .. }), "{newer}");
     }
 }

@@ -1,9 +1,10 @@
 //! Which records are on the newest page of their poller, and when the others were shown last: the column
 //! `_last_seen_at` of the mirror.
 
-use rusqlite::{Connection, Params};
+use rusqlite::Connection;
 
 use super::pollers::{self, PollerRow, head_json};
+use super::sql::Sql;
 use crate::record::{PollerId, Route};
 use crate::store::mirror::job_states;
 
@@ -21,10 +22,10 @@ pub(super) fn note(
     let head = head_json(head);
     let left = left_page_sql(id.route);
     let values = (head_json(&before.head), &head, &before.last_success_at);
-    let mut moved = changed_ids(connection, &left, values)?;
-    moved.extend(changed_ids(connection, &on_page_sql(id.route), [&head])?);
+    let mut moved = connection.values::<String>(&left, values)?;
+    moved.extend(connection.values(&on_page_sql(id.route), [&head])?);
     if id.route == Route::Jobs {
-        job_states::refresh(connection, moved.iter().map(String::as_str))?;
+        job_states::refresh(connection, &moved)?;
     }
     Ok(())
 }
@@ -33,19 +34,10 @@ pub(super) fn note(
 pub(super) fn note_pages(connection: &Connection) -> rusqlite::Result<()> {
     for row in pollers::list(connection)? {
         if let Some(id) = row.id() {
-            changed_ids(connection, &on_page_sql(id.route), [head_json(&row.head)])?;
+            connection.values::<String>(&on_page_sql(id.route), [head_json(&row.head)])?;
         }
     }
     Ok(())
-}
-
-/// Runs a statement that returns the ids of the rows that it changes.
-fn changed_ids(
-    connection: &Connection,
-    sql: &str,
-    values: impl Params,
-) -> rusqlite::Result<Vec<String>> {
-    connection.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
 }
 
 fn left_page_sql(route: Route) -> String {

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use super::error::StoreError;
 use super::handle::Store;
 use super::open::write_tx;
+use super::sql::Sql;
 
 /// Before this second (the year 2000) the first offset holds.
 const FIRST_SECOND: i64 = 946_684_800;
@@ -31,11 +32,9 @@ impl Store {
             }
             let tx = write_tx(&mut writer.connection)?;
             tx.execute("DELETE FROM _time_zone_offsets", [])?;
-            for row in &wanted {
-                tx.prepare_cached(
-                    "INSERT INTO _time_zone_offsets (from_at, seconds) VALUES (?1, ?2)",
-                )?
-                .execute((&row.0, row.1))?;
+            let insert = "INSERT INTO _time_zone_offsets (from_at, seconds) VALUES (?1, ?2)";
+            for (from_at, seconds) in wanted {
+                tx.run(insert, (from_at, seconds))?;
             }
             Ok(tx.commit()?)
         })
@@ -46,7 +45,7 @@ impl Store {
 fn read(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
     connection
         .prepare("SELECT from_at, seconds FROM _time_zone_offsets ORDER BY from_at")?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map([], |row| row.try_into())?
         .collect()
 }
 

@@ -13,11 +13,10 @@ use super::error::StoreError;
 use super::identity::Identities;
 use super::mirror::Mirror;
 use super::open::{self, OpenedStore, write_tx};
-use super::pollers::{self, KnownPoller, KnownPollers, PendingPolls};
+use super::pollers::{self, KnownPollers, PendingPolls};
 use crate::record::{PollerId, Route};
 use crate::store::keep::checkpoint;
-use crate::store::mirror::job_states::{self, TouchedJobs};
-use crate::store::mirror::{job_links, views};
+use crate::store::mirror::{job_links, job_states, views};
 
 /// How long a write waits for a lock that another program was found to hold.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
@@ -51,9 +50,10 @@ pub(super) struct Batch<'a> {
     pub(super) mirror: Mirror,
     pub(super) pending: &'a PendingPolls,
     pub(super) known: &'a KnownPollers,
-    pub(super) ignored: &'a HashMap<Route, Vec<String>>,
+    /// The fields whose changes alone are no change of a record.
+    pub(super) ignored: &'a [String],
     /// The jobs whose current state may be another one now.
-    pub(super) touched: TouchedJobs,
+    pub(super) touched: Vec<String>,
     /// Whether a table has more columns now, so that the views are rebuilt.
     pub(super) has_new_columns: bool,
 }
@@ -93,7 +93,7 @@ impl Writer {
             self.known.remove(&old);
         }
         if let Some(row) = pollers::find(&self.connection, id)? {
-            self.known.insert(id.clone(), KnownPoller { row, stale_pages: 0 });
+            self.known.insert(id.clone(), row);
         }
         Ok(())
     }
@@ -150,12 +150,12 @@ impl Writer {
             mirror: Mirror::load(&tx, route)?,
             pending: &self.pending,
             known: &self.known,
-            ignored: &self.ignored,
-            touched: TouchedJobs::default(),
+            ignored: self.ignored.get(&route).map_or(&[], Vec::as_slice),
+            touched: Vec::new(),
             has_new_columns: false,
         };
         let outcome = work(&mut batch)?;
-        batch.touched.refresh(&tx)?;
+        job_states::refresh(&tx, &batch.touched)?;
         let is_written = tx.total_changes() != changes;
         if batch.has_new_columns || (is_written && views::has_log_doubled(&tx)?) {
             let is_linked = job_links::look(&tx)?;
@@ -176,8 +176,8 @@ impl Writer {
             return Ok(());
         }
         let tx = write_tx(&mut self.connection)?;
-        for (poller, known) in &self.known {
-            pollers::save(&tx, poller, &known.row)?;
+        for (poller, row) in &self.known {
+            pollers::save(&tx, poller, row)?;
         }
         pollers::save_polls(&tx, self.pending.iter())?;
         tx.commit()?;

@@ -7,7 +7,7 @@ use super::unit::Unit;
 use super::writable::unwritable;
 use crate::cli::{exit, output};
 use crate::config::Config;
-use crate::store::{OpenError, Reader};
+use crate::store::{Reader, StoreError, missing_link};
 
 pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
     let path = &config.store.path;
@@ -24,14 +24,20 @@ pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckRepo
     let counted = || {
         let reader = Reader::open(path)?;
         let records = reader.counts()?.iter().map(|(_, count)| count).sum::<i64>();
-        Ok::<_, anyhow::Error>((records, reader.unlinked_routes()?))
+        Ok::<_, anyhow::Error>((records, reader.job_links()?, reader.unlinked_routes()?))
     };
     match counted() {
-        Ok((records, unlinked)) => {
+        Ok((records, links, unlinked)) => {
             let records = output::count(records, "record", "records");
             report.ok("store", format!("{shown}: {records}"));
-            let Some(field) = &config.reports.job_link else { return };
+            for link in links {
+                report.ok("links", link.to_string());
+            }
             for route in unlinked {
+                let Some(field) = &config.reports.job_link else {
+                    report.ok("links", missing_link(route));
+                    continue;
+                };
                 let text = format!(
                     "{route}: `{field}`, which [reports] job_link names, holds no number or id of a mirrored job"
                 );
@@ -39,7 +45,7 @@ pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckRepo
             }
         }
         Err(error) => match error.downcast_ref() {
-            Some(OpenError::Older { found, .. }) => {
+            Some(StoreError::Older { found, .. }) => {
                 let text =
                     format!("{shown}: the next start brings it up to date from schema {found}");
                 report.ok("store", text);

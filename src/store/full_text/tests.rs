@@ -192,7 +192,7 @@ async fn stores_in_one_folder_have_an_index_each_and_none_takes_the_place_of_a_s
         index_log(path).unwrap();
         assert_eq!(found(&Reader::open(path).unwrap(), name), "1");
     }
-    let refused = store.index_more().await.unwrap_err();
-    assert!(refused.to_string().contains("a store lies there"), "{refused}");
+    let refused = anyhow::Error::from(store.index_more().await.unwrap_err());
+    assert!(format!("{refused:#}").contains("a store lies there"), "{refused:#}");
     assert!(Reader::open(&paths[1]).is_ok(), "the store of that name is as it was");
 }

@@ -1,11 +1,12 @@
 //! What a page is beside what is stored: the records to write, and how each record relates to the
 //! poller's previous page. Reads only.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use rusqlite::Connection;
+use serde::Deserialize;
 
 use super::super::error::StoreError;
 use super::super::pollers::PollerRow;
-use super::super::word;
+use super::super::sql::Sql;
 use crate::contiguity::{Relation, Sighting};
 use crate::record::{Fields, Kind, Page, Route, same_record};
 
@@ -33,7 +34,7 @@ pub(super) enum RecordDiff {
 }
 
 /// The latest version of a record in the log, and what the mirror says of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct StoredVersion {
     pub(super) seq: i64,
     pub(super) version: i64,
@@ -60,29 +61,14 @@ impl PageDiff {
     }
 }
 
-/// The statement that [`find`] runs. It starts from the log, so that a mirror row deleted by hand does
+/// The latest version of a record. It starts from the log, so that a mirror row deleted by hand does
 /// not make a record new.
 pub(in crate::store) fn latest_version_sql(route: Route) -> String {
     format!(
-        "SELECT c.seq, c.version, c.body, c.kind, m._via, m._business FROM changes c \
+        "SELECT c.seq, c.version, c.body, c.kind, m._via AS via, m._business AS business FROM changes c \
          LEFT JOIN \"{route}\" m ON m.id = c.record_id \
          WHERE c.route = '{route}' AND c.record_id = ?1 ORDER BY c.version DESC LIMIT 1"
     )
-}
-
-fn find(statement: &mut CachedStatement<'_>, id: &str) -> rusqlite::Result<Option<StoredVersion>> {
-    statement
-        .query_row([id], |row| {
-            Ok(StoredVersion {
-                seq: row.get(0)?,
-                version: row.get(1)?,
-                body: row.get(2)?,
-                kind: word::read(row, 3)?,
-                via: row.get(4)?,
-                business: row.get(5)?,
-            })
-        })
-        .optional()
 }
 
 /// Compares a page with the store. `known` is the poller's row, unless it is new or the page is of a
@@ -96,11 +82,11 @@ pub(super) fn compare(
     asked_after: i64,
     ignored: &[String],
 ) -> Result<PageDiff, StoreError> {
-    let mut statement = connection.prepare_cached(&latest_version_sql(route))?;
+    let latest_version = latest_version_sql(route);
     let mut diff = PageDiff::default();
     for (place, record) in page.records().iter().enumerate() {
         let id = record.id.as_str();
-        let stored = find(&mut statement, id)?;
+        let stored: Option<StoredVersion> = connection.row(&latest_version, [id])?;
         let is_same = stored.as_ref().is_some_and(|stored| {
             stored.body == page.text(record)
                 || Fields::of(&stored.body)

@@ -3,7 +3,7 @@
 use super::super::error::StoreError;
 use super::super::gaps::OpenGaps;
 use super::super::log::{self, NewChange};
-use super::super::mirror::RowFacts;
+use super::super::mirror::{RowFacts, job_states};
 use super::super::writer::Batch;
 use super::compare::RecordDiff;
 use super::kind::NewRecords;
@@ -67,20 +67,20 @@ pub(super) fn write(
         let identity = batch.identities.for_next(before.map(|before| before.seq));
         let seq = log::append(batch.tx, identity, &change)?;
         let facts = RowFacts {
-            id,
-            business,
-            first_seen_at: at,
-            at,
-            last_seen_at: (!is_newest).then_some(at),
+            id: id.to_owned(),
+            business: business.map(str::to_owned),
+            first_seen_at: at.to_owned(),
+            changed_at: at.to_owned(),
+            last_seen_at: (!is_newest).then(|| at.to_owned()),
             seq,
-            via,
+            via: via.map(str::to_owned),
         };
         // An update may name another job than before.
         if before.is_some() && route != Route::Jobs {
-            batch.touched.note(batch.tx, route, id)?;
+            batch.touched.extend(job_states::job_of(batch.tx, route, id)?);
         }
         batch.mirror.put(batch.tx, &facts, fields)?;
-        batch.touched.note(batch.tx, route, id)?;
+        batch.touched.extend(job_states::job_of(batch.tx, route, id)?);
     }
     Ok(open_gaps.save(batch.tx)?)
 }

@@ -14,8 +14,10 @@ use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use crate::file_owner;
+use crate::store::error::StoreError;
 use crate::store::keep::backup_error::BackupError;
 use crate::store::reader::STEPS;
+use crate::store::sql::Sql;
 use crate::store::{full_text, log, open};
 
 /// How the temporary name ends.
@@ -126,8 +128,7 @@ pub(in crate::store) fn copy(
     let failed = BackupError::copy(target);
     let (mut connection, _) = open::open_reader_of_any_schema(source)?;
     let number = |pragma: &str| {
-        let number = connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
-        number.map(|number| u64::try_from(number).unwrap_or_default())
+        connection.value(pragma, []).map(|number: i64| u64::try_from(number).unwrap_or_default())
     };
     let page_size = number("PRAGMA page_size").map_err(&failed)?;
     let total = page_size * number("PRAGMA page_count").map_err(&failed)?;
@@ -169,9 +170,9 @@ fn partial(target: &Path) -> Result<NamedTempFile, BackupError> {
         .prefix(&format!("{name}."))
         .suffix(PARTIAL)
         .tempfile_in(file_owner::folder_of(target))
-        .map_err(BackupError::io("write", target))?;
+        .map_err(StoreError::io("write", target))?;
     let set = partial.as_file().set_permissions(Permissions::from_mode(0o640));
-    set.map_err(BackupError::io("set the mode of", partial.path()))?;
+    set.map_err(StoreError::io("set the mode of", partial.path()))?;
     Ok(partial)
 }
 
@@ -188,15 +189,12 @@ fn refuse_without_room(partial: &NamedTempFile, bytes: u64) -> Result<(), Backup
 /// Syncs a copy and reads what it holds.
 pub(in crate::store) fn facts(copy: &NamedTempFile) -> Result<CopyFacts, BackupError> {
     let synced = copy.as_file().sync_all().and_then(|()| copy.as_file().metadata());
-    let bytes = synced.map_err(BackupError::io("write", copy.path()))?.len();
+    let bytes = synced.map_err(StoreError::io("write", copy.path()))?.len();
     let (connection, _) = open::open_reader_of_any_schema(copy.path())?;
     let read = |connection: &Connection| -> rusqlite::Result<CopyFacts> {
         let last_seq = log::last_seq(connection)?;
-        let last_change_at = connection
-            .query_row("SELECT observed_at FROM changes WHERE seq = ?1", [last_seq], |row| {
-                row.get(0)
-            })
-            .optional()?;
+        let observed = "SELECT observed_at FROM changes WHERE seq = ?1";
+        let last_change_at = connection.value(observed, [last_seq]).optional()?;
         Ok(CopyFacts { bytes, last_seq, last_change_at })
     };
     read(&connection).map_err(BackupError::copy(copy.path()))
@@ -211,14 +209,14 @@ pub(in crate::store) fn publish(
     let named = if replace { copy.persist(target) } else { copy.persist_noclobber(target) };
     named.map_err(|failed| match failed.error.kind() {
         ErrorKind::AlreadyExists => BackupError::Exists(target.to_owned()),
-        _ => BackupError::io("write", target)(failed.error),
+        _ => StoreError::io("write", target)(failed.error).into(),
     })?;
-    sync_folder_of(target)
+    Ok(sync_folder_of(target)?)
 }
 
 /// Makes the names in the folder of `path` durable.
-pub(in crate::store) fn sync_folder_of(path: &Path) -> Result<(), BackupError> {
+pub(in crate::store) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
     let folder = file_owner::folder_of(path);
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(BackupError::io("sync", folder))
+    synced.map_err(StoreError::io("sync", folder))
 }

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::store::error::{OpenError, StoreError};
+use crate::store::error::StoreError;
 
 /// Why there is no backup, or no restored store. No partial file stays.
 #[derive(Debug, thiserror::Error)]
@@ -26,16 +26,6 @@ pub enum BackupError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        reason: String,
-    },
-    /// The file to restore disagrees with itself.
-    #[error(
-        "{path} is damaged: {reason}; restore an older backup, or give --accept-damage to use this one as it is"
-    )]
-    Disagrees {
-        /// The file.
-        path: PathBuf,
-        /// What disagrees.
         reason: String,
     },
     /// The copy would leave too little room on the disk.
@@ -60,7 +50,7 @@ pub enum BackupError {
     Stopped,
     /// The store cannot be opened, or a file or folder cannot be used.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Store(#[from] StoreError),
     /// SQLite failed on the copy.
     #[error("could not copy the store to {path}")]
     Copy {
@@ -72,14 +62,6 @@ pub enum BackupError {
 }
 
 impl BackupError {
-    /// An error of a file or folder.
-    pub(in crate::store) fn io<'a>(
-        action: &'static str,
-        path: &'a Path,
-    ) -> impl FnOnce(std::io::Error) -> Self + 'a {
-        move |source| OpenError::io(action, path)(source).into()
-    }
-
     /// An error of SQLite while `path` was written.
     pub(in crate::store) fn copy<'a>(path: &'a Path) -> impl Fn(rusqlite::Error) -> Self + 'a {
         move |error| Self::Copy { path: path.to_owned(), source: error.into() }

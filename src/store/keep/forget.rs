@@ -4,7 +4,6 @@
 //! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
 //! that ask for `forgotten` get a change; they must remove their copies themselves.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::{Connection, Transaction};
@@ -14,10 +13,11 @@ use crate::store::error::StoreError;
 use crate::store::identity::Identities;
 use crate::store::keep::{checkpoint, quotes};
 use crate::store::log::{self, NewChange};
-use crate::store::mirror::job_states::TouchedJobs;
+use crate::store::mirror::job_states;
 use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
 use crate::store::outbox::queue;
+use crate::store::sql::Sql;
 use crate::store::{full_text, mirror};
 
 /// What forgetting a record came to.
@@ -106,7 +106,7 @@ impl Operator {
 
     /// The bytes of the file that hold something.
     fn used_bytes(&self) -> rusqlite::Result<u64> {
-        let number = |pragma| self.connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        let number = |pragma| self.connection.value::<i64>(pragma, []);
         let pages = number("PRAGMA page_count")? - number("PRAGMA freelist_count")?;
         Ok(u64::try_from(pages * number("PRAGMA page_size")?).unwrap_or_default())
     }
@@ -115,11 +115,8 @@ impl Operator {
 /// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the caller removes
 /// what quotes it once, by [`quotes::remove`].
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
-    let mut newest = None;
-    log::each_version(tx, (route, id), (0, i64::MAX), |change| {
-        newest = Some(change);
-        ControlFlow::Break(())
-    })?;
+    let newest = format!("{} LIMIT 1", log::of_record_sql());
+    let newest = tx.row::<Change>(&newest, (route.as_str(), id, 0, i64::MAX))?;
     let Some(newest) = newest else { return Ok(Forgotten::Unknown) };
     if newest.kind == Kind::Forgotten {
         return Ok(Forgotten::Before);
@@ -127,10 +124,9 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     let tombstone = format!("{{\"id\":{}}}", field(&newest.body, "id").unwrap_or("null"));
     // A tool may have deleted the table.
     if mirror::tables(tx)?.contains(route.as_str()) {
-        let mut touched = TouchedJobs::default();
-        touched.note(tx, route, id)?;
+        let job = job_states::job_of(tx, route, id)?;
         mirror::delete(tx, route, id)?;
-        touched.refresh(tx)?;
+        job_states::refresh(tx, job.as_slice())?;
     }
     let versions = log::erase(tx, route, id, &tombstone)?;
     queue::skip_record(tx, route.as_str(), id, at)?;

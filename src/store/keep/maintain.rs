@@ -8,6 +8,7 @@ use crate::clock::stamp;
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::keep::checkpoint;
+use crate::store::sql::Sql;
 use crate::store::writer::Writer;
 use crate::store::{log, open};
 
@@ -86,15 +87,13 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
     let cutoff = now.checked_sub(retention).map(stamp).unwrap_or_default();
     // Nothing is old enough yet: the common case on a young store, and it costs one look. A row
     // from the future was observed while the clock was wrong: it says nothing of those behind it.
-    let old: bool = writer
-        .connection
-        .prepare_cached("SELECT coalesce((SELECT observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1) NOT BETWEEN ?2 AND ?3, 0)")?
-        .query_row((from, &cutoff, stamp(now)), |row| row.get(0))?;
+    let old = "SELECT coalesce((SELECT observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1) NOT BETWEEN ?2 AND ?3, 0)";
+    let old: bool = writer.connection.value(old, (from, &cutoff, stamp(now)))?;
     let mut pruned = 0;
     if old {
         writer.prune_from = from.saturating_add(PRUNE_SPAN);
         let span = (from, writer.prune_from, &cutoff);
-        pruned += writer.connection.prepare_cached(log::PRUNE)?.execute(span)?;
+        pruned += writer.connection.run(log::PRUNE, span)?;
     } else {
         writer.prune_from = 0;
     }

@@ -4,13 +4,15 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, Row, Transaction};
+use rusqlite::{Connection, Transaction};
+use serde::Deserialize;
 
 use crate::record::{Fields, Kind, Route};
-use crate::store::error::{OpenError, StoreError};
+use crate::store::error::StoreError;
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{self, Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
+use crate::store::sql::{self, Sql};
 use crate::store::{full_text, schema, sightings};
 
 /// Makes the mirror of the store at `path` again from the log, and removes the search index, which the caller
@@ -22,17 +24,16 @@ use crate::store::{full_text, schema, sightings};
 /// `progress` is given the rows that were made and about how many will be.
 ///
 /// # Errors
-/// [`OpenError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
+/// [`StoreError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
 /// changed then.
-pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize, OpenError> {
-    let failed = |source| OpenError::Sqlite { path: path.to_owned(), source };
+pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize, StoreError> {
     if !path.exists() {
-        return Err(OpenError::Missing(path.to_owned()));
+        return Err(StoreError::Missing(path.to_owned()));
     }
     let mut opened = schema::open(path)?;
-    full_text::remove(path).map_err(failed)?;
-    let records = rebuild_all(&mut opened.connection, progress).map_err(failed)?;
-    checkpoint::cut_wal(&opened.connection).map_err(failed)?;
+    full_text::remove(path)?;
+    let records = rebuild_all(&mut opened.connection, progress)?;
+    checkpoint::cut_wal(&opened.connection)?;
     if opened.was_closed {
         opened.lock.release();
     }
@@ -46,7 +47,7 @@ fn rebuild_all(
     // Without it, renaming a table would rename it inside every view as well.
     connection.pragma_update(None, "legacy_alter_table", true)?;
     let tx = write_tx(connection)?;
-    let total = tx.query_row(ABOUT_RECORDS, [], |row| row.get::<_, i64>(0))?;
+    let total: i64 = tx.value(ABOUT_RECORDS, [])?;
     let total = u64::try_from(total).unwrap_or_default();
     let mut records = 0;
     for route in Route::ALL {
@@ -64,10 +65,11 @@ fn rebuild_all(
 /// record.
 pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
     format!(
-        "SELECT latest.record_id, latest.seq, latest.observed_at, latest.body, latest.kind, \
-         iif(o.id IS NULL, latest.business, o._business), coalesce(o._first_seen_at, \
+        "SELECT latest.record_id AS id, latest.seq, latest.observed_at AS changed_at, latest.body, latest.kind, \
+         iif(o.id IS NULL, latest.business, o._business) AS business, coalesce(o._first_seen_at, \
          (SELECT f.observed_at FROM changes f WHERE f.route = ?1 AND f.record_id = latest.record_id \
-         ORDER BY f.version LIMIT 1)), iif(o.id IS NULL, latest.observed_at, o._last_seen_at), o._via \
+         ORDER BY f.version LIMIT 1)) AS first_seen_at, \
+         iif(o.id IS NULL, latest.observed_at, o._last_seen_at) AS last_seen_at, o._via AS via \
          FROM (SELECT record_id, max(version), seq, observed_at, business, body, kind FROM changes \
          WHERE route = ?1 AND record_id > ?2 GROUP BY record_id ORDER BY record_id LIMIT 500) latest \
          LEFT JOIN \"{old}\" o ON o.id = latest.record_id ORDER BY latest.record_id"
@@ -77,32 +79,12 @@ pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
 /// About how many records the log has: those whose first version was not deleted.
 const ABOUT_RECORDS: &str = "SELECT count(*) FROM changes WHERE version = 1 AND kind <> 'gap'";
 
-struct LatestRow {
-    id: String,
-    seq: i64,
-    observed_at: String,
+#[derive(Deserialize)]
+struct LatestVersion {
+    #[serde(flatten)]
+    facts: RowFacts,
     body: String,
-    kind: String,
-    business: Option<String>,
-    first_seen_at: String,
-    last_seen_at: Option<String>,
-    via: Option<String>,
-}
-
-impl LatestRow {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            seq: row.get(1)?,
-            observed_at: row.get(2)?,
-            body: row.get(3)?,
-            kind: row.get(4)?,
-            business: row.get(5)?,
-            first_seen_at: row.get(6)?,
-            last_seen_at: row.get(7)?,
-            via: row.get(8)?,
-        })
-    }
+    kind: Kind,
 }
 
 fn rebuild_route(
@@ -121,26 +103,17 @@ fn rebuild_route(
     let mut statement = tx.prepare(&latest_versions_sql(&old))?;
     let (mut records, mut last) = (0, String::new());
     loop {
-        let step = statement.query_map((route.as_str(), &last), LatestRow::read)?;
-        let step = step.collect::<rusqlite::Result<Vec<_>>>()?;
+        let step = statement.query_map((route.as_str(), &last), sql::read)?;
+        let step = step.collect::<rusqlite::Result<Vec<LatestVersion>>>()?;
         let Some(end) = step.last() else { break };
-        last.clone_from(&end.id);
-        let kept: Vec<&LatestRow> =
-            step.iter().filter(|latest| latest.kind != Kind::Forgotten.as_str()).collect();
+        last.clone_from(&end.facts.id);
+        let kept: Vec<&LatestVersion> =
+            step.iter().filter(|latest| latest.kind != Kind::Forgotten).collect();
         let fields: Vec<Fields<'_>> =
             kept.iter().map(|latest| Fields::of(&latest.body).unwrap_or_default()).collect();
         mirror.grow(tx, fields.iter())?;
         for (latest, fields) in kept.iter().zip(&fields) {
-            let facts = RowFacts {
-                id: &latest.id,
-                business: latest.business.as_deref(),
-                first_seen_at: &latest.first_seen_at,
-                at: &latest.observed_at,
-                last_seen_at: latest.last_seen_at.as_deref(),
-                seq: latest.seq,
-                via: latest.via.as_deref(),
-            };
-            mirror.put(tx, &facts, fields)?;
+            mirror.put(tx, &latest.facts, fields)?;
         }
         records += kept.len();
         progress(records);

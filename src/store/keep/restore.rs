@@ -12,11 +12,10 @@ use jiff::Timestamp;
 use tempfile::NamedTempFile;
 
 use crate::file_owner;
-use crate::store::error::{OpenError, StoreError};
+use crate::store::error::StoreError;
 use crate::store::keep::backup::{self, CopyControl, CopyFacts};
 use crate::store::keep::backup_error::BackupError;
 use crate::store::keep::{backup_folder, checkpoint, forget};
-use crate::store::reader::{Reader, STEPS};
 use crate::store::{full_text, identity, open, schema};
 
 /// What a restore did.
@@ -45,12 +44,10 @@ pub enum ForgottenSince {
 /// again is delivered again under the event id it had.
 ///
 /// # Errors
-/// [`BackupError`]; the store is then as it was. A backup whose parts disagree is refused unless
-/// `accept_damage` is set.
+/// [`BackupError`]; the store is then as it was.
 pub fn restore(
     store: &Path,
     file: &Path,
-    accept_damage: bool,
     now: Timestamp,
     control: &CopyControl,
 ) -> Result<Restored, BackupError> {
@@ -63,9 +60,9 @@ pub fn restore(
         return Err(BackupError::NotABackup { path: file.to_owned(), reason });
     }
     let folder = file_owner::folder_of(store);
-    file_owner::make_folder(folder).map_err(BackupError::io("make", folder))?;
+    file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
     let (mut lock, was_clean) = open::Lock::take(store)?;
-    let restored = check_and_swap(store, file, accept_damage, now, control);
+    let restored = check_and_swap(store, file, now, control);
     // A store that was not shut down cleanly and stays must still be checked at its next start.
     if restored.is_ok() || was_clean {
         lock.release();
@@ -76,17 +73,16 @@ pub fn restore(
 fn check_and_swap(
     store: &Path,
     file: &Path,
-    accept_damage: bool,
     now: Timestamp,
     control: &CopyControl,
 ) -> Result<Restored, BackupError> {
     let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;
     match fs::metadata(store) {
         Ok(replaced) => file_owner::give_as(copy.as_file(), &replaced)
-            .map_err(BackupError::io("give its owner", copy.path()))?,
+            .map_err(StoreError::io("give its owner", copy.path()))?,
         Err(_) => file_owner::give_to_folder(copy.as_file(), copy.path()),
     }
-    let forgotten = adapt(&copy, store, file, accept_damage, control)?;
+    let forgotten = adapt(&copy, store)?;
     let facts = backup::facts(&copy)?;
     // It follows another log, and may hold words that this one has not.
     full_text::remove(store)
@@ -95,24 +91,15 @@ fn check_and_swap(
     Ok(Restored { facts, kept, forgotten })
 }
 
-/// Brings the copy to the schema of this program, which the checks know; forgets records in it; and gives it
+/// Brings the copy to the schema of this program; forgets records in it; and gives it
 /// another identity for what follows.
-fn adapt(
-    copy: &NamedTempFile,
-    store: &Path,
-    file: &Path,
-    accept_damage: bool,
-    control: &CopyControl,
-) -> Result<ForgottenSince, BackupError> {
+fn adapt(copy: &NamedTempFile, store: &Path) -> Result<ForgottenSince, BackupError> {
     let failed = |source| BackupError::Copy { path: store.to_owned(), source };
     let refused = BackupError::copy(store);
     let mut connection = open::connect(copy.path(), open::LOCK_WAIT).map_err(&refused)?;
     // Nothing of it stays beside a copy that is thrown away.
     connection.pragma_update(None, "journal_mode", "MEMORY").map_err(&refused)?;
     schema::bring_up_to_date(&mut connection).map_err(&refused)?;
-    if !accept_damage && let Some(reason) = disagreement(copy.path(), control)? {
-        return Err(BackupError::Disagrees { path: file.to_owned(), reason });
-    }
     let since = match forget::tombstones(store) {
         Some(records) => {
             ForgottenSince::Again(forget::forget_again(&mut connection, &records).map_err(failed)?)
@@ -126,34 +113,20 @@ fn adapt(
     Ok(since)
 }
 
-/// What `verify` finds wrong with the copy, which SQLite's own check cannot see.
-fn disagreement(copy: &Path, control: &CopyControl) -> Result<Option<String>, BackupError> {
-    let mut reader = Reader::open(copy)?;
-    let stop = control.stop.clone();
-    let watched = reader.connection.progress_handler(STEPS, Some(move || stop.is_cancelled()));
-    watched.map_err(BackupError::copy(copy))?;
-    let found = match reader.verify(&mut |_, _| {}) {
-        _ if control.stop.is_cancelled() => return Err(BackupError::Stopped),
-        found => found.map_err(|source| BackupError::Copy { path: copy.to_owned(), source })?,
-    };
-    let wrong = found.findings.into_iter().find(|finding| !finding.ok);
-    Ok(wrong.map(|finding| format!("{}: {}", finding.what, finding.said)))
-}
-
 /// Tells a file that is no sound backup from a copy that failed for another reason.
 fn not_a_backup(file: &Path, error: BackupError) -> BackupError {
     let reason = match error {
-        BackupError::Open(OpenError::Foreign { reason, .. }) => {
+        BackupError::Store(StoreError::Foreign { reason, .. }) => {
             format!("shopmirror did not write it ({reason})")
         }
-        BackupError::Open(OpenError::Missing(_)) => {
+        BackupError::Store(StoreError::Missing(_)) => {
             "there is no such file, or it is empty".to_owned()
         }
-        BackupError::Open(OpenError::Newer { found, known, .. }) => {
+        BackupError::Store(StoreError::Newer { found, known, .. }) => {
             format!("a newer shopmirror wrote it (schema {found}, this one knows up to {known})")
         }
         BackupError::Unsound(reason)
-        | BackupError::Open(OpenError::Sqlite { source: StoreError::Corrupt(reason), .. })
+        | BackupError::Store(StoreError::Corrupt(reason))
         | BackupError::Copy { source: StoreError::Corrupt(reason), .. } => reason,
         error => return error,
     };
@@ -170,13 +143,13 @@ fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<Path
     let stem = store.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-replaced-{}.db", backup_folder::name_stamp(now));
     let kept = store.with_file_name(name);
-    fs::hard_link(store, &kept).map_err(BackupError::io("keep the store as", &kept))?;
+    fs::hard_link(store, &kept).map_err(StoreError::io("keep the store as", &kept))?;
     // A log left here would be taken for one of the restored store.
     let moved = move_side_files(store, &kept);
-    let swapped = moved.map_err(BackupError::io("keep the log of", store)).and_then(|()| {
-        backup::sync_folder_of(store)?;
-        backup::publish(copy, store, true)
-    });
+    let moved = moved.map_err(StoreError::io("keep the log of", store));
+    let synced = moved.and_then(|()| backup::sync_folder_of(store));
+    let swapped =
+        synced.map_err(BackupError::from).and_then(|()| backup::publish(copy, store, true));
     if swapped.is_err() {
         // What cannot be taken back is refused by the next start, with what to do.
         let _ = move_side_files(&kept, store).and_then(|()| fs::remove_file(&kept));
@@ -217,6 +190,7 @@ mod tests {
     use super::*;
     use crate::record::Route;
     use crate::store::fixtures::{self, Poll, record};
+    use crate::store::reader::Reader;
     use crate::store::{Operator, Store, back_up};
 
     #[tokio::test]
@@ -241,8 +215,7 @@ mod tests {
         drop(operator);
 
         let restored =
-            restore(&path, &backup, false, "2026-01-01T00:00:00Z".parse().unwrap(), &control)
-                .unwrap();
+            restore(&path, &backup, "2026-01-01T00:00:00Z".parse().unwrap(), &control).unwrap();
         assert_eq!(restored.forgotten, ForgottenSince::Again(1));
         let file = fs::read(&path).unwrap();
         assert!(!file.windows(7).any(|window| window == b"Quetzal"), "a name is still in the file");
@@ -257,7 +230,7 @@ mod tests {
 
         fs::write(&path, b"damaged").unwrap();
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
-        let restored = restore(&path, &backup, false, now, &control).unwrap();
+        let restored = restore(&path, &backup, now, &control).unwrap();
         assert_eq!(restored.forgotten, ForgottenSince::Unknown);
     }
 }

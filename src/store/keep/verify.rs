@@ -3,7 +3,7 @@
 //! Reads one snapshot and writes nothing, beside a running daemon or without one. What the rows
 //! cannot prove is not claimed.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
@@ -14,6 +14,7 @@ use crate::store::log::{self, NewChange};
 use crate::store::mirror::{MISSING_TABLE, Mirror, tables};
 use crate::store::outbox::sinks::{SinkRow, SinkState};
 use crate::store::reader::Reader;
+use crate::store::sql::Sql;
 
 /// Disagreements named one by one; further ones are counted.
 const NAMED: usize = 5;
@@ -61,14 +62,14 @@ impl Disagreements {
         }
     }
 
-    fn finding(self, what: impl Into<String>, sound: String) -> VerifyFinding {
+    fn finding(self, what: String, sound: String) -> VerifyFinding {
         let ok = self.count == 0;
         let more = match self.count - self.named.len() {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
         let said = if ok { sound } else { self.named.join("; ") + &more };
-        VerifyFinding { what: what.into(), ok, said }
+        VerifyFinding { what, ok, said }
     }
 }
 
@@ -96,7 +97,7 @@ impl Reader {
             for route in Route::ALL {
                 findings.push(mirror(&snapshot, route, &mut read)?);
             }
-            for row in crate::store::outbox::sinks::list(&snapshot)? {
+            for row in self.sinks()? {
                 findings.push(sink(&snapshot, &row)?);
             }
         }
@@ -106,19 +107,16 @@ impl Reader {
 
 /// What SQLite says is wrong with the file and its rows.
 pub(in crate::store) fn soundness(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    let mut statement = connection.prepare("PRAGMA integrity_check(5)")?;
-    let said = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let said = said.collect::<rusqlite::Result<Vec<String>>>()?;
+    let said: Vec<String> = connection.values("PRAGMA integrity_check(5)", [])?;
     Ok((said != ["ok"]).then(|| said.join("; ")))
 }
 
 fn file(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
-    let mut faults = Disagreements::default();
-    if let Some(fault) = soundness(connection)? {
-        faults.add(|| fault);
-    }
-    let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
-    Ok(faults.finding("file", format!("integrity holds on {pages} pages")))
+    let fault = soundness(connection)?;
+    let pages: i64 = connection.value("PRAGMA page_count", [])?;
+    let ok = fault.is_none();
+    let said = fault.unwrap_or_else(|| format!("integrity holds on {pages} pages"));
+    Ok(VerifyFinding { what: "file".to_owned(), ok, said })
 }
 
 /// Every row of the log: its text is JSON, and its event id is the one that this text has.
@@ -142,7 +140,7 @@ fn changes(connection: &Connection, read: &mut dyn FnMut()) -> rusqlite::Result<
         }
     }
     Ok(faults.finding(
-        "log",
+        "log".to_owned(),
         format!("{count} changes hold the text that their event ids were made for"),
     ))
 }
@@ -177,9 +175,8 @@ fn mirror(
     read: &mut dyn FnMut(),
 ) -> rusqlite::Result<VerifyFinding> {
     if !tables(connection)?.contains(route.as_str()) {
-        let mut faults = Disagreements::default();
-        faults.add(|| MISSING_TABLE.to_owned());
-        return Ok(faults.finding(format!("mirror {route}"), String::new()));
+        let (what, said) = (format!("mirror {route}"), MISSING_TABLE.to_owned());
+        return Ok(VerifyFinding { what, ok: false, said });
     }
     let mirror = Mirror::load(connection, route)?;
     let mut statement = connection.prepare(&format!(
@@ -209,14 +206,13 @@ fn mirror(
             faults.add(|| format!("record {id} {fault}"));
         }
     }
-    let absent: i64 = connection.query_row(
+    let absent: i64 = connection.value(
         &format!(
             "SELECT count(DISTINCT record_id) FROM changes WHERE route = '{route}' \
              AND record_id <> '' AND record_id NOT IN (SELECT id FROM \"{route}\") \
              AND record_id NOT IN (SELECT record_id FROM _forgotten WHERE route = '{route}')"
         ),
         [],
-        |row| row.get(0),
     )?;
     if absent > 0 {
         faults.add(|| format!("{absent} records of the log are absent"));
@@ -229,30 +225,27 @@ fn mirror(
 
 /// Each stored change is delivered, still to come, in the queue, dead, or was not asked for.
 fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFinding> {
-    let stored: i64 = connection
-        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'", [], |row| row.get(0))
-        .optional()?
-        .unwrap_or(0);
+    let stored = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'";
+    let stored: i64 = connection.value(stored, [])?;
     let (ready, retrying, dead): (i64, i64, i64) = connection
         .prepare_cached(
             "SELECT count(*) FILTER (WHERE state = 'ready'), \
              count(*) FILTER (WHERE state IN ('retrying', 'waiting')), \
              count(*) FILTER (WHERE state = 'dead') FROM _queue WHERE sink = ?1 AND lane = 2",
         )?
-        .query_row([&row.name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        .query_row([&row.name], |row| row.try_into())?;
     let (later, not_queued): (i64, i64) = connection
         .prepare_cached(
             "SELECT count(*), count(*) FILTER (WHERE seq NOT IN \
              (SELECT seq FROM _queue WHERE sink = ?1 AND lane = 2)) FROM changes WHERE seq > ?2",
         )?
-        .query_row((&row.name, row.position), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        .query_row((&row.name, row.position), |row| row.try_into())?;
     let pending = ready + not_queued;
-    let lost: i64 = connection
-        .prepare_cached(
+    let lost: i64 = connection.value(
             "SELECT count(*) FROM _queue d WHERE d.sink = ?1 AND d.lane > 0 AND NOT EXISTS \
              (SELECT 1 FROM changes c WHERE c.seq = d.seq AND c.route = d.route AND c.record_id = d.record_id)",
-        )?
-        .query_row([&row.name], |row| row.get(0))?;
+        [&row.name],
+    )?;
     let (delivered, position, filtered) = (row.delivered, row.position, row.filtered);
     let absent = stored - position - later;
     // The log does not wait for a sink that is removed.

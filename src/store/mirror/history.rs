@@ -7,6 +7,7 @@ use rusqlite::OptionalExtension;
 use crate::record::{Change, Route};
 use crate::store::error::StoreError;
 use crate::store::reader::Reader;
+use crate::store::sql::Sql;
 
 /// The most versions of one record that are read at once.
 const MAX_HISTORY: usize = 200;
@@ -50,8 +51,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn last_seen_at(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
         let sql = format!("SELECT _last_seen_at FROM \"{route}\" WHERE id = ?1");
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        Ok(statement.query_row([id], |row| row.get(0)).optional()?.flatten())
+        Ok(self.connection.value(&sql, [id]).optional()?.flatten())
     }
 
     /// The text of the version that a record's row in the mirror was made from; `None` if the mirror
@@ -63,7 +63,6 @@ impl Reader {
         let sql = format!(
             "SELECT c.body FROM \"{route}\" r JOIN changes c ON c.seq = r._seq WHERE r.id = ?1"
         );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        Ok(statement.query_row([id], |row| row.get(0)).optional()?)
+        Ok(self.connection.value(&sql, [id]).optional()?)
     }
 }

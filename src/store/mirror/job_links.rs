@@ -13,8 +13,10 @@ use super::quoted;
 use crate::clock::second;
 use crate::record::Route;
 use crate::store::error::StoreError;
+use crate::store::meta;
+use crate::store::mirror::field_columns;
 use crate::store::reader::Reader;
-use crate::store::{meta, mirror};
+use crate::store::sql::Sql;
 
 /// The routes whose records belong to a job.
 pub(in crate::store) const LINKED: [Route; 2] = [Route::JobStatusChanges, Route::Payments];
@@ -86,19 +88,7 @@ fn in_same_business(child: &str, job: &str) -> String {
 
 /// The links that were found.
 pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<JobLink>> {
-    let mut statement =
-        connection.prepare_cached("SELECT route, field, job_field FROM _links ORDER BY route")?;
-    let rows = statement.query_map([], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
-    })?;
-    let mut links = Vec::new();
-    for row in rows {
-        let (route, field, job_field) = row?;
-        if let Ok(route) = route.parse() {
-            links.push(JobLink { route, field, job_field });
-        }
-    }
-    Ok(links)
+    connection.rows("SELECT route, field, job_field FROM _links ORDER BY route", [])
 }
 
 /// Takes the field that the configuration names, unless it is that of before, and looks for the links
@@ -145,7 +135,7 @@ impl Reader {
         let mut unlinked = Vec::new();
         for route in LINKED.into_iter().filter(|route| !links.iter().any(|l| l.route == *route)) {
             let sql = format!("SELECT EXISTS (SELECT 1 FROM \"{route}\")");
-            if self.connection.query_row(&sql, [], |row| row.get(0))? {
+            if self.connection.value(&sql, [])? {
                 unlinked.push(route);
             }
         }
@@ -175,8 +165,7 @@ impl Reader {
             link.condition("r", "j"),
             field = quoted(&link.field),
         );
-        let parameters = (second(from), second(to), business, default);
-        Ok(self.connection.query_row(&sql, parameters, |row| row.get(0))?)
+        Ok(self.connection.value(&sql, (second(from), second(to), business, default))?)
     }
 }
 
@@ -192,48 +181,35 @@ pub fn missing_link(route: Route) -> String {
     )
 }
 
-/// Looks for the links that are missing and stores those that it finds; whether a link is another one now.
+/// Looks for the links that are missing or that the configuration overrules, and stores those that it finds; whether
+/// a link is another one now.
 pub(in crate::store) fn look(connection: &Connection) -> rusqlite::Result<bool> {
     let configured = meta::value(connection, CONFIGURED)?;
-    let (mut missing, mut has_changed) = (LINKED.to_vec(), false);
-    for link in read(connection)? {
-        let is_overruled = match &configured {
-            Some(field) => {
-                link.field != *field
-                    && mirror::field_columns(connection, link.route)?.contains(field)
-            }
-            None => false,
-        };
-        if is_overruled {
-            connection.execute("DELETE FROM _links WHERE route = ?1", [link.route.as_str()])?;
-            has_changed = true;
-        } else {
-            missing.retain(|route| *route != link.route);
-        }
-    }
-    if missing.is_empty() {
-        return Ok(false);
-    }
-    let keys = mirror::field_columns(connection, Route::Jobs)?.into_iter();
-    let keys: Vec<String> = keys.filter(|name| is_job_key(name)).chain(["id".to_owned()]).collect();
-    for route in missing {
-        let mut fields = mirror::field_columns(connection, route)?;
+    let known = read(connection)?;
+    for route in LINKED {
+        let mut fields = field_columns(connection, route)?;
         // A field that is named is that of the routes that have it.
-        let is_configured = configured.as_ref().is_some_and(|name| fields.contains(name));
-        fields.retain(|name| match &configured {
-            Some(configured) if is_configured => name == configured,
-            _ => may_name_a_job(name),
-        });
+        let named = configured.as_ref().filter(|name| fields.contains(name));
+        let is_known =
+            |link: &JobLink| link.route == route && named.is_none_or(|name| link.field == *name);
+        if known.iter().any(is_known) {
+            continue;
+        }
+        connection.run("DELETE FROM _links WHERE route = ?1", [route.as_str()])?;
+        fields.retain(|name| named.map_or_else(|| may_name_a_job(name), |named| named == name));
         fields.truncate(MAX_FIELDS);
-        if let Some((field, job_field)) = best(connection, route, &fields, &keys, is_configured)? {
-            connection.execute(
+        let keys = field_columns(connection, Route::Jobs)?.into_iter();
+        let keys: Vec<String> =
+            keys.filter(|name| is_job_key(name)).chain(["id".to_owned()]).collect();
+        if let Some((field, job_field)) = best(connection, route, &fields, &keys, named.is_some())?
+        {
+            connection.run(
                 "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)",
                 (route.as_str(), field, job_field),
             )?;
-            has_changed = true;
         }
     }
-    Ok(has_changed)
+    Ok(read(connection)? != known)
 }
 
 /// The newest values of a column, each with the business in which it means something; neither NULL nor fractions.
@@ -285,7 +261,7 @@ fn best<'a>(
         // A value that several jobs share tells no job.
         let are_different =
             format!("SELECT count(*) = count(DISTINCT b || char(31) || v) FROM ({jobs})");
-        if !connection.query_row(&are_different, [], |row| row.get(0))? {
+        if !connection.value(&are_different, [])? {
             continue;
         }
         for field in fields {
@@ -297,7 +273,7 @@ fn best<'a>(
                     sample(route, field, is_id, SAMPLE)
                 ),
                 [],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                |row| row.try_into(),
             )?;
             let is_named = is_configured || is_named_for_jobs(field);
             let is_enough = match is_named {
@@ -320,14 +296,12 @@ pub(in crate::store) fn job_of(
     link: &JobLink,
     id: &str,
 ) -> rusqlite::Result<Option<String>> {
-    connection
-        .prepare_cached(&format!(
-            "SELECT j.id FROM \"{}\" r JOIN jobs j ON {} WHERE r.id = ?1 LIMIT 1",
-            link.route,
-            link.condition("r", "j")
-        ))?
-        .query_row([id], |row| row.get(0))
-        .optional()
+    let sql = format!(
+        "SELECT j.id FROM \"{}\" r JOIN jobs j ON {} WHERE r.id = ?1 LIMIT 1",
+        link.route,
+        link.condition("r", "j")
+    );
+    connection.value(&sql, [id]).optional()
 }
 
 #[cfg(test)]

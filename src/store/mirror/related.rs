@@ -1,11 +1,13 @@
 //! Which records belong together: a repair with its status changes, payments, outsourced work and customer.
 
-use rusqlite::{OptionalExtension, ToSql};
+use rusqlite::OptionalExtension;
+use serde::Deserialize;
 
 use crate::record::Route;
 use crate::store::error::StoreError;
 use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::reader::Reader;
+use crate::store::sql::Sql;
 
 /// By which a record of a route without a link names its job.
 const NUMBER: &str = "job_number";
@@ -28,7 +30,7 @@ pub(in crate::store) fn same_contact(
 }
 
 /// A record that belongs to another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct RelatedRecord {
     /// Its id.
     pub id: String,
@@ -73,8 +75,7 @@ impl Reader {
                 "SELECT c.id FROM \"{route}\" r CROSS JOIN customers c ON {same} WHERE r.id = ?1 \
                  ORDER BY c.rowid LIMIT 1"
             );
-            let found = self.connection.prepare_cached(&sql)?.query_row([id], |row| row.get(0));
-            if let Some(customer) = found.optional()? {
+            if let Some(customer) = self.connection.value(&sql, [id]).optional()? {
                 return Ok(Some(customer));
             }
         }
@@ -114,12 +115,7 @@ impl Reader {
             "SELECT r.id, h.body FROM {from} CROSS JOIN changes h ON h.seq = r._seq \
              WHERE {id_column} = ?1 ORDER BY r.rowid DESC LIMIT ?2"
         );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let parameters: [&dyn ToSql; 2] = [&id, &most];
-        let rows = statement.query_map(parameters, |row| {
-            Ok(RelatedRecord { id: row.get(0)?, body: row.get(1)? })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(self.connection.rows(&sql, (id, most))?)
     }
 
     /// How a route names its job: as was found in the data, else by the number of the job.

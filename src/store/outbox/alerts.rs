@@ -10,9 +10,7 @@ use crate::store::handle::Store;
 use crate::store::open::write_tx;
 use crate::store::outbox::notices::{self, NewNotice};
 use crate::store::reader::Reader;
-
-/// Matters that are kept for one sink, at most: more are not told.
-const MAX: i64 = 1_000;
+use crate::store::sql::Sql;
 
 /// What one sink was told of one matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,32 +23,18 @@ pub struct AlertRow {
 
 /// What is to be kept and said about one matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AlertStep {
-    /// It goes on.
-    Keep {
-        /// What it is about.
-        about: String,
-        /// When it was first seen.
-        since: String,
-        /// How bad it is said to be.
-        told: i64,
-        /// What is said; `None` for nothing yet.
-        notice: Option<NewNotice>,
-    },
-    /// It is over.
-    End {
-        /// What it was about.
-        about: String,
-        /// What is said; `None` if it was never told.
-        notice: Option<NewNotice>,
-    },
+pub struct AlertStep {
+    /// What it is about.
+    pub about: String,
+    /// What the sink is told by then; `None` when it is over.
+    pub kept: Option<AlertRow>,
+    /// What is said; `None` for nothing.
+    pub notice: Option<NewNotice>,
 }
 
-const LIST: &str = "SELECT about, since, told FROM _alerts WHERE sink = ?1 LIMIT ?2";
+const LIST: &str = "SELECT about, since, told FROM _alerts WHERE sink = ?1";
 
-const KEEP: &str = "INSERT INTO _alerts (sink, about, since, told) SELECT ?1, ?2, ?3, ?4 \
-     WHERE (SELECT count(*) FROM _alerts WHERE sink = ?1) < ?5 \
-     OR EXISTS (SELECT 1 FROM _alerts WHERE sink = ?1 AND about = ?2) \
+const KEEP: &str = "INSERT INTO _alerts (sink, about, since, told) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT (sink, about) DO UPDATE SET told = excluded.told";
 
 const END: &str = "DELETE FROM _alerts WHERE sink = ?1 AND about = ?2";
@@ -62,7 +46,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn alerts(&self, sink: &str) -> Result<BTreeMap<String, AlertRow>, StoreError> {
         let mut statement = self.connection.prepare_cached(LIST)?;
-        let rows = statement.query_map((sink, MAX), |row| {
+        let rows = statement.query_map([sink], |row| {
             Ok((row.get(0)?, AlertRow { since: row.get(1)?, told: row.get(2)? }))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -79,17 +63,12 @@ impl Store {
             let identity = writer.identities.first().to_owned();
             let tx = write_tx(&mut writer.connection)?;
             let mut dropped = 0;
-            for step in &steps {
-                let (kept, notice) = match step {
-                    AlertStep::Keep { about, since, told, notice } => {
-                        let values = (&sink, about, since, told, MAX);
-                        (tx.prepare_cached(KEEP)?.execute(values)?, notice)
-                    }
-                    AlertStep::End { about, notice } => {
-                        (tx.prepare_cached(END)?.execute((&sink, about))?, notice)
-                    }
+            for AlertStep { about, kept, notice } in &steps {
+                match kept {
+                    Some(AlertRow { since, told }) => tx.run(KEEP, (&sink, about, since, told))?,
+                    None => tx.run(END, (&sink, about))?,
                 };
-                if let Some(notice) = notice.as_ref().filter(|_| kept > 0) {
+                if let Some(notice) = notice {
                     dropped += notices::add(&tx, &identity, std::slice::from_ref(&sink), notice)?;
                 }
             }

@@ -6,17 +6,17 @@
 //! oldest goes.
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::record::{Change, Kind, Route};
+use crate::record::{Change, Kind};
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
 use crate::store::reader::Reader;
-use crate::store::word;
+use crate::store::sql::Sql;
 
 /// Notices that wait for one sink, at most.
 const MAX: i64 = 1_000;
@@ -67,13 +67,13 @@ const RELEASE: &str =
 const TRIM: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND seq <= (SELECT seq FROM _queue \
      WHERE sink = ?1 AND lane = 0 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
 
-const ONE: &str =
-    "SELECT event_id, kind, about, version, made_at, body FROM _notices WHERE id = ?1";
+const ONE: &str = "SELECT 0 AS seq, event_id, 'jobs' AS route, about AS record_id, kind, version, made_at AS observed_at, body \
+     FROM _notices WHERE id = ?1";
 
-const COUNT: &str = "SELECT count(*) FILTER (WHERE state <> 'dead'), count(*) FILTER (WHERE state = 'dead'), \
+const COUNT: &str = "SELECT count(*) FILTER (WHERE state <> 'dead') AS waiting, count(*) FILTER (WHERE state = 'dead') AS refused, \
      (SELECT last_error FROM _queue WHERE sink = ?1 AND lane = 0 AND state <> 'dead' AND last_error IS NOT NULL \
-     ORDER BY seq DESC LIMIT 1), \
-     (SELECT last_error FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead' ORDER BY seq DESC LIMIT 1) \
+     ORDER BY seq DESC LIMIT 1) AS waiting_error, \
+     (SELECT last_error FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead' ORDER BY seq DESC LIMIT 1) AS refused_error \
      FROM _queue WHERE sink = ?1 AND lane = 0";
 
 /// With all attempts that a new one has.
@@ -110,33 +110,17 @@ pub(in crate::store) fn add(
     let event_id = event_id(identity, notice);
     let (kind, about, made_at) = (notice.kind.as_str(), &notice.about, &notice.made_at);
     let said = (event_id, kind, about, notice.version, made_at, &notice.body);
-    let id: i64 = connection.prepare_cached(INSERT)?.query_row(said, |row| row.get(0))?;
+    let id: i64 = connection.value(INSERT, said)?;
     let mut dropped = 0;
     for sink in sinks {
-        connection.prepare_cached(QUEUE)?.execute((sink, id, about, made_at))?;
-        let trimmed = connection.prepare_cached(TRIM)?.execute((sink, MAX))?;
+        connection.run(QUEUE, (sink, id, about, made_at))?;
+        let trimmed = connection.run(TRIM, (sink, MAX))?;
         if trimmed > 0 {
-            connection.prepare_cached(RELEASE)?.execute([sink])?;
+            connection.run(RELEASE, [sink])?;
         }
         dropped += trimmed;
     }
     Ok(dropped)
-}
-
-fn read(row: &Row<'_>) -> rusqlite::Result<Change> {
-    Ok(Change {
-        seq: 0,
-        event_id: row.get(0)?,
-        route: Route::Jobs,
-        record_id: Some(row.get(2)?),
-        kind: word::read(row, 1)?,
-        version: row.get(3)?,
-        observed_at: row.get(4)?,
-        business: None,
-        body: row.get(5)?,
-        before: None,
-        job: None,
-    })
 }
 
 impl Reader {
@@ -145,16 +129,14 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn notice(&self, id: i64) -> Result<Option<Change>, StoreError> {
-        Ok(self.connection.prepare_cached(ONE)?.query_row([id], read).optional()?)
+        Ok(self.connection.row(ONE, [id])?)
     }
 
     /// All notices that a sink has not taken, with what they say.
     #[cfg(test)]
     pub(crate) fn notices(&self, sink: &str) -> Result<Vec<Change>, StoreError> {
         let sql = "SELECT seq FROM _queue WHERE sink = ?1 AND lane = 0 ORDER BY seq";
-        let mut statement = self.connection.prepare(sql)?;
-        let ids = statement.query_map([sink], |row| row.get(0))?;
-        let ids = ids.collect::<rusqlite::Result<Vec<i64>>>()?;
+        let ids: Vec<i64> = self.connection.values(sql, [sink])?;
         ids.into_iter().filter_map(|id| self.notice(id).transpose()).collect()
     }
 
@@ -163,15 +145,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn notice_counts(&self, sink: &str) -> Result<NoticeCounts, StoreError> {
-        let mut statement = self.connection.prepare_cached(COUNT)?;
-        Ok(statement.query_row([sink], |row| {
-            Ok(NoticeCounts {
-                waiting: row.get(0)?,
-                refused: row.get(1)?,
-                waiting_error: row.get(2)?,
-                refused_error: row.get(3)?,
-            })
-        })?)
+        Ok(self.connection.row(COUNT, [sink])?.unwrap_or_default())
     }
 }
 

@@ -5,7 +5,9 @@
 //! No statement here costs more when other rows of the same sink are retried or dead. Triggers keep
 //! the counters in `_sinks`.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
@@ -16,30 +18,13 @@ use crate::store::outbox::replays;
 use crate::store::outbox::rows::{DueBy, Feed, Gone, Lane, Outcomes, QueueRow, RowState};
 use crate::store::outbox::sinks::{self, SinkRow};
 use crate::store::reader::Reader;
-use crate::store::word;
+use crate::store::sql::Sql;
 
-/// Rows that one transaction of an operator changes, at most.
-const OPERATOR_STEP: usize = 10_000;
+const READY: &str = "SELECT * FROM _queue WHERE sink = ?1 AND state = 'ready' AND lane <= ?3 ORDER BY lane, seq LIMIT ?2";
 
-const COLUMNS: &str = "lane, seq, route, record_id, state, attempts, faults, due_at, last_error, since, only_if_newest FROM _queue";
+const DUE: &str = "SELECT * FROM _queue WHERE sink = ?1 AND state = 'retrying' AND due_at <= ?2 ORDER BY due_at LIMIT ?3";
 
-fn ready_sql() -> String {
-    format!(
-        "SELECT {COLUMNS} WHERE sink = ?1 AND state = 'ready' AND lane <= ?3 ORDER BY lane, seq LIMIT ?2"
-    )
-}
-
-fn due_sql() -> String {
-    format!(
-        "SELECT {COLUMNS} WHERE sink = ?1 AND state = 'retrying' AND due_at <= ?2 ORDER BY due_at LIMIT ?3"
-    )
-}
-
-fn mistimed_sql() -> String {
-    format!(
-        "SELECT {COLUMNS} WHERE sink = ?1 AND state = 'retrying' AND due_at > ?2 ORDER BY due_at DESC LIMIT ?3"
-    )
-}
+const MISTIMED: &str = "SELECT * FROM _queue WHERE sink = ?1 AND state = 'retrying' AND due_at > ?2 ORDER BY due_at DESC LIMIT ?3";
 
 const NEXT_DUE: &str =
     "SELECT min(due_at) FROM _queue WHERE sink = ?1 AND state = 'retrying' AND due_at > ?2";
@@ -100,49 +85,19 @@ const DELETE_RECORD: &str = "DELETE FROM _queue WHERE route = ?1 AND record_id =
 const QUEUED: &str =
     "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2)";
 
-fn exceptions_sql() -> String {
-    format!("SELECT {COLUMNS} WHERE sink = ?1 AND state = ?2 AND lane = 2 ORDER BY seq LIMIT ?3")
-}
+const EXCEPTIONS: &str =
+    "SELECT * FROM _queue WHERE sink = ?1 AND state = ?2 AND lane = 2 ORDER BY seq LIMIT ?3";
 
-fn one_sql() -> String {
-    format!("SELECT {COLUMNS} WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state <> 'ready'")
-}
+const EXCEPTION: &str =
+    "SELECT * FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state <> 'ready'";
 
-const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq IN (SELECT seq FROM _queue \
-     WHERE sink = ?1 AND state = 'dead' AND lane = 2 LIMIT ?2)";
-
-const DROP_ONE: &str =
-    "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state = 'dead'";
+const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 2 AND (?2 IS NULL OR seq = ?2)";
 
 /// A dead row may be older than what the sink has; one that is retried never is. It is `retrying` and due,
 /// so that no later row of its record passes it.
 const RESEND: &str = "UPDATE _queue SET attempts = 0, faults = 0, due_at = '', \
      only_if_newest = CASE WHEN state = 'dead' THEN ?3 ELSE only_if_newest END, state = 'retrying' \
      WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state IN ('dead', 'retrying')";
-
-fn read(row: &Row<'_>) -> rusqlite::Result<QueueRow> {
-    Ok(QueueRow {
-        lane: row.get(0)?,
-        seq: row.get(1)?,
-        route: row.get(2)?,
-        record_id: row.get(3)?,
-        state: word::read(row, 4)?,
-        attempts: row.get(5)?,
-        faults: row.get(6)?,
-        due_at: row.get(7)?,
-        last_error: row.get(8)?,
-        since: row.get(9)?,
-        only_if_newest: row.get(10)?,
-    })
-}
-
-fn collect(
-    mut statement: CachedStatement<'_>,
-    parameters: impl rusqlite::Params,
-) -> Result<Vec<QueueRow>, StoreError> {
-    let rows = statement.query_map(parameters, read)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
 
 fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
@@ -163,10 +118,9 @@ impl Reader {
     ) -> Result<(Vec<QueueRow>, bool), StoreError> {
         let connection = &self.connection;
         let most = count(limit);
-        let ready = collect(connection.prepare_cached(&ready_sql())?, (sink, most, lane))?;
-        let due = collect(connection.prepare_cached(&due_sql())?, (sink, &by.now, most))?;
-        let late = (sink, &by.latest, most);
-        let mistimed = collect(connection.prepare_cached(&mistimed_sql())?, late)?;
+        let ready: Vec<QueueRow> = connection.rows(READY, (sink, most, lane))?;
+        let due = connection.rows(DUE, (sink, &by.now, most))?;
+        let mistimed = connection.rows(MISTIMED, (sink, &by.latest, most))?;
         let is_cut = [&ready, &due, &mistimed].iter().any(|rows| rows.len() >= limit);
         let mut rows = [ready, due, mistimed].concat();
         rows.retain(|row| row.lane <= lane);
@@ -179,8 +133,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn next_due(&self, sink: &str, now: &str) -> Result<Option<String>, StoreError> {
-        let mut statement = self.connection.prepare_cached(NEXT_DUE)?;
-        Ok(statement.query_row((sink, now), |row| row.get(0))?)
+        Ok(self.connection.value(NEXT_DUE, (sink, now))?)
     }
 
     /// How many rows of this lane are ready for a sink.
@@ -188,8 +141,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn ready_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
-        let mut statement = self.connection.prepare_cached(COUNT_READY)?;
-        Ok(statement.query_row((sink, lane), |row| row.get(0))?)
+        Ok(self.connection.value(COUNT_READY, (sink, lane))?)
     }
 
     /// How many rows of this lane a sink is owed, those that it refused among them.
@@ -197,8 +149,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn owed_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
-        let mut statement = self.connection.prepare_cached(COUNT_OWED)?;
-        Ok(statement.query_row((sink, lane), |row| row.get(0))?)
+        Ok(self.connection.value(COUNT_OWED, (sink, lane))?)
     }
 
     /// How many rows of the log a sink that is no longer configured was not given: those after its
@@ -218,8 +169,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn weight(&self, lane: Lane, seq: i64) -> Result<Option<usize>, StoreError> {
         let sql = if lane == Lane::Notice { NOTICE_BYTES } else { CHANGE_BYTES };
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let bytes: Option<i64> = statement.query_row([seq], |row| row.get(0)).optional()?;
+        let bytes: Option<i64> = self.connection.value(sql, [seq]).optional()?;
         Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or_default()))
     }
 
@@ -228,8 +178,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn queued_since(&self, sink: &str) -> Result<Option<String>, StoreError> {
-        let mut statement = self.connection.prepare_cached(OLDEST)?;
-        Ok(statement.query_row([sink], |row| row.get(0))?)
+        Ok(self.connection.value(OLDEST, [sink])?)
     }
 
     /// Whether a sink is still owed this change, or refused it for good.
@@ -237,8 +186,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_queued(&self, sink: &str, seq: i64) -> Result<bool, StoreError> {
-        let mut statement = self.connection.prepare_cached(QUEUED)?;
-        Ok(statement.query_row((sink, seq), |row| row.get(0))?)
+        Ok(self.connection.value(QUEUED, (sink, seq))?)
     }
 
     /// Up to `limit` changes in each of these states that a sink has refused or that wait for such a one.
@@ -251,12 +199,10 @@ impl Reader {
         states: &[RowState],
         limit: usize,
     ) -> Result<Vec<QueueRow>, StoreError> {
-        let mut rows = Vec::new();
-        for state in states {
-            let statement = self.connection.prepare_cached(&exceptions_sql())?;
-            rows.extend(collect(statement, (sink, state, count(limit)))?);
-        }
-        Ok(rows)
+        let of = |state: &RowState| {
+            self.connection.rows(EXCEPTIONS, (sink, state.as_str(), count(limit)))
+        };
+        Ok(states.iter().map(of).collect::<rusqlite::Result<Vec<_>>>()?.concat())
     }
 
     /// One such change, by its number in the log.
@@ -264,8 +210,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn exception(&self, sink: &str, seq: i64) -> Result<Option<QueueRow>, StoreError> {
-        let mut statement = self.connection.prepare_cached(&one_sql())?;
-        Ok(statement.query_row((sink, seq), read).optional()?)
+        Ok(self.connection.row(EXCEPTION, (sink, seq))?)
     }
 }
 
@@ -295,7 +240,7 @@ impl Store {
     pub async fn clear_refill(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
             let connection = &writer.connection;
-            if connection.query_row(ANY_REFILL, [&sink], |row| row.get(0))? {
+            if connection.value(ANY_REFILL, [&sink])? {
                 connection.execute(DELETE_REFILL, [&sink])?;
             }
             Ok(())
@@ -311,7 +256,7 @@ impl Store {
     pub async fn retry_faulted(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
             let connection = &writer.connection;
-            if connection.query_row(ANY_FAULTED, [&sink], |row| row.get(0))? {
+            if connection.value(ANY_FAULTED, [&sink])? {
                 connection.execute(RETRY_FAULTED, [&sink])?;
             }
             Ok(())
@@ -343,14 +288,8 @@ impl Store {
 fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
     let mut absent = 0;
     for seq in &feed.rows {
-        let is_inserted = !log::is_erased(tx, *seq)?
-            && tx.prepare_cached(INSERT)?.execute((
-                sink,
-                feed.lane,
-                seq,
-                &feed.at,
-                feed.only_if_newest,
-            ))? > 0;
+        let new = (sink, feed.lane, seq, &feed.at, feed.only_if_newest);
+        let is_inserted = !tx.value::<bool>(log::IS_ERASED, [seq])? && tx.run(INSERT, new)? > 0;
         absent += i64::from(!is_inserted);
     }
     match feed.lane {
@@ -362,32 +301,28 @@ fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
 
 /// A row that is no longer there belonged to a record that was forgotten meanwhile, and was counted then.
 fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite::Result<()> {
-    let (mut delivered, mut left_out) = (0, 0);
-    let mut replayed = replays::Replayed::default();
-    for (row, gone) in &outcomes.gone {
-        if tx.prepare_cached(DELETE)?.execute((sink, row.lane, row.seq))? == 0 {
-            continue;
-        }
-        tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id, row.lane))?;
-        match (row.lane, gone) {
-            (Lane::Change, Gone::Delivered) => delivered += 1,
-            (Lane::Change, _) => left_out += 1,
-            (Lane::Replay, gone) => replayed.count(*gone),
-            (Lane::Notice | Lane::Refill, _) => {}
+    let mut gone: HashMap<(Lane, Gone), i64> = HashMap::new();
+    for (row, why) in &outcomes.gone {
+        if tx.run(DELETE, (sink, row.lane, row.seq))? > 0 {
+            tx.run(RELEASE, (sink, &row.route, &row.record_id, row.lane))?;
+            *gone.entry((row.lane, *why)).or_default() += 1;
         }
     }
+    let gone = |lane, why| gone.get(&(lane, why)).copied().unwrap_or(0);
+    let mut delivered = gone(Lane::Change, Gone::Delivered);
+    let left_out = gone(Lane::Change, Gone::Refused) + gone(Lane::Change, Gone::LeftOut);
     for row in &outcomes.kept {
         let new = (
             sink,
             row.lane,
             row.seq,
-            row.state,
+            row.state.as_str(),
             row.attempts,
             row.faults,
             &row.due_at,
             &row.last_error,
         );
-        if tx.prepare_cached(KEEP)?.execute(new)? == 0 {
+        if tx.run(KEEP, new)? == 0 {
             continue;
         }
         delivered -= i64::from(row.lane == Lane::Refill);
@@ -396,14 +331,15 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
         }
         let lane = if row.lane == Lane::Refill { Lane::Change } else { row.lane };
         if row.state == RowState::Retrying {
-            let later = (sink, &row.route, &row.record_id, lane, row.seq);
-            tx.prepare_cached(HOLD_BACK)?.execute(later)?;
+            tx.run(HOLD_BACK, (sink, &row.route, &row.record_id, lane, row.seq))?;
         } else {
-            tx.prepare_cached(RELEASE)?.execute((sink, &row.route, &row.record_id, lane))?;
+            tx.run(RELEASE, (sink, &row.route, &row.record_id, lane))?;
         }
     }
     sinks::count(tx, sink, (delivered, left_out), outcomes, at)?;
-    replays::count(tx, sink, &replayed, outcomes.last_error.as_deref(), at)?;
+    let replayed =
+        [Gone::Delivered, Gone::Refused, Gone::LeftOut].map(|why| gone(Lane::Replay, why));
+    replays::count(tx, sink, replayed, outcomes.last_error.as_deref(), at)?;
     match outcomes.acknowledged {
         Some(acknowledged) => sinks::set_acknowledged(tx, sink, acknowledged),
         None => Ok(()),
@@ -439,7 +375,7 @@ impl Operator {
         let tx = write_tx(&mut self.connection)?;
         let mut sent = 0;
         for row in rows {
-            sent += tx.prepare_cached(RESEND)?.execute((sink, row.seq, only_if_newest))?;
+            sent += tx.run(RESEND, (sink, row.seq, only_if_newest))?;
         }
         tx.commit()?;
         Ok(sent)
@@ -448,20 +384,9 @@ impl Operator {
     /// Deletes dead letters of a sink, all or one; returns how many. The log keeps the changes.
     ///
     /// # Errors
-    /// Dead letters that were not reached stay.
+    /// Nothing is changed.
     pub fn drop_dead(&mut self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
-        if let Some(seq) = seq {
-            return Ok(self.connection.execute(DROP_ONE, (sink, seq))?);
-        }
-        let mut dropped = 0;
-        loop {
-            // In steps, so that the daemon's writes are never kept waiting for long.
-            let step = self.connection.execute(DROP_DEAD, (sink, count(OPERATOR_STEP)))?;
-            dropped += step;
-            if step < OPERATOR_STEP {
-                return Ok(dropped);
-            }
-        }
+        Ok(self.connection.run(DROP_DEAD, (sink, seq))?)
     }
 }
 
@@ -475,11 +400,11 @@ mod tests {
         let (dir, _store) = open();
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
         let statements = [
-            ready_sql(),
-            due_sql(),
-            mistimed_sql(),
-            exceptions_sql(),
-            one_sql(),
+            READY.to_owned(),
+            DUE.to_owned(),
+            MISTIMED.to_owned(),
+            EXCEPTIONS.to_owned(),
+            EXCEPTION.to_owned(),
             NEXT_DUE.to_owned(),
             OLDEST.to_owned(),
             COUNT_OWED.to_owned(),

@@ -3,15 +3,15 @@
 //! A sink has at most one. It is kept after its end until the next one begins, so that its outcome
 //! can be read. Nothing here touches the position or the counters of the sink.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::store::error::StoreError;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
-use crate::store::outbox::rows::{Feed, Gone};
+use crate::store::outbox::rows::Feed;
 use crate::store::reader::Reader;
-use crate::store::word;
+use crate::store::sql::{self, Sql};
 
 /// What became of a replay.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,7 @@ pub struct Replay {
     /// The last row of the range.
     pub to_seq: i64,
     /// Which changes of it.
+    #[serde(deserialize_with = "sql::json")]
     pub choice: ReplayChoice,
     /// The most changes per second.
     pub rate: f64,
@@ -74,9 +75,6 @@ pub struct Replay {
     /// When it ended.
     pub ended_at: Option<String>,
 }
-
-const SELECT: &str = "SELECT sink, id, from_seq, to_seq, wanted, rate, position, sent, refused, left_out, state, \
-     last_error, begun_at, ended_at FROM _replays";
 
 const BEGIN: &str = "INSERT OR REPLACE INTO _replays (sink, id, from_seq, to_seq, wanted, rate, position, state, begun_at) \
      VALUES (?1, lower(hex(randomblob(8))), ?2, ?3, ?4, ?5, ?2, 'running', ?6)";
@@ -107,35 +105,8 @@ impl Replay {
     }
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Replay> {
-    let choice: String = row.get(4)?;
-    Ok(Replay {
-        sink: row.get(0)?,
-        id: row.get(1)?,
-        from_seq: row.get(2)?,
-        to_seq: row.get(3)?,
-        choice: serde_json::from_str(&choice).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(
-                4,
-                rusqlite::types::Type::Text,
-                Box::new(error),
-            )
-        })?,
-        rate: row.get(5)?,
-        position: row.get(6)?,
-        sent: row.get(7)?,
-        refused: row.get(8)?,
-        left_out: row.get(9)?,
-        state: word::read(row, 10)?,
-        last_error: row.get(11)?,
-        begun_at: row.get(12)?,
-        ended_at: row.get(13)?,
-    })
-}
-
 fn find(connection: &Connection, sink: &str) -> rusqlite::Result<Option<Replay>> {
-    let sql = format!("{SELECT} WHERE sink = ?1");
-    connection.prepare_cached(&sql)?.query_row([sink], read).optional()
+    connection.row("SELECT *, wanted AS choice FROM _replays WHERE sink = ?1", [sink])
 }
 
 impl Reader {
@@ -187,26 +158,8 @@ impl Operator {
 
 /// Ends each replay whose last row has left its queue.
 pub(in crate::store) fn end_all(connection: &Connection, at: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(END)?.execute([at])?;
+    connection.run(END, [at])?;
     Ok(())
-}
-
-/// What became of rows of a replay.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Replayed {
-    sent: i64,
-    refused: i64,
-    left_out: i64,
-}
-
-impl Replayed {
-    pub(in crate::store) fn count(&mut self, gone: Gone) {
-        *match gone {
-            Gone::Delivered => &mut self.sent,
-            Gone::Refused => &mut self.refused,
-            Gone::LeftOut => &mut self.left_out,
-        } += 1;
-    }
 }
 
 /// Moves a replay over the rows that are queued; false if it is no longer under way.
@@ -217,22 +170,21 @@ pub(in crate::store) fn advance(
     absent: i64,
 ) -> rusqlite::Result<bool> {
     let moved = (sink, feed.after, feed.upto, feed.unwanted + absent);
-    let is_running = tx.prepare_cached(ADVANCE)?.execute(moved)? > 0;
+    let is_running = tx.run(ADVANCE, moved)? > 0;
     end_all(tx, &feed.at)?;
     Ok(is_running)
 }
 
-/// Counts what became of rows, and ends the replay with its last one.
+/// Counts the rows that the sink has taken, that it refused and that were left out, and ends the replay with its last one.
 pub(in crate::store) fn count(
     tx: &Connection,
     sink: &str,
-    replayed: &Replayed,
+    [sent, refused, left_out]: [i64; 3],
     last_error: Option<&str>,
     at: &str,
 ) -> rusqlite::Result<()> {
-    let Replayed { sent, refused, left_out } = *replayed;
-    if *replayed != Replayed::default() {
-        tx.prepare_cached(COUNT)?.execute((sink, sent, refused, left_out, last_error))?;
+    if sent + refused + left_out > 0 {
+        tx.run(COUNT, (sink, sent, refused, left_out, last_error))?;
         end_all(tx, at)?;
     }
     Ok(())

@@ -1,12 +1,14 @@
 //! The rows of a sink's queue, and what becomes of them, as values.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::types::{ToSql, ToSqlOutput};
 use serde::{Deserialize, Serialize};
 
 use crate::store::outbox::sinks::Acknowledged;
+use crate::store::sql;
 
 /// What a row is about. Rows of a lower lane go first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "i64")]
 pub enum Lane {
     /// An alert or a report of this program.
     Notice = 0,
@@ -45,17 +47,11 @@ impl RowState {
     }
 }
 
-impl ToSql for RowState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.as_str().into())
-    }
-}
-
 /// One row: something that a sink has not acknowledged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRow {
     /// What it is about.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub lane: Lane,
     /// The change's number in the log.
     pub seq: i64,
@@ -76,7 +72,7 @@ pub struct QueueRow {
     /// When it was queued.
     pub since: String,
     /// It is sent only while the sink has no newer version of its record.
-    #[serde(skip)]
+    #[serde(skip_serializing, deserialize_with = "sql::flag")]
     pub only_if_newest: bool,
 }
 
@@ -124,7 +120,7 @@ pub struct Feed {
 }
 
 /// Why a row leaves the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gone {
     /// The sink acknowledged it.
     Delivered,
@@ -159,20 +155,19 @@ impl Outcomes {
     }
 }
 
-impl Lane {
-    const ALL: [Self; 4] = [Self::Notice, Self::Refill, Self::Change, Self::Replay];
-}
-
 impl ToSql for Lane {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok((*self as i64).into())
     }
 }
 
-impl FromSql for Lane {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let number = value.as_i64()?;
-        let lane = Self::ALL.into_iter().find(|lane| *lane as i64 == number);
-        lane.ok_or(FromSqlError::OutOfRange(number))
+impl TryFrom<i64> for Lane {
+    type Error = &'static str;
+
+    fn try_from(number: i64) -> Result<Self, Self::Error> {
+        [Self::Notice, Self::Refill, Self::Change, Self::Replay]
+            .into_iter()
+            .find(|lane| *lane as i64 == number)
+            .ok_or("there is no such lane")
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The changes up to a sink's position are in its queue, were acknowledged, or were not asked for.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::store::error::StoreError;
@@ -12,7 +12,7 @@ use crate::store::open::write_tx;
 use crate::store::operate::Operator;
 use crate::store::outbox::rows::{Feed, Outcomes};
 use crate::store::reader::Reader;
-use crate::store::word;
+use crate::store::sql::Sql;
 
 /// What the row of a sink says about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub enum GateState {
 }
 
 /// A sink's row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkRow {
     /// The sink's name.
     pub name: String,
@@ -70,20 +70,22 @@ pub struct SinkRow {
     /// The flood gate does not count changes up to this row of the log.
     pub released_to: i64,
     /// What the sink remembered of its last delivery.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub mark: Option<String>,
     /// What a destination that keeps its own account has acknowledged.
-    #[serde(skip)]
+    #[serde(flatten, skip_serializing)]
     pub acknowledged: Acknowledged,
 }
 
 /// The rows of the log that a destination was given: those after one row, up to another. It is saved with the progress
 /// of the sink in one transaction. A destination that holds less has lost something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Acknowledged {
     /// It was given nothing up to this row.
+    #[serde(rename = "given_after")]
     pub after: i64,
     /// It acknowledged what it was given up to this row.
+    #[serde(rename = "given_upto")]
     pub upto: i64,
 }
 
@@ -114,7 +116,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn sinks(&self) -> Result<Vec<SinkRow>, StoreError> {
-        Ok(list(&self.connection)?)
+        Ok(self.connection.rows(LIST, [])?)
     }
 
     /// The stored state of one sink.
@@ -150,13 +152,12 @@ impl Store {
                 if before.type_name != type_name {
                     begin_account(&tx, &before, &begin)?;
                 }
-                tx.execute(COUNT_PRUNED, [&name])?;
                 tx.execute(ACTIVATE, (&name, type_name))?;
             } else {
                 let position = begin.position(&tx)?;
                 tx.execute(INSERT, (&name, type_name, position, &at, log::last_seq(&tx)?))?;
             }
-            let row = tx.query_row(&find_sql(), [&name], read)?;
+            let row = find(&tx, &name)?.expect("it was written just now");
             tx.commit()?;
             Ok(row)
         })
@@ -170,7 +171,7 @@ impl Store {
     /// Nothing is stored.
     pub async fn retire_sinks(&self, configured: Vec<String>) -> Result<Vec<SinkRow>, StoreError> {
         self.write(move |writer| {
-            let mut gone = list(&writer.connection)?;
+            let mut gone: Vec<SinkRow> = writer.connection.rows(LIST, [])?;
             gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
             for row in &gone {
                 writer.connection.execute(RETIRE, [&row.name])?;
@@ -186,15 +187,16 @@ impl Store {
     /// Nothing is stored.
     pub async fn hold_sink(&self, sink: String) -> Result<Option<SinkRow>, StoreError> {
         self.write(move |writer| {
-            writer.connection.prepare_cached(HOLD)?.execute([&sink])?;
+            writer.connection.run(HOLD, [&sink])?;
             Ok(find(&writer.connection, &sink)?)
         })
         .await
     }
 }
 
-const SELECT: &str = "SELECT name, type, state, position, delivered, last_success_at, last_error, last_error_at, \
-     retrying, dead, filtered, skipped, gate, released_to, mark, given_after, given_upto FROM _sinks";
+const LIST: &str = "SELECT * FROM _sinks ORDER BY name LIMIT 10000";
+
+const FIND: &str = "SELECT * FROM _sinks WHERE name = ?1";
 
 /// Every change ever stored that the log no longer holds after the position is skipped: those before
 /// the position, and those that were pruned.
@@ -208,10 +210,9 @@ const OWNED: [(&str, &str); 4] =
     [("_sinks", "name"), ("_queue", "sink"), ("_alerts", "sink"), ("_replays", "sink")];
 
 /// While a sink was removed the log may have lost changes that it did not get.
-const COUNT_PRUNED: &str = "UPDATE _sinks SET skipped = skipped + max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
-     - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)) WHERE name = ?1 AND state = 'removed'";
-
-const ACTIVATE: &str = "UPDATE _sinks SET type = ?2, state = 'active' WHERE name = ?1";
+const ACTIVATE: &str = "UPDATE _sinks SET type = ?2, state = 'active', skipped = skipped + iif(state = 'removed', \
+     max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
+     - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)), 0) WHERE name = ?1";
 
 const RETIRE: &str = "UPDATE _sinks SET state = 'removed' WHERE name = ?1";
 
@@ -231,43 +232,11 @@ const COUNT: &str = "UPDATE _sinks SET delivered = max(0, delivered + ?2), skipp
      last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
      state = CASE WHEN ?6 THEN 'disabled' ELSE state END, mark = coalesce(?7, mark) WHERE name = ?1";
 
-fn read(row: &Row<'_>) -> rusqlite::Result<SinkRow> {
-    Ok(SinkRow {
-        name: row.get(0)?,
-        type_name: row.get(1)?,
-        state: word::read(row, 2)?,
-        position: row.get(3)?,
-        delivered: row.get(4)?,
-        last_success_at: row.get(5)?,
-        last_error: row.get(6)?,
-        last_error_at: row.get(7)?,
-        retrying: row.get(8)?,
-        dead: row.get(9)?,
-        filtered: row.get(10)?,
-        skipped: row.get(11)?,
-        gate: word::read(row, 12)?,
-        released_to: row.get(13)?,
-        mark: row.get(14)?,
-        acknowledged: Acknowledged { after: row.get(15)?, upto: row.get(16)? },
-    })
-}
-
-pub(in crate::store) fn list(connection: &Connection) -> rusqlite::Result<Vec<SinkRow>> {
-    let mut statement =
-        connection.prepare_cached(&format!("{SELECT} ORDER BY name LIMIT 10000"))?;
-    let rows = statement.query_map([], read)?;
-    rows.collect()
-}
-
-fn find_sql() -> String {
-    format!("{SELECT} WHERE name = ?1")
-}
-
 pub(in crate::store) fn find(
     connection: &Connection,
     name: &str,
 ) -> rusqlite::Result<Option<SinkRow>> {
-    connection.prepare_cached(&find_sql())?.query_row([name], read).optional()
+    connection.row(FIND, [name])
 }
 
 /// A sink of another type takes the name over. What the sink before it was given is not at the new
@@ -286,9 +255,8 @@ pub(in crate::store) fn set_acknowledged(
     sink: &str,
     acknowledged: Acknowledged,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("UPDATE _sinks SET given_after = ?2, given_upto = ?3 WHERE name = ?1")?
-        .execute((sink, acknowledged.after, acknowledged.upto))?;
+    let sql = "UPDATE _sinks SET given_after = ?2, given_upto = ?3 WHERE name = ?1";
+    connection.run(sql, (sink, acknowledged.after, acknowledged.upto))?;
     Ok(())
 }
 
@@ -301,7 +269,7 @@ pub(in crate::store) fn advance(
     absent: i64,
 ) -> rusqlite::Result<bool> {
     let moved = (name, feed.after, feed.upto, feed.unwanted, absent);
-    Ok(tx.prepare_cached(ADVANCE)?.execute(moved)? > 0)
+    Ok(tx.run(ADVANCE, moved)? > 0)
 }
 
 /// Counts what became of changes: those that were delivered, and those that were no longer in the log.
@@ -314,7 +282,7 @@ pub(in crate::store) fn count(
 ) -> rusqlite::Result<()> {
     let Outcomes { last_error, disable, mark, .. } = outcomes;
     let counted = (name, delivered, left_out, at, last_error, disable, mark);
-    tx.prepare_cached(COUNT)?.execute(counted).map(|_| ())
+    tx.run(COUNT, counted).map(|_| ())
 }
 
 impl Operator {
@@ -351,7 +319,7 @@ impl Operator {
     pub fn forget_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
         let tx = write_tx(&mut self.connection)?;
         let removed = "SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = ?1 AND state = 'removed')";
-        let is_removed = tx.query_row(removed, [sink], |row| row.get(0))?;
+        let is_removed = tx.value(removed, [sink])?;
         if is_removed {
             for (table, column) in OWNED {
                 tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [sink])?;
@@ -370,7 +338,7 @@ impl Operator {
         let tx = write_tx(&mut self.connection)?;
         let used = "SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = ?1 AND delivered > 0) \
              OR EXISTS (SELECT 1 FROM _queue WHERE sink = ?1)";
-        if tx.query_row(used, [new], |row| row.get(0))? {
+        if tx.value(used, [new])? {
             return Ok(false);
         }
         for (table, column) in OWNED {
@@ -390,6 +358,5 @@ impl Operator {
 /// Every statement that runs for each delivery, for the test of their plans.
 #[cfg(test)]
 pub(in crate::store) fn hot_statements() -> Vec<String> {
-    let statements = [ADVANCE, COUNT, HOLD, RELEASE, SKIP];
-    statements.map(str::to_owned).into_iter().chain([find_sql()]).collect()
+    [ADVANCE, COUNT, HOLD, RELEASE, SKIP, FIND].map(str::to_owned).to_vec()
 }

@@ -3,19 +3,22 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
-use rusqlite::types::Type;
 use serde_json::value::RawValue;
 
 use crate::record::{Route, field};
 use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::mirror::related::same_contact;
-use crate::store::mirror::{self, quoted};
+use crate::store::mirror::{self, free_name, quoted};
 
 /// Names of date fields that the shop enters (contract, "Read records").
 const ENTERED_DATES: [&str; 4] =
     ["next_follow_up", "scheduled_on", "estimated_delivery", "received_at"];
 /// Our own columns of a mirror table that a view shows.
 const OWN: [&str; 3] = ["_business", "_first_seen_at", "_changed_at"];
+/// What a report tool takes the values of a column for: the column of the table `_types` that has this type. It has
+/// one for integers, `i`, as well.
+const REAL: &str = "r";
+const TEXT: &str = "t";
 /// Rows by which the type of a column is told.
 const SAMPLE: u32 = 200;
 /// Further columns of the view of a route that stand for custom fields, at most.
@@ -27,7 +30,7 @@ pub(in crate::store) struct RouteColumns {
     /// The columns of the record's fields, without `id` and our own.
     pub(in crate::store) fields: Vec<String>,
     /// Of `id` and each field, what its newest values are.
-    types: HashMap<String, ColumnType>,
+    types: HashMap<String, String>,
     /// The labels of the custom fields.
     pub(in crate::store) custom: Vec<String>,
     /// How the records name their job.
@@ -43,27 +46,8 @@ impl RouteColumns {
     }
 
     /// What a column holds; text as long as nothing is known of it.
-    fn type_of(&self, column: &str) -> ColumnType {
-        self.types.get(column).copied().unwrap_or(ColumnType::Text)
-    }
-}
-
-/// What a report tool takes the values of a column for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum ColumnType {
-    Integer,
-    Real,
-    Text,
-}
-
-impl ColumnType {
-    /// The type of a column that holds values of both.
-    fn with(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Text, _) | (_, Self::Text) => Self::Text,
-            (Self::Integer, Self::Integer) => Self::Integer,
-            _ => Self::Real,
-        }
+    fn type_of(&self, column: &str) -> &str {
+        self.types.get(column).map_or(TEXT, String::as_str)
     }
 }
 
@@ -79,26 +63,17 @@ pub(in crate::store) struct View {
 impl View {
     /// Adds a column, under another name if its own is taken. SQLite before 3.41 knows no type of an expression: it
     /// takes that of the last part, a column of a table without rows. The value stays as it is.
-    fn add(&mut self, name: &str, column_type: ColumnType, sql: &str) {
-        let taken = |name: &str| self.names.contains(&name.to_lowercase());
-        let name = std::iter::once(name.to_owned())
-            .chain((2..).map(|n| format!("{name}_{n}")))
-            .find(|name| !taken(name))
-            .expect("the suffixes do not end");
-        let of_type = match column_type {
-            ColumnType::Integer => "i",
-            ColumnType::Real => "r",
-            ColumnType::Text => "t",
-        };
+    fn add(&mut self, name: &str, column_type: &str, sql: &str) {
+        let name = free_name(name, |name| self.names.contains(&name.to_lowercase()));
         let shown = quoted(&name);
         self.columns.push(format!(
-            "(SELECT {sql} UNION ALL SELECT {of_type} FROM _types WHERE 0) AS {shown}"
+            "(SELECT {sql} UNION ALL SELECT {column_type} FROM _types WHERE 0) AS {shown}"
         ));
         self.names.push(name.to_lowercase());
     }
 
     /// Adds a column unless the table has a field of that name.
-    fn derive(&mut self, table: &RouteColumns, name: &str, column_type: ColumnType, sql: &str) {
+    fn derive(&mut self, table: &RouteColumns, name: &str, column_type: &str, sql: &str) {
         if !table.has(name) {
             self.add(name, column_type, sql);
         }
@@ -121,37 +96,36 @@ pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<Ro
         .collect()
 }
 
-/// What the newest values of each field are; nothing of a field without values. An id is text in the table.
+/// What the newest values of each field are; nothing of a field without values. An id is text in the table. A column
+/// that holds reals among integers is real, and one that holds any text is text: the last letter of all.
 fn types(
     connection: &Connection,
     route: Route,
     fields: &[String],
-) -> rusqlite::Result<HashMap<String, ColumnType>> {
-    let mut types: HashMap<String, ColumnType> = HashMap::new();
+) -> rusqlite::Result<HashMap<String, String>> {
     if !mirror::tables(connection)?.contains(route.as_str()) {
-        return Ok(types);
+        return Ok(HashMap::new());
     }
-    let list: String = fields.iter().map(|field| format!(", r.{}", quoted(field))).collect();
-    let mut statement = connection.prepare(&format!(
-        "SELECT {}{list} FROM \"{route}\" r ORDER BY r.rowid DESC LIMIT {SAMPLE}",
-        id("r.id")
-    ))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        for (place, name) in
-            std::iter::once("id").chain(fields.iter().map(String::as_str)).enumerate()
-        {
-            let found = match row.get_ref(place)?.data_type() {
-                Type::Null => continue,
-                Type::Integer => ColumnType::Integer,
-                Type::Real => ColumnType::Real,
-                Type::Text | Type::Blob => ColumnType::Text,
-            };
-            let known = types.get(name).copied();
-            types.insert(name.to_owned(), known.map_or(found, |known| known.with(found)));
-        }
-    }
-    Ok(types)
+    let columns = fields.iter().map(|field| (field.as_str(), format!("r.{}", quoted(field))));
+    let (names, kinds): (Vec<&str>, Vec<String>) = std::iter::once(("id", id("r.id")))
+        .chain(columns)
+        .map(|(name, column)| {
+            let kind = format!(
+                "max(CASE typeof({column}) WHEN 'integer' THEN 'i' WHEN 'real' THEN 'r' WHEN 'null' THEN NULL ELSE 't' END)"
+            );
+            (name, kind)
+        })
+        .unzip();
+    let sql = format!(
+        "SELECT {} FROM (SELECT * FROM \"{route}\" ORDER BY rowid DESC LIMIT {SAMPLE}) r",
+        kinds.join(", ")
+    );
+    connection.query_row(&sql, [], |row| {
+        let kinds = names.iter().enumerate().map(|(place, name)| {
+            Ok(row.get::<_, Option<String>>(place)?.map(|kind| ((*name).to_owned(), kind)))
+        });
+        kinds.filter_map(Result::transpose).collect()
+    })
 }
 
 /// The labels of the custom fields by the route whose records carry them. One definition is in memory
@@ -177,20 +151,18 @@ fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Ve
 /// The route whose records carry the fields of a form. The contract names only the form `Lead`.
 fn route_of_form(form: &str) -> Option<Route> {
     let word: String = form.to_lowercase().chars().filter(char::is_ascii_lowercase).collect();
-    let holds = |part: &str| word.contains(part);
-    if holds("lead") || holds("enquiry") {
-        Some(Route::Leads)
-    } else if holds("customer") || holds("client") {
-        Some(Route::Customers)
-    } else if holds("outsourc") {
-        Some(Route::OutsourcedJobs)
-    } else if holds("payment") {
-        Some(Route::Payments)
-    } else if holds("job") || holds("repair") || holds("checkin") {
-        Some(Route::Jobs)
-    } else {
-        None
-    }
+    let forms = [
+        ("lead", Route::Leads),
+        ("enquiry", Route::Leads),
+        ("customer", Route::Customers),
+        ("client", Route::Customers),
+        ("outsourc", Route::OutsourcedJobs),
+        ("payment", Route::Payments),
+        ("job", Route::Jobs),
+        ("repair", Route::Jobs),
+        ("checkin", Route::Jobs),
+    ];
+    forms.into_iter().find(|(part, _)| word.contains(part)).map(|(_, route)| route)
 }
 
 /// The labels in a form's definitions. The contract does not name the members of a definition.
@@ -207,21 +179,20 @@ fn labels(definition: &str) -> Vec<String> {
 
 /// The columns of a route's view; `all` are the tables that it may be joined with.
 pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns]) -> View {
-    use ColumnType::{Real, Text};
     let mut columns = View::default();
     columns.add("id", table.type_of("id"), &id("r.id"));
     for field in &table.fields {
         let column = format!("r.{}", quoted(field));
         if is_time(field) {
-            columns.add(field, Text, &local(&column));
+            columns.add(field, TEXT, &local(&column));
         } else if is_amount(field) {
-            columns.add(field, Real, &number(&column));
+            columns.add(field, REAL, &number(&column));
         } else {
             columns.add(field, table.type_of(field), &column);
         }
         if field == "created_at" {
             let day = format!("substr({}, 1, 10)", local(&column));
-            columns.add("created_date", Text, &day);
+            columns.add("created_date", TEXT, &day);
         }
     }
     columns.joins = joined(table, all, &mut columns);
@@ -236,7 +207,7 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
             let sql = format!(
                 "CASE WHEN json_valid(r.custom_fields) THEN json_extract(r.custom_fields, {path}) END"
             );
-            columns.add(label, Text, &sql);
+            columns.add(label, TEXT, &sql);
         }
     }
     let last_seen = format!(
@@ -245,23 +216,22 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
         local("seen.at"),
         table.route
     );
-    columns.add("last_seen_at", Text, &last_seen);
-    columns.add("_business", Text, "r._business");
-    columns.add("_first_seen_at", Text, &local("r._first_seen_at"));
-    columns.add("_changed_at", Text, &local("r._changed_at"));
+    columns.add("last_seen_at", TEXT, &last_seen);
+    columns.add("_business", TEXT, "r._business");
+    columns.add("_first_seen_at", TEXT, &local("r._first_seen_at"));
+    columns.add("_changed_at", TEXT, &local("r._changed_at"));
     columns
 }
 
 /// What a job is now, from its newest source.
 fn add_current_state(columns: &mut View) {
-    use ColumnType::{Real, Text};
-    columns.add("current_status", Text, "s.status");
-    columns.add("current_stage", Text, "s.stage");
-    columns.add("status_since", Text, &local("s.since"));
-    columns.add("completed_at", Text, &local("s.completed_at"));
-    columns.add("paid_total", Real, "s.paid");
-    columns.add("turnaround_days", Real, "round(s.open_seconds / 86400.0, 2)");
-    columns.add("state_source", Text, "s.source");
+    columns.add("current_status", TEXT, "s.status");
+    columns.add("current_stage", TEXT, "s.stage");
+    columns.add("status_since", TEXT, &local("s.since"));
+    columns.add("completed_at", TEXT, &local("s.completed_at"));
+    columns.add("paid_total", REAL, "s.paid");
+    columns.add("turnaround_days", REAL, "round(s.open_seconds / 86400.0, 2)");
+    columns.add("state_source", TEXT, "s.source");
 }
 
 /// Joins the job of a record by its link, and the customer by the number of the mobile phone, else
@@ -304,7 +274,7 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut View) -> Str
                 "created_at" => ("customer_since", local(&column)),
                 other => (other, column),
             };
-            columns.derive(table, name, ColumnType::Text, &sql);
+            columns.derive(table, name, TEXT, &sql);
         }
     }
     joins
@@ -348,7 +318,7 @@ pub fn amount_sql(column: &str) -> String {
     format!("CASE WHEN typeof({number}) <> 'text' THEN {number} END")
 }
 
-/// Text that is a number as a number.
+/// TEXT that is a number as a number.
 fn number(column: &str) -> String {
     format!(
         "CASE WHEN typeof({column}) = 'text' AND {column} GLOB '*[0-9]*' \
