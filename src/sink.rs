@@ -255,10 +255,7 @@ pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuil
             feature = "s3",
             feature = "email"
         )))]
-        other => {
-            let sink = name.to_owned();
-            return Err(SinkBuildError::LeftOut { sink, kind: other.type_name() });
-        }
+        _ => return Err(SinkBuildError::LeftOut { sink: name.to_owned() }),
     };
     Ok(vec![sink])
 }

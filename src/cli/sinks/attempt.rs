@@ -76,10 +76,10 @@ fn ensure_sendable(
              `shopmirror sinks {name} test --dry-run`, try the key with `shopmirror check --sink {name}`, or add --create"
         )),
         (SinkKind::Intake(_), true) | (_, false) => None,
-        (kind, true) => Some(format!(
+        (_, true) => Some(format!(
             "--create is only for sinks of type intake, and {name} has the type {}, which marks what it is given as \
              a test: leave --create out",
-            kind.type_name()
+            settings.type_name
         )),
     };
     if let Some(text) = refused {
