@@ -43,7 +43,7 @@ pub use address::{
 pub use base::Base;
 pub use conditions::{Condition, Side, Wanted};
 pub use email::{EmailSettings, MailTls};
-pub use intake::{Intake, IntakeField, IntakeLimit, IntakePart, IntakeSettings};
+pub use intake::{Intake, IntakeField, IntakeSettings};
 pub use local::{CommandSettings, FileFormat, FileSettings};
 pub use polling::{BudgetSettings, PollSettings, RouteSettings};
 pub use problem::{Problem, Problems};
@@ -208,7 +208,7 @@ fn sections(document: &Table<'_>) -> Option<Config> {
         status,
         alerts: alerts?,
         reports: reports?,
-        sinks: sinks.read,
+        sinks: sinks.into_iter().map(|(name, sink)| Some((name, sink?))).collect::<Option<_>>()?,
         for_readers: for_readers(document.report.text),
     })
 }

@@ -79,7 +79,7 @@ impl Deliverer {
             config::Start::At(time) => Begin::At(stamp(time)),
         };
         let at = self.clock.now().stamp();
-        self.store.open_sink(self.name.clone(), self.settings.kind.type_name(), begin, at).await
+        self.store.open_sink(self.name.clone(), self.settings.type_name, begin, at).await
     }
 }
 

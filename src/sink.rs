@@ -235,7 +235,7 @@ pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuil
             let sink = webhook::WebhookSink::build(name, it)?;
             return Ok((0..it.concurrency.max(1)).map(|_| Box::new(sink.clone()) as _).collect());
         }
-        SinkKind::Command(it) => Box::new(command::CommandSink::build(name, it)?),
+        SinkKind::Command(it) => Box::new(command::CommandSink::new(it)),
         SinkKind::File(it) => Box::new(file::FileSink::new(name, it)),
         SinkKind::Intake(it) => Box::new(intake::IntakeSink::build(name, it)?),
         #[cfg(feature = "postgres")]
@@ -255,10 +255,7 @@ pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuil
             feature = "s3",
             feature = "email"
         )))]
-        other => {
-            let sink = name.to_owned();
-            return Err(SinkBuildError::LeftOut { sink, kind: other.type_name() });
-        }
+        _ => return Err(SinkBuildError::LeftOut { sink: name.to_owned() }),
     };
     Ok(vec![sink])
 }

@@ -137,7 +137,7 @@ fn copies(config: &Config, records: &[PersonRecord]) -> String {
     for (name, sink) in sinks {
         let is_told = sink.filter.changes.contains(&Kind::Forgotten);
         let told = if is_told { ", which is sent the change `forgotten`" } else { "" };
-        text.push_str(&format!(", in sink {name} ({}{told})", sink.kind.type_name()));
+        text.push_str(&format!(", in sink {name} ({}{told})", sink.type_name));
     }
     text + ": remove them there\n"
 }

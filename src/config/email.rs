@@ -96,8 +96,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
         ("to", "a list of recipients, for example [\"desk@example.com\"]"),
     ])?;
     check_server(table, &mut read);
+    #[cfg(feature = "email")]
     for (key, address) in read.to.iter().map(|to| ("to", to)).chain([("from", &read.from)]) {
-        if !is_mailbox(address) {
+        if address.parse::<lettre::message::Mailbox>().is_err() {
             table.note(
                 key,
                 "is not a mail address: write \"desk@example.com\" or \"Desk <desk@example.com>\"",
@@ -142,15 +143,4 @@ fn check_server(table: &Table<'_>, read: &mut EmailSettings) {
         _ => {}
     }
     read.server = host;
-}
-
-/// True for `LOCAL@DOMAIN` or `NAME <LOCAL@DOMAIN>`, as the sink will read it.
-#[cfg(feature = "email")]
-fn is_mailbox(text: &str) -> bool {
-    text.parse::<lettre::message::Mailbox>().is_ok()
-}
-
-#[cfg(not(feature = "email"))]
-fn is_mailbox(text: &str) -> bool {
-    text.contains('@')
 }

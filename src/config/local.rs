@@ -7,14 +7,13 @@ use serde::Deserialize;
 
 use super::shape;
 use super::table::Table;
-use super::value::{file as file_path, number, seconds, timeout, within};
+use super::value::{number, seconds, timeout, within};
 use crate::shape::{CloudEvents, Columns, Format};
 
 /// `type = "file"`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FileSettings {
     /// The file that is appended to.
-    #[serde(deserialize_with = "file_path")]
     pub path: PathBuf,
     /// What a line looks like.
     #[serde(skip)]

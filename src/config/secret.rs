@@ -48,16 +48,11 @@ impl PartialEq for Secret {
 
 impl Eq for Secret {}
 
-/// The address of a sink, and the file that it comes from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The address of a sink, or the file that holds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct SinkUrl {
-    at_start: Secret,
-    file: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct Keys {
-    url: Option<Secret>,
+    #[serde(default)]
+    url: Secret,
     url_file: Option<PathBuf>,
 }
 
@@ -68,23 +63,22 @@ impl SinkUrl {
         advice: &str,
         check: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<Self> {
-        let Keys { url, url_file: file } = table.read(&[])?;
-        let (key, read) = match (url, &file) {
-            (_, Some(file)) => ("url_file", Secret::in_file(file)),
-            (Some(url), None) => ("url", Ok(url)),
-            (None, None) => {
-                table.need("url", advice);
-                return None;
-            }
-        };
-        let checked = read.and_then(|at_start| check(at_start.expose_secret()).map(|_| at_start));
-        checked.map_err(|why| table.note(key, why)).ok().map(|at_start| Self { at_start, file })
+        let read: Self = table.read(&[])?;
+        if read == Self::default() {
+            table.need("url", advice);
+            return None;
+        }
+        let key = if read.is_inline() { "url" } else { "url_file" };
+        let check =
+            |url: Secret| check(url.expose_secret()).map_err(|why| format!("`{key}` {why}"));
+        let checked = read.read().and_then(check);
+        checked.map_err(|why| table.note_inside(&[key], why)).ok().map(|_| read)
     }
 
     /// True if the configuration itself holds the address.
     #[must_use]
     pub fn is_inline(&self) -> bool {
-        self.file.is_none()
+        self.url_file.is_none()
     }
 
     /// The address as it is now.
@@ -92,22 +86,15 @@ impl SinkUrl {
     /// # Errors
     /// What is wrong with its file and what to do.
     pub fn read(&self) -> Result<Secret, String> {
-        match &self.file {
+        match &self.url_file {
             Some(path) => Secret::in_file(path).map_err(|error| format!("`url_file` {error}")),
-            None => Ok(self.at_start.clone()),
+            None => Ok(self.url.clone()),
         }
-    }
-}
-
-/// The address as it was when the configuration was read.
-impl ExposeSecret<str> for SinkUrl {
-    fn expose_secret(&self) -> &str {
-        self.at_start.expose_secret()
     }
 }
 
 impl<T: Into<Secret>> From<T> for SinkUrl {
     fn from(text: T) -> Self {
-        Self { at_start: text.into(), file: None }
+        Self { url: text.into(), url_file: None }
     }
 }

@@ -14,7 +14,7 @@ use url::Url;
 use super::address;
 use super::secret::{Secret, SinkUrl};
 use super::table::Table;
-use super::value::{SHOP, filled, parsed, seconds, timeout, two_lines, word};
+use super::value::{SHOP, parsed, seconds, timeout, two_lines, word};
 
 /// `type = "postgres"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -28,7 +28,7 @@ pub struct PostgresSettings {
     #[serde(default = "schema")]
     pub schema: String,
     /// What stands in the column `workspace` of every row: it keeps the rows of several shops apart.
-    #[serde(deserialize_with = "filled")]
+    #[serde(deserialize_with = "word")]
     pub workspace: String,
     /// The longest time that one transaction may take.
     #[serde(default = "seconds::<30>", deserialize_with = "timeout")]

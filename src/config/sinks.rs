@@ -12,7 +12,7 @@ use super::intake::{self, IntakeSettings};
 use super::local::{self, CommandSettings, FileSettings};
 use super::servers::{self, MqttSettings, NatsSettings, PostgresSettings, S3Settings};
 use super::table::Table;
-use super::value::{Time, businesses, choice, nearest, parsed, within, words};
+use super::value::{Time, choice, nearest, parsed, within};
 use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
 use crate::duration;
@@ -51,7 +51,9 @@ pub struct SinkSettings {
     pub retry: Arc<[Duration]>,
     /// At most so many calls per second.
     pub rate: Option<f64>,
-    /// Its type, with the settings of that type.
+    /// The name in the key `type`.
+    pub type_name: &'static str,
+    /// The settings of that type.
     pub kind: SinkKind,
 }
 
@@ -102,33 +104,15 @@ pub enum SinkKind {
     Intake(IntakeSettings),
 }
 
-impl SinkKind {
-    /// The name in the key `type`.
-    #[must_use]
-    pub fn type_name(&self) -> &'static str {
-        match self {
-            Self::Webhook(_) => "webhook",
-            Self::File(_) => "file",
-            Self::Command(_) => "command",
-            Self::Mqtt(_) => "mqtt",
-            Self::Nats(_) => "nats",
-            Self::S3(_) => "s3",
-            Self::Postgres(_) => "postgres",
-            Self::Email(_) => "email",
-            Self::Intake(_) => "intake",
-        }
-    }
-}
-
 /// The keys that all sinks have.
 #[derive(Deserialize)]
 struct Keys {
     r#type: String,
-    #[serde(default, deserialize_with = "words")]
-    routes: Option<Vec<Route>>,
-    #[serde(default, deserialize_with = "words")]
-    changes: Option<Vec<Kind>>,
-    #[serde(default, deserialize_with = "businesses")]
+    #[serde(default)]
+    routes: Vec<Route>,
+    #[serde(default)]
+    changes: Vec<Kind>,
+    #[serde(default)]
     businesses: Vec<String>,
     #[serde(default)]
     r#where: BTreeMap<String, toml::Value>,
@@ -141,30 +125,22 @@ struct Keys {
     rate: Option<f64>,
 }
 
-/// The sinks of a file.
-pub(super) struct Sinks {
-    /// Those without a problem.
-    pub(super) read: BTreeMap<String, SinkSettings>,
-    /// The names of all.
-    names: Vec<String>,
-}
+/// The sinks of a file by name; `None` is one with a problem.
+pub(super) type Sinks = BTreeMap<String, Option<SinkSettings>>;
 
-impl Sinks {
-    /// Notes if the sink that the key `sink` names cannot be told of alerts or given reports.
-    pub(super) fn check_notified(&self, table: &Table<'_>, name: &str) {
-        let known: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        match self.read.get(name).map(|sink| &sink.kind) {
-            None if !known.contains(&name) => {
-                let near = nearest(name, &known).map(|near| format!("did you mean {near:?}?"));
-                let advice = near.unwrap_or_else(|| "add a table [sinks.NAME]".to_owned());
-                table.note("sink", format!("names no sink of this file: {advice}"));
-            }
-            Some(kind @ (SinkKind::Postgres(_) | SinkKind::Intake(_))) => table.note("sink", format!(
-                "names a sink of type {}, which takes records only: name one of type webhook, email, command, file, nats, mqtt or s3",
-                kind.type_name()
-            )),
-            _ => {}
+/// Notes if the sink that the key `sink` names cannot be told of alerts or given reports.
+pub(super) fn check_notified(sinks: &Sinks, table: &Table<'_>, name: &str) {
+    match sinks.get(name) {
+        None => {
+            let known: Vec<&str> = sinks.keys().map(String::as_str).collect();
+            let near = nearest(name, &known).map(|near| format!("did you mean {near:?}?"));
+            let advice = near.unwrap_or_else(|| "add a table [sinks.NAME]".to_owned());
+            table.note("sink", format!("names no sink of this file: {advice}"));
         }
+        Some(Some(SinkSettings { type_name: kind @ ("postgres" | "intake"), .. })) => table.note("sink", format!(
+            "names a sink of type {kind}, which takes records only: name one of type webhook, email, command, file, nats, mqtt or s3"
+        )),
+        Some(_) => {}
     }
 }
 
@@ -174,14 +150,12 @@ pub const SINK_VERBS: [&str; 9] =
 
 /// Every sink of the file. `workspace` is what [workspace] says, if it can be read.
 pub(super) fn read(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Sinks {
-    let names = table.entries.keys().map(ToString::to_string).collect();
-    let mut sinks = Sinks { read: BTreeMap::new(), names };
+    let mut sinks = Sinks::new();
     for (name, own) in table.named() {
-        let Some(sink) = sink(&own, workspace) else { continue };
         if SINK_VERBS.contains(&name.as_str()) {
             table.note(&name, "is a verb of `shopmirror sinks`: choose another name");
         }
-        sinks.read.insert(name, sink);
+        sinks.insert(name, sink(&own, workspace));
     }
     sinks
 }
@@ -191,30 +165,33 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
     let types = TYPES.map(|(name, _)| name);
     // The keys of a type are checked when it is known.
     let keys: Keys = table.read(&[("type", &format!("one of {}", types.join(", ")))])?;
-    let Some((_, read)) = TYPES.iter().find(|(name, _)| *name == keys.r#type) else {
+    let Some(&(type_name, read)) = TYPES.iter().find(|(name, _)| *name == keys.r#type) else {
         table.note("type", format!("is none of the types; {}", choice(&keys.r#type, &types)));
         return None;
     };
     let kind = read(table, workspace.map_or("shopmirror", |it| it.base_url.as_str()));
     table.finish();
-    let is_postgres = keys.r#type == "postgres";
+    let is_postgres = type_name == "postgres";
     // A copy of everything is what a database is for.
     let start = keys.start.unwrap_or(if is_postgres { Start::Beginning } else { Start::Now });
     let default: &[Kind] = match start {
         _ if is_postgres => &Kind::ALL,
         // Another lead at each edit of a record is not wanted.
-        _ if keys.r#type == "intake" => &[Kind::Created],
+        _ if type_name == "intake" => &[Kind::Created],
         // Who asks for the beginning wants all there is.
         Start::Beginning => &[Kind::Baseline, Kind::Created, Kind::Updated],
         _ => &[Kind::Created, Kind::Updated],
     };
     let conditions = conditions::of(table, &keys.r#where);
-    let mut filter = SinkFilter {
-        routes: keys.routes.unwrap_or_else(|| Route::ALL.to_vec()),
-        changes: keys.changes.unwrap_or_else(|| default.to_vec()),
-        businesses: keys.businesses,
-        conditions,
-    };
+    // An empty list means the default, as everywhere.
+    let (mut routes, mut changes, businesses) = (keys.routes, keys.changes, keys.businesses);
+    if routes.is_empty() {
+        routes = Route::ALL.to_vec();
+    }
+    if changes.is_empty() {
+        changes = default.to_vec();
+    }
+    let mut filter = SinkFilter { routes, changes, businesses, conditions };
     if filter.changes.iter().any(|kind| kind.is_notice()) {
         table.note(
             "changes",
@@ -244,9 +221,9 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
     }
     let retry = Arc::from(retry);
     // A key has 60 requests a minute for all of its clients.
-    let rate = keys.rate.or((keys.r#type == "intake").then_some(20.0 / 60.0));
+    let rate = keys.rate.or((type_name == "intake").then_some(20.0 / 60.0));
     let hold_above = keys.hold_above;
-    Some(SinkSettings { filter, start, hold_above, retry, rate, kind: kind? })
+    Some(SinkSettings { filter, start, hold_above, retry, rate, type_name, kind: kind? })
 }
 
 fn rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {

@@ -36,12 +36,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<StatusSettings> {
     if !read.listen.ip().is_loopback() && !table.has("token_file") {
         table.note("listen", "can be reached by other machines, so the page needs a token: add `token_file`, or listen on 127.0.0.1");
     }
-    if read.hosts.iter().any(|host| host.contains([':', '/', ' '])) {
-        table.note(
-            "hosts",
-            "must hold names only, without https:// and port, such as \"status.example.com\"",
-        );
-    }
     read.hosts.iter_mut().for_each(|host| host.make_ascii_lowercase());
     Some(read)
 }

@@ -7,7 +7,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
-use super::value::{file, filled, lasting, number, parsed, seconds, within};
+use super::value::{lasting, number, parsed, seconds, within};
 
 const DAY_S: u64 = 86_400;
 /// A century.
@@ -17,7 +17,7 @@ const RETENTION_MAX_MS: u64 = 100 * 31_557_600_000;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct StoreSettings {
     /// The SQLite file.
-    #[serde(default = "database", deserialize_with = "file")]
+    #[serde(default = "database")]
     pub path: PathBuf,
     /// How long older versions stay in the log. The newest version of a record is always kept.
     #[serde(default = "seconds::<{ 400 * DAY_S }>")]
@@ -35,7 +35,7 @@ pub struct BackupSettings {
     #[serde(default = "half_past_three", deserialize_with = "time_of_day")]
     pub at: Time,
     /// The folder they are written to.
-    #[serde(default = "backups", deserialize_with = "filled")]
+    #[serde(default = "backups")]
     pub path: PathBuf,
 }
 

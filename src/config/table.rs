@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -17,21 +17,6 @@ use super::problem::Problem;
 use super::value::{Keys, message, nearest};
 
 const NAME_LEN_MAX: usize = 64;
-
-/// Keys that people try, with what to do instead.
-const TRIED: [(&str, &str, &str); 3] = [
-    (
-        "workspace",
-        "api_key",
-        "the key is not written here, because everyone who may read this file would have it: write it into a file of its own and name that file with api_key_file",
-    ),
-    (
-        "sinks.",
-        "rotate_size",
-        "remove it: logrotate renames and compresses the file; copy examples/logrotate from the documents to /etc/logrotate.d/shopmirror",
-    ),
-    ("sinks.", "secret", "write the secret into a file and name it with `secret_file`"),
-];
 
 /// What is found in one file.
 pub(super) struct Report<'d> {
@@ -201,7 +186,7 @@ impl<'d> Table<'d> {
 
     /// Notes if the file in `path` is one that another table has written, or is of the store.
     pub(super) fn claim(&self, path: &Path) {
-        let path = without_dots(path);
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut written = self.report.written.borrow_mut();
         let is_same = |(other, owner): &(PathBuf, String)| {
             *other == path || owner == "store" && is_of_store(&path, other)
@@ -217,12 +202,9 @@ impl<'d> Table<'d> {
         let known: Vec<&str> = self.known.borrow().iter().copied().collect();
         for key in self.entries.keys().filter(|key| !known.contains(&&**key.get_ref())) {
             let name = &**key.get_ref();
-            let is_tried =
-                |(of, tried, _): &&(&str, _, _)| self.name.starts_with(of) && *tried == name;
-            let hint = match (TRIED.iter().find(is_tried), nearest(name, &known)) {
-                (Some((_, _, advice)), _) => (*advice).to_owned(),
-                (None, Some(near)) => format!("did you mean `{near}`?"),
-                (None, None) => format!("the keys here are: {}", known.join(", ")),
+            let hint = match nearest(name, &known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the keys here are: {}", known.join(", ")),
             };
             let of = match self.name.as_str() {
                 "" => "at the top".to_owned(),
@@ -239,18 +221,4 @@ fn is_of_store(path: &Path, store: &Path) -> bool {
     let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();
     let is_own = name(path).starts_with(&name(store)) || name(path).starts_with(b"search.db");
     path.parent() == store.parent() && is_own
-}
-
-/// The absolute path without `.` and `..`; links are not followed.
-fn without_dots(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut plain = PathBuf::new();
-    for component in absolute.components() {
-        match component {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            other => plain.push(other),
-        }
-    }
-    plain
 }

@@ -189,7 +189,7 @@ fn the_example_is_short_and_valid_as_shipped_and_with_all_on() {
         .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
         .collect();
     let all = read(&on.join("\n"));
-    let types: BTreeSet<&str> = all.sinks.values().map(|sink| sink.kind.type_name()).collect();
+    let types: BTreeSet<&str> = all.sinks.values().map(|sink| sink.type_name).collect();
     assert_eq!(types.len(), 9, "an example of each type");
     assert!(all.status.is_some() && all.reports.schedule.len() == 1);
 }

@@ -119,28 +119,13 @@ pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
     })
 }
 
-/// A text, or a number as a text.
-#[derive(Deserialize)]
-pub(super) struct TextOrNumber(#[serde(deserialize_with = "text_or_number")] pub(super) String);
-
-fn text_or_number<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    match Value::deserialize(d)? {
-        Value::String(text) => Ok(text),
-        Value::Boolean(_) | Value::Array(_) | Value::Table(_) => {
-            Err(D::Error::custom("must be a string or a number"))
-        }
-        number => Ok(number.to_string()),
-    }
-}
-
-/// The ids of businesses (branches): texts or numbers.
+/// The ids of businesses (branches), as they are sent in a header.
 pub(super) fn businesses<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    let ids: Vec<String> =
-        Vec::<TextOrNumber>::deserialize(d)?.into_iter().map(|id| id.0).collect();
-    if ids.iter().any(|id| id.is_empty() || !id.bytes().all(|b| b.is_ascii_graphic())) {
-        return Err(D::Error::custom("must hold ids of businesses, without white space"));
+    let ids = BTreeSet::<String>::deserialize(d)?;
+    match ids.iter().all(|id| !id.is_empty() && id.bytes().all(|b| b.is_ascii_graphic())) {
+        true => Ok(ids.into_iter().collect()),
+        false => Err(D::Error::custom("must hold ids of businesses, without white space")),
     }
-    distinct(ids).map_err(D::Error::custom)
 }
 
 /// One word of a subject, a topic or the name of an object.
@@ -150,27 +135,6 @@ pub(super) fn word<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> 
         true => Ok(text.to_owned()),
         false => Err(format!("must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -")),
     })
-}
-
-/// A list of distinct words, not empty.
-pub(super) fn words<'de, D: Deserializer<'de>, W, T>(d: D) -> Result<T, D::Error>
-where
-    W: Deserialize<'de> + PartialEq,
-    T: From<Vec<W>>,
-{
-    let words = Vec::<W>::deserialize(d)?;
-    if words.is_empty() {
-        return Err(D::Error::custom("is empty, so that nothing can match: remove it"));
-    }
-    distinct(words).map(T::from).map_err(D::Error::custom)
-}
-
-fn distinct<T: PartialEq>(list: Vec<T>) -> Result<Vec<T>, &'static str> {
-    let is_twice = |(at, item)| list[..at].contains(item);
-    match list.iter().enumerate().any(is_twice) {
-        true => Err("holds one item twice: remove one of them"),
-        false => Ok(list),
-    }
 }
 
 /// A number from `LOW` to `HIGH`.
@@ -211,24 +175,6 @@ where
     }
     let [low, high] = [low, high].map(duration::exact);
     Err(D::Error::custom(format!("must be from {low} to {high}")))
-}
-
-/// A text that is not empty.
-pub(super) fn filled<'de, D: Deserializer<'de>, T: From<String>>(d: D) -> Result<T, D::Error> {
-    let text = String::deserialize(d)?;
-    if text.trim().is_empty() {
-        return Err(D::Error::custom("must not be empty"));
-    }
-    Ok(text.into())
-}
-
-/// The path of a file.
-pub(super) fn file<'de, D: Deserializer<'de>, T: From<PathBuf>>(d: D) -> Result<T, D::Error> {
-    let text = String::deserialize(d)?;
-    match text.is_empty() || text.ends_with('/') {
-        true => Err(D::Error::custom("must be the path of a file, not of a folder")),
-        false => Ok(PathBuf::from(text).into()),
-    }
 }
 
 /// The longest time of one attempt of a sink.

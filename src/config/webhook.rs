@@ -18,19 +18,6 @@ use super::value::{in_file, number, seconds, timeout, within};
 use super::{address, shape};
 use crate::shape::Format;
 
-/// Headers that shopmirror or HTTP itself sets. They cannot be configured.
-const OWN_HEADERS: [&str; 9] = [
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "transfer-encoding",
-    "user-agent",
-    "webhook-id",
-    "webhook-signature",
-    "webhook-timestamp",
-];
-
 /// `type = "webhook"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WebhookSettings {
@@ -68,12 +55,6 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let read: WebhookSettings = table.read(&[])?;
     let advice = "the address to post to; or write it into a file and name the file with url_file";
     let url = SinkUrl::of(table, advice, |text| address::webhook(text, read.allow_plain));
-    if read.redirect_host.as_ref().is_some_and(|host| host.contains(['/', ':', '@'])) {
-        table.note(
-            "redirect_host",
-            "must be a host name only, for example \"script.googleusercontent.com\"",
-        );
-    }
     Some(WebhookSettings { format: format?, url: url?, ..read })
 }
 
@@ -106,11 +87,6 @@ fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<HeaderMap, D::Error> {
             "holds a name that no header can have, or a value with other characters than visible ASCII",
         )
     })?;
-    if OWN_HEADERS.iter().any(|own| headers.contains_key(*own)) {
-        return Err(D::Error::custom(
-            "holds a header that is set by shopmirror, such as Content-Type: remove it",
-        ));
-    }
     headers.values_mut().for_each(|value| value.set_sensitive(true));
     Ok(headers)
 }

@@ -3,7 +3,7 @@
 //! A message says where the key was looked for and the rule it breaks, never its content.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 use secrecy::{ExposeSecret, SecretString};
@@ -106,9 +106,6 @@ fn time_zone<'de, D: Deserializer<'de>>(d: D) -> Result<TimeZone, D::Error> {
     })
 }
 
-/// A key may be this many bytes long, so that the file has room for the line break.
-const KEY_MAX: usize = SECRET_MAX as usize - 1;
-
 /// Where the API key comes from; never from an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "PathBuf")]
@@ -139,9 +136,9 @@ pub enum KeyError {
     /// Its file cannot be used.
     #[error("the file of the API key: {0}")]
     File(FileError),
-    /// The content is empty, too long, or has characters that no key has.
+    /// The content is empty, or has characters that no key has.
     #[error(
-        "{0} must hold only the key, on one line: it is empty, has more than {KEY_MAX} bytes, or holds white space or other characters that no key has"
+        "{0} must hold only the key, on one line: it is empty, or holds white space or other characters that no key has"
     )]
     Malformed(String),
 }
@@ -166,21 +163,15 @@ impl KeySource {
     /// The warning of `check` about a key file that everyone may read.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        match self {
-            Self::File(path) => exposed(path),
-            Self::Environment(_) | Self::Absent => None,
-        }
+        let Self::File(path) = self else { return None };
+        let mode = std::fs::metadata(path).ok()?.mode() & 0o7777;
+        (mode & 0o004 != 0).then(|| {
+            format!(
+                "{} can be read by everyone (mode {mode:04o}): run chmod 0640 on it",
+                path.display()
+            )
+        })
     }
-}
-
-fn exposed(path: &Path) -> Option<String> {
-    let mode = std::fs::metadata(path).ok()?.mode() & 0o7777;
-    (mode & 0o004 != 0).then(|| {
-        format!(
-            "{} can be read by everyone (mode {mode:04o}): run chmod 0640 on it",
-            path.display()
-        )
-    })
 }
 
 /// The key in a text, without the white space around it; messages use `place` as the text's name.
@@ -189,7 +180,7 @@ fn exposed(path: &Path) -> Option<String> {
 /// [`KeyError`] if the text cannot be a key.
 pub fn checked_key(content: &str, place: &str) -> Result<SecretString, KeyError> {
     let word = content.trim();
-    if !(1..=KEY_MAX).contains(&word.len()) || !word.bytes().all(|b| b.is_ascii_graphic()) {
+    if word.is_empty() || !word.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(KeyError::Malformed(place.to_owned()));
     }
     Ok(SecretString::from(word))

@@ -33,8 +33,6 @@ pub(super) struct Feeding {
     /// An operator may have begun or ended a replay.
     pub(super) look_for_replay: bool,
     replay: Option<Replaying>,
-    /// What the destination has acknowledged, if it keeps an account of that.
-    pub(super) acknowledged: Option<Acknowledged>,
     /// What it has lost and is given again.
     pub(super) refill: Option<Refill>,
 }
@@ -304,20 +302,24 @@ impl Task {
 
     /// Tells the sink where it stopped, and what its destination must have.
     pub(super) fn resume(&mut self) {
-        let acknowledged = self.row.acknowledged;
+        let upto = self.row.acknowledged.upto;
         for sink in &mut self.idle {
             sink.resume(self.row.mark.as_deref());
             if sink.stored().is_some() {
-                sink.expect_stored(acknowledged.upto);
-                self.feeding.acknowledged = Some(acknowledged);
+                sink.expect_stored(upto);
             }
         }
     }
 
+    /// What a destination that keeps its own account has acknowledged.
+    pub(super) fn acknowledged(&self) -> Acknowledged {
+        self.outcomes.acknowledged.unwrap_or(self.row.acknowledged)
+    }
+
     /// The destination has the log only up to `held`: what it lacks goes before anything new.
     pub(super) fn begin_refill(&mut self, held: i64) {
-        let Some(acknowledged) = self.feeding.acknowledged else { return };
-        let (at, to) = (held.max(acknowledged.after), acknowledged.upto);
+        let Acknowledged { after, upto } = self.acknowledged();
+        let (at, to) = (held.max(after), upto);
         self.ahead.clear();
         self.look = true;
         self.feeding.refill = Some(Refill { at, to });

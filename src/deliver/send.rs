@@ -16,7 +16,7 @@ use crate::record::Change;
 use crate::retry_after;
 use crate::sink::{Sink, Verdict};
 use crate::store::{
-    DueBy, Gone, Lane, Outcomes, QueueRow, Reader, RowState, SinkState, StoreError,
+    Acknowledged, DueBy, Gone, Lane, Outcomes, QueueRow, Reader, RowState, SinkState, StoreError,
 };
 
 /// Rows read ahead, and the number below which more are read.
@@ -340,11 +340,9 @@ impl Task {
         }
         if let Some(upto) = sink.stored()
             && self.feeding.refill.is_none()
-            && let Some(known) = &mut self.feeding.acknowledged
-            && known.upto != upto
+            && self.acknowledged().upto != upto
         {
-            known.upto = upto;
-            self.outcomes.acknowledged = Some(*known);
+            self.outcomes.acknowledged = Some(Acknowledged { upto, ..self.acknowledged() });
         }
         self.idle.push(sink);
     }

@@ -71,7 +71,7 @@ pub fn question_of(
         to: Some(period.to),
         by: settings.by,
         business: settings.business.clone(),
-        set: settings.parameters.clone(),
+        set: settings.parameters.clone().into_iter().collect(),
         currency: currency.map(str::to_owned),
     }
 }

@@ -13,12 +13,10 @@ pub enum SinkBuildError {
     },
     /// The program was built without this type of sink.
     #[error(
-        "sink {sink}: this program was built without sinks of type {kind}: use the packaged program, or build it with --features {kind}"
+        "sink {sink}: this program was built without sinks of its type: use the packaged program, or build it with --all-features"
     )]
     LeftOut {
         /// The sink's name.
         sink: String,
-        /// Its type, which is also the name of the feature.
-        kind: &'static str,
     },
 }

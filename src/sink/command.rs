@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::preview::Preview;
 use super::reason::{Secrets, may_be_secret};
-use super::{Sink, SinkBuildError, Verdict};
+use super::{Sink, Verdict};
 use crate::config::CommandSettings;
 use crate::duration;
 use crate::record::Change;
@@ -55,24 +55,10 @@ pub(super) struct CommandSink {
 }
 
 impl CommandSink {
-    pub(super) fn build(name: &str, settings: &CommandSettings) -> Result<Self, SinkBuildError> {
-        match settings.argv.first() {
-            Some(program) if Path::new(program).is_absolute() => {
-                let (argv, format) = (settings.argv.clone(), settings.format.clone());
-                let secrets = Secrets::new(argv[1..].iter().flat_map(|text| secrets_in(text)));
-                Ok(Self {
-                    argv,
-                    secrets,
-                    format,
-                    batch: settings.batch.max(1),
-                    timeout: settings.timeout,
-                })
-            }
-            _ => Err(SinkBuildError::Server {
-                sink: name.to_owned(),
-                problem: "the command must begin with the absolute path of a program".to_owned(),
-            }),
-        }
+    pub(super) fn new(settings: &CommandSettings) -> Self {
+        let CommandSettings { argv, format, batch, timeout } = settings.clone();
+        let secrets = Secrets::new(argv.iter().skip(1).flat_map(|text| secrets_in(text)));
+        Self { argv, secrets, format, batch, timeout }
     }
 
     /// What the program gets for one change, without the end of the line.
@@ -91,9 +77,9 @@ impl CommandSink {
         let input = match file {
             Ok(input) => input,
             Err(error) => {
-                let (argv, hint) = (&self.argv[0], input_hint(&error));
+                let program = &self.argv[0];
                 return Run::ended(Verdict::fault(format!(
-                    "making the input of {argv}: {error}{hint}"
+                    "making the input of {program}: {error}"
                 )));
             }
         };
@@ -305,18 +291,6 @@ fn whole(input: &str) -> io::Result<File> {
     file.write_all(input.as_bytes())?;
     file.rewind()?;
     Ok(file)
-}
-
-/// What to do if a file in memory cannot be made, as the end of a reason.
-fn input_hint(error: &io::Error) -> &'static str {
-    match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::MFILE | Errno::NFILE) => "; raise LimitNOFILE= in the unit",
-        Some(Errno::NOMEM | Errno::NOSPC) => "; raise MemoryMax= in the unit",
-        Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => {
-            "; allow memfd_create in SystemCallFilter= of the unit"
-        }
-        _ => "",
-    }
 }
 
 /// Reads the program's standard error until it ends; the last output may be left.

@@ -31,7 +31,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 pub(super) struct IntakeSink {
     client: Client,
     url: Url,
-    name: String,
     settings: IntakeSettings,
 }
 
@@ -47,7 +46,7 @@ impl IntakeSink {
         let is_plain = settings.base_url.scheme() == "http";
         let client = http_client(builder, is_plain, None).map_err(refuse)?;
         let url = place(&settings.base_url, settings.create);
-        Ok(Self { client, url, name: name.to_owned(), settings: settings.clone() })
+        Ok(Self { client, url, settings: settings.clone() })
     }
 
     /// The headers of a request, and what must not be shown of them.
@@ -62,7 +61,7 @@ impl IntakeSink {
         let mut headers = HeaderMap::new();
         headers.insert(name, value);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let id = idempotency_key(&self.name, &self.settings, change);
+        let id = idempotency_key(&self.settings, change);
         headers.insert("idempotency-key", text(&id, "the event id")?);
         if let Some(business) = &self.settings.business {
             headers.insert("x-business", text(business, "`business`")?);
@@ -143,8 +142,7 @@ impl Sink for IntakeSink {
 
     /// The request as it would be sent, without the key.
     fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
-        let key =
-            ("idempotency-key".to_owned(), idempotency_key(&self.name, &self.settings, change));
+        let key = ("idempotency-key".to_owned(), idempotency_key(&self.settings, change));
         Ok(Preview {
             how: format!("POST {}", self.url),
             headers: vec![key, ("authorization".to_owned(), HIDDEN.to_owned())],
@@ -153,14 +151,15 @@ impl Sink for IntakeSink {
     }
 }
 
-/// A key counts for all routes of an integration, so a lead and a check-in of one change need two,
-/// as do two sinks with one API key. At most 112 characters; the API takes 191.
-fn idempotency_key(name: &str, settings: &IntakeSettings, change: &Change) -> String {
+/// A key counts for all routes and businesses of an integration: what is made of one change in each needs
+/// its own. The name of the sink is no part of it, so that a renamed sink makes nothing twice.
+fn idempotency_key(settings: &IntakeSettings, change: &Change) -> String {
     let kind = match settings.create {
         Intake::Lead => "lead",
         Intake::SelfCheckin => "checkin",
     };
-    format!("{}-{kind}-{name}", change.event_id)
+    let parts = [change.event_id.as_str(), kind].into_iter().chain(settings.business.as_deref());
+    parts.collect::<Vec<_>>().join("-")
 }
 
 fn place(base_url: &Url, create: Intake) -> Url {

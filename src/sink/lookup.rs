@@ -5,8 +5,10 @@ use std::io;
 use std::net::SocketAddr;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use secrecy::ExposeSecret;
 
-use crate::config::{Secret, SinkUrl, is_private};
+use super::SinkBuildError;
+use crate::config::{SinkUrl, is_private};
 use crate::tls::NOT_LOCAL;
 
 /// The addresses of a host, in the system's order.
@@ -24,14 +26,37 @@ pub(super) async fn local_addresses(host: &str, port: u16) -> io::Result<Vec<Soc
     }
 }
 
-/// The address of a sink at this attempt: its file is read on a thread of its own, so that a disk that
-/// hangs holds up no other task.
+/// The address of a sink, as `parse` reads it.
 ///
 /// # Errors
-/// What is wrong with the file, and what to do.
-pub(super) async fn current(url: &SinkUrl) -> Result<Secret, String> {
+/// What is wrong with it or with its file, and what to do.
+pub(super) fn parsed<T>(
+    url: &SinkUrl,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, String> {
+    parse(url.read()?.expose_secret()).map_err(|problem| format!("the url {problem}"))
+}
+
+/// The address when the sink is made.
+pub(super) fn first<T>(
+    sink: &str,
+    url: &SinkUrl,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, SinkBuildError> {
+    parsed(url, parse).map_err(|problem| SinkBuildError::Server { sink: sink.to_owned(), problem })
+}
+
+/// The address at this attempt: its file is read on a thread of its own, so that a disk that hangs holds
+/// up no other task.
+///
+/// # Errors
+/// What is wrong with it or with its file, and what to do.
+pub(super) async fn current<T: Send + 'static>(
+    url: &SinkUrl,
+    parse: impl FnOnce(&str) -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
     let url = url.clone();
-    let reading = tokio::task::spawn_blocking(move || url.read());
+    let reading = tokio::task::spawn_blocking(move || parsed(&url, parse));
     reading.await.map_err(|error| format!("reading `url_file`: {error}"))?
 }
 

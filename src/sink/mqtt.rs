@@ -17,13 +17,12 @@ use rumqttc::{
     AsyncClient, ClientError, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions,
     QoS, StateError, TlsConfiguration, Transport,
 };
-use secrecy::ExposeSecret;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::lookup::{addresses, current, local_addresses};
+use super::lookup::{addresses, current, first, local_addresses};
 use super::reason::{self, Secrets};
 use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{MqttSettings, SinkUrl, mqtt_url};
@@ -126,11 +125,7 @@ impl Drop for Open {
 
 impl MqttSink {
     pub(super) fn build(name: &str, settings: &MqttSettings) -> Result<Self, SinkBuildError> {
-        let url = mqtt_url(settings.url.expose_secret(), settings.allow_plain);
-        let url = url.map_err(|problem| SinkBuildError::Server {
-            sink: name.to_owned(),
-            problem: format!("the url {problem}"),
-        })?;
+        let url = first(name, &settings.url, |url| mqtt_url(url, settings.allow_plain))?;
         Ok(Self {
             url: settings.url.clone(),
             allow_plain: settings.allow_plain,
@@ -222,9 +217,8 @@ impl MqttSink {
 
     /// The broker's address at this attempt.
     async fn address(&self) -> Result<Url, String> {
-        let url = current(&self.url).await?;
-        mqtt_url(url.expose_secret(), self.allow_plain)
-            .map_err(|problem| format!("the url {problem}"))
+        let allow_plain = self.allow_plain;
+        current(&self.url, move |url| mqtt_url(url, allow_plain)).await
     }
 
     async fn connect(&self, url: &Url) -> Result<Open, String> {

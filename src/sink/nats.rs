@@ -16,7 +16,6 @@ use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -61,9 +60,7 @@ struct Open {
 
 impl NatsSink {
     pub(super) fn build(name: &str, settings: &NatsSettings) -> Result<Self, SinkBuildError> {
-        let url = nats_url(settings.url.expose_secret()).map_err(|problem| {
-            SinkBuildError::Server { sink: name.to_owned(), problem: format!("the url {problem}") }
-        })?;
+        let url = lookup::first(name, &settings.url, nats_url)?;
         Ok(Self {
             url: settings.url.clone(),
             secrets: Secrets::of_url(&url),
@@ -169,8 +166,7 @@ impl NatsSink {
 
     /// The server's address at this attempt.
     async fn address(&self) -> Result<Url, String> {
-        let url = lookup::current(&self.url).await?;
-        nats_url(url.expose_secret()).map_err(|problem| format!("the url {problem}"))
+        lookup::current(&self.url, nats_url).await
     }
 
     /// A client, and what is cancelled when it loses its connection.

@@ -16,11 +16,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use secrecy::ExposeSecret;
 use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
 
-use super::lookup::current;
+use super::lookup::{current, first};
 use super::reason::Secrets;
 use super::{Sink, SinkBuildError, Verdict};
 use crate::config::{PostgresSettings, SinkUrl, postgres_target};
@@ -52,9 +51,7 @@ pub(super) struct PostgresSink {
 
 impl PostgresSink {
     pub(super) fn build(name: &str, settings: &PostgresSettings) -> Result<Self, SinkBuildError> {
-        let target = postgres_target(settings.url.expose_secret()).map_err(|problem| {
-            SinkBuildError::Server { sink: name.to_owned(), problem: format!("the url {problem}") }
-        })?;
+        let target = first(name, &settings.url, postgres_target)?;
         let user = target.get_user().unwrap_or_default();
         let password = String::from_utf8_lossy(target.get_password().unwrap_or_default());
         Ok(Self {
@@ -98,9 +95,7 @@ impl PostgresSink {
 
     /// The server at this attempt.
     async fn target(&self) -> Result<Config, PostgresError> {
-        let url = current(&self.url).await.map_err(PostgresError::Server)?;
-        postgres_target(url.expose_secret())
-            .map_err(|problem| PostgresError::Server(format!("the url {problem}")))
+        current(&self.url, postgres_target).await.map_err(PostgresError::Server)
     }
 
     /// Connects, and makes the tables that are missing.

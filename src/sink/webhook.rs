@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::lookup::{LocalLookup, current};
+use super::lookup::{LocalLookup, current, first, parsed};
 use super::preview::{HIDDEN, Preview};
 use super::reason::{Secrets, may_be_secret, secrets_of};
 use super::{Sink, SinkBuildError, Verdict};
@@ -47,25 +47,26 @@ pub(super) struct WebhookSink {
 
 impl WebhookSink {
     pub(super) fn build(name: &str, settings: &WebhookSettings) -> Result<Self, SinkBuildError> {
-        let made = || {
-            let url = address(&settings.url, settings.allow_plain)?;
-            Ok(Self {
-                client: client(&url, settings)?,
-                scheme: url.scheme().to_owned(),
-                signer: Signer::of(&settings.secrets),
-                settings: settings.clone(),
-            })
-        };
-        made().map_err(|problem| SinkBuildError::Server { sink: name.to_owned(), problem })
+        let allow_plain = settings.allow_plain;
+        let url = first(name, &settings.url, |url| webhook_url(url, allow_plain))?;
+        let client = client(&url, settings)
+            .map_err(|problem| SinkBuildError::Server { sink: name.to_owned(), problem })?;
+        Ok(Self {
+            client,
+            scheme: url.scheme().to_owned(),
+            signer: Signer::of(&settings.secrets),
+            settings: settings.clone(),
+        })
     }
 
     /// The address of this attempt.
     async fn address(&self) -> Result<Url, String> {
-        let url = address(&current(&self.settings.url).await?, self.settings.allow_plain)?;
+        let allow_plain = self.settings.allow_plain;
+        let url = current(&self.settings.url, move |url| webhook_url(url, allow_plain)).await?;
         match url.scheme() == self.scheme {
             true => Ok(url),
             false => Err(format!(
-                "the address in the file of `url_file` does not begin with {}:// any more: reload the service, so that it counts",
+                "the address in the file of `url_file` does not begin with {}:// any more: restart the service, so that it counts",
                 self.scheme
             )),
         }
@@ -93,7 +94,7 @@ impl WebhookSink {
         let Shaped { body, content_type, headers: shape } =
             self.settings.format.shape(change).map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
-        let mut headers = self.settings.headers.clone();
+        let mut headers = HeaderMap::new();
         for (name, value) in shape {
             headers.insert(name, header(&value)?);
         }
@@ -103,6 +104,7 @@ impl WebhookSink {
             headers.insert("webhook-signature", header(&signature)?);
         }
         headers.insert(CONTENT_TYPE, header(&content_type)?);
+        headers.extend(self.settings.headers.clone());
         // The client's builder moves a user and password out of the address into a header.
         let request = self.client.post(url).headers(headers).body(body);
         request.build().map_err(|_| Verdict::fault("the request cannot be made from the url"))
@@ -161,7 +163,8 @@ impl Sink for WebhookSink {
 
     /// The request as it would be sent. Configured headers may be secrets, and the address is one.
     fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
-        let url = address(&self.settings.url, self.settings.allow_plain);
+        let allow_plain = self.settings.allow_plain;
+        let url = parsed(&self.settings.url, |url| webhook_url(url, allow_plain));
         let request = self.request(url.map_err(Verdict::fault)?, change, now)?;
         let shown = |name: &HeaderName, value: &HeaderValue| {
             let own = !self.settings.headers.contains_key(name) && name != AUTHORIZATION;
@@ -175,10 +178,6 @@ impl Sink for WebhookSink {
             body: String::from_utf8_lossy(body).into_owned(),
         })
     }
-}
-
-fn address(url: &impl ExposeSecret<str>, allow_plain: bool) -> Result<Url, String> {
-    webhook_url(url.expose_secret(), allow_plain).map_err(|problem| format!("the url {problem}"))
 }
 
 /// What an endpoint may repeat and no reason may show.

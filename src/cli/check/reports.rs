@@ -53,5 +53,6 @@ fn problem(config: &Config, settings: &ScheduledReport) -> Option<String> {
             found.name
         ));
     }
-    report::refused_parameter(&found, &settings.parameters).map(|error| error.to_string())
+    let set: Vec<_> = settings.parameters.clone().into_iter().collect();
+    report::refused_parameter(&found, &set).map(|error| error.to_string())
 }

@@ -190,6 +190,7 @@ pub(super) fn settings() -> config::SinkSettings {
         hold_above: None,
         retry: Arc::from(retry),
         rate: None,
+        type_name: "command",
         kind: SinkKind::Command(CommandSettings::new(Vec::new(), Duration::ZERO)),
     }
 }

@@ -1,11 +1,11 @@
 //! The body of an intake request: the configured fields of one change.
 //!
 //! An empty value is left out. A text that is longer than the contract allows is cut where a cut does
-//! no harm; otherwise the change is refused before anything is sent.
+//! no harm; of others that are too long the workspace refuses the change and names the field.
 
 use serde_json::{Map, Value};
 
-use crate::config::{IntakeField, IntakePart, IntakeSettings};
+use crate::config::{IntakeField, IntakeSettings};
 use crate::record::Change;
 use crate::shape::{Context, TemplateError};
 use crate::sink::Verdict;
@@ -16,16 +16,11 @@ pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, V
     let mut body = Map::new();
     for field in &settings.fields {
         let Some(text) = rendered(field, &context)? else { continue };
-        let value = match (field.part, field.name.as_str()) {
-            (IntakePart::Own, "is_recovery" | "is_pickup_booked") => truth(&text).map(Value::from),
+        let value = match (field.inside, field.name.as_str()) {
+            (None, "is_recovery" | "is_pickup_booked") => truth(&text).map(Value::from),
             _ => Some(Value::from(text)),
         };
-        let whole = match field.part {
-            IntakePart::Own => None,
-            IntakePart::Address => Some("address"),
-            IntakePart::Custom => Some("custom_fields"),
-        };
-        let part = match whole {
+        let part = match field.inside {
             None => Some(&mut body),
             Some(name) => body.entry(name).or_insert_with(|| Map::new().into()).as_object_mut(),
         };
@@ -44,18 +39,10 @@ pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, V
 
 /// The text of one field; `None` if it is empty.
 fn rendered(field: &IntakeField, context: &Context) -> Result<Option<String>, Verdict> {
-    let IntakeField { name, limit, template, .. } = field;
+    let IntakeField { name, most, template, .. } = field;
     let explained = |error: TemplateError| Verdict::refused(format!("fields.{name}: {error}"));
     let text = template.render(context).map_err(explained)?;
-    let text = text.trim();
-    let length = text.chars().count();
-    if length > limit.most && !limit.is_cut {
-        return Err(Verdict::refused_for_good(format!(
-            "fields.{name} has {length} characters, and the workspace takes at most {}: nothing was sent; shorten it in the template",
-            limit.most
-        )));
-    }
-    let kept: String = text.chars().take(limit.most).collect();
+    let kept: String = text.trim().chars().take(*most).collect();
     Ok((!kept.is_empty()).then_some(kept))
 }
 

@@ -32,20 +32,6 @@ struct Envelope {
     status: String,
 }
 
-#[derive(Deserialize, Default)]
-struct ErrorBody {
-    #[serde(default)]
-    error: ErrorDetail,
-}
-
-#[derive(Deserialize, Default)]
-struct ErrorDetail {
-    #[serde(default)]
-    code: String,
-    #[serde(default)]
-    message: String,
-}
-
 /// Reads a response.
 pub(super) async fn read(
     outcome: reqwest::Result<Response>,
@@ -65,15 +51,15 @@ pub(super) async fn read(
         .and_then(|text| retry_after::parse(&text, header(DATE.as_str()).as_deref(), now));
     let status = response.status().as_u16();
     let mut body = Vec::new();
-    match body::read(&mut response, BODY_BYTES, &mut body).await {
+    let is_whole = match body::read(&mut response, BODY_BYTES, &mut body).await {
         // Without the envelope it is not known what came of it. The repeat has the same key.
         Err(error) if status < 300 => return failed(Some(status), &error),
-        _ => {}
-    }
-    Said { status: Some(status), verdict: judge(status, &body, retry_after) }
+        read => read.unwrap_or(false),
+    };
+    Said { status: Some(status), verdict: judge(status, &body, is_whole, retry_after) }
 }
 
-fn judge(status: u16, body: &[u8], retry_after: Option<Duration>) -> Verdict {
+fn judge(status: u16, body: &[u8], is_whole: bool, retry_after: Option<Duration>) -> Verdict {
     if (200..300).contains(&status) {
         let envelope = serde_json::from_slice::<Envelope>(body);
         return match envelope.map(|found| found.status) {
@@ -85,8 +71,7 @@ fn judge(status: u16, body: &[u8], retry_after: Option<Duration>) -> Verdict {
             ),
         };
     }
-    let ErrorBody { error } = serde_json::from_slice(body).unwrap_or_default();
-    let said = reason::said(format!("{} {}", error.code, error.message).as_bytes(), true);
+    let said = reason::said(body, is_whole);
     let remedy = match status {
         300..=399 => "redirects are not followed; put the final address into base_url",
         401 => "the key is refused: put a valid key into api_key_file",

@@ -52,11 +52,6 @@ fn judge(response: &Response, now: Timestamp) -> Verdict {
     if status == StatusCode::GONE {
         return Verdict::gone("answered 410: the endpoint is gone");
     }
-    if header("webhook-delivery").is_some_and(|value| value.trim() == "abort-message") {
-        return Verdict::refused_for_good(format!(
-            "answered {code}: the endpoint asked for no further attempt"
-        ));
-    }
     if [400, 409, 413, 415, 422].contains(&code) {
         return Verdict::refused(format!("answered {code}: the endpoint refused this change"));
     }

@@ -85,7 +85,7 @@ async fn check_tells_a_scheduled_report_that_cannot_be_made() {
     let place = Place::new("http://127.0.0.1:1/api", "any-key");
     place.configure(
         "[reports.schedule.absent]\nreport = \"absent\"\nat = \"07:30\"\npath = \"a.html\"\n\
-         [reports.schedule.value]\nreport = \"payments\"\nat = \"07:30\"\nparameters = { colour = 1 }\npath = \"c.html\"\n",
+         [reports.schedule.value]\nreport = \"payments\"\nat = \"07:30\"\nparameters.colour = \"1\"\npath = \"c.html\"\n",
     );
     let checked = place.run(["check", "--offline"]).await;
     assert_eq!(checked.code, Some(78), "{checked:?}");

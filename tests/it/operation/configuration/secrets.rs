@@ -11,7 +11,7 @@ fn a_secret_in_the_wrong_place_is_refused_and_not_shown() {
     refused(
         "[workspace]\nbase_url = \"https://shop.example.com/api\"",
         &[
-            (r#"api_key = "ak_CANARY""#, &["3:1 name that file with api_key_file"]),
+            (r#"api_key = "ak_CANARY""#, &["3:1 did you mean `api_key_file`?"]),
             ("api_key_file = ak_CANARY", &["3:16 string values must be quoted"]),
             (r#"proxy = "http://anna:CANARY@proxy:3128""#, &["3:9 which are not supported"]),
         ],
@@ -19,7 +19,7 @@ fn a_secret_in_the_wrong_place_is_refused_and_not_shown() {
     refused(
         "[sinks.erp]\ntype = \"webhook\"\nurl = \"https://erp.example.com/CANARY\"",
         &[
-            (r#"secret = "whsec_CANARY""#, &["4:1 name it with `secret_file`"]),
+            (r#"secret = "whsec_CANARY""#, &["4:1 did you mean `secret_file`?"]),
             (r#""whsec_CANARY" = true"#, &["4:1 unknown key in [sinks.erp]; the keys here are"]),
             (
                 r#"headers = { "Bearer CANARY" = "X-Key" }"#,

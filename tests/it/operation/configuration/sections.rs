@@ -63,7 +63,7 @@ fn the_workspace() {
         &[
             (r#"auth = "oauth""#, &["3:8 cannot be this word; use one of bearer, x-api-key"]),
             (r#"businesses = "12""#, &["3:14 must be a list in square brackets"]),
-            (r#"businesses = [12, "12"]"#, &["3:14 holds one item twice"]),
+            ("businesses = [12]", &["3:15 `businesses` must be a string in quotes"]),
             (r#"time_zone = "Berlin""#, &[r#"3:13 for example "Europe/Berlin""#]),
             ("reserve = 5", &["3:1 unknown key in [workspace]; the keys here are: api_key_file"]),
         ],
@@ -110,10 +110,7 @@ fn the_routes() {
 fn the_store_and_its_backup() {
     refused(
         "[store]",
-        &[
-            (r#"path = "data/""#, &["2:8 must be the path of a file, not of a folder"]),
-            (r#"log_retention = "5s""#, &["2:17 `log_retention` must be from 1m to 36525d"]),
-        ],
+        &[(r#"log_retention = "5s""#, &["2:17 `log_retention` must be from 1m to 36525d"])],
     );
     refused("[backup]", &[(r#"at = "25:10""#, &[r#"2:6 a time of day from "00:00" to "23:59""#])]);
 }
@@ -126,7 +123,6 @@ fn the_status_page() {
             (r#"listen = "localhost:7780""#, &["2:10 must be an address and a port, for example"]),
             (r#"listen = "0.0.0.0:7780""#, &["2:10 so the page needs a token"]),
             ("token_file = \"prose\"\nlisten = \"[::]:80\"", &["2:14 at least 16 letters"]),
-            ("listen = \"[::1]:80\"\nhosts = [\"shop:443\"]", &["3:9 must hold names only"]),
         ],
     );
 }
@@ -157,7 +153,7 @@ fn the_scheduled_reports() {
             ("path = \"a.csv\"\nperiod = \"tomorrow\"", &["5:10 use one of today, yesterday"]),
         ],
     );
-    let other = format!("path = \"a\"\n[reports.schedule.too]\n{report}\npath = \"x/../a\"");
+    let other = format!("path = \"a\"\n[reports.schedule.too]\n{report}\npath = \"./a\"");
     let twice = "8:8 is written by [reports.schedule.till] already";
     refused(&format!("[reports.schedule.till]\n{report}"), &[(&other, &[twice])]);
 }
