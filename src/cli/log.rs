@@ -74,7 +74,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     if is_cut && args.limit.is_none() {
         let which = if args.after.is_some() { "first" } else { "last" };
         output::aside(&format!(
-            "only the {which} {LISTED} matching changes are listed: give --limit for more"
+            "only the {which} {LISTED} changes are listed: give --limit for more"
         ));
     }
     if args.follow {
@@ -93,7 +93,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return output::json(&found);
     }
     if found.is_empty() {
-        output::text("no changes match\n")?;
+        output::text("the log holds no such change\n")?;
     }
     for change in &found {
         output::text(&output::fitted(&line(change), args.listing.wide))?;

@@ -40,7 +40,7 @@ pub(super) struct Args {
     /// With --format csv: keep every character, also where a spreadsheet would read a formula
     #[arg(long)]
     raw: bool,
-    /// List the reports that the daemon makes by itself, with the next and the last time of each
+    /// List the reports that the daemon makes on a schedule, with the next and the last time of each
     #[arg(long, conflicts_with_all = ["name", "sql"])]
     scheduled: bool,
     /// Print the query of the report instead of its answer, for example to change it

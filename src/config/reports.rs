@@ -1,5 +1,5 @@
 //! `[reports]`: where the shop's own reports are, and `[reports.schedule.NAME]`: which reports are
-//! made by themselves, when, and where they go; `[alerts]`: which sinks are told when something is wrong.
+//! made on a schedule, when, and where they go; `[alerts]`: which sinks are told when something is wrong.
 //!
 //! The names of reports and of their parameters are not checked here: `shopmirror check` does, since
 //! the files of the folder may change at any time.
@@ -31,7 +31,7 @@ pub struct ReportsSettings {
     /// The statuses that mean ready for pickup; empty if their names say so.
     #[serde(default)]
     pub ready_status: Vec<String>,
-    /// The reports that are made by themselves, by the names of their tables.
+    /// The reports that are made on a schedule, by the names of their tables.
     #[serde(skip)]
     pub schedule: BTreeMap<String, ScheduledReport>,
 }
@@ -56,7 +56,7 @@ pub struct ScheduledReport {
     /// Only this business.
     pub business: Option<String>,
     /// Values of the report's own parameters.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub parameters: BTreeMap<String, String>,
     /// In what form it is written.
     #[serde(default)]
@@ -66,6 +66,13 @@ pub struct ScheduledReport {
     pub to: ReportTarget,
     path: Option<PathBuf>,
     sink: Option<String>,
+}
+
+/// The texts of values, which may be written as numbers.
+fn texts<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let values = BTreeMap::<String, toml::Value>::deserialize(d)?;
+    let text = |value: toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Ok(values.into_iter().map(|(name, value)| (name, text(value))).collect())
 }
 
 /// A day of the week.

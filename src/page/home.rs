@@ -115,7 +115,7 @@ impl View<'_> {
     fn cards(&self) -> Markup {
         let home = self.home;
         let completed = self.report("turnaround-by-brand");
-        let [ready, overdue] = [self.ready(), self.list("late", "1")];
+        let [ready, overdue] = [self.ready("0"), self.list(&[("late", "1")])];
         html! {
             div.cards #cards data-part {
                 (hatch())
@@ -136,16 +136,20 @@ impl View<'_> {
     }
 
     /// The list of repairs behind a number, or what may be shown of it.
-    fn list(&self, parameter: &str, value: &str) -> String {
+    fn list(&self, parameters: &[(&str, &str)]) -> String {
         match self.context.shows_records() {
-            true => link("report", &[("name", "repairs"), (parameter, value)]),
+            true => link("report", &[&[("name", "repairs")], parameters].concat()),
             false => link("report", &[("name", "open-repairs")]),
         }
     }
 
-    fn ready(&self) -> String {
+    /// The list of repairs that are ready for pickup; all that are open if none is known to be ready.
+    fn ready(&self, status_days: &str) -> String {
         let statuses: Vec<&str> = self.home.ready_status.iter().map(String::as_str).collect();
-        self.list("status", &statuses.join("|"))
+        match statuses.is_empty() {
+            true => link("report", &[("name", "open-repairs")]),
+            false => self.list(&[("status", &statuses.join("|")), ("status_days", status_days)]),
+        }
     }
 
     /// One number with its place on the page.
@@ -173,7 +177,7 @@ impl View<'_> {
         let share = percent(now, before).filter(|_| kind == Kind::Money);
         let sign = if now < before { "−" } else { "+" };
         let more = || format!("{sign}{}", self.written((now - before).abs(), kind));
-        html! { em { (share.unwrap_or_else(more)) } " on " (self.than(kind)) }
+        html! { em { (share.unwrap_or_else(more)) } " compared with " (self.than(kind)) }
     }
 
     fn than(&self, kind: Kind) -> String {
@@ -221,14 +225,14 @@ impl View<'_> {
             false => link("report", &[("name", "leads")]),
         };
         let owing = match self.context.shows_records() {
-            true => link("report", &[("name", "outstanding")]),
+            true => link("report", &[("name", "outstanding"), ("completed_days", "90")]),
             false => link("report", &[("name", "payments")]),
         };
         let unpaid = "Unpaid, completed in the last 90 days";
         let rows = [
-            ("Overdue repairs", &overdue.now, self.list("late", "1")),
-            ("Ready for pickup for more than 14 days", &attention.ready_long, self.ready()),
-            ("Open for more than 30 days", &attention.open_long, self.list("late", "0")),
+            ("Overdue repairs", &overdue.now, self.list(&[("late", "1")])),
+            ("Ready for pickup for more than 14 days", &attention.ready_long, self.ready("14")),
+            ("Open for more than 30 days", &attention.open_long, self.list(&[("open_days", "30")])),
             ("Follow-ups that are due", &attention.follow_ups, due),
             (unpaid, &attention.unpaid, owing),
         ];

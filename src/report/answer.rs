@@ -23,7 +23,7 @@ use crate::store::{
 };
 
 /// What a report may take and return.
-const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(10), bytes: 64 * 1024 * 1024 };
+const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(10), bytes: 16 * 1024 * 1024 };
 
 /// The most rows of a report of single records that a table and a page show.
 const SHOWN_MAX: usize = 500;

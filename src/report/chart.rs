@@ -431,7 +431,7 @@ fn heat(answer: &Answer, [x, y, value]: &[String; 3], chart_width: f64) -> Optio
     ))
 }
 
-/// The labels of an axis of a heat map; numbers, such as hours, in their order.
+/// The labels of an axis of a heat map; numbers, such as hours, in their order and without a break.
 fn axis_labels(answer: &Answer, column: usize, width: f64) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
     for row in &answer.rows {
@@ -441,7 +441,12 @@ fn axis_labels(answer: &Answer, column: usize, width: f64) -> Vec<String> {
         }
     }
     labels.sort_by_key(|label| label.parse::<i64>().ok());
-    labels
+    match [labels.first(), labels.last()].map(|label| label?.parse::<i64>().ok()) {
+        [Some(first), Some(last)] if last - first < CATEGORIES_MAX as i64 => {
+            (first..=last).map(|number| number.to_string()).collect()
+        }
+        _ => labels,
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,10 @@ use crate::store::SqlValue;
 /// The names that every report may use as `:name`.
 pub(super) const GIVEN: [&str; 6] = ["from", "to", "today", "now", "business", "default_business"];
 
+/// What some editors write at the start of a file.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+const REMARKS: &str = "the comment at the start of a report is TOML: write a remark as `-- # text`";
+
 /// Columns, by the route that they are about.
 type Columns = BTreeMap<Route, Vec<String>>;
 
@@ -126,17 +130,26 @@ impl Report {
     /// # Errors
     /// The first problem of a comment.
     pub fn parse(name: &str, text: &str) -> Result<Self, HeadError> {
-        let mut parts = text.split("\n-- note\n");
-        let sql = parts.next().unwrap_or_default().to_owned();
+        let mut sql = String::new();
+        let mut notes: Vec<String> = Vec::new();
+        for line in text.trim_start_matches(BYTE_ORDER_MARK).lines() {
+            if line.trim() == "-- note" {
+                notes.push(String::new());
+                continue;
+            }
+            let part = notes.last_mut().unwrap_or(&mut sql);
+            part.push_str(line);
+            part.push('\n');
+        }
         let mut report = comment(&sql)?;
         if let Some(name) = report.parameters.keys().find(|name| GIVEN.contains(&name.as_str())) {
             let why = format!("every report has the parameter `{name}`: choose another name");
-            return Err(HeadError { line: 1, why });
+            let line = sql.lines().position(|line| line.contains(name.as_str())).unwrap_or(0) + 1;
+            return Err(HeadError { line, why });
         }
         if report.title.is_empty() {
             name.clone_into(&mut report.title);
         }
-        let notes = parts.map(str::to_owned).collect();
         Ok(Self { name: name.to_owned(), sql, notes, text: text.to_owned(), ..report })
     }
 
@@ -230,14 +243,18 @@ impl Report {
     }
 }
 
-/// The TOML in the comment at the start of a text.
+/// The TOML in the comment at the start of a text. Empty lines may stand in it.
 fn comment(text: &str) -> Result<Report, HeadError> {
-    let lines: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("--")).collect();
-    let toml = lines.join("\n");
+    let lines = text.lines().map(str::trim).map_while(|line| match line {
+        "" => Some(line),
+        _ => line.strip_prefix("--"),
+    });
+    let toml = lines.collect::<Vec<_>>().join("\n");
     toml::from_str(&toml).map_err(|error| {
         let place = error.span().map_or(0, |place| place.start);
         let line = toml[..place].matches('\n').count() + 1;
-        HeadError { line, why: error.message().to_owned() }
+        let why = format!("{}; {REMARKS}", error.message());
+        HeadError { line, why }
     })
 }
 
@@ -274,8 +291,15 @@ mod tests {
         let report = Report::parse("noted", text).unwrap();
         assert!(report.needs_job_link && report.needs.is_empty());
         assert_eq!(report.counted_routes("some"), [(Route::Leads, CountedTime::Period)]);
-        assert!(report.sql.ends_with("\nSELECT 1") && report.text == text);
-        assert_eq!(report.notes, ["SELECT 2", "SELECT 3\n"]);
+        assert!(report.sql.ends_with("\nSELECT 1\n") && report.text == text);
+        assert_eq!(report.notes, ["SELECT 2\n", "SELECT 3\n"]);
+    }
+
+    #[test]
+    fn a_file_of_any_editor_keeps_its_comment_and_notes() {
+        let text = "\u{feff}-- # ours\r\n\r\n  -- title = \"T\"\r\nSELECT 1\r\n-- note \r\nSELECT 2\r\n";
+        let report = Report::parse("x", text).unwrap();
+        assert_eq!((report.title.as_str(), report.notes.len()), ("T", 1));
     }
 
     #[test]
@@ -297,12 +321,12 @@ mod tests {
             ("-- chart.pie = [\"a\"]", "unknown variant `pie`"),
             ("-- colour = \"red\"", "unknown field `colour`"),
             ("-- parameters.word.default = ", "string"),
+            ("-- by Anna, for the till", "write a remark as `-- # text`"),
+            ("-- parameters.from.default = 1", "every report has the parameter `from`"),
         ] {
             let error =
                 Report::parse("x", &format!("-- title = \"T\"\n{line}\nSELECT 1")).unwrap_err();
             assert!(error.line == 2 && error.why.contains(part), "{line}: {error}");
         }
-        let given = Report::parse("x", "-- parameters.from.default = 1\nSELECT 1").unwrap_err();
-        assert!(given.why.contains("every report has the parameter `from`"), "{given}");
     }
 }

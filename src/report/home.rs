@@ -174,7 +174,7 @@ pub fn home(
         ready: match knows_ready {
             true => stands(&Repair::was_ready),
             false => {
-                Figure::unknown("No status is known to mean it: set ready_status in [reports].")
+                Figure::unknown("No status has a name that means it: set ready_status in [reports].")
             }
         },
         ready_status: {
@@ -255,14 +255,19 @@ fn notes(reader: &Reader, reach: &Lists, open: &[&Repair]) -> Result<Vec<String>
     Ok(notes)
 }
 
-/// Whether the workspace has sent these columns.
-fn has(reader: &Reader, needs: &[Column]) -> Result<bool, QueryError> {
+/// The first of these columns that the workspace has not sent.
+fn missing(reader: &Reader, needs: &[Column]) -> Result<Option<Column>, QueryError> {
     for (route, column) in needs {
         if !reader.columns(*route)?.iter().any(|known| known == column) {
-            return Ok(false);
+            return Ok(Some((*route, *column)));
         }
     }
-    Ok(true)
+    Ok(None)
+}
+
+/// Whether the workspace has sent these columns.
+fn has(reader: &Reader, needs: &[Column]) -> Result<bool, QueryError> {
+    Ok(missing(reader, needs)?.is_none())
 }
 
 /// What is counted or added over a time, by which time, and the columns that it needs.
@@ -285,7 +290,8 @@ impl Sum<'_> {
         let is_completed = *needs == COMPLETION;
         let routes: Vec<Route> = needs.iter().map(|(route, _)| *route).collect();
         let why = reach.why(&routes, spans.all[0].from, zone);
-        let amounts = if has(reader, needs)? && (reach.is_linked || !is_completed) {
+        let missing = missing(reader, needs)?;
+        let amounts = if missing.is_none() && (reach.is_linked || !is_completed) {
             let sql = format!(
                 "SELECT (SELECT {what} FROM {of} r WHERE r.{time} >= d.from_at \
                  AND r.{time} < d.to_at) FROM days d ORDER BY d.day"
@@ -295,7 +301,8 @@ impl Sum<'_> {
         } else if is_empty(reader, routes[0])? {
             vec![0.0; spans.all.len()]
         } else {
-            return Ok(Figure::unknown(why));
+            let unsent = |(route, column)| format!("The workspace sends no {route}.{column}.");
+            return Ok(Figure::unknown(missing.map_or(why, unsent)));
         };
         // A missing refund would make the payments less.
         let can_only_grow = *needs != PAYMENT;

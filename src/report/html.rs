@@ -4,9 +4,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::answer::Answer;
 use super::chart::{narrow_svg, svg};
-use super::completeness::Exactness;
+use super::completeness::{Cell, Exactness};
 use crate::escape::{cut, shown_lines};
 use crate::record::Route;
+use crate::store::SqlValue;
 
 /// The longest text of a cell, in characters.
 const CELL_MAX: usize = 2_000;
@@ -62,8 +63,8 @@ fn table(answer: &Answer, link: RecordLink<'_>) -> Markup {
                                 @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
                                     td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[answer.period_column() == Some(index)] {
                                         @match link.zip(named_route(&answer.columns[index].name)) {
-                                            Some((link, route)) => a href=(link(route, &text)) { (cell(&text)) },
-                                            None => (cell(&text)),
+                                            Some((link, route)) if is_known(value) => a href=(link(route, &text)) { (cell(&text)) },
+                                            _ => (cell(&text)),
                                         }
                                     }
                                 }
@@ -82,6 +83,11 @@ fn table(answer: &Answer, link: RecordLink<'_>) -> Markup {
         }
         @for note in answer.shown_notes() { p.note { (cell(&first_upper(&note))) "." } }
     }
+}
+
+/// Whether a cell names a record.
+fn is_known(cell: &Cell) -> bool {
+    cell.exactness == Exactness::Exact && cell.value != SqlValue::Null
 }
 
 /// The route of whose records a column holds the ids.

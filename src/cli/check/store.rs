@@ -4,7 +4,7 @@ use rustix::fs::Access;
 
 use super::CheckReport;
 use super::unit::Unit;
-use super::writable::unwritable;
+use super::writable::{closed, unwritable};
 use crate::cli::{exit, output};
 use crate::config::Config;
 use crate::store::{Reader, StoreError, missing_link};
@@ -12,10 +12,8 @@ use crate::store::{Reader, StoreError, missing_link};
 pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
     let path = &config.store.path;
     let shown = path.display();
-    let closed = || rustix::fs::access(path, Access::WRITE_OK).err().filter(|_| path.exists());
-    let problem = unwritable(path, path, unit)
-        .or_else(|| Some(format!("could not write to {shown}: {}", closed()?)));
-    if let Some(problem) = problem {
+    let own = || closed(path, Access::WRITE_OK).filter(|_| path.exists());
+    if let Some(problem) = unwritable(path, path, unit).or_else(own) {
         return report.wrong(exit::CONFIG, "store", format!("{problem}; see [store] path"));
     }
     if !path.exists() {

@@ -93,7 +93,7 @@ impl Unit {
     }
 
     /// The file of the credential `api-key`, if it is not encrypted.
-    fn credential_file(&self) -> Option<&str> {
+    pub(super) fn credential_file(&self) -> Option<&str> {
         self.credential("LoadCredential")
     }
 
@@ -113,10 +113,15 @@ impl Unit {
 
     /// True if the unit's service may write to this folder, as far as the unit limits it.
     pub(super) fn may_write(&self, folder: &Path) -> bool {
-        let state = self.words("StateDirectory").map(|name| format!("/var/lib/{name}"));
-        let state: Vec<String> = state.collect();
-        let open = self.words("ReadWritePaths").chain(state.iter().map(String::as_str));
-        self.value("ProtectSystem") != "strict" || depth(folder, open) > 0
+        self.value("ProtectSystem") != "strict"
+            || self.makes(folder)
+            || depth(folder, self.words("ReadWritePaths")) > 0
+    }
+
+    /// True if systemd makes this folder, or one above it, for the unit's service.
+    pub(super) fn makes(&self, folder: &Path) -> bool {
+        let mut made = self.words("StateDirectory").map(|name| Path::new("/var/lib").join(name));
+        made.any(|made| folder.starts_with(made))
     }
 }
 

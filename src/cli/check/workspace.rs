@@ -103,7 +103,10 @@ fn check_key(
             Some(key)
         }
         Err(KeyError::Absent) if unit.is_some_and(Unit::gives_key) => {
-            let text = "the service gets it from its unit, which this user cannot read: run check as root, or see `shopmirror status` after the start";
+            let text = match unit.and_then(Unit::credential_file) {
+                Some(_) => "the service gets it from its unit, from a file that this user cannot read: run check as root",
+                None => "only the service can read it: after the start, `shopmirror status` shows whether it works",
+            };
             report.ok("key", text);
             report.ok("workspace", "not tested without the key");
             None

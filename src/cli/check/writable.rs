@@ -28,22 +28,31 @@ pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Opti
     }
     let folder = folder_of(file);
     let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-    if unit.is_some_and(|unit| !unit.may_write(folder)) {
+    if unit.is_some_and(|unit| !unit.may_write(&shown)) {
         return Some(format!(
             "the service may not write to {}: copy systemd/drop-ins/file-sink.conf and name the folder in ReadWritePaths=",
             shown.display()
         ));
     }
-    // The unit, or the first start, creates this folder for the database.
-    if !folder.exists() && store.parent() == Some(folder) {
+    // The first start makes the folder of the database, unless the unit does.
+    let is_made = folder_of(store) == folder;
+    if is_made && !shown.exists() && unit.is_some_and(|unit| unit.makes(&shown)) {
         return None;
     }
-    if let Some(problem) = full_disk(folder) {
+    let tried = match is_made {
+        true => shown.ancestors().find(|above| above.exists()).unwrap_or(&shown),
+        false => &shown,
+    };
+    if let Some(problem) = full_disk(tried) {
         return Some(problem);
     }
     // With the dot, a file in the place of the folder is told from a folder that is closed.
-    let error: std::io::Error =
-        rustix::fs::access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK).err()?.into();
-    let advice = sink::file_advice(&error);
-    Some(format!("could not write to {}: {error}{advice}", shown.display()))
+    closed(&tried.join("."), Access::WRITE_OK | Access::EXEC_OK)
+}
+
+/// Why this user may not use a path in this way, and what to do about it.
+pub(super) fn closed(path: &Path, access: Access) -> Option<String> {
+    let error: std::io::Error = rustix::fs::access(path, access).err()?.into();
+    let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    Some(format!("could not write to {}: {error}{}", shown.display(), sink::file_advice(&error)))
 }

@@ -3,6 +3,7 @@
 -- is_list = true
 -- needs.jobs = ["job_number", "customer_name", "created_at", "total_amount"]
 -- before.jobs = ["total", "paid", "outstanding"]
+-- parameters.completed_days = { default = 0, about = "only if completed in the last so many days" }
 -- money = ["total", "paid", "outstanding"]
 -- totals = ["total", "paid", "outstanding"]
 WITH billed AS (
@@ -11,6 +12,7 @@ WITH billed AS (
         round(10000 * {total}) AS total
     FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
     WHERE j.total_amount > 0
+        AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
 -- Few of all, so that the other columns are read of these only.
@@ -21,7 +23,7 @@ owing AS MATERIALIZED (
 )
 SELECT j.job_number, j.customer_name, coalesce(o.status, '(no status)') AS status,
     o.total / 10000.0 AS total, o.paid / 10000.0 AS paid, o.owed / 10000.0 AS outstanding,
-    CAST(julianday(:now) - julianday(substr(j.created_at, 1, 19)) AS INTEGER) AS days_old
+    CAST(julianday(:now) - julianday(substr(j.created_at, 1, 19)) AS INTEGER) AS days_old, j.id AS job_id
 FROM owing o CROSS JOIN jobs j ON j.id = o.id
 ORDER BY o.owed DESC, j.created_at
 -- note
@@ -29,5 +31,6 @@ SELECT printf('of %,d of these repairs nothing says what was paid: they count as
 FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
 WHERE j.total_amount > 0 AND s.paid IS NULL
     AND {total} > 0
+    AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
     AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 HAVING count(*) > 0

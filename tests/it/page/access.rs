@@ -70,7 +70,7 @@ async fn with_a_token_nothing_is_answered_without_it() {
     let daemon = place.started().await;
     let open = Site::of(&place).await;
     let site = Site { address: open.address.replace("0.0.0.0", "127.0.0.1") };
-    for path in ["/", "/system", "/metrics", "/api/status", "/healthz"] {
+    for path in ["/", "/system", "/metrics", "/api/status", "/healthz", "/nothing"] {
         let refused = site.get(path).await;
         assert_eq!(refused.code, 401, "{path}: {refused:?}");
         assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));

@@ -320,7 +320,9 @@ fn outsourced(shop: &Shop, asked: &Asked) -> Vec<Value> {
     let mut firms: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     // None is known to be overdue, but one that was missed may be.
     let lacks_some = shop.pollers.iter().any(|poller| {
-        poller.missing.is_some() && asked.business.is_none_or(|asked| asked == poller.business)
+        poller.route == "outsourced_jobs"
+            && poller.missing.is_some()
+            && asked.business.is_none_or(|asked| asked == poller.business)
     });
     for job in asked.open(shop, "outsourced_jobs") {
         let firm = (text(job, "vendor_name"), text(job, "status_stage"));
