@@ -297,7 +297,8 @@ mod tests {
 
     #[test]
     fn a_file_of_any_editor_keeps_its_comment_and_notes() {
-        let text = "\u{feff}-- # ours\r\n\r\n  -- title = \"T\"\r\nSELECT 1\r\n-- note \r\nSELECT 2\r\n";
+        let text =
+            "\u{feff}-- # ours\r\n\r\n  -- title = \"T\"\r\nSELECT 1\r\n-- note \r\nSELECT 2\r\n";
         let report = Report::parse("x", text).unwrap();
         assert_eq!((report.title.as_str(), report.notes.len()), ("T", 1));
     }

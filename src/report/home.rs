@@ -173,9 +173,9 @@ pub fn home(
         overdue: stands(&Repair::was_overdue),
         ready: match knows_ready {
             true => stands(&Repair::was_ready),
-            false => {
-                Figure::unknown("No status has a name that means it: set ready_status in [reports].")
-            }
+            false => Figure::unknown(
+                "No status has a name that means it: set ready_status in [reports].",
+            ),
         },
         ready_status: {
             let ready = open.iter().filter(|repair| repair.is_ready);

@@ -104,8 +104,12 @@ fn check_key(
         }
         Err(KeyError::Absent) if unit.is_some_and(Unit::gives_key) => {
             let text = match unit.and_then(Unit::credential_file) {
-                Some(_) => "the service gets it from its unit, from a file that this user cannot read: run check as root",
-                None => "only the service can read it: after the start, `shopmirror status` shows whether it works",
+                Some(_) => {
+                    "the service gets it from its unit, from a file that this user cannot read: run check as root"
+                }
+                None => {
+                    "only the service can read it: after the start, `shopmirror status` shows whether it works"
+                }
             };
             report.ok("key", text);
             report.ok("workspace", "not tested without the key");

@@ -33,12 +33,13 @@ impl Nats {
     /// Starts it, at the port it had before.
     pub(crate) fn begin(&mut self) {
         let config = self.folder.join("nats.conf");
-        // One user for everything, and one that may only publish below `open.`
+        // One user for everything, and one that may only publish below `open.` A client that is held back, or slow,
+        // may take its time to log in.
         std::fs::write(
             &config,
             format!(
                 "jetstream {{ store_dir: {:?} }}\nmax_payload: 1048576\n\
-                 authorization {{ users = [ {{ user: all, password: right }}, \
+                 authorization {{ timeout: 600, users = [ {{ user: all, password: right }}, \
                  {{ user: few, password: right, permissions: {{ publish: [\"open.>\", \"$JS.API.STREAM.INFO.>\"], \
                  subscribe: [\"_INBOX.>\"] }} }} ] }}\n",
                 self.folder.join("data")
