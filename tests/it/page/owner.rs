@@ -100,6 +100,28 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
 }
 
 #[tokio::test]
+async fn a_number_of_home_leads_to_the_rows_that_it_counts() {
+    let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
+    let is_counted = |reply: &super::Reply| part(&reply.body, "attention").contains("60.25");
+    let home = site.get_when("/", "all is counted", is_counted).await.body;
+    for (number, ids) in [
+        ("Overdue repairs", vec!["6", "8"]),
+        ("Ready for pickup for more than 14 days", vec!["6"]),
+        ("Open for more than 30 days", vec!["6"]),
+        ("Unpaid, completed in the last 90 days", vec!["7"]),
+    ] {
+        let (_, after) = home.split_once(&format!(">{number}</th>")).expect(number);
+        let link = after.split("href=\"").nth(1).and_then(|link| link.split('"').next()).unwrap();
+        let rows = site.get(&format!("/{}&format=csv", link.replace("&amp;", "&"))).await.body;
+        let mut rows = rows.lines().map(|row| row.split(',').collect::<Vec<_>>());
+        let column = rows.next().unwrap().iter().position(|name| *name == "job_id").expect("ids");
+        let found: Vec<&str> = rows.map(|row| row[column]).collect();
+        assert_eq!(found, ids, "{number}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
     let (_pages, _place, daemon, site) =
         opened(&[LISTEN, SHOWN, "[reports]\ncurrency = \"EUR\"\n"].concat()).await;

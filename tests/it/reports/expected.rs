@@ -311,7 +311,7 @@ fn outstanding(shop: &Shop, asked: &Asked) -> Vec<Value> {
     let days = |job: &Value| shop.age(job) as i64;
     let row = |(total, paid, job): (i64, i64, &Value)| {
         json!({"job_number": job["job_number"], "customer_name": job["customer_name"], "status": job["status"],
-            "total": units(total), "paid": units(paid), "outstanding": units(total - paid), "days_old": days(job)})
+            "total": units(total), "paid": units(paid), "outstanding": units(total - paid), "days_old": days(job), "job_id": job["id"].to_string()})
     };
     owing.into_iter().map(row).collect()
 }
