@@ -1,4 +1,4 @@
-//! `check`: it finds what is wrong, says how to mend it, and writes nothing.
+//! `check`: it finds what is wrong, says how to fix it, and writes nothing.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -65,6 +65,14 @@ async fn check_says_what_is_wrong_and_how_to_fix_it() {
     let found = &ended.json()[0];
     assert_eq!((ended.code, &found["ok"]), (Some(78), &json!(false)), "{ended:?}");
     assert!(found["said"].as_str().unwrap().contains("needs `path`"), "{found}");
+    place.write("taken", "");
+    workspace.sandbox.set_standard_host(None);
+    for (folder, code) in [("new/folder", 0), ("taken/folder", 78)] {
+        place.configure(&format!("[store]\npath = \"{folder}/mirror.db\"\n"));
+        let ended = place.run(["check"]).await;
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert_eq!(ended.out.contains("taken: Not a directory"), code != 0, "{ended:?}");
+    }
 }
 
 #[tokio::test]
