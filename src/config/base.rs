@@ -54,7 +54,7 @@ impl Base {
     pub(super) fn store_path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = self.state_path(path);
         match std::fs::read_link(&path) {
-            Ok(target) => path.with_file_name(target),
+            Ok(target) => std::fs::canonicalize(&path).unwrap_or(path.with_file_name(target)),
             Err(_) => path,
         }
     }
@@ -93,8 +93,12 @@ mod tests {
             std::os::unix::fs::symlink(target, dir.path().join(name)).unwrap();
         };
         link("mirror.db", "link.db");
+        link("link.db", "far.db");
         let base = Base { dir: dir.path().to_owned(), ..Base::default() };
-        for name in ["mirror.db", "link.db"] {
+        let store = dir.path().join("mirror.db");
+        assert_eq!(base.store_path("link.db"), store, "the file is yet to be made");
+        std::fs::write(&store, "").unwrap();
+        for name in ["mirror.db", "link.db", "far.db"] {
             assert_eq!(base.store_path(name), dir.path().join("mirror.db"), "{name}");
         }
     }

@@ -17,7 +17,7 @@ use toml::Value;
 use super::sinks::{Sinks, check_notified};
 use super::store::time_of_day;
 use super::table::Table;
-use super::value::parsed;
+use super::value::{parsed, plain};
 
 /// `[reports]`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -71,8 +71,7 @@ pub struct ScheduledReport {
 /// The texts of values, which may be written as numbers.
 fn texts<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, String>, D::Error> {
     let values = BTreeMap::<String, toml::Value>::deserialize(d)?;
-    let text = |value: toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    Ok(values.into_iter().map(|(name, value)| (name, text(value))).collect())
+    Ok(values.into_iter().map(|(name, value)| (name, plain(&value))).collect())
 }
 
 /// A day of the week.

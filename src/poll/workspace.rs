@@ -48,7 +48,8 @@ impl Dispatcher {
         let hold = self.hold.as_ref().filter(|hold| !hold.is_of_store());
         let (Some(account), Some(hold)) = (account, hold) else { return Ok(()) };
         let known = self.known.as_ref();
-        let is_changed = known.is_none_or(|known| !known.is_of(&account));
+        // Without a known workspace there is nothing to compare with.
+        let is_changed = known.is_some_and(|known| !known.is_of(&account));
         let told = match result {
             Ok(ping) => Ok(ping.workspace.filter(|name| !name.trim().is_empty())),
             Err(error) if hold.reason.is_none() && tells_nothing(&error, is_changed) => Ok(None),
@@ -67,13 +68,13 @@ impl Dispatcher {
                 }
                 Err(other) => {
                     self.ping_failed(&ApiError::OtherWorkspace(other.to_string()));
-                    self.store.keep_other_workspace(Some(other)).await
+                    self.store.keep_other_workspace(other).await
                 }
             },
             // The next ping may tell it again.
-            Ok(None) if hold.reason == Some(PauseReason::OtherWorkspace) => Ok(()),
+            Ok(None) if is_changed && hold.reason == Some(PauseReason::OtherWorkspace) => Ok(()),
             Ok(None) => {
-                if is_changed && known.is_some() {
+                if is_changed {
                     tracing::warn!(
                         "the address or the key has changed, and the workspace's name cannot be compared with the one of before: if they lead to another shop now, stop shopmirror and correct them"
                     );

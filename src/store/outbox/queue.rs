@@ -91,7 +91,9 @@ const EXCEPTIONS: &str =
 const EXCEPTION: &str =
     "SELECT * FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state <> 'ready'";
 
-const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 2 AND (?2 IS NULL OR seq = ?2)";
+const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq IN ( \
+     SELECT seq FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 2 AND (?2 IS NULL OR seq = ?2) \
+     LIMIT 10000)";
 
 /// A dead row may be older than what the sink has; one that is retried never is. It is `retrying` and due,
 /// so that no later row of its record passes it.
@@ -386,7 +388,14 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn drop_dead(&mut self, sink: &str, seq: Option<i64>) -> Result<usize, StoreError> {
-        Ok(self.connection.run(DROP_DEAD, (sink, seq))?)
+        // In steps, so that the daemon's writes need not wait for all of them.
+        let mut dropped = 0;
+        loop {
+            match self.connection.run(DROP_DEAD, (sink, seq))? {
+                0 => return Ok(dropped),
+                more => dropped += more,
+            }
+        }
     }
 }
 

@@ -158,3 +158,20 @@ async fn a_workspace_without_a_name_holds_nothing_back_and_keeps_the_known_name(
     assert!(place.number("SELECT max(seq) FROM changes") > stored);
     assert_eq!(name(&place).as_deref(), Some(SHOP_A));
 }
+
+#[tokio::test]
+async fn a_first_start_reads_the_lists_although_no_ping_is_answered() {
+    let workspace = shop(7, SHOP_A).await;
+    let kind = FaultKind::Status { code: 503, retry_after: None };
+    workspace.sandbox.fault(Fault {
+        route: Some("automation-ping".to_owned()),
+        kind,
+        count: 1_000,
+    });
+    let place = workspace.place();
+    lead_to(&place, &workspace);
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    assert_eq!(name(&place), None);
+    daemon.stop().await;
+}

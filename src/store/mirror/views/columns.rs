@@ -318,7 +318,7 @@ pub fn amount_sql(column: &str) -> String {
     format!("CASE WHEN typeof({number}) <> 'text' THEN {number} END")
 }
 
-/// TEXT that is a number as a number.
+/// Text that is a number as a number.
 fn number(column: &str) -> String {
     format!(
         "CASE WHEN typeof({column}) = 'text' AND {column} GLOB '*[0-9]*' \
