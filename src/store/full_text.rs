@@ -259,7 +259,7 @@ fn unusable(error: rusqlite::Error) -> StoreError {
 /// # Errors
 /// If the store cannot be read or the index cannot be written; what is missing is indexed later.
 pub fn index_log(store: &Path) -> Result<(), StoreError> {
-    let (mut lock, was_clean) = match open::Lock::take(store) {
+    let mut lock = match open::Lock::take(store) {
         Err(StoreError::Held { .. }) => return Ok(()),
         taken => taken?,
     };
@@ -267,9 +267,7 @@ pub fn index_log(store: &Path) -> Result<(), StoreError> {
         while !step(&log)?.is_whole() {}
         Ok(())
     });
-    if was_clean {
-        lock.release();
-    }
+    lock.release();
     followed
 }
 
