@@ -67,7 +67,7 @@ impl Dispatcher {
                 }
                 Err(other) => {
                     self.ping_failed(&ApiError::OtherWorkspace(other.to_string()));
-                    self.store.keep_other_workspace(Some(other)).await
+                    self.store.keep_other_workspace(other).await
                 }
             },
             // The next ping may tell it again.

@@ -118,15 +118,8 @@ impl Store {
     ///
     /// # Errors
     /// What was kept before stays.
-    pub async fn keep_other_workspace(
-        &self,
-        other: Option<OtherWorkspace>,
-    ) -> Result<(), StoreError> {
-        self.write(move |writer| match other {
-            Some(other) => Ok(meta::write(&writer.connection, OTHER, &other)?),
-            None => Ok(meta::remove(&writer.connection, OTHER)?),
-        })
-        .await
+    pub async fn keep_other_workspace(&self, other: OtherWorkspace) -> Result<(), StoreError> {
+        self.write(move |writer| Ok(meta::write(&writer.connection, OTHER, &other)?)).await
     }
 }
 
