@@ -10,6 +10,7 @@ use rusqlite::{Connection, Transaction};
 
 use super::error::StoreError;
 use super::identity::Identities;
+use super::log;
 use super::mirror::Mirror;
 use super::open::{self, OpenedStore, write_tx};
 use super::pollers::{self, KnownPollers, PendingPolls};
@@ -36,6 +37,9 @@ pub(super) struct Writer {
     pub(super) wal_most: u64,
     /// The fields of each route whose changes alone are no change of a record.
     pub(super) ignored: HashMap<Route, Vec<String>>,
+    /// The last row of the log when the views were looked at, by this process. Records tell the types of the columns
+    /// and how they name their job: the first ones most, later ones seldom.
+    looked_at: i64,
 }
 
 /// One transaction that changes the mirror of a route.
@@ -68,6 +72,7 @@ impl Writer {
             rounds: 0,
             wal_most: MAX_WAL,
             ignored: HashMap::new(),
+            looked_at: 0,
         })
     }
 
@@ -131,7 +136,9 @@ impl Writer {
         let outcome = work(&mut batch)?;
         job_states::refresh(&tx, &batch.touched)?;
         let is_written = tx.total_changes() != changes;
-        if batch.has_new_columns || (is_written && views::has_log_doubled(&tx)?) {
+        let last_seq = log::last_seq(&tx)?;
+        if batch.has_new_columns || (is_written && last_seq >= self.looked_at.saturating_mul(2)) {
+            self.looked_at = last_seq;
             let is_linked = job_links::look(&tx)?;
             // With the indexes by which a job finds its records.
             views::refresh(&tx)?;
