@@ -183,15 +183,23 @@ async fn wait_for_store(error: &anyhow::Error, is_logged: &mut bool, stop: &Canc
     stop.run_until_cancelled(tokio::time::sleep(OPEN_AGAIN)).await;
 }
 
-/// Reads the configuration again; a refusal is logged, and the status shows it until a reload
-/// succeeds.
+/// The configuration as it is now and its client, if the daemon can continue with them. A problem, for example a key
+/// file that is being replaced, refuses the reload; it is logged, and the status shows it until a reload succeeds.
 fn accepted(
     reread: &Reread,
     old: &Config,
     clock: &Clock,
     state: &SharedState,
 ) -> Option<(Config, Client)> {
-    match reread().and_then(|new| acceptable(new, old, clock)) {
+    let newer = reread().and_then(|new| {
+        anyhow::ensure!(
+            new.store.path == old.store.path,
+            "[store] path cannot change in a reload; restart the daemon"
+        );
+        let client = client_of_startable(&new, clock.clone())?;
+        Ok((new, client))
+    });
+    match newer {
         Ok(newer) => {
             state.send_modify(|state| state.refusal = None);
             Some(newer)
@@ -210,15 +218,4 @@ fn accepted(
             None
         }
     }
-}
-
-/// A new configuration and its client, if the daemon can continue with them. A problem, for example
-/// a key file that is being replaced, refuses the reload; the old configuration stays in use.
-fn acceptable(new: Config, old: &Config, clock: &Clock) -> anyhow::Result<(Config, Client)> {
-    anyhow::ensure!(
-        new.store.path == old.store.path,
-        "[store] path cannot change in a reload; restart the daemon"
-    );
-    let client = client_of_startable(&new, clock.clone())?;
-    Ok((new, client))
 }

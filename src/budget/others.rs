@@ -5,18 +5,12 @@
 //! minute, how many requests it counts beyond our own. Each is right for its kind and too low for
 //! the other.
 
-use std::collections::VecDeque;
-
 /// How long a decrease of `Remaining` counts as recent, in seconds.
 const RECENT_S: f64 = 15.0;
 /// The time constant of the smoothed mean, in seconds.
 const FOLLOW_S: f64 = 15.0;
 /// The error in requests that responses out of order or a clock offset may cause.
 const SLACK: f64 = 2.0;
-/// The most samples that are kept; more responses than this within [`RECENT_S`] only make the
-/// estimate coarser.
-const SAMPLES: usize = 4096;
-
 /// What one response shows of the key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
@@ -38,7 +32,7 @@ pub(super) struct Others {
     last: Option<Reading>,
     /// Time and requests of others between two responses; negative if a sliding minute gave
     /// requests back.
-    falls: VecDeque<(f64, f64)>,
+    falls: Vec<(f64, f64)>,
     latest: f64,
     mean: f64,
     variance: f64,
@@ -50,14 +44,10 @@ impl Others {
             let fall = last.remaining - reading.remaining;
             // A clear rise is a new minute and shows nothing about the others' requests.
             if fall >= -SLACK {
-                self.falls.push_back((reading.at, fall - (reading.own_total - last.own_total)));
+                self.falls.push((reading.at, fall - (reading.own_total - last.own_total)));
             }
         }
-        while self.falls.len() > SAMPLES
-            || self.falls.front().is_some_and(|(at, _)| *at + RECENT_S <= reading.at)
-        {
-            self.falls.pop_front();
-        }
+        self.falls.retain(|(at, _)| *at + RECENT_S > reading.at);
         let fallen: f64 = self.falls.iter().map(|(_, others)| others).sum();
         let fixed = (fallen - SLACK / 2.0).max(0.0) * 60.0 / RECENT_S;
         let sliding = (reading.limit - reading.remaining - reading.own_minute - SLACK).max(0.0);

@@ -47,7 +47,10 @@ pub(super) struct Scheduled {
 impl Scheduled {
     /// Makes backups and reports until stopped.
     pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
-        let Some(mut kept) = self.kept_runs(&stop).await? else { return Ok(()) };
+        let read = self.store.read(|reader| reader.kept(Kept::REPORT_RUNS)).await;
+        let read: Option<BTreeMap<String, ReportRun>> =
+            read.context("reading what became of the reports")?;
+        let mut kept = read.unwrap_or_default();
         let mut runs = kept.clone();
         runs.retain(|name, _| self.reports.schedule.contains_key(name));
         let mut backups = ReportRun::default();
@@ -156,26 +159,6 @@ impl Scheduled {
 
     fn timetable<'a>(&'a self, settings: &'a ScheduledReport) -> Timetable<'a> {
         Timetable { at: settings.at, days: &settings.days, zone: &self.zone }
-    }
-
-    /// What became of the reports so far; `None` if it is stopped first. Waits while the store is busy.
-    async fn kept_runs(
-        &self,
-        stop: &CancellationToken,
-    ) -> anyhow::Result<Option<BTreeMap<String, ReportRun>>> {
-        while !stop.is_cancelled() {
-            match self.store.read(|reader| reader.kept(Kept::REPORT_RUNS)).await {
-                Err(error) if error.is_transient() => {
-                    tracing::warn!(%error, "the scheduled reports wait until the store can be read");
-                    stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
-                }
-                read => {
-                    let runs = read.context("reading what became of the reports")?;
-                    return Ok(Some(runs.unwrap_or_default()));
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Keeps what became of the reports if it differs from what was kept last.

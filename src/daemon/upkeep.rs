@@ -76,9 +76,9 @@ mod tests {
         let (early, late) = (at("2026-11-22T00:00:00Z"), at("2028-04-01T00:00:00Z"));
         let clocks = Clocks::default();
         assert_eq!(old_by(&clocks, late), None, "nothing was compared yet");
-        clocks.compare(Some(early.wall), late);
+        clocks.compare(early.wall, late);
         assert_eq!(old_by(&clocks, late), Some(early.wall));
-        clocks.compare(Some(late.wall), early);
+        clocks.compare(late.wall, early);
         assert_eq!(old_by(&clocks, early), Some(early.wall), "nor one of the workspace");
     }
 }

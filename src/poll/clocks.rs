@@ -32,67 +32,46 @@ pub fn clock_advice(ahead_s: f64) -> String {
     )
 }
 
-/// The last comparison, shared with what must not trust a wrong clock.
+/// The last comparison, shared with what must not trust a wrong clock; none before the first response.
 #[derive(Debug, Clone, Default)]
-pub struct Clocks(Arc<Mutex<Comparison>>);
+pub struct Clocks(Arc<Mutex<Option<Comparison>>>);
 
-#[derive(Debug, Clone, Copy, Default)]
-enum Comparison {
-    /// No page has been read yet.
-    #[default]
-    NotYet,
-    /// The workspace's responses have no `Date`.
-    Unnamed,
-    /// The workspace named this time when `elapsed` had passed here. If this machine's clock differed
-    /// by more than a minute, it was ahead by so many seconds, or behind if negative.
-    Named { server: Timestamp, elapsed: Duration, ahead_s: Option<f64> },
+/// The workspace named this time when `elapsed` had passed here. If this machine's clock differed
+/// by more than a minute, it was ahead by so many seconds, or behind if negative.
+#[derive(Debug, Clone, Copy)]
+struct Comparison {
+    server: Timestamp,
+    elapsed: Duration,
+    ahead_s: Option<f64>,
 }
 
 impl Clocks {
     /// Compares with the time that a response names, and logs each time the clocks drift apart.
-    pub(crate) fn compare(&self, server: Option<Timestamp>, now: Moment) {
-        let Some(server) = server else { return };
+    pub(crate) fn compare(&self, server: Timestamp, now: Moment) {
         let ahead_s = clock_ahead_s(now.wall, server);
         if let (Some(ahead_s), None) = (ahead_s, self.ahead_s()) {
             tracing::warn!("{}", clock_advice(ahead_s));
         }
-        *self.last() = Comparison::Named { server, elapsed: now.elapsed, ahead_s };
-    }
-
-    /// Notes that a page was read: a workspace that names no time cannot be compared with.
-    pub(super) fn page_read(&self) {
-        let mut last = self.last();
-        if let Comparison::NotYet = *last {
-            *last = Comparison::Unnamed;
-        }
+        *self.last() = Some(Comparison { server, elapsed: now.elapsed, ahead_s });
     }
 
     pub(super) fn ahead_s(&self) -> Option<f64> {
-        match *self.last() {
-            Comparison::Named { ahead_s, .. } => ahead_s,
-            Comparison::NotYet | Comparison::Unnamed => None,
-        }
+        self.last().and_then(|last| last.ahead_s)
     }
 
     /// The time by the workspace's clock; `None` before the first page. A clock that is set meanwhile
     /// does not move it.
     #[must_use]
     pub fn workspace_time(&self, now: Moment) -> Option<Timestamp> {
-        match *self.last() {
-            Comparison::NotYet => None,
-            Comparison::Unnamed => Some(now.wall),
-            Comparison::Named { server, elapsed, .. } => {
-                let there = server.checked_add(now.elapsed.saturating_sub(elapsed)).ok()?;
-                Some(if clock_ahead_s(now.wall, there).is_some() { there } else { now.wall })
-            }
-        }
+        let Comparison { server, elapsed, .. } = (*self.last())?;
+        let there = server.checked_add(now.elapsed.saturating_sub(elapsed)).ok()?;
+        Some(if clock_ahead_s(now.wall, there).is_some() { there } else { now.wall })
     }
 
-    fn last(&self) -> MutexGuard<'_, Comparison> {
+    fn last(&self) -> MutexGuard<'_, Option<Comparison>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,10 +86,9 @@ mod tests {
         let wrong = at(10, "2028-03-01T12:00:00Z");
         let clocks = Clocks::default();
         assert_eq!(shown(&clocks, wrong), None);
-        clocks.page_read();
+        clocks.compare(wrong.wall, wrong);
         assert_eq!(shown(&clocks, wrong).unwrap(), "2028-03-01T12:00:00Z", "it names no time");
-        clocks.compare(Some("2026-10-01T12:00:00Z".parse().unwrap()), wrong);
-        clocks.page_read();
+        clocks.compare("2026-10-01T12:00:00Z".parse().unwrap(), wrong);
         assert_eq!(shown(&clocks, wrong).unwrap(), "2026-10-01T12:00:00Z");
         let set_right = at(70, "2026-10-01T12:01:03Z");
         assert_eq!(shown(&clocks, set_right).unwrap(), "2026-10-01T12:01:03Z");

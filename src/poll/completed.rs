@@ -78,7 +78,9 @@ impl Dispatcher {
 
     async fn observe_rate(&mut self, rate: &RateHeaders) {
         let now = self.clock.now();
-        self.clocks.compare(rate.server_time, now);
+        if let Some(server) = rate.server_time {
+            self.clocks.compare(server, now);
+        }
         if rate.key < self.client.key_number() {
             // What is left of that key, and how long it has to wait, does not concern this one.
             return;
@@ -124,11 +126,16 @@ impl Dispatcher {
             Ok(page) => page,
             Err(error) => return self.fail_poll(poller, error.into()).await,
         };
-        let ages = ages(&page, rate.server_time.unwrap_or(now.wall));
+        let server_time = rate.server_time.unwrap_or(now.wall);
+        let ages = ages(&page, server_time);
         let id = self.pollers[poller].id.clone();
         let learned = self.schedule.learned(poller);
         match self.store.store_page(id, page, facts, Some(learned)).await {
-            Ok(outcome) => self.succeed(poller, &outcome, ages),
+            Ok(outcome) => {
+                // A workspace that names no time cannot be compared with.
+                self.clocks.compare(server_time, now);
+                self.succeed(poller, &outcome, ages);
+            }
             Err(error) if error.is_transient() => {
                 let not_before = self.pause_for_store(&error);
                 self.schedule.observe(poller, &PollResult::Failed { not_before }, now);
@@ -144,7 +151,6 @@ impl Dispatcher {
 
     fn succeed(&mut self, poller: usize, outcome: &PageOutcome, ages: Vec<Duration>) {
         let now = self.clock.now();
-        self.clocks.page_read();
         // A disk that is almost full takes some pages and refuses others.
         if self.store_refused_at.is_some_and(|at| at + STORE_WORKS_AFTER <= now.elapsed) {
             self.store_refused_at = None;

@@ -16,9 +16,8 @@ use crate::store::StoreError;
 
 /// How often the key file and the operator's answer are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often a write to a full disk and to a locked store is tried.
-const DISK_PROBE: Duration = Duration::from_secs(10);
-const LOCK_PROBE: Duration = Duration::from_secs(1);
+/// How often a write to a store that cannot be written is tried.
+const PROBE: Duration = Duration::from_secs(2);
 /// Waits after pings that were not answered.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(60) };
 
@@ -80,11 +79,8 @@ impl Hold {
     }
 
     pub(super) fn of_store(error: &StoreError, now: Duration) -> Self {
-        let (reason, wait) = match error.is_full() {
-            true => (PauseReason::DiskFull, DISK_PROBE),
-            false => (PauseReason::StoreLocked, LOCK_PROBE),
-        };
-        Self { until: now + wait, ..Self::new(Some(reason), now) }
+        let reason = if error.is_full() { PauseReason::DiskFull } else { PauseReason::StoreLocked };
+        Self { until: now + PROBE, ..Self::new(Some(reason), now) }
     }
 
     /// Why no request is sent and what the operator can do; none while the answer to the first ping may still come.

@@ -1,6 +1,5 @@
 //! How one poller is doing: its failures, its refusals, and what is logged about them.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -28,8 +27,8 @@ const LATER_REFUSALS: Duration = Duration::from_secs(3600);
 /// has whole seconds.
 const AHEAD: SignedDuration = SignedDuration::from_secs(5);
 
-/// How many intervals between two polls are measured.
-const MEASURED: usize = 20;
+/// The part that the last interval between two polls has of their mean.
+const LAST_PART: f64 = 0.1;
 
 /// How long to wait after a refusal when `before` came before it in a row: 1, 5, 15 and 30 minutes,
 /// then hourly, each drawn from 10 % less to 10 % more.
@@ -42,8 +41,8 @@ pub(super) struct PollerHealth {
     pub(super) id: PollerId,
     /// When the last request was sent.
     started_at: Option<Duration>,
-    /// The last intervals between two requests in seconds, newest last; at most [`MEASURED`].
-    intervals: VecDeque<f64>,
+    /// The mean of the last intervals between two requests, in seconds.
+    pub(super) mean_interval_s: Option<f64>,
     pub(super) failures: u32,
     /// Refusals in a row that concern this route only. The route is broken if there are any.
     refusals: usize,
@@ -61,7 +60,7 @@ impl PollerHealth {
         Self {
             id,
             started_at: None,
-            intervals: VecDeque::new(),
+            mean_interval_s: None,
             failures: 0,
             refusals: 0,
             key_is_good: false,
@@ -74,22 +73,15 @@ impl PollerHealth {
 
     pub(super) fn started(&mut self, now: Duration) {
         if let Some(before) = self.started_at.replace(now) {
-            self.intervals.push_back(now.saturating_sub(before).as_secs_f64());
-            if self.intervals.len() > MEASURED {
-                self.intervals.pop_front();
-            }
+            let last = now.saturating_sub(before).as_secs_f64();
+            let mean = self.mean_interval_s.unwrap_or(last);
+            self.mean_interval_s = Some(mean + (last - mean) * LAST_PART);
         }
     }
 
     /// How long ago the last request was sent.
     pub(super) fn latency(&self, now: Duration) -> Duration {
         self.started_at.map_or(Duration::ZERO, |at| now.saturating_sub(at))
-    }
-
-    /// The mean of the last intervals between two requests, in seconds.
-    pub(super) fn mean_interval_s(&self) -> Option<f64> {
-        let intervals = &self.intervals;
-        (!intervals.is_empty()).then(|| intervals.iter().sum::<f64>() / intervals.len() as f64)
     }
 
     /// True if the workspace refuses this route although it accepts the key.

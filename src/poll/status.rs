@@ -172,7 +172,7 @@ impl Dispatcher {
             state: PollerState::of(poller, hold.and_then(|hold| hold.reason)),
             last_success_age_s: poller.last_success.map(|at| age(at.elapsed)),
             last_success_unknown: false,
-            interval_s: poller.mean_interval_s().or(Some(plan.interval_s)),
+            interval_s: poller.mean_interval_s.or(Some(plan.interval_s)),
             next_poll_s: plan.next_poll_s,
             rate_per_hour: Some(plan.rate_per_hour),
             guarantee_s: Some(plan.guarantee_s),

@@ -22,14 +22,14 @@ use crate::file_owner;
 use crate::record::{Change, Route};
 
 /// Changes when [`words::of_record`] or the tables do: an index of another form is rebuilt.
-const FORM: i64 = 2;
+const FORM: i64 = 3;
 /// `followed` has one row: the last row of the log that is indexed, and its event id.
 const CREATE: &str = "BEGIN;
      CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1, \
        tokenize='unicode61 remove_diacritics 2');
      CREATE TABLE followed (seq INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
      INSERT INTO followed (seq, event_id) VALUES (0, '');
-     PRAGMA user_version = 2;
+     PRAGMA user_version = 3;
      COMMIT;";
 /// Rows of the log in one step: some milliseconds of work.
 const STEP: i64 = 500;
@@ -259,7 +259,7 @@ fn unusable(error: rusqlite::Error) -> StoreError {
 /// # Errors
 /// If the store cannot be read or the index cannot be written; what is missing is indexed later.
 pub fn index_log(store: &Path) -> Result<(), StoreError> {
-    let (mut lock, was_clean) = match open::Lock::take(store) {
+    let mut lock = match open::Lock::take(store) {
         Err(StoreError::Held { .. }) => return Ok(()),
         taken => taken?,
     };
@@ -267,9 +267,7 @@ pub fn index_log(store: &Path) -> Result<(), StoreError> {
         while !step(&log)?.is_whole() {}
         Ok(())
     });
-    if was_clean {
-        lock.release();
-    }
+    lock.release();
     followed
 }
 

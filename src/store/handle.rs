@@ -2,10 +2,10 @@
 //! connection without holding a thread, then runs on one that may block.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Mutex, watch};
 
 use super::error::StoreError;
 use super::log;
@@ -16,13 +16,10 @@ use super::writer::Writer;
 use crate::store::keep::checkpoint;
 
 pub(super) struct StoreParts {
-    /// `None` once closed.
-    pub(super) writer: Mutex<Option<Writer>>,
-    reader: Mutex<Reader>,
-    /// One permit each: who waits for a connection waits here and holds no thread, so that the number
-    /// of threads does not grow with the number of sinks.
-    write_turn: Semaphore,
-    read_turn: Semaphore,
+    /// `None` once closed. Who waits for a connection holds no thread, so that the number of threads does not grow
+    /// with the number of sinks.
+    pub(super) writer: Arc<Mutex<Option<Writer>>>,
+    reader: Arc<Mutex<Reader>>,
     /// Whether the store was not shut down cleanly and is not checked since.
     is_unchecked: AtomicBool,
     is_closing: AtomicBool,
@@ -43,15 +40,13 @@ impl Store {
     /// [`StoreError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = schema::open(path)?;
-        let is_unchecked = AtomicBool::new(!opened.was_closed);
+        let is_unchecked = AtomicBool::new(!opened.lock.is_sound);
         let writer = Writer::new(opened, path)?;
         let reader = Reader::open(path)?;
         let last = log::last_seq(&writer.connection)?;
         let shared = StoreParts {
-            writer: Mutex::new(Some(writer)),
-            reader: Mutex::new(reader),
-            write_turn: Semaphore::new(1),
-            read_turn: Semaphore::new(1),
+            writer: Arc::new(Mutex::new(Some(writer))),
+            reader: Arc::new(Mutex::new(reader)),
             is_unchecked,
             is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
@@ -88,10 +83,8 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     {
-        let shared = Arc::clone(&self.shared);
-        let _turn = turn(&self.shared.read_turn).await;
-        run_blocking(move || work(&shared.reader.lock().unwrap_or_else(PoisonError::into_inner)))
-            .await
+        let reader = Arc::clone(&self.shared.reader).lock_owned().await;
+        run_blocking(move || work(&reader)).await
     }
 
     /// Runs a read that may take seconds on a connection of its own, which is closed at the end, so that nothing it
@@ -121,20 +114,12 @@ impl Store {
         F: FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
     {
         let shared = Arc::clone(&self.shared);
-        let _turn = turn(&self.shared.write_turn).await;
+        let mut writer = Arc::clone(&self.shared.writer).lock_owned().await;
         run_blocking(move || {
-            let mut guard = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            let writer = guard.as_mut().ok_or(StoreError::Closing)?;
+            let writer = writer.as_mut().ok_or(StoreError::Closing)?;
             let before = writer.connection.total_changes();
-            let outcome = match work(writer) {
-                Err(StoreError::Busy) => {
-                    writer.expect_lock(true)?;
-                    return Err(StoreError::Busy);
-                }
-                outcome => outcome?,
-            };
+            let outcome = work(writer)?;
             if writer.connection.total_changes() != before {
-                writer.expect_lock(false)?;
                 let last = log::last_seq(&writer.connection)?;
                 shared.last_seq.send_if_modified(|seen| std::mem::replace(seen, last) != last);
             }
@@ -170,28 +155,21 @@ impl Store {
     /// The store is closed all the same; the next start settles what was left.
     pub async fn close(&self) -> Result<(), StoreError> {
         let shared = Arc::clone(&self.shared);
-        let _turn = turn(&self.shared.write_turn).await;
+        let mut writer = Arc::clone(&self.shared.writer).lock_owned().await;
         shared.is_closing.store(true, Ordering::Relaxed);
         run_blocking(move || {
-            let writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(mut writer) = writer else { return Ok(()) };
+            let Some(mut writer) = writer.take() else { return Ok(()) };
             let polls = writer.save_memory();
             let settled = checkpoint::run(&writer.connection, "TRUNCATE");
             let closed = polls.and(settled);
             // A store that is damaged, or still to be checked, is left as it was found.
-            if !shared.is_unchecked.load(Ordering::Relaxed)
-                && !matches!(closed, Err(StoreError::Corrupt(_)))
-            {
-                writer.lock.release();
-            }
+            writer.lock.is_sound = !shared.is_unchecked.load(Ordering::Relaxed)
+                && !matches!(closed, Err(StoreError::Corrupt(_)));
+            writer.lock.release();
             closed.map(|_| ())
         })
         .await
     }
-}
-
-async fn turn(permits: &Semaphore) -> SemaphorePermit<'_> {
-    permits.acquire().await.expect("a store never closes its semaphores")
 }
 
 async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>

@@ -360,18 +360,13 @@ impl Arrival<'_> {
         before: Option<&PollerRow>,
         mirrored: Option<&'r PollerRow>,
     ) -> NewRecords<'r> {
-        match (before, mirrored) {
-            (None, Some(row)) => NewRecords::NewPoller { before: row },
-            (None, None) => NewRecords::FirstPage,
-            (Some(row), _) => {
-                let grew = i64::from(self.facts.limit) > row.page_limit;
-                let shared = |id: &RecordId| row.head.iter().any(|known| known == id.as_str());
-                let last_shared = self.page.records().iter().rposition(|r| shared(&r.id));
-                NewRecords::NextPage {
-                    high_id: row.high_id,
-                    last_shared: last_shared.filter(|_| grew && proof.contiguity.is_proven()),
-                }
-            }
+        let Some(row) = before else { return NewRecords::FirstPage { read_before: mirrored } };
+        let grew = i64::from(self.facts.limit) > row.page_limit;
+        let shared = |id: &RecordId| row.head.iter().any(|known| known == id.as_str());
+        let last_shared = self.page.records().iter().rposition(|r| shared(&r.id));
+        NewRecords::NextPage {
+            high_id: row.high_id,
+            last_shared: last_shared.filter(|_| grew && proof.contiguity.is_proven()),
         }
     }
 

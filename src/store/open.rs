@@ -34,9 +34,9 @@ const OPTIONS: [(DbConfig, bool); 3] = [
     (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
 ];
 
-/// How long a write waits for another program's transaction: shorter than the time-outs of status
-/// requests and of the watchdog.
-pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// How long a write waits for another program's transaction. Behind the one write connection the waits of all callers
+/// add up, and pages wait behind a checkpoint that waits for a reader.
+pub(super) const LOCK_WAIT: Duration = Duration::from_millis(500);
 /// How long a command waits for one.
 pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
 
@@ -51,10 +51,12 @@ const CLOSED: &str = "closed";
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
+    /// Whether the store was closed cleanly by the process before, or was checked since.
+    pub(super) is_sound: bool,
 }
 
 impl Lock {
-    pub(super) fn take(store: &Path) -> Result<(Self, bool), StoreError> {
+    pub(super) fn take(store: &Path) -> Result<Self, StoreError> {
         let path = with_suffix(store, "-lock");
         let is_first = !path.exists();
         let mut file = file_owner::open_or_make(&path).map_err(StoreError::io("open", &path))?;
@@ -70,14 +72,13 @@ impl Lock {
                 return Err(StoreError::io("lock", &path)(source));
             }
         }
-        let clean = is_first || said == CLOSED;
-        let mut lock = Self { file };
+        let mut lock = Self { file, is_sound: is_first || said == CLOSED };
         match lock.write(&format!("{}\n", std::process::id())) {
             // On a full disk the lock is held too, but its file does not name the process.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
             written => written.map_err(StoreError::io("write", &path))?,
         }
-        Ok((lock, clean))
+        Ok(lock)
     }
 
     fn write(&mut self, text: &str) -> std::io::Result<()> {
@@ -86,10 +87,12 @@ impl Lock {
         self.file.write_all(text.as_bytes())
     }
 
-    /// Notes that the store was closed cleanly, so that the next start need not check it.
+    /// Notes that the store was closed cleanly, so that the next start need not check it, unless that is still to be done.
     pub(super) fn release(&mut self) {
-        // If the file still names us, the next start only checks the store once more.
-        let _ = self.write(&format!("{CLOSED}\n"));
+        if self.is_sound {
+            // If the file still names us, the next start only checks the store once more.
+            let _ = self.write(&format!("{CLOSED}\n"));
+        }
     }
 }
 
@@ -126,8 +129,6 @@ pub(super) struct OpenedStore {
     pub(super) connection: Connection,
     pub(super) lock: Lock,
     pub(super) inode: u64,
-    /// True if the previous process closed the store cleanly.
-    pub(super) was_closed: bool,
 }
 
 /// Opens the store at `path` for writing, or a new file. Reads only its first pages and the write-ahead log.
@@ -135,7 +136,7 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, StoreError> {
     let folder = file_owner::folder_of(path);
     file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;
-    let (lock, was_closed) = Lock::take(path)?;
+    let lock = Lock::take(path)?;
 
     // Created here, so that SQLite gives its side files the same mode and owner.
     let file = file_owner::open_or_make(path).map_err(StoreError::io("open", path))?;
@@ -147,7 +148,7 @@ pub(super) fn open(path: &Path) -> Result<OpenedStore, StoreError> {
     let connection = connect(path, LOCK_WAIT)?;
     identify(&connection, path)?;
     configure(&connection)?;
-    Ok(OpenedStore { connection, lock, inode, was_closed })
+    Ok(OpenedStore { connection, lock, inode })
 }
 
 /// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what it changes.

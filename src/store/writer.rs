@@ -5,21 +5,18 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::{Connection, Transaction};
 
 use super::error::StoreError;
 use super::identity::Identities;
+use super::log;
 use super::mirror::Mirror;
 use super::open::{self, OpenedStore, write_tx};
 use super::pollers::{self, KnownPollers, PendingPolls};
 use crate::record::{PollerId, Route};
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{job_links, job_states, views};
-
-/// How long a write waits for a lock that another program was found to hold.
-const LOCK_LOOK: Duration = Duration::from_millis(50);
 
 /// The write-ahead log may grow to this many bytes while another program keeps a read transaction
 /// open. Past it no page is stored until that program ends its transaction.
@@ -37,10 +34,12 @@ pub(super) struct Writer {
     pub(super) prune_from: i64,
     /// Rounds of upkeep so far.
     pub(super) rounds: u64,
-    lock_was_held: bool,
     pub(super) wal_most: u64,
     /// The fields of each route whose changes alone are no change of a record.
     pub(super) ignored: HashMap<Route, Vec<String>>,
+    /// The last row of the log when the views were looked at, by this process. Records tell the types of the columns
+    /// and how they name their job: the first ones most, later ones seldom.
+    looked_at: i64,
 }
 
 /// One transaction that changes the mirror of a route.
@@ -71,9 +70,9 @@ impl Writer {
             pending: PendingPolls::default(),
             prune_from: 0,
             rounds: 0,
-            lock_was_held: false,
             wal_most: MAX_WAL,
             ignored: HashMap::new(),
+            looked_at: 0,
         })
     }
 
@@ -114,26 +113,6 @@ impl Writer {
         ))
     }
 
-    /// Shortens the wait for the write lock while another program is known to hold it. Behind this
-    /// one connection the waits of all callers would add up.
-    pub(super) fn expect_lock(&mut self, held: bool) -> Result<(), StoreError> {
-        if self.lock_was_held != held {
-            self.connection.busy_timeout(if held { LOCK_LOOK } else { open::LOCK_WAIT })?;
-            self.lock_was_held = held;
-        }
-        Ok(())
-    }
-
-    /// Cuts the write-ahead log if no program reads within a moment. A cut that waits for readers keeps
-    /// pages waiting behind it; the next round tries again.
-    pub(super) fn cut_briefly(&mut self) -> Result<bool, StoreError> {
-        let was_held = self.lock_was_held;
-        self.expect_lock(true)?;
-        let cut = checkpoint::run(&self.connection, "TRUNCATE");
-        self.expect_lock(was_held)?;
-        cut
-    }
-
     /// Runs `work` in one transaction that may change the mirror of a route. An error stores nothing, and what writes
     /// nothing costs no write.
     pub(super) fn in_batch<T>(
@@ -157,7 +136,9 @@ impl Writer {
         let outcome = work(&mut batch)?;
         job_states::refresh(&tx, &batch.touched)?;
         let is_written = tx.total_changes() != changes;
-        if batch.has_new_columns || (is_written && views::has_log_doubled(&tx)?) {
+        let last_seq = log::last_seq(&tx)?;
+        if batch.has_new_columns || (is_written && last_seq >= self.looked_at.saturating_mul(2)) {
+            self.looked_at = last_seq;
             let is_linked = job_links::look(&tx)?;
             // With the indexes by which a job finds its records.
             views::refresh(&tx)?;

@@ -6,13 +6,11 @@ use crate::record::{Kind, Record};
 
 /// Which of the records that are stored for the first time were there before.
 pub(super) enum NewRecords<'a> {
-    /// All of them: it is the first page of the route.
-    FirstPage,
     /// Those that a page shows below the last record of the page before, if the configured limit grew
     /// since; `high_id` is the highest id known before the page.
     NextPage { high_id: Option<i64>, last_shared: Option<usize> },
-    /// Those that were there when another poller read the route last.
-    NewPoller { before: &'a PollerRow },
+    /// Those that were there when another poller read the route last; all, if none did.
+    FirstPage { read_before: Option<&'a PollerRow> },
     /// Of a search: those that were there when the poller read its last page. They are of the kind `old`.
     Found { last_page: Option<&'a PollerRow>, old: Kind },
 }
@@ -22,9 +20,10 @@ impl NewRecords<'_> {
     /// created, and so does an old one that its last change brought onto the page.
     pub(super) fn kind(&self, place: usize, record: &Record, gaps: &mut OpenGaps) -> Kind {
         let (is_old, kind) = match self {
-            Self::FirstPage => return Kind::Baseline,
-            Self::NewPoller { before } if before.is_newer(record) => return Kind::Created,
-            Self::NewPoller { .. } => return Kind::Baseline,
+            Self::FirstPage { read_before } => {
+                let is_new = read_before.is_some_and(|before| before.is_newer(record));
+                return if is_new { Kind::Created } else { Kind::Baseline };
+            }
             Self::NextPage { high_id, last_shared } => {
                 let is_below = last_shared.is_some_and(|last| place > last);
                 let is_known = high_id.zip(record.id.as_integer()).is_some_and(|(h, id)| id <= h);

@@ -61,12 +61,11 @@ pub fn restore(
     }
     let folder = file_owner::folder_of(store);
     file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
-    let (mut lock, was_clean) = open::Lock::take(store)?;
+    let mut lock = open::Lock::take(store)?;
     let restored = check_and_swap(store, file, now, control);
     // A store that was not shut down cleanly and stays must still be checked at its next start.
-    if restored.is_ok() || was_clean {
-        lock.release();
-    }
+    lock.is_sound |= restored.is_ok();
+    lock.release();
     restored
 }
 

@@ -227,25 +227,16 @@ fn mirror(
 fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFinding> {
     let stored = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'";
     let stored: i64 = connection.value(stored, [])?;
-    let (ready, retrying, dead): (i64, i64, i64) = connection
-        .prepare_cached(
-            "SELECT count(*) FILTER (WHERE state = 'ready'), \
-             count(*) FILTER (WHERE state IN ('retrying', 'waiting')), \
-             count(*) FILTER (WHERE state = 'dead') FROM _queue WHERE sink = ?1 AND lane = 2",
-        )?
-        .query_row([&row.name], |row| row.try_into())?;
-    let (later, not_queued): (i64, i64) = connection
-        .prepare_cached(
-            "SELECT count(*), count(*) FILTER (WHERE seq NOT IN \
-             (SELECT seq FROM _queue WHERE sink = ?1 AND lane = 2)) FROM changes WHERE seq > ?2",
-        )?
-        .query_row((&row.name, row.position), |row| row.try_into())?;
+    let account = "SELECT (SELECT count(*) FROM changes WHERE seq > ?2), \
+         (SELECT count(*) FROM changes WHERE seq > ?2 AND seq NOT IN (SELECT seq FROM _queue WHERE sink = ?1 AND lane = 2)), \
+         count(*) FILTER (WHERE lane = 2 AND state = 'ready'), \
+         count(*) FILTER (WHERE lane = 2 AND state IN ('retrying', 'waiting')), \
+         count(*) FILTER (WHERE lane = 2 AND state = 'dead'), count(*) FILTER (WHERE lane > 0 AND NOT EXISTS \
+         (SELECT 1 FROM changes c WHERE c.seq = d.seq AND c.route = d.route AND c.record_id = d.record_id)) \
+         FROM _queue d WHERE sink = ?1";
+    let (later, not_queued, ready, retrying, dead, lost): (i64, i64, i64, i64, i64, i64) =
+        connection.query_row(account, (&row.name, row.position), |row| row.try_into())?;
     let pending = ready + not_queued;
-    let lost: i64 = connection.value(
-            "SELECT count(*) FROM _queue d WHERE d.sink = ?1 AND d.lane > 0 AND NOT EXISTS \
-             (SELECT 1 FROM changes c WHERE c.seq = d.seq AND c.route = d.route AND c.record_id = d.record_id)",
-        [&row.name],
-    )?;
     let (delivered, position, filtered) = (row.delivered, row.position, row.filtered);
     let absent = stored - position - later;
     // The log does not wait for a sink that is removed.

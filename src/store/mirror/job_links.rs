@@ -1,7 +1,7 @@
 //! How a status change or a payment names its job.
 //!
-//! The contract does not show that field, so it is found in the data: a field whose values are the id or a
-//! number of mirrored jobs. The configuration may name it. What was found is in the table `_links`.
+//! The contract does not show that field, so it is known by its name, or the configuration names it. It is
+//! taken once its values are those of mirrored jobs. What was found is in the table `_links`.
 
 use std::fmt;
 
@@ -20,12 +20,20 @@ use crate::store::sql::Sql;
 
 /// The routes whose records belong to a job.
 pub(in crate::store) const LINKED: [Route; 2] = [Route::JobStatusChanges, Route::Payments];
-/// Rows of a linked route that are looked at.
-const SAMPLE: i64 = 300;
-/// Jobs that are looked at.
-const JOBS: i64 = 2_000;
-/// Fields of a linked route that may name its job; wider tables are looked at up to here.
-const MAX_FIELDS: usize = 64;
+/// Records and jobs that are looked at.
+const RECORDS: u32 = 300;
+const JOBS: u32 = 2_000;
+/// Names of fields that name a job, the best first.
+const NAMES: [&str; 8] = [
+    "job_id",
+    "job_number",
+    "repair_id",
+    "repair_number",
+    "ticket_id",
+    "ticket_number",
+    "work_order_id",
+    "work_order_number",
+];
 /// The row of `_meta` with the field that the configuration names.
 const CONFIGURED: &str = "job_link";
 
@@ -185,109 +193,48 @@ pub fn missing_link(route: Route) -> String {
 /// a link is another one now.
 pub(in crate::store) fn look(connection: &Connection) -> rusqlite::Result<bool> {
     let configured = meta::value(connection, CONFIGURED)?;
+    let jobs = field_columns(connection, Route::Jobs)?;
     let known = read(connection)?;
     for route in LINKED {
-        let mut fields = field_columns(connection, route)?;
+        let fields = field_columns(connection, route)?;
         // A field that is named is that of the routes that have it.
-        let named = configured.as_ref().filter(|name| fields.contains(name));
-        let is_known =
-            |link: &JobLink| link.route == route && named.is_none_or(|name| link.field == *name);
+        let named = configured.as_deref().filter(|name| fields.iter().any(|field| field == name));
+        let names = named.as_ref().map_or(&NAMES[..], std::slice::from_ref);
+        let is_known = |link: &JobLink| link.route == route && names.contains(&&*link.field);
         if known.iter().any(is_known) {
             continue;
         }
         connection.run("DELETE FROM _links WHERE route = ?1", [route.as_str()])?;
-        fields.retain(|name| named.map_or_else(|| may_name_a_job(name), |named| named == name));
-        fields.truncate(MAX_FIELDS);
-        let keys = field_columns(connection, Route::Jobs)?.into_iter();
-        let keys: Vec<String> =
-            keys.filter(|name| is_job_key(name)).chain(["id".to_owned()]).collect();
-        if let Some((field, job_field)) = best(connection, route, &fields, &keys, named.is_some())?
-        {
-            connection.run(
-                "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)",
-                (route.as_str(), field, job_field),
-            )?;
+        let possible = names.iter().filter(|name| fields.iter().any(|field| field == *name));
+        for link in possible.flat_map(|name| links_by(route, name, &jobs)) {
+            if connection.value(&is_link_sql(&link), [])? {
+                let insert = "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)";
+                connection.run(insert, (route.as_str(), &link.field, &link.job_field))?;
+                break;
+            }
         }
     }
     Ok(read(connection)? != known)
 }
 
-/// The newest values of a column, each with the business in which it means something; neither NULL nor fractions.
-fn sample(table: Route, column: &str, as_text: bool, most: i64) -> String {
-    let column = quoted(column);
-    let value = if as_text { format!("CAST({column} AS TEXT)") } else { column.clone() };
+/// How a field may name a job: by the field of jobs with the same name, by another number, or by its id.
+fn links_by(route: Route, field: &str, jobs: &[String]) -> impl Iterator<Item = JobLink> {
+    let numbers = NAMES.into_iter().filter(|name| name.ends_with("_number") && *name != field);
+    let keys = std::iter::once(field).chain(numbers);
+    let keys = keys.filter(|key| jobs.iter().any(|known| known == key)).chain(["id"]);
+    let link = |key: &str| JobLink { route, field: field.to_owned(), job_field: key.to_owned() };
+    keys.map(link).collect::<Vec<_>>().into_iter()
+}
+
+/// Whether the newest records name jobs by this link, each one job: a value that several jobs share tells none.
+fn is_link_sql(link: &JobLink) -> String {
     format!(
-        "SELECT coalesce(_business, '') AS b, {value} AS v FROM \"{table}\" \
-         WHERE typeof({column}) IN ('text', 'integer') ORDER BY _seq DESC LIMIT {most}"
+        "SELECT count(*) > 0 AND count(*) = count(DISTINCT r.id) \
+         FROM (SELECT * FROM \"{}\" ORDER BY _seq DESC LIMIT {RECORDS}) r \
+         JOIN (SELECT * FROM jobs ORDER BY _seq DESC LIMIT {JOBS}) j ON {}",
+        link.route,
+        link.condition("r", "j")
     )
-}
-
-/// Whether a field of a job can tell jobs apart by its name: a number or a code of the job itself.
-fn is_job_key(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let of_others = ["mobile", "phone", "serial", "imei", "country", "zip", "post", "customer"];
-    ["number", "_no", "_nr", "_code", "_ref", "reference", "ticket"]
-        .iter()
-        .any(|end| name.ends_with(end))
-        && !of_others.iter().any(|part| name.contains(part))
-}
-
-/// Whether a field's name says that it names a job.
-fn is_named_for_jobs(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["job", "repair", "ticket", "work_order"].iter().any(|word| name.contains(word))
-}
-
-fn may_name_a_job(name: &str) -> bool {
-    let ends =
-        ["_at", "_on", "_date", "_time", "amount", "cost", "price", "total", "status", "stage"];
-    !name.starts_with('_') && !ends.iter().any(|end| name.ends_with(end))
-}
-
-/// The field and the job's field whose values meet most often. Many records name jobs that are older than
-/// the mirror, so a field that is named for it needs a quarter of its values only; any other nearly all.
-fn best<'a>(
-    connection: &Connection,
-    route: Route,
-    fields: &'a [String],
-    keys: &'a [String],
-    is_configured: bool,
-) -> rusqlite::Result<Option<(&'a str, &'a str)>> {
-    let mut possible = Vec::new();
-    for key in keys {
-        // An id is text in `jobs` and may be a number in the field.
-        let is_id = key == "id";
-        let jobs = sample(Route::Jobs, key, is_id, JOBS);
-        // A value that several jobs share tells no job.
-        let are_different =
-            format!("SELECT count(*) = count(DISTINCT b || char(31) || v) FROM ({jobs})");
-        if !connection.value(&are_different, [])? {
-            continue;
-        }
-        for field in fields {
-            let (values, matched, distinct): (i64, i64, i64) = connection.query_row(
-                &format!(
-                    "WITH s AS MATERIALIZED (SELECT b, v, (b, v) IN (SELECT b, v FROM ({jobs})) AS met FROM ({})) \
-                     SELECT count(*), count(*) FILTER (WHERE met), \
-                     count(DISTINCT b || char(31) || v) FILTER (WHERE met) FROM s",
-                    sample(route, field, is_id, SAMPLE)
-                ),
-                [],
-                |row| row.try_into(),
-            )?;
-            let is_named = is_configured || is_named_for_jobs(field);
-            let is_enough = match is_named {
-                true => matched > 0 && matched * 4 >= values,
-                false => matched >= 20 && distinct >= 10 && matched * 20 >= values * 19,
-            };
-            if is_enough {
-                // Small numbers meet by chance, so the name goes before how many values meet.
-                let is_namesake = field == key || (is_id && field.ends_with("_id"));
-                possible.push((is_named, is_namesake, matched, field.as_str(), key.as_str()));
-            }
-        }
-    }
-    Ok(possible.into_iter().max().map(|(.., field, key)| (field, key)))
 }
 
 /// The job of a record of a linked route.
@@ -306,45 +253,39 @@ pub(in crate::store) fn job_of(
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
+    use crate::record::{PollerId, Route};
+    use crate::store::Reader;
+    use crate::store::fixtures::{self, Poll, page};
 
-    use super::*;
-
-    /// The link that is found if payments have these values in a field, and jobs these numbers and ids from 1 on.
-    fn found(
-        jobs: &[i64],
-        field: &str,
-        values: Range<i64>,
-        is_configured: bool,
-    ) -> Option<(String, String)> {
-        let connection = Connection::open_in_memory().unwrap();
-        let tables = format!(
-            "CREATE TABLE jobs (id TEXT, job_number, _business, _seq); \
-             CREATE TABLE payments ({field}, _business, _seq);"
-        );
-        connection.execute_batch(&tables).unwrap();
-        for (seq, number) in (1..).zip(jobs) {
-            let job = (seq, number);
-            connection.execute("INSERT INTO jobs VALUES (?1, ?2, NULL, ?1)", job).unwrap();
+    /// The link that is found if payments have these fields, and jobs these numbers and ids from 1 on.
+    async fn found(numbers: &[&str], payment: &str, configured: Option<&str>) -> Option<String> {
+        let (_dir, store) = fixtures::open();
+        store.link_jobs(configured.map(str::to_owned)).await.unwrap();
+        let number = |(id, number)| format!(r#"{{"id":{id},"job_number":"{number}"}}"#);
+        let jobs = (1..).zip(numbers).map(number).collect();
+        let payments = vec![format!(r#"{{"id":900,{payment}}}"#)];
+        for (route, shown) in [(Route::Jobs, jobs), (Route::Payments, payments)] {
+            let (id, facts) = (PollerId { route, business: None }, Poll::USUAL.facts(&store));
+            store.store_page(id, page(&shown), facts, None).await.unwrap();
         }
-        for value in values {
-            connection.execute("INSERT INTO payments VALUES (?1, NULL, ?1)", [value]).unwrap();
-        }
-        let (fields, keys) = ([field.to_owned()], ["job_number", "id"].map(str::to_owned));
-        let best = best(&connection, Route::Payments, &fields, &keys, is_configured).unwrap();
-        best.map(|(field, key)| (field.to_owned(), key.to_owned()))
+        let links = store.read(Reader::job_links).await.unwrap();
+        links.first().map(|link| format!("{} is {}", link.field, link.job_field))
     }
 
-    #[test]
-    fn a_field_that_is_named_for_jobs_is_found_although_most_of_its_jobs_are_older_than_the_mirror()
-    {
-        let numbers: Vec<i64> = (1_100..1_200).collect();
-        let key = |field, values| found(&numbers, field, values, false).map(|(_, key)| key);
-        assert_eq!(key("job_number", 1_010..1_130).as_deref(), Some("job_number"));
-        assert_eq!(key("reference", 1_010..1_130), None, "30 of 120 are no proof");
-        assert_eq!(key("job_id", 50..150).as_deref(), Some("id"));
-        assert_eq!(key("reference", 1_110..1_180).as_deref(), Some("job_number"));
-        assert_eq!(found(&[7, 7, 8], "job_number", 7..9, false), None, "7 tells no job");
-        assert!(found(&numbers, "note", 1_105..1_106, true).is_some());
+    #[tokio::test]
+    async fn a_field_names_its_job_by_its_name_or_by_the_configuration_if_its_value_is_that_of_one_job()
+     {
+        let numbers = ["R-1", "R-2", "R-2"];
+        let found = async |payment, configured| found(&numbers, payment, configured).await;
+        let by_number = r#""job_number":"R-1","job_id":7"#;
+        assert_eq!(found(by_number, None).await.unwrap(), "job_number is job_number");
+        assert_eq!(found(r#""job_number":"R-1","job_id":2"#, None).await.unwrap(), "job_id is id");
+        let ticket = r#""ticket_number":"R-1""#;
+        assert_eq!(found(ticket, None).await.unwrap(), "ticket_number is job_number");
+        assert_eq!(found(r#""job_number":"R-2""#, None).await, None, "R-2 tells no job");
+        let reference = r#""reference":"R-1","job_number":null"#;
+        assert_eq!(found(reference, None).await, None);
+        assert_eq!(found(reference, Some("reference")).await.unwrap(), "reference is job_number");
+        assert_eq!(found(reference, Some("id")).await, None, "no job has this id");
     }
 }

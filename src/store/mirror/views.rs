@@ -10,12 +10,10 @@ pub(in crate::store) mod indexes;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::store::{log, meta, mirror};
+use crate::store::mirror;
 pub use columns::amount_sql;
 use columns::{RouteColumns, view_columns};
 
-/// The row of `_meta` with the last row of the log when the views were looked at.
-const LOOKED_AT: &str = "views_looked_at";
 /// Stands in the text of each view that this program made.
 const MARK: &str = "/* made by shopmirror */";
 
@@ -51,18 +49,6 @@ pub(in crate::store) fn outdated(connection: &Connection) -> rusqlite::Result<Ve
         }
     }
     Ok(outdated)
-}
-
-/// Whether the log has twice as many rows as when the views were last looked at. Records tell the types of the
-/// columns and how they name their job: the first ones most, later ones seldom.
-pub(in crate::store) fn has_log_doubled(connection: &Connection) -> rusqlite::Result<bool> {
-    let last_seq = log::last_seq(connection)?;
-    let looked_at = meta::value(connection, LOOKED_AT)?.and_then(|seq| seq.parse().ok());
-    if last_seq < looked_at.unwrap_or(0_i64).saturating_mul(2) {
-        return Ok(false);
-    }
-    meta::set(connection, LOOKED_AT, &last_seq.to_string())?;
-    Ok(true)
 }
 
 /// The text of a route's view.

@@ -48,14 +48,14 @@ async fn a_start_after_an_unclean_stop_waits_for_no_disk_and_the_upkeep_empties_
 fn only_a_lock_that_says_so_was_left_by_a_clean_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mirror.db");
-    let (mut lock, _) = Lock::take(&path).unwrap();
+    let mut lock = Lock::take(&path).unwrap();
     lock.release();
     drop(lock);
-    assert!(Lock::take(&path).unwrap().1, "shut down cleanly");
+    assert!(Lock::take(&path).unwrap().is_sound, "shut down cleanly");
     // A start on a full disk empties the file and cannot name itself.
     std::fs::write(dir.path().join("mirror.db-lock"), "").unwrap();
-    assert!(!Lock::take(&path).unwrap().1, "nothing says that it was closed");
-    assert!(!Lock::take(&path).unwrap().1, "it names a process");
+    assert!(!Lock::take(&path).unwrap().is_sound, "nothing says that it was closed");
+    assert!(!Lock::take(&path).unwrap().is_sound, "it names a process");
 }
 
 #[tokio::test]
@@ -72,14 +72,14 @@ async fn a_close_that_cannot_write_the_polls_gives_up_the_lock() {
     Poll { second: 1, ..Poll::USUAL }.shows(&store, &[record(1, "N")]).await;
     assert!(store.close().await.is_err(), "the polls cannot be written");
     drop(store);
-    assert!(Lock::take(&path).unwrap().1, "the file is sound");
+    assert!(Lock::take(&path).unwrap().is_sound, "the file is sound");
 }
 
 #[test]
 fn a_lock_that_is_given_up_is_free_although_a_program_that_is_being_started_has_a_copy() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mirror.db");
-    let (lock, _) = Lock::take(&path).unwrap();
+    let lock = Lock::take(&path).unwrap();
     let _copy = lock.file.try_clone().unwrap();
     drop(lock);
     let other = std::fs::File::open(dir.path().join("mirror.db-lock")).unwrap();

@@ -105,12 +105,14 @@ pub(in crate::store) fn compared(column: &str) -> String {
 
 /// The indexes by which a job finds its status changes and payments, and these their job.
 fn of_links(routes: &[RouteColumns]) -> Vec<String> {
-    let links = || routes.iter().filter_map(|columns| columns.link.as_ref());
-    let of_records = links().map(|link| {
+    let linked = routes.iter().filter_map(|columns| Some((columns, columns.link.as_ref()?)));
+    let of_records = linked.clone().map(|(columns, link)| {
         let (route, field) = (link.route, quoted(&link.field));
-        format!("CREATE INDEX report_{route}_job ON {route} ({field}, created_at)")
+        // A list that shows no times is linked all the same.
+        let then = if columns.has("created_at") { ", created_at" } else { "" };
+        format!("CREATE INDEX report_{route}_job ON {route} ({field}{then})")
     });
-    let keys: BTreeSet<&str> = links().map(|link| link.job_field.as_str()).collect();
+    let keys: BTreeSet<&str> = linked.map(|(_, link)| link.job_field.as_str()).collect();
     let of_jobs = keys.into_iter().filter(|key| *key != "id").zip(1..).map(|(key, number)| {
         format!("CREATE INDEX report_jobs_key_{number} ON jobs ({})", quoted(key))
     });
