@@ -21,6 +21,7 @@ mod moment;
 mod once;
 mod output;
 mod progress;
+mod record_line;
 mod records;
 mod report;
 mod run;
