@@ -348,12 +348,3 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .thread_keep_alive(Duration::from_secs(2))
         .build()?)
 }
-
-/// Parses the speed of a clock: above 0, at most 100,000.
-#[cfg(feature = "sandbox")]
-fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(speed) if speed > 0.0 && speed <= 100_000.0 => Ok(speed),
-        _ => Err("the speed must be a number above 0, at most 100000".to_owned()),
-    }
-}
