@@ -21,6 +21,7 @@ mod moment;
 mod once;
 mod output;
 mod progress;
+mod record_line;
 mod records;
 mod report;
 mod run;
@@ -346,13 +347,4 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_keep_alive(Duration::from_secs(2))
         .build()?)
-}
-
-/// Parses the speed of a clock: above 0, at most 100,000.
-#[cfg(feature = "sandbox")]
-fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(speed) if speed > 0.0 && speed <= 100_000.0 => Ok(speed),
-        _ => Err("the speed must be a number above 0, at most 100000".to_owned()),
-    }
 }

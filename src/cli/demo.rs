@@ -14,7 +14,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{exit, log, logging, output, read_config, run, runtime};
+use super::{log, logging, output, read_config, run, runtime};
 use crate::api::decode;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -32,7 +32,7 @@ const PAST_STEP: usize = 80;
 const PAST_LIMIT: u32 = 100;
 /// How often to look for new changes to print.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long the demo waits for the status page, and at its end until the sink has everything.
+/// How long the demo waits for the status page.
 const SETTLE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, clap::Args)]
@@ -40,9 +40,6 @@ pub(super) struct Args {
     /// Stop after this time, for example 30s; without it, run until interrupted
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     time: Option<Duration>,
-    /// The speed of the shop's clock; 2 is twice as fast as real time
-    #[arg(long, default_value_t = 1.0, value_parser = super::speed)]
-    speed: f64,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -55,8 +52,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .context("cannot listen on a loopback port for the sandbox")?;
         let base_url = format!("http://{}/api", listener.local_addr()?);
         let start = Some(jiff::Timestamp::now());
-        let shop = Options { shop: Shop::Busy, long_past: true, ..Options::default() };
-        let sandbox = Sandbox::new(Options { speed: args.speed, start, ..shop });
+        let shop = Options { shop: Shop::Busy, long_past: true, start, ..Options::default() };
+        let sandbox = Sandbox::new(shop);
         let stop = CancellationToken::new();
         let serving = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
         let config = configure(&dir, &base_url, &sandbox.automation_key())?;
@@ -140,18 +137,20 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Waits for a status of the daemon in which `found` finds something; `None` if that takes too long.
-async fn in_status<T>(store: &Path, found: impl Fn(WorkspaceStatus) -> Option<T>) -> Option<T> {
-    let limit = tokio::time::Instant::now() + SETTLE;
-    while tokio::time::Instant::now() < limit {
-        let reply = control::send(store, &ControlRequest::Status).await;
-        let status = reply.ok().and_then(|reply| serde_json::from_slice(&reply).ok());
-        if let Some(found) = status.and_then(&found) {
-            return Some(found);
+/// The address of the status page, as soon as it is open; `None` if that takes too long.
+async fn page(store: &Path) -> Option<String> {
+    let opened = async {
+        loop {
+            let reply = control::send(store, &ControlRequest::Status).await;
+            let status: Option<WorkspaceStatus> =
+                reply.ok().and_then(|reply| serde_json::from_slice(&reply).ok());
+            match status.and_then(|status| status.page) {
+                Some(page) => return page,
+                None => tokio::time::sleep(LOOK_EVERY).await,
+            }
         }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-    None
+    };
+    tokio::time::timeout(SETTLE, opened).await.ok()
 }
 
 fn introduce(dir: &Path, base_url: &str, page: Option<&str>) -> anyhow::Result<ExitCode> {
@@ -190,10 +189,6 @@ async fn work(
             Some(time) => tokio::time::sleep(time).await,
             None => std::future::pending().await,
         }
-        let is_settled = |status: WorkspaceStatus| {
-            status.sinks.iter().all(|sink| sink.behind == 0).then_some(())
-        };
-        in_status(&store, is_settled).await;
         signals.stop.cancel();
         std::future::pending().await
     };
@@ -212,7 +207,7 @@ async fn print_changes(
     store: &Path,
     before: i64,
 ) -> anyhow::Result<()> {
-    introduce(dir, base_url, in_status(store, |status| status.page).await.as_deref())?;
+    introduce(dir, base_url, page(store).await.as_deref())?;
     let reader = Reader::open(store)?;
     output::text(&format!("         {before} changes were in the log before\n"))?;
     let mut position = before;
@@ -225,7 +220,7 @@ async fn print_changes(
     }
 }
 
-/// Prints the result, and fails if the sink does not agree with the log.
+/// Prints the result.
 fn conclude(dir: &Path) -> anyhow::Result<ExitCode> {
     let reader = Reader::open(&dir.join("mirror.db"))?;
     let counts = reader.counts()?;
@@ -239,12 +234,5 @@ fn conclude(dir: &Path) -> anyhow::Result<ExitCode> {
         records.join(", "),
         reader.gaps()?.len(),
         dir.display(),
-    ))?;
-    if usize::try_from(last).is_ok_and(|last| last == lines) {
-        return Ok(ExitCode::SUCCESS);
-    }
-    exit::refuse(
-        exit::UNAVAILABLE,
-        "the sink has not received every change yet: run the demo again with a longer time",
-    )
+    ))
 }

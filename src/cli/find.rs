@@ -2,12 +2,9 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
-
 use super::exit::{USAGE, refuse};
-use super::log::title;
-use super::moment;
-use super::output::{self, cell};
+use super::output;
+use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
 use crate::record::{FoundRecord, Route};
 use crate::store::Found;
@@ -47,28 +44,6 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             found.into_iter().map(FoundRecord::try_from).collect();
         return output::json(&found?);
     }
-    output::table(
-        &found,
-        &[
-            ("route", |change| change.route.to_string()),
-            ("id", |change| cell(change.record_id.as_deref().unwrap_or_default(), 24)),
-            ("contact", |change| contact(&change.body)),
-            ("record", |change| title(&change.body)),
-            ("changed", |change| moment::shown(&change.observed_at)),
-        ],
-        "nothing found",
-        args.listing.wide,
-    )
-}
-
-/// The number or the e-mail address of a record.
-pub(super) fn contact(body: &str) -> String {
-    let record: serde_json::Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let text = |name: &str| record.get(name).and_then(Value::as_str).unwrap_or_default();
-    let number = format!("{} {}", text("mobile_country_code"), text("mobile_number"));
-    match (number.trim(), text("email")) {
-        ("", "") => "-".to_owned(),
-        ("", email) => cell(email, 40),
-        (number, _) => cell(number, 40),
-    }
+    let lines: Vec<RecordLine> = found.into_iter().map(RecordLine::from).collect();
+    output::table(&lines, COLUMNS, "nothing found", args.listing.wide)
 }

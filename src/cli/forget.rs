@@ -8,9 +8,8 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::exit::{DATA, TRY_AGAIN, refuse};
-use person::PersonRecord;
-
 use super::output::{self, cell};
+use super::record_line::{NAMING, RecordLine};
 use super::runtime;
 use crate::clock::stamp;
 use crate::config::Config;
@@ -40,10 +39,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let records: Vec<PersonRecord> = match (&args.person, args.route) {
+    let records: Vec<RecordLine> = match (&args.person, args.route) {
         (Some(words), _) => person::records(&super::reader(config)?, words)?,
         (None, Some(route)) => {
-            args.ids.iter().map(|id| PersonRecord::named(route, id.clone())).collect()
+            args.ids.iter().map(|id| RecordLine::new(route, id.clone(), String::new())).collect()
         }
         (None, None) => Vec::new(),
     };
@@ -83,7 +82,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ended);
     }
     let mut text = String::new();
-    for (PersonRecord { route, id, .. }, forgotten) in records.iter().zip(&forgotten) {
+    for (RecordLine { route, id, .. }, forgotten) in records.iter().zip(&forgotten) {
         let shown = cell(id, 40);
         text.push_str(&match versions_of(forgotten) {
             0 => format!("{shown} in {route} was forgotten before\n"),
@@ -93,7 +92,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             }
         });
     }
-    let again = records.first().map_or_else(String::new, |PersonRecord { route, id, .. }| {
+    let again = records.first().map_or_else(String::new, |RecordLine { route, id, .. }| {
         format!("`shopmirror forget {route} {}`", cell(id, 40))
     });
     text.push_str(&left(&purged, path, &again));
@@ -107,14 +106,14 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 /// Lists what `--person` finds. Nothing is changed.
 fn preview(
     config: &Config,
-    records: &[PersonRecord],
+    records: &[RecordLine],
     code: &str,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     if json {
         return output::json(&json!({"records": records, "code": code, "removed": null}));
     }
-    output::table(records, &person::COLUMNS, "nothing found", true)?;
+    output::table(records, NAMING, "nothing found", true)?;
     if !records.is_empty() {
         let these = match records.len() {
             1 => "this record".to_owned(),
@@ -130,7 +129,7 @@ fn preview(
 }
 
 /// Where else copies may be: in backups, and in what sinks were given of these routes.
-fn copies(config: &Config, records: &[PersonRecord]) -> String {
+fn copies(config: &Config, records: &[RecordLine]) -> String {
     let has_route = |route: &Route| records.iter().any(|record| record.route == *route);
     let mut text = "copies may be left in backups made before".to_owned();
     let sinks = config.sinks.iter().filter(|(_, sink)| sink.filter.routes.iter().any(has_route));
@@ -149,14 +148,14 @@ fn versions_of(forgotten: &Forgotten) -> usize {
     }
 }
 
-fn refuse_unknown(records: &[PersonRecord], forgotten: &[Forgotten]) -> anyhow::Result<()> {
+fn refuse_unknown(records: &[RecordLine], forgotten: &[Forgotten]) -> anyhow::Result<()> {
     let both = records.iter().zip(forgotten);
     let unknown: Vec<String> = both
         .filter(|(_, forgotten)| **forgotten == Forgotten::Unknown)
         .map(|(record, _)| format!("{:?}", cell(&record.id, 40)))
         .collect();
     // All are of one route: what `--person` finds is known, unless it was forgotten meanwhile.
-    let Some(PersonRecord { route, .. }) = records.first().filter(|_| !unknown.is_empty()) else {
+    let Some(RecordLine { route, .. }) = records.first().filter(|_| !unknown.is_empty()) else {
         return Ok(());
     };
     refuse(

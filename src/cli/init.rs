@@ -8,9 +8,8 @@ mod files;
 mod text;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::ValueHint;
 use jiff::tz::TimeZone;
 use secrecy::{ExposeSecret, SecretString};
@@ -34,9 +33,6 @@ pub(super) struct Args {
     /// A file that holds the API key; the key is asked for if absent
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     key_file: Option<PathBuf>,
-    /// Enable and start the systemd service; the configuration is then in /etc/shopmirror
-    #[arg(long)]
-    systemd: bool,
 }
 
 /// What the workspace accepted.
@@ -50,11 +46,7 @@ struct Accepted {
 
 /// Asks, tries, writes, and prints what happens next.
 pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCode> {
-    let files = Files::plan(place, args.systemd, args.key_file.as_deref())?;
-    let unit = Unit::of_config(&files.config);
-    if args.systemd {
-        ensure_startable(unit.as_ref())?;
-    }
+    let files = Files::plan(place, args.key_file.as_deref())?;
     if !ask::is_possible() && (args.address.is_none() || args.key_file.is_none()) {
         return refuse(
             exit::USAGE,
@@ -83,18 +75,12 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
         let file = output::plain(&file.display().to_string());
         output::text(&format!("wrote  {file} {readers}\n"))?;
     }
-    let start = unit.as_ref().map(|unit| format!("systemctl {}", enable(unit).join(" ")));
-    let next = text::next(&config, &files.config, start.as_deref(), args.systemd);
-    output::text(&output::plain(&next))?;
-    if let Some(unit) = unit.filter(|_| args.systemd) {
-        start_service(&unit)?;
-        let look = text::look(&files.config);
-        output::text(&output::plain(&format!("\nThe service runs. Look at it:  {look}\n")))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let start = Unit::of_config(&files.config).map(|unit| enable(&unit));
+    let next = text::next(&config, &files.config, start.as_deref());
+    output::text(&output::plain(&next))
 }
 
-/// An address and a key that the workspace accepts; costs one request, two if the key may not poll.
+/// An address and a key that the workspace accepts; costs one request.
 async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
     let question = "Address of the workspace, for example https://myshop.example.com/api: ";
     let url = match &args.address {
@@ -117,51 +103,20 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
     }
     match greeting.result {
         Ok(said) => Ok(Accepted { config, text, key, said }),
-        Err((error, text)) => {
+        Err(error) => {
             let text = match error.class() {
-                Class::KeyRefused => {
-                    "the workspace refused this key: copy the current automation key from the portal's integrations settings"
-                }
-                _ => &text,
+                Class::KeyRefused => "the workspace refused this key: copy the current automation key from the portal's integrations settings".to_owned(),
+                _ => error.to_string(),
             };
             refuse(exit::code_of_api(&error), format!("{text}; nothing was written"))
         }
     }
 }
 
-/// Refuses `--systemd` unless this user can start the service.
-fn ensure_startable(unit: Option<&Unit>) -> anyhow::Result<()> {
-    if !rustix::process::geteuid().is_root() {
-        return refuse(exit::PERMISSION, "--systemd starts a service: run this as root");
-    }
-    if unit.is_none() {
-        return refuse(
-            exit::CONFIG,
-            "--systemd finds no unit of shopmirror for this configuration: install the package, and use shopmirror.toml or NAME.toml in /etc/shopmirror",
-        );
-    }
-    Ok(())
-}
-
-/// What systemctl is asked to do, so that the service and the unit that watches its key start now and at each boot.
-fn enable(unit: &Unit) -> [String; 4] {
-    let service = unit.name.clone();
-    let key = service.replacen("shopmirror", "shopmirror-key", 1).replace(".service", ".path");
-    ["enable".to_owned(), "--now".to_owned(), service, key]
-}
-
-/// Enables and starts the service; returns when the daemon is ready.
-fn start_service(unit: &Unit) -> anyhow::Result<()> {
-    let status = Command::new("systemctl").args(enable(unit)).status();
-    if status.context("the files were written, but systemctl cannot be run")?.success() {
-        return Ok(());
-    }
-    let text = format!(
-        "the files were written, but the service did not start: see `systemctl status {}`, then run `systemctl {}`",
-        unit.name,
-        enable(unit).join(" ")
-    );
-    refuse(exit::UNAVAILABLE, text)
+/// The command that starts the service, and the unit that watches its key, now and at each boot.
+fn enable(unit: &Unit) -> String {
+    let key = unit.name.replacen("shopmirror", "shopmirror-key", 1).replace(".service", ".path");
+    format!("systemctl enable --now {} {key}", unit.name)
 }
 
 /// The address with what may be left out when it is typed: `https://` and `/api`.

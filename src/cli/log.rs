@@ -5,11 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::exit::{TRY_AGAIN, refuse};
 use super::moment;
 use super::output::{self, cell};
+use super::record_line::title;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Kind, Route};
@@ -31,8 +33,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "SEQ")]
     after: Option<i64>,
     /// Only changes seen since then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = since)]
-    since: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = moment::since, conflicts_with = "after")]
+    since: Option<Timestamp>,
     /// Only changes of this route
     #[arg(long, value_parser = super::route())]
     route: Option<Route>,
@@ -46,11 +48,6 @@ pub(super) struct Args {
     listing: super::Listing,
 }
 
-/// A stamp of the log, from an age or a time.
-fn since(text: &str) -> Result<String, String> {
-    moment::since(text).map(stamp)
-}
-
 impl Args {
     fn limit(&self) -> usize {
         self.limit.map_or(LISTED, |limit| limit as usize)
@@ -59,7 +56,6 @@ impl Args {
     fn wants(&self, change: &Change) -> bool {
         self.route.is_none_or(|route| route == change.route)
             && self.kind.is_none_or(|kind| kind == change.kind)
-            && self.since.as_ref().is_none_or(|since| change.observed_at >= *since)
     }
 }
 
@@ -163,15 +159,13 @@ fn first_after(reader: &Reader, args: &Args, after: i64) -> anyhow::Result<Found
 fn latest(reader: &Reader, args: &Args) -> anyhow::Result<Found> {
     let last = reader.last_seq()?;
     let step = i64::try_from(LOG_STEP).expect("a small number");
+    let begin = args.since.map_or(Ok(0), |since| reader.position_at(&stamp(since)))?;
     let (mut found, mut upper) = (Vec::new(), last);
-    while found.len() <= args.limit() && upper > 0 {
-        let lower = (upper - step).max(0);
+    while found.len() <= args.limit() && upper > begin {
+        let lower = (upper - step).max(begin);
         let mut chunk = reader.changes_after(lower, LOG_STEP)?;
         chunk.retain(|change| change.seq <= upper);
-        // Everything before a change that is too old is older still.
-        let too_old =
-            |change: &Change| args.since.as_ref().is_some_and(|since| change.observed_at < *since);
-        upper = if chunk.first().is_some_and(too_old) { 0 } else { lower };
+        upper = lower;
         chunk.retain(|change| args.wants(change));
         chunk.append(&mut found);
         found = chunk;
@@ -197,13 +191,13 @@ pub(super) fn line(change: &Change) -> String {
 /// The fields that changed, with both values.
 fn differences(change: &Change) -> String {
     let side =
-        |value: Option<&str>| value.map_or_else(|| "(absent)".to_owned(), |value| cell(value, 24));
+        |value: Option<&str>| value.map_or_else(|| "(absent)".to_owned(), |value| cell(value, 80));
     let fields: Vec<String> = change
         .changed()
         .iter()
-        .map(|f| format!("{}: {} -> {}", cell(&f.name, 24), side(f.before), side(f.after)))
+        .map(|f| format!("{}: {} -> {}", cell(&f.name, 40), side(f.before), side(f.after)))
         .collect();
-    cell(&fields.join(", "), 100)
+    fields.join(", ")
 }
 
 /// A gap in words.
@@ -214,19 +208,4 @@ fn missed(body: &str) -> String {
     let count = count.map_or_else(String::new, |estimate| format!("about {estimate} "));
     let between = format!("between {} and {}", at("from_at"), at("to_at"));
     cell(&format!("{count}records may have been missed {between}; see `shopmirror gaps`"), 160)
-}
-
-/// The fields by which a person recognises a record.
-pub(super) fn title(body: &str) -> String {
-    let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let words: Vec<String> =
-        ["name", "customer_name", "device_brand", "device_model", "status", "amount"]
-            .into_iter()
-            .filter_map(|name| match record.get(name)? {
-                Value::String(text) if !text.is_empty() => Some(cell(text, 32)),
-                Value::Number(number) => Some(number.to_string()),
-                _ => None,
-            })
-            .collect();
-    words.join(" · ")
 }

@@ -1,6 +1,5 @@
 //! The progress bar of a command that takes long. It is shown on a terminal only.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
@@ -12,11 +11,6 @@ impl Bar {
     /// A bar of rows or requests.
     pub(super) fn rows() -> Self {
         Self::shown("{bar:30} {pos} of {len}")
-    }
-
-    /// As [`Self::rows`], for a command that prints rows: none between them.
-    pub(super) fn beside_output() -> Self {
-        if std::io::stdout().is_terminal() { Self(ProgressBar::hidden()) } else { Self::rows() }
     }
 
     /// A bar of bytes.

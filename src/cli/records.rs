@@ -6,32 +6,17 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::exit::{DATA, USAGE, refuse};
-use super::moment;
+use super::log;
 use super::output::{self, cell};
-use super::progress::Bar;
+use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
 use crate::record::{Change, Route};
 use crate::report::{Guard, csv_head, csv_values};
 use crate::store::{Reader, RecordFilter, RecordHistory, SqlValue};
 
-/// The columns of the table, those that exist; the contract names them.
-const SHOWN: [&str; 12] = [
-    "id",
-    "name",
-    "customer_name",
-    "status",
-    "status_stage",
-    "device_brand",
-    "assigned_to",
-    "amount",
-    "created_at",
-    "_via",
-    "_changed_at",
-    "_business",
-];
 /// Records that are listed unless `--limit` is given.
 const LISTED: usize = 50;
 /// Records read at once for CSV and NDJSON.
@@ -114,32 +99,13 @@ fn list(reader: &Reader, args: Args, json: bool) -> anyhow::Result<ExitCode> {
     }
     let limit = limit.map_or(LISTED, |limit| limit as usize);
     let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
+    let seqs: Vec<i64> = found.iter().filter_map(|record| record.get("_seq")?.as_i64()).collect();
+    let changes = reader.changes(&seqs)?;
     if json {
-        let seqs: Vec<i64> =
-            found.iter().filter_map(|record| record.get("_seq")?.as_i64()).collect();
-        return output::json(&reader.changes(&seqs)?);
+        return output::json(&changes);
     }
-    let is_used =
-        |name: &str| found.iter().any(|record| record.get(name).is_some_and(|v| !v.is_null()));
-    let shown: Vec<&str> = SHOWN
-        .into_iter()
-        .filter(|name| columns.iter().any(|c| c == name))
-        .filter(|name| !["_via", "_business"].contains(name) || is_used(name))
-        .collect();
-    let rows: Vec<Vec<String>> = found
-        .iter()
-        .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
-        .collect();
-    output::rows(&shown, &rows, "no records match", listing.wide)
-}
-
-/// One field of a record as a cell of a table.
-pub(super) fn value_cell(record: &Map<String, Value>, name: &str) -> String {
-    match record.get(name) {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => cell(text, 32),
-        Some(other) => cell(&other.to_string(), 32),
-    }
+    let lines: Vec<RecordLine> = changes.into_iter().map(RecordLine::from).collect();
+    output::table(&lines, COLUMNS, "no records match", listing.wide)
 }
 
 /// A record as JSON: a struct, because `json!` would lose digits of numbers.
@@ -179,22 +145,7 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
         ));
     }
     for change in &history {
-        text.push_str(&format!(
-            "{}  version {}  {}\n",
-            moment::shown(&change.observed_at),
-            change.version,
-            change.kind
-        ));
-        for field in change.changed() {
-            let side =
-                |value: Option<&str>| value.map_or_else(|| "(absent)".to_owned(), |v| cell(v, 80));
-            text.push_str(&format!(
-                "    {}: {} -> {}\n",
-                cell(&field.name, 40),
-                side(field.before),
-                side(field.after)
-            ));
-        }
+        text.push_str(&log::line(change));
     }
     output::text(&text)
 }
@@ -227,25 +178,15 @@ fn each_row(
     route: Route,
     mut each: impl FnMut(&[SqlValue], i64) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (bar, total) = (Bar::beside_output(), total(reader, route)?);
-    let (mut after, mut done) = (0, 0);
+    let mut after = 0;
     loop {
-        bar.at(done, total);
         let rows = reader.record_rows_after(route, after, STEP)?;
         if rows.is_empty() {
             return Ok(());
         }
-        done += rows.len() as u64;
         for (seq, row) in &rows {
             each(row, *seq)?;
             after = *seq;
         }
     }
-}
-
-/// How many records a route has.
-fn total(reader: &Reader, route: Route) -> anyhow::Result<u64> {
-    let counts = reader.counts()?;
-    let count = counts.iter().find(|(counted, _)| *counted == route).map_or(0, |(_, count)| *count);
-    Ok(u64::try_from(count).unwrap_or_default())
 }

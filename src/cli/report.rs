@@ -8,8 +8,7 @@ use jiff::civil::Date;
 
 use super::exit::{self, DATA, USAGE, code_of_io};
 use super::output::{self, cell};
-use super::status::current;
-use super::{moment, records};
+use super::records;
 use crate::config::{Config, CountedBy, ReportFormat};
 use crate::report::{self, FolderError, Guard, Question, ReportError};
 
@@ -40,9 +39,6 @@ pub(super) struct Args {
     /// With --format csv: keep every character, also where a spreadsheet would read a formula
     #[arg(long)]
     raw: bool,
-    /// List the reports that the daemon makes on a schedule, with the next and the last time of each
-    #[arg(long, conflicts_with_all = ["name", "sql"])]
-    scheduled: bool,
     /// Print the query of the report instead of its answer, for example to change it
     #[arg(long)]
     sql: bool,
@@ -52,9 +48,6 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let folder = config.reports.folder.as_deref();
     let format = if args.listing.json { ReportFormat::Json } else { args.format };
     let (json, wide) = (format == ReportFormat::Json, args.listing.wide);
-    if args.scheduled {
-        return scheduled(config, json, wide);
-    }
     let Some(name) = &args.name else { return list(folder, json, wide) };
     let report = report::find(name, folder).map_err(|error| refused(&error))?;
     if args.sql {
@@ -96,26 +89,6 @@ fn list(folder: Option<&Path>, json: bool, wide: bool) -> anyhow::Result<ExitCod
             ("shows", |report| cell(&report.about, 200)),
         ],
         "no reports",
-        wide,
-    )
-}
-
-fn scheduled(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
-    let reports = current(config)?.reports;
-    if json {
-        return output::json(&reports);
-    }
-    output::table(
-        &reports,
-        &[
-            ("name", |report| cell(&report.name, 40)),
-            ("report", |report| cell(&report.report, 40)),
-            ("to", |report| cell(&report.to, 80)),
-            ("next", |report| moment::shown(&report.next_at)),
-            ("last", |report| moment::shown(report.last_at.as_deref().unwrap_or("-"))),
-            ("error", |report| cell(report.last_error.as_deref().unwrap_or("-"), 200)),
-        ],
-        "no report has a schedule; docs/reports.md says how to add one",
         wide,
     )
 }

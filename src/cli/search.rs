@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::direct::Searcher;
 use super::output;
-use super::records::value_cell;
+use super::record_line::{NAMING, RecordLine};
 use super::runtime;
 use crate::config::Config;
 use crate::control::SearchRequest;
-use crate::record::Kind;
+use crate::record::{Kind, Route, field};
 use crate::recover::MAX_SHOWN;
 
 #[derive(Debug, clap::Args)]
@@ -51,17 +51,8 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     if args.listing.json {
         return output::json(&result.records);
     }
-    let found: Vec<Map<String, Value>> = result
-        .records
-        .iter()
-        .filter_map(|record| serde_json::from_str(record.get()).ok())
-        .collect();
-    let shown = ["id", "name", "email", "mobile_country_code", "mobile_number", "created_at"];
-    let rows: Vec<Vec<String>> = found
-        .iter()
-        .map(|record| shown.iter().map(|name| value_cell(record, name)).collect())
-        .collect();
-    output::rows(&shown, &rows, "no customers match", args.listing.wide)?;
+    let found: Vec<RecordLine> = result.records.iter().map(|record| line(record.get())).collect();
+    output::table(&found, NAMING, "no customers match", args.listing.wide)?;
     if found.len() >= MAX_SHOWN {
         output::aside(
             "a search returns at most 25 customers; there may be more: use a longer term",
@@ -71,4 +62,14 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&format!("{} stored as new, {} as updated\n", found.created, found.updated))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A customer as the workspace sent it.
+fn line(body: &str) -> RecordLine {
+    let id = field(body, "id").and_then(|id| serde_json::from_str(id).ok());
+    let id = match id {
+        Some(Value::String(id)) => id,
+        other => other.map_or_else(String::new, |id| id.to_string()),
+    };
+    RecordLine::new(Route::Customers, id, body.to_owned())
 }

@@ -8,6 +8,7 @@ mod replay;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use serde_json::Value;
 
 use super::exit::{self, USAGE, refuse};
 use super::status::{current, in_or_ago};
@@ -76,22 +77,27 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             );
         }
     };
-    let stored = || StoredSink::open(config, name);
-    match verb {
+    if let Verb::Test(args) = verb {
         // It needs no store.
-        Verb::Test(args) => attempt::run(config, name, args, json),
-        Verb::Dead { seq: None } => dead::list(&stored()?, json, wide),
-        Verb::Dead { seq: Some(seq) } => dead::show(&stored()?, *seq, json),
-        Verb::Redrive { which, all_versions } => {
-            dead::redrive(&stored()?, which, *all_versions, json)
-        }
-        Verb::Drop(which) => dead::drop(&stored()?, which, json),
-        Verb::Replay(args) => replay::run(&stored()?, args, json),
-        Verb::Release { skip } => manage::release(&stored()?, *skip, json),
-        Verb::Rename { new } => manage::rename(&stored()?, new, json),
-        Verb::Forget => manage::forget(&stored()?, json),
+        return attempt::run(config, name, args, json);
     }
+    let sink = &StoredSink::open(config, name)?;
+    let done = match verb {
+        Verb::Test(_) | Verb::Dead { seq: None } => return dead::list(sink, json, wide),
+        Verb::Dead { seq: Some(seq) } => return dead::show(sink, *seq, json),
+        Verb::Redrive { which, all_versions } => dead::redrive(sink, which, *all_versions),
+        Verb::Drop(which) => dead::drop(sink, which),
+        Verb::Replay(args) => replay::run(sink, args),
+        Verb::Release { skip } => manage::release(sink, *skip),
+        Verb::Rename { new } => manage::rename(sink, new),
+        Verb::Forget => manage::forget(sink),
+    };
+    let (printed, text) = done?;
+    output::done(json, &printed, &format!("{text}\n"))
 }
+
+/// What a verb did, for programs and for people.
+type Done = (Value, String);
 
 /// A sink of the store, for the verbs that read or change what it is owed.
 struct StoredSink<'c> {

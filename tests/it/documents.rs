@@ -32,7 +32,7 @@ const PRINTS: &[(&str, &[&str])] = &[
     ("shopmirror log --since 2h", &["leads.updated", "4711", "\"Ann Fisher\" -> \"Ann Fischer\""]),
     ("shopmirror gaps", &["no gaps: every page shared a record with the previous page"]),
     ("shopmirror sinks erp dead", &["no refused changes"]),
-    ("shopmirror sinks erp replay", &["1 change of the rows", "would be sent to erp"]),
+    ("shopmirror sinks erp replay", &["the replay of rows", "replay --cancel"]),
     ("shopmirror sinks erp redrive --all", &["0 changes will be sent again"]),
     ("shopmirror sinks erp redrive --all", &["0 changes will be sent again"]),
     ("shopmirror sinks", &["erp", "webhook"]),

@@ -30,7 +30,7 @@ pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut Che
                 check_businesses(config, &mut client, report).await;
             }
         }
-        Err((error, text)) => report.wrong(exit::code_of_api(&error), "workspace", text),
+        Err(error) => report.wrong(exit::code_of_api(&error), "workspace", error.to_string()),
     }
 }
 
@@ -64,8 +64,8 @@ async fn is_the_known_one(
 
 /// The first response of the workspace.
 pub(in crate::cli) struct Greeting {
-    /// What the workspace says of itself and of the key; else the error and its text for people.
-    pub(in crate::cli) result: Result<String, (ApiError, String)>,
+    /// What the workspace says of itself and of the key.
+    pub(in crate::cli) result: Result<String, ApiError>,
     /// By how much this machine's clock is wrong; see [`clock_ahead_s`].
     pub(in crate::cli) ahead_s: Option<f64>,
 }
@@ -77,14 +77,7 @@ pub(in crate::cli) async fn greet(client: &mut DirectClient) -> Greeting {
         ahead_s = rate.server_time.and_then(|server| clock_ahead_s(Timestamp::now(), server));
         (result, rate)
     };
-    let result = client.request(ping).await;
-    let result = match result {
-        Ok(ping) => Ok(described(&ping)),
-        Err(error) => {
-            let text = explained(client, &error).await;
-            Err((error, text))
-        }
-    };
+    let result = client.request(ping).await.map(|ping| described(&ping));
     Greeting { result, ahead_s }
 }
 
@@ -138,17 +131,6 @@ async fn check_businesses(config: &Config, client: &mut DirectClient, report: &m
         }
         report.wrong(code, what, format!("correct `businesses` under [workspace]: {error}"));
     }
-}
-
-/// The error, with the type of a key that may not poll.
-async fn explained(client: &mut DirectClient, error: &ApiError) -> String {
-    if error.class() == Class::KeyForbidden
-        && let Ok(Ping { provider: Some(provider), .. }) =
-            client.request(Client::integrations_ping).await
-    {
-        return format!("{error}; the type of this key is {provider}");
-    }
-    error.to_string()
 }
 
 fn described(ping: &Ping) -> String {

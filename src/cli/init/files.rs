@@ -28,12 +28,8 @@ pub(super) struct Files {
 
 impl Files {
     /// Chooses the places, and refuses those that are taken or cannot be written.
-    pub(super) fn plan(
-        place: Option<PathBuf>,
-        systemd: bool,
-        key_file: Option<&Path>,
-    ) -> anyhow::Result<Self> {
-        let config = place.unwrap_or_else(|| usual_place(systemd));
+    pub(super) fn plan(place: Option<PathBuf>, key_file: Option<&Path>) -> anyhow::Result<Self> {
+        let config = place.unwrap_or_else(usual_place);
         let folder = folder_of(&config).to_owned();
         refuse_folder(&folder)?;
         if is_taken(&config) {
@@ -94,10 +90,10 @@ impl Files {
     }
 }
 
-/// In the folder of the units if the command is for the service, else in the current folder.
-fn usual_place(systemd: bool) -> PathBuf {
+/// In the folder of the units for root, if it is there; else in the current folder.
+fn usual_place() -> PathBuf {
     let service = Path::new(SERVICE_DIR);
-    let for_service = systemd || rustix::process::geteuid().is_root() && service.is_dir();
+    let for_service = rustix::process::geteuid().is_root() && service.is_dir();
     if for_service { service.join("shopmirror.toml") } else { PathBuf::from("shopmirror.toml") }
 }
 

@@ -37,7 +37,7 @@ api_key_file = "{key_name}"
 }
 
 /// What the daemon will do, and how to start it: `start` is the command for the service, if there is one.
-pub(super) fn next(config: &Config, path: &Path, start: Option<&str>, is_starting: bool) -> String {
+pub(super) fn next(config: &Config, path: &Path, start: Option<&str>) -> String {
     let all = config.budget.requests_per_minute;
     let own = all - config.budget.reserve;
     let mut text = format!(
@@ -50,9 +50,12 @@ pub(super) fn next(config: &Config, path: &Path, start: Option<&str>, is_startin
         config.store.path.display(),
     );
     let shown = path.display();
-    let look = look(path);
+    // Where every command looks for it, the configuration need not be named.
+    let look = match path == Path::new("/etc/shopmirror/shopmirror.toml") {
+        true => "shopmirror status".to_owned(),
+        false => format!("shopmirror --config {shown} status"),
+    };
     text.push_str(&match start {
-        Some(start) if is_starting => format!("Starting it:  {start}\n"),
         Some(start) => format!(
             "Start it now and at each boot:  {start}\nThen look at it:                {look}\n"
         ),
@@ -63,12 +66,4 @@ pub(super) fn next(config: &Config, path: &Path, start: Option<&str>, is_startin
         ),
     });
     text
-}
-
-/// The command that shows how the daemon of this configuration is.
-pub(super) fn look(path: &Path) -> String {
-    if path == Path::new("/etc/shopmirror/shopmirror.toml") {
-        return "shopmirror status".to_owned();
-    }
-    format!("shopmirror --config {} status", path.display())
 }

@@ -24,11 +24,8 @@ pub(super) struct Args {
     #[arg(long)]
     seq: Option<i64>,
     /// Print what would be sent, and send nothing
-    #[arg(long, conflicts_with = "create")]
-    dry_run: bool,
-    /// Only of an intake sink: create a real record in the other workspace
     #[arg(long)]
-    create: bool,
+    dry_run: bool,
 }
 
 pub(super) fn run(
@@ -39,8 +36,12 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let known = || unknown(name, &config.sinks.keys().map(String::as_str).collect::<Vec<_>>());
     let settings = config.sinks.get(name).ok_or_else(known)?;
-    if !args.dry_run {
-        ensure_sendable(name, &settings.kind, args.create)?;
+    if !args.dry_run && matches!(settings.kind, SinkKind::Intake(_)) {
+        let text = format!(
+            "the other workspace cannot mark a record as a test, so this would create a real one: see it with \
+             `shopmirror sinks {name} test --dry-run`, and try the key with `shopmirror check --sink {name}`"
+        );
+        return refuse(USAGE, text);
     }
     let now = Timestamp::now();
     let change = chosen(config, settings, args.seq, now)?;
@@ -49,21 +50,6 @@ pub(super) fn run(
         preview(&*sink, name, &change, now, json)
     } else {
         send(sink, name, change, now, json)
-    }
-}
-
-/// Refuses what would be taken for a real record.
-fn ensure_sendable(name: &str, kind: &SinkKind, create: bool) -> anyhow::Result<()> {
-    match (kind, create) {
-        (SinkKind::Intake(_), false) => refuse(
-            USAGE,
-            format!(
-                "the other workspace cannot mark a record as a test, so this would create a real one: see it with \
-                 `shopmirror sinks {name} test --dry-run`, try the key with `shopmirror check --sink {name}`, or add --create"
-            ),
-        ),
-        (SinkKind::Intake(_), true) | (_, false) => Ok(()),
-        (_, true) => refuse(USAGE, "--create is only for sinks of type intake: leave it out"),
     }
 }
 

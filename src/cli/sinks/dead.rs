@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::json;
 
-use super::StoredSink;
+use super::{Done, StoredSink};
 use crate::cli::exit::{self, DATA, refuse};
 use crate::cli::moment;
 use crate::cli::output::{self, cell};
@@ -56,8 +56,7 @@ pub(super) fn redrive(
     sink: &StoredSink<'_>,
     which: &Selection,
     all_versions: bool,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Done> {
     which.named(sink)?;
     let mut operator = sink.operator()?;
     let filter = sink.config.sinks.get(sink.name()).map(|settings| &settings.filter);
@@ -89,16 +88,11 @@ pub(super) fn redrive(
     if which.all && left > 0 {
         text.push_str(&format!("; {left} more are left: run this again after these are sent"));
     }
-    let printed = json!({"changes": sent, "notices": notices, "superseded": superseded});
-    output::done(json, &printed, &format!("{text}\n"))
+    Ok((json!({"changes": sent, "notices": notices, "superseded": superseded}), text))
 }
 
 /// Drops what the sink refused for good.
-pub(super) fn drop(
-    sink: &StoredSink<'_>,
-    which: &Selection,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn drop(sink: &StoredSink<'_>, which: &Selection) -> anyhow::Result<Done> {
     if let Some(row) = which.named(sink)?.iter().find(|row| row.state != RowState::Dead) {
         let text = format!(
             "change {} is still tried again: it can be dropped after the last attempt, when it is dead",
@@ -113,8 +107,8 @@ pub(super) fn drop(
     }
     let notices = if which.all { operator.drop_notices(sink.name())? } else { 0 };
     sink.wake()?;
-    let text = format!("{} dropped; the log keeps the changes\n", things(dropped, notices));
-    output::done(json, &json!({"changes": dropped, "notices": notices}), &text)
+    let text = format!("{} dropped; the log keeps the changes", things(dropped, notices));
+    Ok((json!({"changes": dropped, "notices": notices}), text))
 }
 
 /// So many changes, and so many alerts and reports if there are any.

@@ -1,18 +1,16 @@
 //! `sinks NAME release`, `rename` and `forget`: lets the changes of a held sink go, gives a sink another name,
 //! and forgets one that is no longer configured, so that the log need not be kept for it.
 
-use std::process::ExitCode;
-
 use serde_json::json;
 
-use super::StoredSink;
+use super::{Done, StoredSink};
 use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
 use crate::cli::output;
 use crate::deliver::unread;
 use crate::store::{GateState, SinkState, holder};
 
 /// Lets the changes of a held sink go, or drops them.
-pub(super) fn release(sink: &StoredSink<'_>, skip: bool, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn release(sink: &StoredSink<'_>, skip: bool) -> anyhow::Result<Done> {
     let name = sink.name();
     if sink.row.gate != GateState::Held {
         return refuse(DATA, format!("sink {name} is not held: there is nothing to release"));
@@ -37,8 +35,7 @@ pub(super) fn release(sink: &StoredSink<'_>, skip: bool, json: bool) -> anyhow::
         (false, true) => format!("{changes} will be delivered now"),
         (false, false) => format!("{changes} will be delivered when the daemon runs"),
     };
-    let printed = json!({"sink": name, "changes": count, "skipped": skip});
-    output::done(json, &printed, &format!("{text}\n"))
+    Ok((json!({"sink": name, "changes": count, "skipped": skip}), text))
 }
 
 /// How many changes up to the row `last` the sink asked for and has not received.
@@ -52,7 +49,7 @@ fn wanted(sink: &StoredSink<'_>, last: i64) -> anyhow::Result<i64> {
 }
 
 /// Gives a sink another name, with what it has received and is owed.
-pub(super) fn rename(sink: &StoredSink<'_>, new: &str, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn rename(sink: &StoredSink<'_>, new: &str) -> anyhow::Result<Done> {
     let name = sink.name();
     let sinks = &sink.config.sinks;
     if new == name {
@@ -78,12 +75,12 @@ pub(super) fn rename(sink: &StoredSink<'_>, new: &str, json: bool) -> anyhow::Re
             ),
         );
     }
-    let text = format!("{name} is now {new}, with its position and all that it is owed\n");
-    output::done(json, &json!({"sink": new, "before": name}), &text)
+    let text = format!("{name} is now {new}, with its position and all that it is owed");
+    Ok((json!({"sink": new, "before": name}), text))
 }
 
 /// Forgets a sink with what it never got.
-pub(super) fn forget(sink: &StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn forget(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
     let (name, row) = (sink.name(), &sink.row);
     let undelivered = sink.reader.undelivered(row)?;
     let refused = if sink.config.sinks.contains_key(name) {
@@ -105,7 +102,7 @@ pub(super) fn forget(sink: &StoredSink<'_>, json: bool) -> anyhow::Result<ExitCo
     let changes = output::count(undelivered, "change", "changes");
     let letters = output::count(row.dead, "dead letter", "dead letters");
     let text = format!(
-        "{name} is forgotten, with {changes} that it never got and {letters}; a sink of this name begins anew\n"
+        "{name} is forgotten, with {changes} that it never got and {letters}; a sink of this name begins anew"
     );
-    output::done(json, &json!({"sink": name, "undelivered": undelivered, "dead": row.dead}), &text)
+    Ok((json!({"sink": name, "undelivered": undelivered, "dead": row.dead}), text))
 }

@@ -2,23 +2,15 @@
 //!
 //! The daemon does the work. This command stores what is to be done; `sinks NAME` shows how far it has come.
 
-use std::collections::BTreeMap;
-use std::process::ExitCode;
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::StoredSink;
+use super::{Done, StoredSink};
 use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
 use crate::cli::{moment, output, records};
 use crate::clock::stamp;
-use crate::deliver::{Take, replay_filter, replay_rule};
 use crate::record::{Kind, Route};
 use crate::store::{Replay, ReplayChoice, ReplayState, SinkState};
-
-/// Rows of the log read at once.
-const STEP: usize = 2_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -44,9 +36,6 @@ pub(super) struct Args {
     /// Also send the older versions of each record, not only the newest one that the sink got
     #[arg(long)]
     all_versions: bool,
-    /// Count what would be sent, and send nothing
-    #[arg(long, conflicts_with = "cancel")]
-    dry_run: bool,
     /// End the replay that is under way
     #[arg(long)]
     cancel: bool,
@@ -72,9 +61,9 @@ fn rate(text: &str) -> Result<f64, String> {
     })
 }
 
-pub(super) fn run(sink: &StoredSink<'_>, args: &Args, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
     if args.cancel {
-        return cancel(sink, json);
+        return cancel(sink);
     }
     let name = sink.name();
     if sink.row.state == SinkState::Removed || !sink.config.sinks.contains_key(name) {
@@ -92,9 +81,6 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args, json: bool) -> anyhow::Res
         wheres: args.wheres.clone(),
         all_versions: args.all_versions,
     };
-    if args.dry_run {
-        return dry_run(sink, rows, choice, args.rate, json);
-    }
     let now = stamp(Timestamp::now());
     if let Some(before) = sink.operator()?.begin_replay(name, rows, &choice, args.rate, &now)? {
         return refuse(
@@ -106,8 +92,12 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args, json: bool) -> anyhow::Res
         );
     }
     let when = if sink.wake()? { "has begun" } else { "begins when the daemon runs" };
-    let text = format!("the replay {when}: see `shopmirror sinks {name}`\n");
-    output::done(json, &json!(sink.reader.replay(name)?), &text)
+    let text = format!(
+        "the replay of rows {} to {} {when}: see `shopmirror sinks {name}`; `shopmirror sinks {name} replay --cancel` ends it",
+        rows.0 + 1,
+        rows.1
+    );
+    Ok((json!(sink.reader.replay(name)?), text))
 }
 
 /// The last row before the range, and the last row of it: nothing that the sink has not received yet.
@@ -135,53 +125,7 @@ fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
     Ok((from, to))
 }
 
-/// Counts what would be sent.
-fn dry_run(
-    sink: &StoredSink<'_>,
-    rows: (i64, i64),
-    choice: ReplayChoice,
-    rate: f64,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let (name, (from_seq, to_seq)) = (sink.name(), rows);
-    let replay = Replay { sink: name.to_owned(), from_seq, to_seq, choice, ..Replay::default() };
-    let own = &sink.config.sinks[name].filter;
-    let filters = (own, &replay_filter(own, &replay.choice));
-    let mut types: BTreeMap<String, i64> = BTreeMap::new();
-    let (mut left_out, mut position) = (0, from_seq);
-    'log: loop {
-        let step = sink.reader.changes_after(position, STEP)?;
-        let Some(last) = step.last() else { break };
-        position = last.seq;
-        for change in &step {
-            if change.seq > to_seq {
-                break 'log;
-            }
-            match replay_rule(&sink.reader, &replay, filters, sink.row.position, change)? {
-                Take::Unwanted => {}
-                Take::LeftOut => left_out += 1,
-                Take::Sent => *types.entry(change.event_type()).or_default() += 1,
-            }
-        }
-    }
-    let total: i64 = types.values().sum();
-    let from = from_seq + 1;
-    let took = Duration::from_secs_f64(total as f64 / rate);
-    let mut text = format!(
-        "{} of the rows {from} to {to_seq} would be sent to {name} within {}, and {left_out} left out; nothing was sent\n",
-        changes(total),
-        crate::duration::text(Duration::from_secs(took.as_secs() + 1))
-    );
-    for (kind, count) in &types {
-        text.push_str(&format!("{count:>9} {kind}\n"));
-    }
-    let counted = json!({
-        "sink": name, "from": from, "to": to_seq, "changes": total, "left_out": left_out, "types": types,
-    });
-    output::done(json, &counted, &text)
-}
-
-fn cancel(sink: &StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
+fn cancel(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
     let name = sink.name();
     if !sink.operator()?.cancel_replay(name, &stamp(Timestamp::now()))? {
         return refuse(
@@ -190,8 +134,8 @@ fn cancel(sink: &StoredSink<'_>, json: bool) -> anyhow::Result<ExitCode> {
         );
     }
     sink.wake()?;
-    let Some(replay) = sink.reader.replay(name)? else { return Ok(ExitCode::SUCCESS) };
-    output::done(json, &json!(replay), &format!("{}\n", line(&replay)))
+    let replay = sink.reader.replay(name)?;
+    Ok((json!(replay), replay.as_ref().map_or_else(String::new, line)))
 }
 
 fn outcome(replay: &Replay) -> String {

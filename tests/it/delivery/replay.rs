@@ -42,10 +42,6 @@ async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
     let first = filled(&workspace, &place, &hook).await;
     let daemon = place.started().await;
     workspace.all_polled().await;
-    let dry = place.run(["sinks", "hook", "replay", "--dry-run", "--json"]).await.json();
-    assert_eq!((&dry["changes"], &dry["types"]), (&json!(60), &json!({"leads.created": 60})));
-    assert_eq!(hook.received().len(), 60, "a dry run sends nothing");
-
     let begun = place.run(["sinks", "hook", "replay", "--rate", "12/s"]).await;
     assert_eq!(begun.code, Some(0), "{begun:?}");
     let second = place.run(["sinks", "hook", "replay"]).await;
@@ -94,7 +90,7 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     let place = workspace.place();
     filled(&workspace, &place, &hook).await;
     let begun = place.run(["sinks", "hook", "replay", "--rate", "1000/s"]).await;
-    assert!(begun.out.starts_with("the replay begins when the daemon runs"), "{begun:?}");
+    assert!(begun.out.contains("begins when the daemon runs"), "{begun:?}");
     hook.always(Answer::status(503));
     let _daemon = place.started().await;
     wait_until("it was tried", || hook.received().len() > 60).await;
