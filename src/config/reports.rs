@@ -17,7 +17,7 @@ use toml::Value;
 use super::sinks::{Sinks, check_notified};
 use super::store::time_of_day;
 use super::table::Table;
-use super::value::{parsed, plain};
+use super::value::parsed;
 
 /// `[reports]`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -56,7 +56,7 @@ pub struct ScheduledReport {
     /// Only this business.
     pub business: Option<String>,
     /// Values of the report's own parameters.
-    #[serde(default, deserialize_with = "texts")]
+    #[serde(default)]
     pub parameters: BTreeMap<String, String>,
     /// In what form it is written.
     #[serde(default)]
@@ -66,12 +66,6 @@ pub struct ScheduledReport {
     pub to: ReportTarget,
     path: Option<PathBuf>,
     sink: Option<String>,
-}
-
-/// The texts of values, which may be written as numbers.
-fn texts<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, String>, D::Error> {
-    let values = BTreeMap::<String, toml::Value>::deserialize(d)?;
-    Ok(values.into_iter().map(|(name, value)| (name, plain(&value))).collect())
 }
 
 /// A day of the week.

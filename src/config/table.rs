@@ -186,10 +186,7 @@ impl<'d> Table<'d> {
 
     /// Notes if the file in `path` is one that another table has written, or is of the store.
     pub(super) fn claim(&self, path: &Path) {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-        let path =
-            folder.zip(path.file_name()).map_or(path.clone(), |(folder, name)| folder.join(name));
+        let path = path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_default();
         let mut written = self.report.written.borrow_mut();
         let is_same = |(other, owner): &(PathBuf, String)| {
             *other == path || owner == "store" && is_of_store(&path, other)

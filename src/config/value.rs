@@ -119,14 +119,9 @@ pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
     })
 }
 
-/// The text of a value, which may be written as a number.
-pub(super) fn plain(value: &toml::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 /// The ids of businesses (branches), as they are sent in a header.
 pub(super) fn businesses<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    let ids: BTreeSet<String> = Vec::deserialize(d)?.iter().map(plain).collect();
+    let ids = BTreeSet::<String>::deserialize(d)?;
     match ids.iter().all(|id| !id.is_empty() && id.bytes().all(|b| b.is_ascii_graphic())) {
         true => Ok(ids.into_iter().collect()),
         false => Err(D::Error::custom("must hold ids of businesses, without white space")),

@@ -79,17 +79,6 @@ fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Er
     })
 }
 
-/// The headers that belong to one request: by its id a receiver knows a repeat.
-const OWN_HEADERS: [&str; 7] = [
-    "webhook-id",
-    "webhook-timestamp",
-    "webhook-signature",
-    "host",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-];
-
 /// Names and values. The name may be a secret, if name and value were swapped.
 fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<HeaderMap, D::Error> {
     let written = HashMap::<String, String>::deserialize(d)?;
@@ -98,9 +87,6 @@ fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<HeaderMap, D::Error> {
             "holds a name that no header can have, or a value with other characters than visible ASCII",
         )
     })?;
-    if let Some(name) = headers.keys().find(|name| OWN_HEADERS.contains(&name.as_str())) {
-        return Err(D::Error::custom(format!("cannot hold `{name}`: each request gets its own")));
-    }
     headers.values_mut().for_each(|value| value.set_sensitive(true));
     Ok(headers)
 }

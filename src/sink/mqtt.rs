@@ -51,6 +51,9 @@ pub(super) struct MqttSink {
     timeout: Duration,
     /// `None` before the first delivery, and after a failure.
     open: Option<Open>,
+    /// How many changes are still to be published one by one: those of a batch during which the connection
+    /// ended, because the broker does not say which of them ended it.
+    one_by_one: usize,
 }
 
 /// Where changes are published.
@@ -137,6 +140,7 @@ impl MqttSink {
             },
             timeout: settings.timeout,
             open: None,
+            one_by_one: 0,
         })
     }
 
@@ -279,20 +283,28 @@ impl Sink for MqttSink {
         _now: Timestamp,
         stop: &CancellationToken,
     ) -> Vec<Verdict> {
-        let publishing = tokio::time::timeout(self.timeout, self.publish(changes));
-        let verdicts = match stop.run_until_cancelled(publishing).await {
-            None => vec![Verdict::CutShort; changes.len()],
-            Some(Ok(verdicts)) => verdicts,
-            Some(Err(_)) => {
-                let reason = format!(
-                    "no acknowledgement within {}: check the broker and the network",
-                    duration::text(self.timeout)
-                );
-                vec![Verdict::fault(reason); changes.len()]
+        let mut verdicts = vec![Verdict::NotTried; changes.len()];
+        let step = if self.one_by_one > 0 { 1 } else { changes.len().max(1) };
+        for (given, said) in changes.chunks(step).zip(verdicts.chunks_mut(step)) {
+            let publishing = tokio::time::timeout(self.timeout, self.publish(given));
+            let told = match stop.run_until_cancelled(publishing).await {
+                None => vec![Verdict::CutShort; given.len()],
+                Some(Ok(told)) => told,
+                Some(Err(_)) => {
+                    let reason = format!(
+                        "no acknowledgement within {}: check the broker and the network",
+                        duration::text(self.timeout)
+                    );
+                    vec![Verdict::fault(reason); given.len()]
+                }
+            };
+            said.clone_from_slice(&told);
+            if told.iter().any(|verdict| *verdict != Verdict::Done) {
+                self.open = None;
+                self.one_by_one = self.one_by_one.max(given.len() - 1);
+                break;
             }
-        };
-        if verdicts.iter().any(|verdict| *verdict != Verdict::Done) {
-            self.open = None;
+            self.one_by_one = self.one_by_one.saturating_sub(given.len());
         }
         verdicts
     }

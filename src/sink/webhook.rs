@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
@@ -94,7 +94,9 @@ impl WebhookSink {
         let Shaped { body, content_type, headers: shape } =
             self.settings.format.shape(change).map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
-        let mut headers = HeaderMap::new();
+        // By what follows, a receiver knows the sender and a repeat: no header of the configuration replaces it.
+        let mut headers = self.settings.headers.clone();
+        headers.entry(CONTENT_TYPE).or_insert(header(&content_type)?);
         for (name, value) in shape {
             headers.insert(name, header(&value)?);
         }
@@ -103,8 +105,6 @@ impl WebhookSink {
         if let Some(signature) = self.signer.sign(&change.event_id, &sent_at, body.as_bytes()) {
             headers.insert("webhook-signature", header(&signature)?);
         }
-        headers.insert(CONTENT_TYPE, header(&content_type)?);
-        headers.extend(self.settings.headers.clone());
         // The client's builder moves a user and password out of the address into a header.
         let request = self.client.post(url).headers(headers).body(body);
         request.build().map_err(|_| Verdict::fault("the request cannot be made from the url"))

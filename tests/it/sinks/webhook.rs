@@ -37,6 +37,7 @@ async fn the_request_is_what_the_specification_says_and_a_retry_is_the_same_mess
     let mut settings = webhook(url);
     settings.secrets = vec![secret(&new), secret(&old)];
     settings.headers.insert("x-shop", "mine".parse().unwrap());
+    settings.headers.insert("webhook-id", "the same for all".parse().unwrap());
     let mut sink = build(&SinkKind::Webhook(settings));
     receiver.always(Answer::status(500));
     let stop = CancellationToken::new();

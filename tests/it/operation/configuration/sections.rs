@@ -63,6 +63,7 @@ fn the_workspace() {
         &[
             (r#"auth = "oauth""#, &["3:8 cannot be this word; use one of bearer, x-api-key"]),
             (r#"businesses = "12""#, &["3:14 must be a list in square brackets"]),
+            ("businesses = [12]", &["3:15 `businesses` must be a string in quotes"]),
             (r#"time_zone = "Berlin""#, &[r#"3:13 for example "Europe/Berlin""#]),
             ("reserve = 5", &["3:1 unknown key in [workspace]; the keys here are: api_key_file"]),
         ],
