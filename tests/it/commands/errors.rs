@@ -41,35 +41,6 @@ async fn exit_codes_name_the_kind_of_error() {
 }
 
 #[tokio::test]
-async fn a_removed_command_line_names_the_new_one() {
-    let place = Place::new("http://127.0.0.1:9/api", "key");
-    for (old, new) in [
-        ("why leads", "shopmirror status ROUTE"),
-        ("plan", "shopmirror status"),
-        ("simulate", "lab/README.md"),
-        ("trace", "lab/README.md"),
-        ("metadata", "examples/datasette.json"),
-        ("workspace accept", "shopmirror check --accept-workspace"),
-        ("show leads 1", "shopmirror records ROUTE ID"),
-        ("export jobs", "shopmirror records ROUTE --format csv"),
-        ("rebuild --json", "shopmirror verify --rebuild"),
-        ("--config shopmirror.toml dead erp list", "shopmirror sinks NAME dead"),
-        ("replay erp", "shopmirror sinks NAME replay"),
-        ("custom-fields --refresh", "_custom_fields"),
-        ("status --watch", "watch shopmirror status"),
-        ("log --summary", "shopmirror report"),
-        ("report --at 3d", "shopmirror log"),
-    ] {
-        let ended = place.run(old.split(' ')).await;
-        assert_eq!((ended.code, ended.err.lines().count()), (Some(64), 1), "{old}: {ended:?}");
-        assert!(
-            ended.err.contains(" was removed: ") && ended.err.contains(new),
-            "{old}: {ended:?}"
-        );
-    }
-}
-
-#[tokio::test]
 async fn without_a_workspace_a_store_or_a_key_nothing_is_made() {
     let closed = ClosedPort::new();
     let place = Place::new(&closed.base_url(), "key");
