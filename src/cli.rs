@@ -120,9 +120,9 @@ enum Command {
     Gaps(gaps::Args),
     /// List the sinks; test, release, rename or forget one, or send its changes again
     Sinks(sinks::Args),
-    /// Search the workspace for customers by name, e-mail or number; costs one request
+    /// Let the daemon search the workspace for customers by name, e-mail or number; costs one request
     Search(search::Args),
-    /// Search for customers that are older than the newest 100, and store them
+    /// Let the daemon search for customers that are older than the newest 100, and store them
     Backfill(backfill::Args),
     /// Copy the store into one file and check the copy, with or without a daemon
     Backup(backup::Args),
