@@ -41,7 +41,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand, ValueHint};
 use secrecy::SecretString;
 
@@ -121,9 +120,9 @@ enum Command {
     Gaps(gaps::Args),
     /// List the sinks; test, release, rename or forget one, or send its changes again
     Sinks(sinks::Args),
-    /// Search the workspace for customers by name, e-mail or number; costs one request
+    /// Let the daemon search the workspace for customers by name, e-mail or number; costs one request
     Search(search::Args),
-    /// Search for customers that are older than the newest 100, and store them
+    /// Let the daemon search for customers that are older than the newest 100, and store them
     Backfill(backfill::Args),
     /// Copy the store into one file and check the copy, with or without a daemon
     Backup(backup::Args),
@@ -161,39 +160,6 @@ fn route() -> impl TypedValueParser<Value = Route> {
     PossibleValuesParser::new(Route::ALL.map(Route::as_str)).try_map(|name| name.parse::<Route>())
 }
 
-/// Commands and options of earlier versions, and what to use now.
-const REMOVED: [(&str, &str); 15] = [
-    ("why", "use `shopmirror status ROUTE`"),
-    ("plan", "use `shopmirror status`"),
-    ("simulate", "the simulation is a program for developers: see lab/README.md"),
-    ("trace", "lab/README.md has a query that lists when records arrived"),
-    ("workspace", "use `shopmirror check`, and `shopmirror check --accept-workspace`"),
-    ("show", "use `shopmirror records ROUTE ID`"),
-    (
-        "export",
-        "use `shopmirror records ROUTE --format csv`, or `shopmirror report NAME --format csv`",
-    ),
-    ("rebuild", "use `shopmirror verify --rebuild`"),
-    ("dead", "use `shopmirror sinks NAME dead`, `redrive` or `drop`"),
-    ("replay", "use `shopmirror sinks NAME replay`"),
-    ("custom-fields", "see the table `_custom_fields` of the database"),
-    ("metadata", "use examples/datasette.json"),
-    ("--watch", "use `watch shopmirror status`, or the status page"),
-    ("--summary", "use `shopmirror report`, or count in the table `changes`"),
-    ("--at", "use `shopmirror log`, which has every version"),
-];
-
-/// What to use instead of a command or an option that an earlier version had.
-fn removed(error: &clap::Error) -> Option<String> {
-    let unknown = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg];
-    let word = unknown.into_iter().find_map(|kind| match error.get(kind) {
-        Some(ContextValue::String(word)) => Some(word),
-        _ => None,
-    })?;
-    let (word, now) = REMOVED.iter().find(|(old, _)| old == word)?;
-    Some(format!("`{word}` was removed: {now}"))
-}
-
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -201,10 +167,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // If even this cannot be printed, the exit code is all that is left.
-            match removed(&error) {
-                Some(text) => output::aside(&format!("shopmirror: {text}")),
-                None => drop(error.print()),
-            }
+            let _ = error.print();
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };

@@ -80,7 +80,7 @@ impl SearchRequest {
     pub async fn keep(
         self,
         page: Page,
-        store: Option<&Store>,
+        store: &Store,
         searched_after: i64,
         at: Timestamp,
     ) -> Result<SearchResult, StoreError> {
@@ -89,9 +89,9 @@ impl SearchRequest {
             .iter()
             .filter_map(|record| RawValue::from_string(page.text(record).to_owned()).ok())
             .collect();
-        let found = match store.zip(self.store) {
+        let found = match self.store {
             None => None,
-            Some((store, kind)) => {
+            Some(kind) => {
                 let search = Search {
                     business: self.business,
                     page,

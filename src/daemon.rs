@@ -35,7 +35,7 @@ use deliveries::Deliveries;
 pub(crate) use deliveries::stop_at_most;
 use health::SharedState;
 use open_page::OpenPage;
-pub use requests::{exit_code, not_stored, refused};
+pub use requests::exit_code;
 use running::RunningTasks;
 pub(crate) use upkeep::old_by;
 

@@ -14,7 +14,6 @@ mod live;
 mod metrics;
 mod not_shown;
 mod ranges;
-mod ready;
 mod record;
 mod records;
 mod reports;

@@ -24,8 +24,8 @@ use crate::poll::{PollerStatus, PollingStatus};
 use crate::record::Route;
 use crate::store::{JobLink, Reader, StoreError};
 pub use backup::BackupStatus;
+pub use health::Health;
 use health::HealthReport;
-pub use health::{Health, is_stale};
 pub use last_run::{FailedPoll, LastRun};
 pub use overview::{SayTime, Table};
 pub use reports::ScheduledReportStatus;
@@ -165,7 +165,9 @@ impl WorkspaceStatus {
             health.degraded(route.to_string());
         }
         health.judge_sinks(&self.sinks);
-        health.judge_removed(&self.removed_sinks, &self.at);
+        for sink in &self.removed_sinks {
+            health.degraded(format!("sink {sink}"));
+        }
         (self.health, self.reasons) = health.into_parts();
         self
     }

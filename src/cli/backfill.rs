@@ -1,16 +1,16 @@
 //! `backfill`: searches for customers that are older than the newest 100, and stores them.
 //!
-//! It makes one search at a time, through the running daemon or directly within the same budget. The
-//! store remembers the terms that were searched, so that an interrupted backfill continues.
+//! It has the daemon make one search at a time. The store remembers the terms that were searched, so that an
+//! interrupted backfill continues.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::direct::Searcher;
 use super::exit::{CONFIG, DATA, TRY_AGAIN, refuse};
 use super::output;
 use super::progress::Bar;
 use super::runtime;
+use super::search::ask_daemon;
 use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::control::{Refusal, SearchRequest, SearchResult};
@@ -48,27 +48,22 @@ struct BackfillResult {
 }
 
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    // Without a store there is nothing to do and nothing is made.
-    Reader::open(&config.store.path)?;
     runtime()?.block_on(async {
-        let mut searcher = Searcher::choose(config, true).await?;
-        let finished = tokio::select! {
-            finished = backfill_all(config, &mut searcher, args) => finished.map(|()| true),
-            interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| false).map_err(Into::into),
-        };
-        searcher.close(config).await?;
-        if !finished? {
-            return refuse(TRY_AGAIN, "interrupted; the same command continues from here");
+        tokio::select! {
+            finished = backfill_all(config, args) => finished.map(|()| ExitCode::SUCCESS),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                refuse(TRY_AGAIN, "interrupted; the same command continues from here")
+            }
         }
-        Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> anyhow::Result<()> {
+async fn backfill_all(config: &Config, args: &Args) -> anyhow::Result<()> {
     let mut results = Vec::new();
     let mut most = args.most;
     for business in config.workspace.polled_businesses() {
-        let result = backfill(config, searcher, business, args, most).await?;
+        let result = backfill(config, business, args, most).await?;
         most -= result.asked;
         results.push(result);
     }
@@ -88,7 +83,6 @@ async fn backfill_all(config: &Config, searcher: &mut Searcher, args: &Args) -> 
 /// Makes up to `most` searches in a business, from where an earlier run stopped.
 async fn backfill(
     config: &Config,
-    searcher: &mut Searcher,
     business: Option<String>,
     args: &Args,
     most: usize,
@@ -111,7 +105,7 @@ async fn backfill(
             store: Some(Kind::Baseline),
             backfill: true,
         };
-        match search(searcher, config, request).await? {
+        match search(config, request).await? {
             Ok(searched) => {
                 refused = 0;
                 let new = searched.found.map_or(0, |found| found.created);
@@ -138,13 +132,12 @@ async fn backfill(
 
 /// Searches, with retries. The inner error is the workspace's refusal of this term.
 async fn search(
-    searcher: &mut Searcher,
     config: &Config,
     request: SearchRequest,
 ) -> anyhow::Result<Result<SearchResult, Refusal>> {
     let mut failures = 0;
     loop {
-        let refusal = match searcher.search(config, request.clone()).await? {
+        let refusal = match ask_daemon(config, request.clone()).await? {
             Ok(searched) => return Ok(Ok(searched)),
             Err(refusal) => refusal,
         };

@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         stop.cancel();
         serving.await??;
         ended?;
-        conclude(&dir)
+        output::text(&format!("\nThe folder is kept: {}\n", dir.display()))
     })
 }
 
@@ -218,21 +218,4 @@ async fn print_changes(
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-/// Prints the result.
-fn conclude(dir: &Path) -> anyhow::Result<ExitCode> {
-    let reader = Reader::open(&dir.join("mirror.db"))?;
-    let counts = reader.counts()?;
-    let last = reader.last_seq()?;
-    let lines = fs::read_to_string(dir.join("audit.ndjson")).map_or(0, |text| text.lines().count());
-    let records: Vec<String> =
-        counts.iter().map(|(route, count)| format!("{route} {count}")).collect();
-    output::text(&format!(
-        "\nrecords    {}\nchanges    {last} in the log, {lines} lines in audit.ndjson\ngaps       {}\n\
-         The folder is kept: {}\n",
-        records.join(", "),
-        reader.gaps()?.len(),
-        dir.display(),
-    ))
 }

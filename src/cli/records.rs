@@ -53,8 +53,6 @@ enum Form {
     Csv,
     /// One JSON object per line, exactly as the workspace sent it
     Ndjson,
-    /// The same as --json
-    Json,
 }
 
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
@@ -63,18 +61,18 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
-    let form = if args.listing.json { Form::Json } else { args.format };
-    let is_whole = matches!(form, Form::Csv | Form::Ndjson);
-    if is_whole && (args.id.is_some() || !args.wheres.is_empty() || args.limit.is_some()) {
+    let is_whole = args.format != Form::Table;
+    let is_part = args.id.is_some() || !args.wheres.is_empty() || args.limit.is_some();
+    if is_whole && (is_part || args.listing.json) {
         return refuse(
             USAGE,
-            "csv and ndjson hold every record of the route: leave out the id, --where and --limit, or use --json",
+            "csv and ndjson hold every record of the route: leave out the id, --where, --limit and --json",
         );
     }
     if is_whole {
         let reader = Reader::open(&config.store.path)?;
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        match form {
+        match args.format {
             Form::Csv => write_csv(&reader, args.route, args.raw, &mut out)?,
             _ => write_ndjson(&reader, args.route, &mut out)?,
         }
@@ -83,12 +81,12 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     }
     let reader = super::reader(config)?;
     match &args.id {
-        Some(id) => one(&reader, args.route, id, form == Form::Json),
-        None => list(&reader, args, form == Form::Json),
+        Some(id) => one(&reader, args.route, id, args.listing.json),
+        None => list(&reader, args),
     }
 }
 
-fn list(reader: &Reader, args: Args, json: bool) -> anyhow::Result<ExitCode> {
+fn list(reader: &Reader, args: Args) -> anyhow::Result<ExitCode> {
     let Args { route, wheres, limit, listing, .. } = args;
     let columns = reader.columns(route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
@@ -101,7 +99,7 @@ fn list(reader: &Reader, args: Args, json: bool) -> anyhow::Result<ExitCode> {
     let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
     let seqs: Vec<i64> = found.iter().filter_map(|record| record.get("_seq")?.as_i64()).collect();
     let changes = reader.changes(&seqs)?;
-    if json {
+    if listing.json {
         return output::json(&changes);
     }
     let lines: Vec<RecordLine> = changes.into_iter().map(RecordLine::from).collect();

@@ -1,15 +1,18 @@
-//! `search`: asks the workspace for customers, through the daemon or directly.
+//! `search`: has the daemon ask the workspace for customers.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::direct::Searcher;
+use super::direct::say_if_long;
+use super::exit::{TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output;
 use super::record_line::{NAMING, RecordLine};
 use super::runtime;
+use super::status::decoded;
 use crate::config::Config;
-use crate::control::SearchRequest;
+use crate::control::{self, ControlError, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::record::{Kind, Route, field};
 use crate::recover::MAX_SHOWN;
 
@@ -42,12 +45,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         store: args.store.then_some(Kind::Created),
         backfill: false,
     };
-    let result = runtime()?.block_on(async {
-        let mut searcher = Searcher::choose(config, args.store).await?;
-        let reply = searcher.search(config, request).await;
-        searcher.close(config).await?;
-        reply
-    })??;
+    let result = runtime()?.block_on(say_if_long(ask_daemon(config, request)))??;
     if args.listing.json {
         return output::json(&result.records);
     }
@@ -62,6 +60,23 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&format!("{} stored as new, {} as updated\n", found.created, found.updated))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has the daemon make a search. The inner error says whether and when it may be tried again.
+pub(super) async fn ask_daemon(
+    config: &Config,
+    request: SearchRequest,
+) -> anyhow::Result<Result<SearchResult, Refusal>> {
+    match control::send(&config.store.path, &ControlRequest::Search(request)).await {
+        Ok(reply) => decoded(&reply),
+        Err(error @ ControlError::NotRunning) => {
+            refuse(UNAVAILABLE, format!("{error}: start it, because searches go through it"))
+        }
+        Err(error) => {
+            let retry_after = Some(Duration::from_secs(1));
+            Ok(Err(Refusal { code: TRY_AGAIN, text: error.to_string(), retry_after }))
+        }
+    }
 }
 
 /// A customer as the workspace sent it.

@@ -49,7 +49,7 @@ impl Watch {
         let page = self.background.search(&request.term, request.business.as_deref()).await;
         let page = page.map_err(|error| not_sent(&error))?;
         let at = self.clock.now().wall;
-        let kept = request.keep(page, Some(&self.store), searched_after, at).await;
+        let kept = request.keep(page, &self.store, searched_after, at).await;
         kept.map_err(|error| not_stored(&error))
     }
 }
@@ -67,8 +67,7 @@ fn not_sent(error: &BackgroundError) -> Refusal {
 }
 
 /// The reply to a request that the workspace has refused.
-#[must_use]
-pub fn refused(error: &ApiError) -> Refusal {
+fn refused(error: &ApiError) -> Refusal {
     let wait = match error.retry() {
         Retry::After(wait) => Some(wait),
         Retry::Backoff => Some(WAIT),
@@ -89,8 +88,7 @@ pub fn exit_code(error: &ApiError) -> u8 {
 }
 
 /// The reply to a search whose records could not be stored.
-#[must_use]
-pub fn not_stored(error: &StoreError) -> Refusal {
+fn not_stored(error: &StoreError) -> Refusal {
     failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
 }
 

@@ -9,7 +9,6 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 
-use super::ready;
 use super::snapshot::Snapshot;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
@@ -33,7 +32,7 @@ fn text(snapshot: &Snapshot) -> String {
         .iter()
         .map(|(health, name)| (vec![("state", name.as_str())], flag(status.health == *health)));
     text.family("health", "1 for the state that the health is in", each);
-    let is_fresh = flag(ready::hindrances(status).is_empty());
+    let is_fresh = flag(status.hindrances().is_empty());
     text.one("ready", "1 if every poller was read in time", Some(is_fresh));
     let is_refused = flag(status.reload_refused.is_some());
     let help = "1 if the daemon runs with an older configuration than the file";

@@ -15,6 +15,7 @@ use super::reports::{csv, json as json_response};
 use super::request::{Query, link, record_link};
 use super::text::{moment, shown, zone_name};
 use super::words;
+use crate::number::whole;
 use crate::record::{FoundRecord, Route};
 use crate::report::{Guard, csv_head, csv_values, json_of, shown as value_shown};
 use crate::store::{QueryLimits, QueryRows, Reader, RecordPage};
@@ -151,7 +152,7 @@ fn screen(
                 "near midnight, search for the day in UTC."
             }
             (pages("records", &given, page as usize, rows.rows.len() > SCREEN as usize))
-            p.note { a href=(as_csv) { "CSV" } }
+            p.note { a href=(as_csv) { "CSV" } ", at most " (whole(MAX_CSV.into())) " records" }
         }
     }
 }

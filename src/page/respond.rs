@@ -9,7 +9,7 @@ use super::not_shown::NotShown;
 use super::request::Query;
 use super::snapshot::Snapshot;
 use super::text::shown;
-use super::{access, find, metrics, ready, record, records, reports};
+use super::{access, find, metrics, record, records, reports};
 use crate::report::Range;
 use crate::store::Reader;
 use axum::Router;
@@ -53,7 +53,7 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
         .route("/system", get(system))
         .route("/metrics", from_snapshot(metrics::respond))
         .route("/healthz", from_snapshot(|_| "alive\n".into_response()))
-        .route("/readyz", from_snapshot(ready::respond))
+        .route("/readyz", from_snapshot(readiness))
         .route("/api/status", from_snapshot(|snapshot| reports::json(&snapshot.status)))
         .route("/reports", from_store(reports::list))
         .route("/report", from_store(reports::one))
@@ -82,6 +82,16 @@ fn from_snapshot(make: fn(&Snapshot) -> Response) -> MethodRouter<Arc<PageContex
         let stuck = || NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text);
         context.snapshot().await.map(|snapshot| make(&snapshot)).ok_or_else(stuck)
     })
+}
+
+/// `fresh`, or 503 with the reasons.
+fn readiness(snapshot: &Snapshot) -> Response {
+    let hindrances = snapshot.status.hindrances();
+    if hindrances.is_empty() {
+        return "fresh\n".into_response();
+    }
+    let lines: String = hindrances.iter().map(|why| format!("{}\n", shown(why))).collect();
+    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
 }
 
 async fn only_with_records(

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::stored::age_s;
-use super::{LastRun, RemovedSink, WorkspaceStatus};
+use super::{LastRun, WorkspaceStatus};
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
@@ -19,9 +18,6 @@ const STALE_INTERVALS: f64 = 5.0;
 const STALE_SECONDS: f64 = 120.0;
 /// A timer's `once` is late when its last success is older than this many of its intervals.
 const LATE_INTERVALS: f64 = 2.0;
-
-/// A sink may be out of the configuration for this long before that counts against health.
-const REMOVED_FOR_S: f64 = 7.0 * 86_400.0;
 
 /// Health in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,6 +69,18 @@ impl WorkspaceStatus {
             Health::AtRisk => "Too few requests are allowed: records will be missed.".to_owned(),
             Health::Failing => "New records are not being read.".to_owned(),
         }
+    }
+
+    /// Why the mirror is not fresh; empty if every poller was read in time. Open gaps and sinks that are behind do
+    /// not count.
+    #[must_use]
+    pub fn hindrances(&self) -> Vec<String> {
+        let failing = self.reasons.iter().filter(|_| self.health == Health::Failing).cloned();
+        let is_late = |p: &&PollerStatus| p.last_success_age_s.is_none() || is_stale(p);
+        let ago = |age: f64| format!("{} ago", duration::seconds(age));
+        let late = self.pollers.iter().filter(is_late);
+        let late = late.map(|p| format!("{}: last read: {}", p.name(), p.last_read(ago)));
+        failing.chain(late).collect()
     }
 
     /// Health and its reasons as if this sink were not there.
@@ -243,16 +251,6 @@ impl HealthReport {
         }
     }
 
-    /// Sinks that keep the log from being pruned although they are no longer configured; `now` is a stamp.
-    pub(super) fn judge_removed(&mut self, removed: &[RemovedSink], now: &str) {
-        let Ok(now) = now.parse() else { return };
-        let age_s = |sink: &RemovedSink| age_s(sink.since.as_deref()?, now);
-        for sink in removed.iter().filter(|sink| age_s(sink).is_some_and(|age| age > REMOVED_FOR_S))
-        {
-            self.degraded(format!("sink {sink}"));
-        }
-    }
-
     pub(super) fn judge_sinks(&mut self, sinks: &[SinkStatus]) {
         for sink in sinks {
             let name = &sink.name;
@@ -305,8 +303,7 @@ impl HealthReport {
 }
 
 /// True if the poller has read nothing for much longer than its interval.
-#[must_use]
-pub fn is_stale(poller: &PollerStatus) -> bool {
+pub(super) fn is_stale(poller: &PollerStatus) -> bool {
     match (poller.last_success_age_s, poller.interval_s) {
         (Some(age), Some(interval)) => age > STALE_SECONDS && age > STALE_INTERVALS * interval,
         _ => false,

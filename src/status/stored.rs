@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::health::HealthReport;
-use super::{WorkspaceStatus, is_stale};
+use super::WorkspaceStatus;
+use super::health::{HealthReport, is_stale};
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus};
@@ -52,8 +51,6 @@ pub struct RemovedSink {
     pub name: String,
     /// Rows of the log after its position, and changes that its queue holds.
     pub behind: i64,
-    /// When the first row that it has not passed was stored, or when the oldest row of its queue was put there.
-    pub since: Option<String>,
 }
 
 impl fmt::Display for RemovedSink {
@@ -173,15 +170,8 @@ fn removed_sinks(reader: &Reader) -> Result<Vec<RemovedSink>, StoreError> {
     let mut removed = Vec::new();
     for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
         let behind = reader.undelivered(&row)?;
-        let mut since = reader.queued_since(&row.name)?;
-        reader.scan_after(row.position, 1, |change| {
-            let first =
-                since.take().map_or(change.observed_at.clone(), |s| s.min(change.observed_at));
-            since = Some(first);
-            ControlFlow::Break(())
-        })?;
         if behind > 0 {
-            removed.push(RemovedSink { name: row.name, behind, since });
+            removed.push(RemovedSink { name: row.name, behind });
         }
     }
     Ok(removed)

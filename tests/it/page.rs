@@ -275,7 +275,7 @@ async fn a_mirror_that_is_not_fresh_is_alive_but_not_ready_and_says_why() {
     let not_ready =
         site.get_when("/readyz", "the key is refused", |reply| reply.body.contains("key")).await;
     assert_eq!(not_ready.code, 503);
-    assert!(not_ready.body.contains("leads: not read yet"), "{}", not_ready.body);
+    assert!(not_ready.body.contains("leads: last read: never"), "{}", not_ready.body);
     assert_eq!(site.get("/healthz").await.code, 200);
     for path in ["/", "/system"] {
         let page = site.get(path).await;

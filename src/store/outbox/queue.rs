@@ -36,9 +36,6 @@ const CHANGE_BYTES: &str =
 
 const NOTICE_BYTES: &str = "SELECT octet_length(body) FROM _notices WHERE id = ?1";
 
-const OLDEST: &str = "SELECT min(since) FROM _queue INDEXED BY _queue_next \
-     WHERE sink = ?1 AND state IN ('ready', 'retrying', 'waiting') AND lane = 2";
-
 const COUNT_OWED: &str = "SELECT count(*) FROM _queue INDEXED BY _queue_next \
      WHERE sink = ?1 AND state IN ('ready', 'retrying', 'waiting') AND lane = ?2";
 
@@ -173,14 +170,6 @@ impl Reader {
         let sql = if lane == Lane::Notice { NOTICE_BYTES } else { CHANGE_BYTES };
         let bytes: Option<i64> = self.connection.value(sql, [seq]).optional()?;
         Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or_default()))
-    }
-
-    /// When the oldest change that a sink is still owed was queued.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn queued_since(&self, sink: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.connection.value(OLDEST, [sink])?)
     }
 
     /// Whether a sink is still owed this change, or refused it for good.
@@ -415,7 +404,6 @@ mod tests {
             EXCEPTIONS.to_owned(),
             EXCEPTION.to_owned(),
             NEXT_DUE.to_owned(),
-            OLDEST.to_owned(),
             COUNT_OWED.to_owned(),
             COUNT_READY.to_owned(),
             INSERT.to_owned(),

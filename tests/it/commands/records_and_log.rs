@@ -79,6 +79,8 @@ async fn text_from_the_workspace_cannot_control_a_terminal() {
     workspace.edit(Route::Customers, &id, json!({"name": format!("{hostile}2")}));
     workspace.add(Route::Customers, json!({"id": hostile.replace('\0', ""), "name": "x"}));
     assert_eq!(place.run(["once"]).await.code, Some(0));
+    let daemon = place.started().await;
+    place.status_when("the daemon answers", |status| status["running"] == true).await;
     for args in [
         &["records", "customers"][..],
         &["records", "customers", &id],
@@ -97,4 +99,5 @@ async fn text_from_the_workspace_cannot_control_a_terminal() {
         assert!(shown.contains("\\u{1b}"), "{args:?} shows that it was there: {shown:?}");
         assert!(!shown.lines().any(|line| line.starts_with("next")), "{args:?}: {shown:?}");
     }
+    drop(daemon);
 }

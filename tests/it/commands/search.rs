@@ -1,4 +1,4 @@
-//! Commands that send requests to the workspace: `search` and `backfill`.
+//! Commands that send requests to the workspace: `search` through the daemon, `check` by itself.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,27 +11,19 @@ use super::{filled, may_become_another_user};
 use crate::support::{BUDGET, EAGER, Workspace};
 
 #[tokio::test]
-async fn a_failed_search_has_the_same_exit_code_with_a_daemon_and_without() {
+async fn a_failed_search_has_the_exit_code_of_its_cause() {
     let (workspace, place) = filled("").await;
-    let fault = |kind| {
+    let ended = place.run(["search", "x"]).await;
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(ended.err.contains("searches go through it"), "{ended:?}");
+    let daemon = place.started().await;
+    place.status_when("the daemon answers", |status| status["running"] == true).await;
+    let unavailable = FaultKind::Status { code: 503, retry_after: None };
+    for (kind, code) in [(unavailable, 75), (FaultKind::Html, 65)] {
         workspace.sandbox.clear_faults();
         let route = Some("search".to_owned());
         workspace.sandbox.fault(Fault { route, kind, count: u32::MAX });
-    };
-    let refusals = || {
-        let unavailable = FaultKind::Status { code: 503, retry_after: None };
-        [(unavailable, 75), (FaultKind::Html, 65)]
-    };
-    let mut daemon = None;
-    for runs in [false, true] {
-        if runs {
-            daemon = Some(place.daemon());
-            place.status_when("the daemon answers", |status| status["running"] == true).await;
-        }
-        for (kind, code) in refusals() {
-            fault(kind);
-            assert_eq!(place.run(["search", "x"]).await.code, Some(code), "with a daemon: {runs}");
-        }
+        assert_eq!(place.run(["search", "x"]).await.code, Some(code));
     }
     drop(daemon);
 }
@@ -45,30 +37,27 @@ async fn a_search_is_of_the_business_that_is_named() {
     place.configure_all(&format!("{BUDGET}{EAGER}"));
     let Value::Object(customer) = json!({"name": "Aino Quillfeather"}) else { unreachable!() };
     workspace.sandbox.add_record(Route::Customers, Some(2), customer).unwrap();
-    let mut daemon = None;
-    for runs in [false, true] {
-        if runs {
-            daemon = Some(place.started().await);
-            place.status_when("every route is read", |s| s["records"]["jobs"] == 100).await;
-        }
-        for (business, found) in [("2", 1), ("1", 0)] {
-            let words = ["search", "Quillfeather", "--business", business, "--json"];
-            let ended = place.run(words).await;
-            assert_eq!(ended.code, Some(0), "{ended:?}");
-            assert_eq!(ended.json().as_array().unwrap().len(), found, "{business}: {ended:?}");
-        }
+    let daemon = place.started().await;
+    place.status_when("every route is read", |s| s["records"]["jobs"] == 100).await;
+    for (business, found) in [("2", 1), ("1", 0)] {
+        let words = ["search", "Quillfeather", "--business", business, "--json"];
+        let ended = place.run(words).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.json().as_array().unwrap().len(), found, "{business}: {ended:?}");
     }
     drop(daemon);
 }
 
 #[tokio::test]
-async fn a_command_without_a_daemon_keeps_within_the_budget() {
+async fn commands_without_a_daemon_keep_within_one_budget() {
     let (workspace, place) = filled("").await;
     place.configure_all("[budget]\nrequests_per_minute = 240\nreserve = 0\n");
     let before = workspace.sandbox.requests().total;
     let begun = Instant::now();
-    let ended = place.run(["backfill", "--most", "6"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for _ in 0..6 {
+        let ended = place.run(["check"]).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
     let asked = workspace.sandbox.requests().total - before;
     assert!(asked >= 6, "{asked}");
     // Two may be sent at once, and then one per quarter of a second.
@@ -80,13 +69,14 @@ async fn a_command_without_a_daemon_keeps_within_the_budget() {
 async fn a_command_waits_as_long_as_the_workspace_asked_an_earlier_one_to_wait() {
     let (workspace, place) = filled("").await;
     let refused = FaultKind::Status { code: 429, retry_after: Some("3".to_owned()) };
-    workspace.sandbox.fault(Fault { route: Some("search".to_owned()), kind: refused, count: 1 });
-    let ended = place.run(["search", "x"]).await;
-    assert_eq!(ended.code, Some(75), "{ended:?}");
-    let ended = place.run(["check"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let route = Some("automation-ping".to_owned());
+    workspace.sandbox.fault(Fault { route, kind: refused, count: 1 });
+    for code in [75, 0] {
+        let ended = place.run(["check"]).await;
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+    }
     let log = workspace.sandbox.requests().log;
-    let sent = log.iter().filter(|one| ["search", "automation-ping"].contains(&&*one.route));
+    let sent = log.iter().filter(|one| one.route == "automation-ping");
     let sent: Vec<f64> = sent.map(|one| one.elapsed_s).collect();
     let [.., refused, waited] = sent[..] else { panic!("{sent:?}") };
     assert!(waited - refused >= 3.0, "{sent:?}");

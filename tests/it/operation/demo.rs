@@ -52,7 +52,7 @@ async fn the_demo_fills_all_six_tables_and_delivers_and_its_commands_work() {
     // The commands that it prints work as they are, wherever the program is.
     let command =
         format!("{} --config {} status", env!("CARGO_BIN_EXE_shopmirror"), at("shopmirror.toml"));
-    for shown in [at("mirror.db"), at("audit.ndjson"), command, "\ngaps       ".to_owned()] {
+    for shown in [at("mirror.db"), at("audit.ndjson"), command, "The folder is kept: ".to_owned()] {
         assert!(out.contains(&shown), "{shown}: {out}");
     }
     assert_eq!(code, Some(0), "{said}");
