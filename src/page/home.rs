@@ -100,15 +100,11 @@ struct View<'a> {
     home: &'a Home,
 }
 
-/// How a number of Home is written and compared.
+/// What a number of Home counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Counted over the range.
     Count,
-    /// Added over the range.
     Money,
-    /// As things stand.
-    Standing,
 }
 
 impl View<'_> {
@@ -116,6 +112,10 @@ impl View<'_> {
         let home = self.home;
         let completed = self.report("turnaround-by-brand");
         let [ready, overdue] = [self.ready("0"), self.list(&[("late", "1")])];
+        let why_ready = match home.knows_ready {
+            true => &home.why_open,
+            false => "No status has a name that means it: set ready_status in [reports].",
+        };
         html! {
             div.cards #cards data-part {
                 (hatch())
@@ -123,9 +123,9 @@ impl View<'_> {
                 (self.card("completed", "Completed", &home.completed, Kind::Count, &completed))
                 (self.card("money-in", "Money in", &home.money_in, Kind::Money, &self.report("payments")))
                 (self.card("leads", "New leads", &home.leads, Kind::Count, &self.report("leads")))
-                (self.card("open", "Open", &home.open, Kind::Standing, &self.report("open-repairs")))
-                (self.card("ready", "Ready for pickup", &home.ready, Kind::Standing, &ready))
-                (self.card("overdue", "Overdue", &home.overdue, Kind::Standing, &overdue))
+                (self.standing("open", "Open", &home.open, &home.why_open, &self.report("open-repairs")))
+                (self.standing("ready", "Ready for pickup", &home.ready, why_ready, &ready))
+                (self.standing("overdue", "Overdue", &home.overdue, &home.why_open, &overdue))
             }
         }
     }
@@ -152,7 +152,20 @@ impl View<'_> {
         }
     }
 
-    /// One number with its place on the page.
+    /// A number as things stand now, whatever the range.
+    fn standing(&self, id: &str, title: &str, cell: &Cell, why: &str, address: &str) -> Markup {
+        html! {
+            div.card id=(id) {
+                a href=(address) {
+                    span.title { (title) }
+                    span.n { (self.amount(cell, Kind::Count, None)) }
+                    span.d { @if cell.number().is_none() { (why) } @else { "Now" } }
+                }
+            }
+        }
+    }
+
+    /// A number of the range.
     fn card(&self, id: &str, title: &str, figure: &Figure, kind: Kind, address: &str) -> Markup {
         html! {
             div.card id=(id) data-wide=[(kind == Kind::Money).then_some("")] {
@@ -177,27 +190,23 @@ impl View<'_> {
         let share = percent(now, before).filter(|_| kind == Kind::Money);
         let sign = if now < before { "−" } else { "+" };
         let more = || format!("{sign}{}", self.written((now - before).abs(), kind));
-        html! { em { (share.unwrap_or_else(more)) } " compared with " (self.than(kind)) }
+        html! { em { (share.unwrap_or_else(more)) } " compared with " (self.than()) }
     }
 
-    fn than(&self, kind: Kind) -> String {
+    fn than(&self) -> String {
         let today = self.home.as_of.to_zoned(self.context.page.zone.clone());
-        let by = if kind == Kind::Standing { "at" } else { "by" };
         match self.range {
-            Range::Today => format!("last {} {by} this time", today.strftime("%A")),
-            Range::ThisWeek => format!("last week {by} this time"),
-            Range::ThisMonth => format!("last month {by} this time"),
-            Range::LastMonth if kind == Kind::Standing => {
-                self.home.days.from.strftime("%-d %B").to_string()
-            }
+            Range::Today => format!("last {} by this time", today.strftime("%A")),
+            Range::ThisWeek => "last week by this time".to_owned(),
+            Range::ThisMonth => "last month by this time".to_owned(),
             _ => "the month before".to_owned(),
         }
     }
 
     fn statuses(&self) -> Markup {
         let home = self.home;
-        let most = home.by_status.iter().map(|(_, count)| *count).max().unwrap_or(1);
-        let further: usize = home.by_status.iter().skip(BARS_MAX).map(|(_, count)| count).sum();
+        let most = home.by_status.iter().map(|(_, count)| *count).next().unwrap_or(1.0);
+        let further: f64 = home.by_status.iter().skip(BARS_MAX).map(|(_, count)| count).sum();
         html! {
             section.statuses #statuses data-part aria-labelledby="statuses-title" {
                 h2 #statuses-title { "Open repairs by status" }
@@ -207,12 +216,12 @@ impl View<'_> {
                         li {
                             span { (shown(status)) }
                             svg viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true" {
-                                rect width=(format!("{:.1}", *repairs as f64 / most as f64 * 100.0)) height="14" {}
+                                rect width=(format!("{:.1}", repairs / most * 100.0)) height="14" {}
                             }
                             span { (whole(*repairs as i64)) }
                         }
                     }
-                    @if further > 0 { li { span { "other statuses" } span {} span { (whole(further as i64)) } } }
+                    @if further > 0.0 { li { span { "other statuses" } span {} span { (whole(further as i64)) } } }
                 }
             }
         }
@@ -230,7 +239,7 @@ impl View<'_> {
         };
         let unpaid = "Unpaid, completed in the last 90 days";
         let rows = [
-            ("Overdue repairs", &overdue.now, self.list(&[("late", "1")])),
+            ("Overdue repairs", overdue, self.list(&[("late", "1")])),
             ("Ready for pickup for more than 14 days", &attention.ready_long, self.ready("14")),
             ("Open for more than 30 days", &attention.open_long, self.list(&[("open_days", "30")])),
             ("Follow-ups that are due", &attention.follow_ups, due),
@@ -242,7 +251,7 @@ impl View<'_> {
                 table.attention {
                     tbody {
                         @for (title, amount, address) in rows {
-                            @let kind = if title == unpaid { Kind::Money } else { Kind::Standing };
+                            @let kind = if title == unpaid { Kind::Money } else { Kind::Count };
                             tr {
                                 th scope="row" { (title) }
                                 td.number { (self.amount(amount, kind, Some(&address))) }
@@ -285,7 +294,7 @@ impl View<'_> {
     fn written(&self, amount: f64, kind: Kind) -> String {
         match kind {
             Kind::Money => money(amount, self.context.page.currency.as_deref()),
-            Kind::Count | Kind::Standing => whole(amount.round() as i64),
+            Kind::Count => whole(amount.round() as i64),
         }
     }
 }

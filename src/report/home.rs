@@ -7,7 +7,7 @@ mod reach;
 mod repairs;
 mod span;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -22,14 +22,11 @@ use crate::config::Range;
 use crate::number::count;
 use crate::record::Route;
 use crate::store::{QueryError, QueryLimits, Reader, SqlValue, StoreError, amount_sql};
-use repairs::{Due, Moment, ReadyStatus, Repair};
+use repairs::OpenRepairs;
 use span::Spans;
 
 /// Days of the small line of a number, today included.
 pub const LINE_DAYS: usize = 30;
-/// Since when the state of a repair counts as long.
-const READY_LONG: SignedDuration = SignedDuration::from_hours(14 * 24);
-const OPEN_LONG: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// How long ago a repair was completed at most of which the unpaid amount counts.
 const UNPAID: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// A column that a number needs.
@@ -42,10 +39,10 @@ const COMPLETION: [Column; 3] = [
 const PAYMENT: [Column; 2] = [(Route::Payments, "created_at"), (Route::Payments, "amount")];
 const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(10), bytes: 128 * 1024 * 1024 };
 
-/// One number of Home.
+/// A number of Home that is counted over the range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// The number of the range, or as things stand now.
+    /// The number of the range.
     pub now: Cell,
     /// The same a range before, up to the same hour.
     pub before: Cell,
@@ -97,16 +94,20 @@ pub struct Home {
     pub money_in: Figure,
     /// New leads.
     pub leads: Figure,
-    /// Repairs that are open.
-    pub open: Figure,
+    /// Repairs that are open now.
+    pub open: Cell,
     /// Open repairs whose estimated delivery has passed.
-    pub overdue: Figure,
+    pub overdue: Cell,
     /// Open repairs that are ready for pickup; unknown if no status is known to mean it.
-    pub ready: Figure,
+    pub ready: Cell,
+    /// Whether a status is known to mean ready for pickup.
+    pub knows_ready: bool,
+    /// Why the number of open repairs is unknown, if it is.
+    pub why_open: String,
     /// The statuses of open repairs that mean ready for pickup.
     pub ready_status: BTreeSet<String>,
     /// The open repairs by status, the most frequent first.
-    pub by_status: Vec<(String, usize)>,
+    pub by_status: Vec<(String, f64)>,
     /// What needs attention.
     pub attention: Attention,
     /// What the reader has to know beside the numbers.
@@ -130,29 +131,19 @@ pub fn home(
 ) -> Result<Home, QueryError> {
     let spans = Spans::of(range, zone, now);
     reader.set_days(&spans.all)?;
-    let links = reader.job_links()?;
-    let link = links.iter().find(|link| link.route == Route::JobStatusChanges);
     let reach = Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?;
-    let ready = ReadyStatus { named: ready_status };
-    let repairs = repairs::read(reader, spans.earliest(), link, &ready)?;
+    let open = repairs::open(reader, now, spans.today)?;
+    let is_ready = |repairs: &OpenRepairs| {
+        repairs.status.as_ref().is_some_and(|status| repairs::is_ready(status, ready_status))
+    };
     // Without a status of such a name, a count of none says nothing.
-    let knows_ready =
-        !ready_status.is_empty() || repairs.iter().any(|repair| repair.ready_from.is_some());
-    let open: Vec<&Repair> = repairs.iter().filter(|repair| repair.is_open()).collect();
-    let earlier = |text: &str, by: SignedDuration| {
-        let then = now.checked_sub(by).map(second);
-        then.is_ok_and(|then| !text.is_empty() && text < then.as_str())
-    };
-    let counted = |is_wanted: &dyn Fn(&Repair) -> bool| {
-        reach.standing(open.iter().filter(|repair| is_wanted(repair)).count() as f64, now)
-    };
-    let stands = |was: &dyn Fn(&Repair, &Moment) -> bool| {
-        let why = reach.why(&[Route::Jobs], now, zone);
-        spans.standing(why, |at| {
-            let moment = Moment::of(at, zone);
-            let count = repairs.iter().filter(|repair| was(repair, &moment)).count();
-            reach.standing(count as f64, at)
-        })
+    let knows_ready = !ready_status.is_empty()
+        || open.iter().any(is_ready)
+        || repairs::was_ready_used(reader, ready_status, now)?;
+    let counted = |number: fn(&OpenRepairs) -> f64| reach.standing(open.iter().map(number).sum());
+    let ready = |number: fn(&OpenRepairs) -> f64| match knows_ready {
+        true => reach.standing(open.iter().filter(|repairs| is_ready(repairs)).map(number).sum()),
+        false => Cell::unknown(),
     };
     let mut over_time = |sum: Sum<'_>| sum.over_time(reader, &spans, &reach, zone);
     let came = |of, needs| Sum { what: "count(*)", of, time: "created_at", needs };
@@ -169,25 +160,22 @@ pub fn home(
         completed,
         money_in,
         leads,
-        open: stands(&Repair::was_open),
-        overdue: stands(&Repair::was_overdue),
-        ready: match knows_ready {
-            true => stands(&Repair::was_ready),
-            false => Figure::unknown(
-                "No status has a name that means it: set ready_status in [reports].",
-            ),
-        },
+        open: counted(|repairs| repairs.count),
+        overdue: counted(|repairs| repairs.overdue),
+        ready: ready(|repairs| repairs.count),
+        knows_ready,
+        why_open: reach.why(&[Route::Jobs], now, zone),
         ready_status: {
-            let ready = open.iter().filter(|repair| repair.is_ready);
-            ready.filter_map(|repair| repair.status.clone()).collect()
+            let ready = open.iter().filter(|repairs| is_ready(repairs));
+            ready.filter_map(|repairs| repairs.status.clone()).collect()
         },
-        by_status: by_status(&open),
+        by_status: {
+            let name = |status: &Option<String>| status.clone().unwrap_or("(no status)".to_owned());
+            open.iter().map(|repairs| (name(&repairs.status), repairs.count)).collect()
+        },
         attention: Attention {
-            ready_long: match knows_ready {
-                true => counted(&|repair| repair.is_ready && earlier(&repair.since, READY_LONG)),
-                false => Cell::unknown(),
-            },
-            open_long: counted(&|repair| earlier(&repair.created_at, OPEN_LONG)),
+            ready_long: ready(|repairs| repairs.ready_long),
+            open_long: counted(|repairs| repairs.open_long),
             follow_ups: follow_ups(reader, &spans, &reach)?,
             unpaid: unpaid_sum(reader, &reach)?,
         },
@@ -237,7 +225,7 @@ pub fn job_state(reader: &mut Reader, id: &str) -> Result<Option<JobState>, Quer
 }
 
 /// What the reader of the numbers has to know.
-fn notes(reader: &Reader, reach: &Lists, open: &[&Repair]) -> Result<Vec<String>, StoreError> {
+fn notes(reader: &Reader, reach: &Lists, open: &[OpenRepairs]) -> Result<Vec<String>, StoreError> {
     let changes = Route::JobStatusChanges;
     let mut notes = Vec::new();
     if !reach.is_linked {
@@ -247,9 +235,9 @@ fn notes(reader: &Reader, reach: &Lists, open: &[&Repair]) -> Result<Vec<String>
             "status changes may be missing, so there may be more or fewer open repairs".to_owned(),
         );
     }
-    let unread = open.iter().filter(|repair| repair.due == Due::Unread).count();
-    if unread > 0 {
-        let repairs = count(unread, "repair", "repairs");
+    let unread: f64 = open.iter().map(|repairs| repairs.unread_due).sum();
+    if unread > 0.0 {
+        let repairs = count(unread as i64, "repair", "repairs");
         notes.push(format!("the delivery date of {repairs} cannot be read"));
     }
     Ok(notes)
@@ -340,21 +328,10 @@ fn is_empty(reader: &mut Reader, route: Route) -> Result<bool, QueryError> {
     Ok(found.rows.is_empty())
 }
 
-fn by_status(open: &[&Repair]) -> Vec<(String, usize)> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for repair in open {
-        *counts.entry(repair.status.as_deref().unwrap_or("(no status)")).or_default() += 1;
-    }
-    let mut counts: Vec<(String, usize)> =
-        counts.into_iter().map(|(status, count)| (status.to_owned(), count)).collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts
-}
-
 /// How many open leads have a follow-up that is due today or was due before. The state of a lead is the one
 /// that was last seen: it may be another once the lead has left the newest page.
 fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Cell, QueryError> {
-    let known = reach.knows_present(Route::Leads, spans.now);
+    let known = reach.knows_present(Route::Leads);
     let needs = [(Route::Leads, "next_follow_up"), (Route::Leads, "status_stage")];
     if !has(reader, &needs)? {
         let is_none = is_empty(reader, Route::Leads)?;
@@ -404,16 +381,6 @@ fn unpaid_sum(reader: &mut Reader, reach: &Lists) -> Result<Cell, QueryError> {
         _ => Exactness::About,
     };
     Ok(Cell::of(sum.into(), exactness))
-}
-
-/// The rows of a query as texts.
-fn texts(
-    reader: &mut Reader,
-    sql: &str,
-    parameters: &[(String, SqlValue)],
-) -> Result<Vec<Vec<Option<String>>>, QueryError> {
-    let rows = reader.query(sql, parameters, LIMITS)?.rows.into_iter();
-    Ok(rows.map(|row| row.iter().map(text).collect()).collect())
 }
 
 fn text(value: &SqlValue) -> Option<String> {

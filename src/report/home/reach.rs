@@ -26,38 +26,25 @@ impl Lists {
         )
     }
 
-    /// A number of the repairs that stood in some way at a time: open, ready, overdue.
-    pub(super) fn standing(&self, count: f64, at: Timestamp) -> Cell {
-        match (self.knows_present(Route::Jobs, at), self.knows_states(at)) {
-            (Known::Not, _) => Cell::unknown(),
-            (known, Known::Wholly) => known.count(count, true),
-            (_, Known::Not) if at < self.now => Cell::unknown(),
+    /// A number of the repairs that are open now: all, ready, overdue. A status change that is missing makes it
+    /// too high or too low.
+    pub(super) fn standing(&self, count: f64) -> Cell {
+        let knows_states =
+            self.is_linked && self.missing(Route::JobStatusChanges, self.now).is_empty();
+        match self.knows_present(Route::Jobs) {
+            Known::Not => Cell::unknown(),
+            known if knows_states => known.count(count, true),
             _ => Cell::of(count.into(), Exactness::About),
         }
     }
 
     /// As [`Self::knows_standing`], but a list lacks what came since it was read.
-    pub(super) fn knows_present(&self, route: Route, at: Timestamp) -> Known {
-        let known = self.knows_standing(route, at);
+    pub(super) fn knows_present(&self, route: Route) -> Known {
+        let known = self.knows_standing(route, self.now);
         let read_at = self.of(route).and_then(|list| list.read_at);
-        match read_at.is_some_and(|read_at| at.duration_since(read_at) > OLD) {
+        match read_at.is_some_and(|read_at| self.now.duration_since(read_at) > OLD) {
             true => known.min(Known::Partly),
             false => known,
-        }
-    }
-
-    /// How much was known at a time of the states of the mirrored repairs: without the status changes of some
-    /// time the number of open ones is too high, or too low. None is known inside of that time.
-    fn knows_states(&self, at: Timestamp) -> Known {
-        let changes = self.of(Route::JobStatusChanges).filter(|_| self.is_linked);
-        if changes.is_none_or(|changes| changes.since.is_some_and(|since| at < since)) {
-            return Known::Not;
-        }
-        let missing = self.missing(Route::JobStatusChanges, at);
-        match missing.iter().map(|(_, to)| *to).max() {
-            None => Known::Wholly,
-            Some(to) if to < at => Known::Partly,
-            Some(_) => Known::Not,
         }
     }
 
@@ -104,47 +91,30 @@ mod tests {
 
     #[test]
     fn open_repairs_are_known_whole_after_half_a_year_or_if_the_first_page_held_all() {
-        let begin = "2026-03-01T10:00:00Z";
-        let changes = || list(Route::JobStatusChanges, None, &[]);
-        let of = |since| reach(list(Route::Jobs, since, &[]), changes());
-        let open = |day: &str| of(Some(begin)).standing(7.0, at(day));
-        assert_eq!(open("2026-02-28T00:00:00Z"), Cell::unknown());
-        assert_eq!(open("2026-03-02T00:00:00Z"), seven(Exactness::AtLeast));
-        assert_eq!(open("2026-09-01T00:00:00Z"), seven(Exactness::Exact));
-        let whole = of(None);
-        assert_eq!(whole.standing(7.0, at(begin)), seven(Exactness::Exact));
+        let of = |jobs: Coverage| reach(jobs, list(Route::JobStatusChanges, None, &[]));
+        let open = |since, gaps: &[_]| of(list(Route::Jobs, since, gaps)).standing(7.0);
+        assert_eq!(open(Some("2026-09-01T00:00:00Z"), &[]), seven(Exactness::AtLeast));
+        assert_eq!(open(Some("2026-03-01T00:00:00Z"), &[]), seven(Exactness::Exact));
+        assert_eq!(open(None, &[]), seven(Exactness::Exact));
+        let gap = ("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
+        assert_eq!(open(None, &[gap]), seven(Exactness::AtLeast));
+        let whole = of(list(Route::Jobs, None, &[]));
         assert_eq!(whole.complete_since(&TimeZone::UTC), "Complete from the first record on");
-        let unread = Coverage { read_at: None, ..list(Route::Jobs, None, &[]) };
-        let unread = reach(unread, changes());
+        let unread = of(Coverage { read_at: None, ..list(Route::Jobs, None, &[]) });
         assert_eq!(unread.complete_since(&TimeZone::UTC), "Not every list has been read so far");
-        assert_eq!(unread.standing(0.0, at(NOW)), Cell::unknown());
-        let gap = [("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z")];
-        let missed = reach(list(Route::Jobs, None, &gap), changes());
-        assert_eq!(missed.standing(7.0, at(NOW)), seven(Exactness::AtLeast));
+        assert_eq!(unread.standing(0.0), Cell::unknown());
     }
 
     #[test]
     fn open_repairs_are_not_exact_without_all_status_changes_since_they_are_mirrored() {
         let jobs = || list(Route::Jobs, None, &[]);
+        let changes = |gaps: &[_]| list(Route::JobStatusChanges, None, gaps);
         let gap = ("2026-11-10T00:00:00Z", "2026-11-12T00:00:00Z");
-        let missed = reach(jobs(), list(Route::JobStatusChanges, None, &[gap]));
-        let open = |day: &str| missed.standing(7.0, at(&format!("2026-11-{day}T12:00:00Z")));
-        assert_eq!(open("09"), seven(Exactness::Exact));
-        assert_eq!(open("11"), Cell::unknown());
-        assert_eq!(open("13"), seven(Exactness::About));
-        assert_eq!(missed.standing(7.0, at(NOW)), seven(Exactness::About));
-
-        let unlinked =
-            Lists { is_linked: false, ..reach(jobs(), list(Route::JobStatusChanges, None, &[])) };
-        assert_eq!(unlinked.standing(7.0, at("2026-11-09T00:00:00Z")), Cell::unknown());
-        assert_eq!(unlinked.standing(7.0, at(NOW)), seven(Exactness::About));
-
-        let read_at = Some(at("2026-11-30T10:00:00Z"));
-        let old = Coverage { read_at, ..list(Route::JobStatusChanges, None, &[]) };
-        let old = reach(jobs(), old);
-        assert_eq!(old.standing(7.0, at("2026-11-30T00:00:00Z")), seven(Exactness::Exact));
-        assert_eq!(old.standing(7.0, at("2026-12-01T00:00:00Z")), Cell::unknown());
-        assert_eq!(old.standing(7.0, at(NOW)), seven(Exactness::About));
+        assert_eq!(reach(jobs(), changes(&[gap])).standing(7.0), seven(Exactness::About));
+        let unlinked = Lists { is_linked: false, ..reach(jobs(), changes(&[])) };
+        assert_eq!(unlinked.standing(7.0), seven(Exactness::About));
+        let old = Coverage { read_at: Some(at("2026-11-30T10:00:00Z")), ..changes(&[]) };
+        assert_eq!(reach(jobs(), old).standing(7.0), seven(Exactness::About));
     }
 
     #[test]

@@ -4,9 +4,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::{Figure, LINE_DAYS};
+use super::LINE_DAYS;
 use crate::config::Range;
-use crate::report::completeness::Cell;
 use crate::report::period::{Period, start_of};
 use crate::store::ReportDay;
 
@@ -15,7 +14,6 @@ pub(super) struct Spans {
     pub(super) days: Period,
     /// The range, the one before, then each day of the line: the rows of the table `days`.
     pub(super) all: Vec<ReportDay>,
-    pub(super) now: Timestamp,
     pub(super) today: Date,
 }
 
@@ -47,21 +45,7 @@ impl Spans {
             let day = format!("{index:02}");
             ReportDay { period: day.clone(), day, from, to }
         };
-        Self { days, all: spans.enumerate().map(row).collect(), now, today }
-    }
-
-    /// A number as things stand; `at` tells it at a time.
-    pub(super) fn standing(&self, why: String, at: impl Fn(Timestamp) -> Cell) -> Figure {
-        let ends = self.all.iter().enumerate().map(|(index, span)| match index {
-            0 => self.now,
-            _ => span.to.min(self.now),
-        });
-        Figure::of(why, ends.map(at))
-    }
-
-    /// Since when the repairs that were completed are needed.
-    pub(super) fn earliest(&self) -> Timestamp {
-        self.all.iter().skip(1).map(|span| span.to).fold(self.now, Timestamp::min)
+        Self { days, all: spans.enumerate().map(row).collect(), today }
     }
 }
 

@@ -100,6 +100,32 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
 }
 
 #[tokio::test]
+async fn no_repair_is_ready_only_if_a_status_is_known_that_means_it() {
+    let change = |id: u32, status: &str, stage: &str| {
+        json!({"id": id, "job_number": format!("JOB-{id}"), "status": status, "status_stage": stage,
+            "created_at": ago(1)})
+    };
+    for (status, shown) in
+        [("Ready for pickup", "Ready for pickup 0 Now"), ("Closed", "unknown No status has a name")]
+    {
+        let pages = Pages::start().await;
+        let job = json!({"id": 1, "job_number": "JOB-1", "status": "In repair",
+            "status_stage": "open", "created_at": ago(2)});
+        pages.show("jobs", json!([job]).to_string());
+        let changes = [change(2, status, "completed"), change(1, "In repair", "open")];
+        pages.show("job-status-changes", Value::from(changes.to_vec()).to_string());
+        let place = pages.place();
+        place.configure(LISTEN);
+        let daemon = place.started().await;
+        let site = Site::of(&place).await;
+        site.is_ready().await;
+        let is_shown = |reply: &super::Reply| part(&reply.body, "ready").contains(shown);
+        site.get_when("/", shown, is_shown).await;
+        daemon.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_number_of_home_leads_to_the_rows_that_it_counts() {
     let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
     let is_counted = |reply: &super::Reply| part(&reply.body, "attention").contains("60.25");
