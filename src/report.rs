@@ -33,7 +33,7 @@ pub use csv::{Guard, csv, csv_head, csv_values};
 pub use delivery::{ScheduledContent, notice_body, question_of, rendered, sample_body, write};
 pub use folder::{FolderError, find, list};
 pub use head::{Chart, ColumnFormat, HeadError, Parameter, Report};
-pub use home::{Attention, Figure, Home, JobState, LINE_DAYS, home, job_state};
+pub use home::{Figure, Home, JobState, LINE_DAYS, Standing, home, job_state};
 pub use html::{document, first_upper, fragment};
 pub use json::{ReportDocument, json, listed};
 pub use period::Period;

@@ -36,7 +36,7 @@ pub(super) async fn parts(
             let view = View { context, range, home };
             parts.push(("cards", view.cards()));
             parts.push(("statuses", view.statuses()));
-            parts.push(("attention", view.attention()));
+            parts.push(("now", view.now()));
             parts.push(("as-of", view.as_of()));
         }
         None => {
@@ -111,11 +111,6 @@ impl View<'_> {
     fn cards(&self) -> Markup {
         let home = self.home;
         let completed = self.report("turnaround-by-brand");
-        let [ready, overdue] = [self.ready("0"), self.list(&[("late", "1")])];
-        let why_ready = match home.knows_ready {
-            true => &home.why_open,
-            false => "No status has a name that means it: set ready_status in [reports].",
-        };
         html! {
             div.cards #cards data-part {
                 (hatch())
@@ -123,9 +118,6 @@ impl View<'_> {
                 (self.card("completed", "Completed", &home.completed, Kind::Count, &completed))
                 (self.card("money-in", "Money in", &home.money_in, Kind::Money, &self.report("payments")))
                 (self.card("leads", "New leads", &home.leads, Kind::Count, &self.report("leads")))
-                (self.standing("open", "Open", &home.open, &home.why_open, &self.report("open-repairs")))
-                (self.standing("ready", "Ready for pickup", &home.ready, why_ready, &ready))
-                (self.standing("overdue", "Overdue", &home.overdue, &home.why_open, &overdue))
             }
         }
     }
@@ -152,23 +144,10 @@ impl View<'_> {
         }
     }
 
-    /// A number as things stand now, whatever the range.
-    fn standing(&self, id: &str, title: &str, cell: &Cell, why: &str, address: &str) -> Markup {
-        html! {
-            div.card id=(id) {
-                a href=(address) {
-                    span.title { (title) }
-                    span.n { (self.amount(cell, Kind::Count, None)) }
-                    span.d { @if cell.number().is_none() { (why) } @else { "Now" } }
-                }
-            }
-        }
-    }
-
     /// A number of the range.
     fn card(&self, id: &str, title: &str, figure: &Figure, kind: Kind, address: &str) -> Markup {
         html! {
-            div.card id=(id) data-wide=[(kind == Kind::Money).then_some("")] {
+            div.card id=(id) {
                 a href=(address) {
                     span.title { (title) }
                     span.n { (self.amount(&figure.now, kind, None)) }
@@ -227,28 +206,28 @@ impl View<'_> {
         }
     }
 
-    fn attention(&self) -> Markup {
-        let Home { attention, overdue, .. } = self.home;
-        let due = match self.context.shows_records() {
-            true => link("report", &[("name", "follow-ups")]),
-            false => link("report", &[("name", "leads")]),
-        };
-        let owing = match self.context.shows_records() {
+    fn now(&self) -> Markup {
+        let now = &self.home.now;
+        let shows_records = self.context.shows_records();
+        let due = if shows_records { "follow-ups" } else { "leads" };
+        let owing = match shows_records {
             true => link("report", &[("name", "outstanding"), ("completed_days", "90")]),
             false => link("report", &[("name", "payments")]),
         };
         let unpaid = "Unpaid, completed in the last 90 days";
         let rows = [
-            ("Overdue repairs", overdue, self.list(&[("late", "1")])),
-            ("Ready for pickup for more than 14 days", &attention.ready_long, self.ready("14")),
-            ("Open for more than 30 days", &attention.open_long, self.list(&[("open_days", "30")])),
-            ("Follow-ups that are due", &attention.follow_ups, due),
-            (unpaid, &attention.unpaid, owing),
+            ("Open repairs", &now.open, link("report", &[("name", "open-repairs")])),
+            ("Ready for pickup", &now.ready, self.ready("0")),
+            ("Ready for pickup for more than 14 days", &now.ready_long, self.ready("14")),
+            ("Overdue repairs", &now.overdue, self.list(&[("late", "1")])),
+            ("Open for more than 30 days", &now.open_long, self.list(&[("open_days", "30")])),
+            ("Follow-ups that are due", &now.follow_ups, link("report", &[("name", due)])),
+            (unpaid, &now.unpaid, owing),
         ];
         html! {
-            section #attention data-part aria-labelledby="attention-title" {
-                h2 #attention-title { "Needs attention" }
-                table.attention {
+            section #now data-part aria-labelledby="now-title" {
+                h2 #now-title { "Now" }
+                table.standing {
                     tbody {
                         @for (title, amount, address) in rows {
                             @let kind = if title == unpaid { Kind::Money } else { Kind::Count };

@@ -1,4 +1,4 @@
-//! The numbers of the page Home: what came in, what was completed, what is open, and what needs attention.
+//! The numbers of the page Home: what came in, what was completed, and how things stand now.
 //!
 //! A number says what is known: all of it, a part of it, or nothing. Repairs count by their current state.
 //! The numbers name no person.
@@ -66,11 +66,17 @@ impl Figure {
     }
 }
 
-/// What the shop has to look at.
+/// The numbers as things stand now, whatever the range.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attention {
-    /// Repairs that are ready for pickup for more than 14 days.
+pub struct Standing {
+    /// Repairs that are open.
+    pub open: Cell,
+    /// Open repairs that are ready for pickup; unknown if no status is known to mean it.
+    pub ready: Cell,
+    /// Those that are ready for pickup for more than 14 days.
     pub ready_long: Cell,
+    /// Open repairs whose estimated delivery has passed.
+    pub overdue: Cell,
     /// Repairs that were taken in more than 30 days ago and are open.
     pub open_long: Cell,
     /// Open leads whose follow-up is due.
@@ -94,22 +100,12 @@ pub struct Home {
     pub money_in: Figure,
     /// New leads.
     pub leads: Figure,
-    /// Repairs that are open now.
-    pub open: Cell,
-    /// Open repairs whose estimated delivery has passed.
-    pub overdue: Cell,
-    /// Open repairs that are ready for pickup; unknown if no status is known to mean it.
-    pub ready: Cell,
-    /// Whether a status is known to mean ready for pickup.
-    pub knows_ready: bool,
-    /// Why the number of open repairs is unknown, if it is.
-    pub why_open: String,
     /// The statuses of open repairs that mean ready for pickup.
     pub ready_status: BTreeSet<String>,
     /// The open repairs by status, the most frequent first.
     pub by_status: Vec<(String, f64)>,
-    /// What needs attention.
-    pub attention: Attention,
+    /// The numbers of now.
+    pub now: Standing,
     /// What the reader has to know beside the numbers.
     pub notes: Vec<String>,
     /// Since when every list is complete, in words.
@@ -160,11 +156,6 @@ pub fn home(
         completed,
         money_in,
         leads,
-        open: counted(|repairs| repairs.count),
-        overdue: counted(|repairs| repairs.overdue),
-        ready: ready(|repairs| repairs.count),
-        knows_ready,
-        why_open: reach.why(&[Route::Jobs], now, zone),
         ready_status: {
             let ready = open.iter().filter(|repairs| is_ready(repairs));
             ready.filter_map(|repairs| repairs.status.clone()).collect()
@@ -173,13 +164,16 @@ pub fn home(
             let name = |status: &Option<String>| status.clone().unwrap_or("(no status)".to_owned());
             open.iter().map(|repairs| (name(&repairs.status), repairs.count)).collect()
         },
-        attention: Attention {
+        now: Standing {
+            open: counted(|repairs| repairs.count),
+            ready: ready(|repairs| repairs.count),
             ready_long: ready(|repairs| repairs.ready_long),
+            overdue: counted(|repairs| repairs.overdue),
             open_long: counted(|repairs| repairs.open_long),
             follow_ups: follow_ups(reader, &spans, &reach)?,
             unpaid: unpaid_sum(reader, &reach)?,
         },
-        notes: notes(reader, &reach, &open)?,
+        notes: notes(reader, &reach, &open, knows_ready)?,
         complete_since: reach.complete_since(zone),
         gaps: reach.gaps(),
     })
@@ -225,7 +219,12 @@ pub fn job_state(reader: &mut Reader, id: &str) -> Result<Option<JobState>, Quer
 }
 
 /// What the reader of the numbers has to know.
-fn notes(reader: &Reader, reach: &Lists, open: &[OpenRepairs]) -> Result<Vec<String>, StoreError> {
+fn notes(
+    reader: &Reader,
+    reach: &Lists,
+    open: &[OpenRepairs],
+    knows_ready: bool,
+) -> Result<Vec<String>, StoreError> {
     let changes = Route::JobStatusChanges;
     let mut notes = Vec::new();
     if !reach.is_linked {
@@ -234,6 +233,11 @@ fn notes(reader: &Reader, reach: &Lists, open: &[OpenRepairs]) -> Result<Vec<Str
         notes.push(
             "status changes may be missing, so there may be more or fewer open repairs".to_owned(),
         );
+    }
+    if !knows_ready {
+        let text =
+            "no status has a name that means ready for pickup: set ready_status in [reports]";
+        notes.push(text.to_owned());
     }
     let unread: f64 = open.iter().map(|repairs| repairs.unread_due).sum();
     if unread > 0.0 {
