@@ -107,6 +107,11 @@ enum Kind {
     Money,
 }
 
+/// The address of a report, for its usual days.
+fn report_link(name: &str) -> String {
+    link("report", &[("name", name)])
+}
+
 impl View<'_> {
     fn cards(&self) -> Markup {
         let home = self.home;
@@ -122,6 +127,7 @@ impl View<'_> {
         }
     }
 
+    /// The address of a report for the days of the range.
     fn report(&self, name: &str) -> String {
         let (from, to) = (self.home.days.from.to_string(), self.home.days.to.to_string());
         link("report", &[("name", name), ("from", &from), ("to", &to)])
@@ -131,7 +137,7 @@ impl View<'_> {
     fn list(&self, parameters: &[(&str, &str)]) -> String {
         match self.context.shows_records() {
             true => link("report", &[&[("name", "repairs")], parameters].concat()),
-            false => link("report", &[("name", "open-repairs")]),
+            false => report_link("open-repairs"),
         }
     }
 
@@ -139,7 +145,7 @@ impl View<'_> {
     fn ready(&self, status_days: &str) -> String {
         let statuses: Vec<&str> = self.home.ready_status.iter().map(String::as_str).collect();
         match statuses.is_empty() {
-            true => link("report", &[("name", "open-repairs")]),
+            true => report_link("open-repairs"),
             false => self.list(&[("status", &statuses.join("|")), ("status_days", status_days)]),
         }
     }
@@ -212,25 +218,25 @@ impl View<'_> {
         let due = if shows_records { "follow-ups" } else { "leads" };
         let owing = match shows_records {
             true => link("report", &[("name", "outstanding"), ("completed_days", "90")]),
-            false => link("report", &[("name", "payments")]),
+            false => report_link("payments"),
         };
-        let unpaid = "Unpaid, completed in the last 90 days";
+        let [ready, ready_long] = ["0", "14"].map(|days| self.ready(days));
+        let [late, long] = [("late", "1"), ("open_days", "30")].map(|only| self.list(&[only]));
         let rows = [
-            ("Open repairs", &now.open, link("report", &[("name", "open-repairs")])),
-            ("Ready for pickup", &now.ready, self.ready("0")),
-            ("Ready for pickup for more than 14 days", &now.ready_long, self.ready("14")),
-            ("Overdue repairs", &now.overdue, self.list(&[("late", "1")])),
-            ("Open for more than 30 days", &now.open_long, self.list(&[("open_days", "30")])),
-            ("Follow-ups that are due", &now.follow_ups, link("report", &[("name", due)])),
-            (unpaid, &now.unpaid, owing),
+            ("Open repairs", &now.open, Kind::Count, report_link("open-repairs")),
+            ("Ready for pickup", &now.ready, Kind::Count, ready),
+            ("Ready for pickup for more than 14 days", &now.ready_long, Kind::Count, ready_long),
+            ("Overdue repairs", &now.overdue, Kind::Count, late),
+            ("Open for more than 30 days", &now.open_long, Kind::Count, long),
+            ("Follow-ups that are due", &now.follow_ups, Kind::Count, report_link(due)),
+            ("Unpaid, completed in the last 90 days", &now.unpaid, Kind::Money, owing),
         ];
         html! {
             section #now data-part aria-labelledby="now-title" {
                 h2 #now-title { "Now" }
                 table.standing {
                     tbody {
-                        @for (title, amount, address) in rows {
-                            @let kind = if title == unpaid { Kind::Money } else { Kind::Count };
+                        @for (title, amount, kind, address) in rows {
                             tr {
                                 th scope="row" { (title) }
                                 td.number { (self.amount(amount, kind, Some(&address))) }
