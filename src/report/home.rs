@@ -135,7 +135,7 @@ pub fn home(
     // Without a status of such a name, a count of none says nothing.
     let knows_ready = !ready_status.is_empty()
         || open.iter().any(is_ready)
-        || repairs::was_ready_used(reader, ready_status, now)?;
+        || repairs::was_ready_used(reader, now)?;
     let counted = |number: fn(&OpenRepairs) -> f64| reach.standing(open.iter().map(number).sum());
     let ready = |number: fn(&OpenRepairs) -> f64| match knows_ready {
         true => reach.standing(open.iter().filter(|repairs| is_ready(repairs)).map(number).sum()),
@@ -332,6 +332,11 @@ fn is_empty(reader: &mut Reader, route: Route) -> Result<bool, QueryError> {
     Ok(found.rows.is_empty())
 }
 
+/// The condition that a column begins with a day, as `2026-03-31`.
+fn begins_with_day(column: &str) -> String {
+    format!("{column} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'")
+}
+
 /// How many open leads have a follow-up that is due today or was due before. The state of a lead is the one
 /// that was last seen: it may be another once the lead has left the newest page.
 fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Cell, QueryError> {
@@ -341,13 +346,15 @@ fn follow_ups(reader: &mut Reader, spans: &Spans, reach: &Lists) -> Result<Cell,
         let is_none = is_empty(reader, Route::Leads)?;
         return Ok(if is_none { known.count(0.0, true) } else { Cell::unknown() });
     }
-    let sql = "SELECT count(*), EXISTS (SELECT 1 FROM leads l \
-               WHERE l.status_stage IS NOT 'completed' AND l._last_seen_at IS NOT NULL) \
-               FROM leads l WHERE l.status_stage IS NOT 'completed' \
-               AND l.next_follow_up < date(:today, '+1 day') \
-               AND l.next_follow_up GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'";
+    let sql = format!(
+        "SELECT count(*), EXISTS (SELECT 1 FROM leads l \
+         WHERE l.status_stage IS NOT 'completed' AND l._last_seen_at IS NOT NULL) \
+         FROM leads l WHERE l.status_stage IS NOT 'completed' \
+         AND l.next_follow_up < date(:today, '+1 day') AND {}",
+        begins_with_day("l.next_follow_up")
+    );
     let today = [("today".to_owned(), SqlValue::Text(spans.today.to_string()))];
-    let found = reader.query(sql, &today, LIMITS)?;
+    let found = reader.query(&sql, &today, LIMITS)?;
     Ok(found.rows.first().map_or(Cell::unknown(), |row| {
         let (due, is_old) = (number(&row[0]), number(&row[1]) > 0.0);
         match known {

@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{LIMITS, has, number, text};
+use super::{LIMITS, begins_with_day, has, number, text};
 use crate::clock::second;
 use crate::record::Route;
 use crate::store::{QueryError, Reader, SqlValue};
@@ -42,12 +42,12 @@ pub(super) fn open(
         false => "NULL".to_owned(),
     };
     let (created_at, due) = (column("created_at"), column("estimated_delivery"));
+    let is_day = begins_with_day(&due);
     // Each part is found by an index. An empty time is no time.
     let part = |stage: &str| {
         format!(
             "SELECT s.status, s.since, {created_at} AS created_at, nullif({due}, '') AS due, \
-             {due} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AS is_day \
-             FROM _job_states s JOIN jobs j ON j.id = s.id WHERE s.stage {stage}"
+             {is_day} AS is_day FROM _job_states s JOIN jobs j ON j.id = s.id WHERE s.stage {stage}"
         )
     };
     let parts = ["< 'completed'", "> 'completed'", "IS NULL"].map(part).join(" UNION ALL ");
@@ -74,12 +74,8 @@ pub(super) fn open(
     Ok(found.rows.iter().map(row).collect())
 }
 
-/// Whether a status that means ready for pickup was given to a repair lately.
-pub(super) fn was_ready_used(
-    reader: &mut Reader,
-    named: &[String],
-    now: Timestamp,
-) -> Result<bool, QueryError> {
+/// Whether a status whose name means ready for pickup was given to a repair lately.
+pub(super) fn was_ready_used(reader: &mut Reader, now: Timestamp) -> Result<bool, QueryError> {
     let needs = ["status", "created_at"].map(|column| (Route::JobStatusChanges, column));
     if !has(reader, &needs)? {
         return Ok(false);
@@ -87,7 +83,7 @@ pub(super) fn was_ready_used(
     let sql = "SELECT DISTINCT status FROM job_status_changes WHERE created_at >= :since";
     let found = reader.query(sql, &[("since".to_owned(), before(now, IN_USE))], LIMITS)?;
     let mut statuses = found.rows.iter().filter_map(|row| text(&row[0]));
-    Ok(statuses.any(|status| is_ready(&status, named)))
+    Ok(statuses.any(|status| is_ready(&status, &[])))
 }
 
 /// A time as the mirror's texts are compared with it.
