@@ -91,7 +91,7 @@ impl Shop {
     const fn pace(self) -> Pace {
         let businesses = self.businesses();
         let (between_arrivals, between_steps, history, imports) = match self {
-            Self::Quiet => (1500.0, 7200.0, 12.0 * 86_400.0, false),
+            Self::Quiet => (1500.0, 7200.0, 3.0 * 86_400.0, false),
             Self::Busy => (6.0, 120.0, 5400.0, true),
             Self::Chain => (9.0, 120.0, 5400.0, true),
         };

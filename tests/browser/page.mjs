@@ -167,6 +167,9 @@ async function someJob() {
 const PATHS = ["", "?range=last-month", "system", "report?name=repairs", "reports", "report?name=intake", "report?name=busiest-hours", "report?name=outstanding",
   "records?route=jobs", `record?route=jobs&id=${await someJob()}`, "find?q=apple"];
 
+// These have every colour of the style between them.
+const COLOURS = ["", "system", "report?name=intake", "records?route=jobs"];
+
 async function isLight(page) {
   const paper = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   return paper.match(/\d+/g).slice(0, 3).every((part) => Number(part) > 128);
@@ -185,7 +188,7 @@ await test("a dark phone has contrast and shows every page without sideways scro
   for (const path of PATHS) {
     await open(page, path);
     await fits(page);
-    await accessible(page, ["color-contrast"]);
+    if (COLOURS.includes(path)) await accessible(page, ["color-contrast"]);
   }
   assert.ok(!await isLight(page));
 });

@@ -37,7 +37,7 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) 
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed().as_secs() < LIMIT_S, "waited in vain until {what}");
-        look_again(begun, 10).await;
+        look_again(begun, 20).await;
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn far_time_of_day(zone: TimeZone) -> String {
 /// tests that wait leave the processor to those that work.
 pub(crate) async fn look_again(begun: Instant, least: u32) {
     let least = Duration::from_millis(least.into());
-    tokio::time::sleep((begun.elapsed() / 16).clamp(least, 10 * least)).await;
+    tokio::time::sleep((begun.elapsed() / 8).clamp(least, 10 * least)).await;
 }
 
 /// A port of this machine at which nothing accepts connections, and which nobody else can take.

@@ -17,7 +17,7 @@ async fn whatever_is_no_page_is_refused_counted_and_told_and_changes_nothing() {
         (FaultKind::GzipBomb { mib: 1024 }, "too_large"),
         (error, "http_503"),
     ];
-    let workspace = Workspace::start().await;
+    let workspace = Workspace::start_full().await;
     let place = workspace.place();
     place.configure(&Place::file_sink("audit", ""));
     let mut daemon = place.started().await;

@@ -7,7 +7,7 @@ use crate::support::{Pages, Place, Workspace, text, wait_until};
 
 #[tokio::test]
 async fn ids_that_turn_from_integers_into_strings_create_and_deliver_nothing() {
-    let workspace = Workspace::start().await;
+    let workspace = Workspace::start_full().await;
     let place = workspace.place();
     place.configure(&Place::file_sink("audit", ""));
     let _daemon = place.started().await;

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use sandbox::{Options, Route};
+use sandbox::{Options, Route, Shop};
 use serde_json::{Value, json};
 
 use crate::support::{LIMIT_S, Place, Workspace, look_again, wait_until};
 
-/// A quiet shop that stands still, and the program with a file sink, at its usual pace.
+/// A shop that stands still, and the program with a file sink, at its usual pace.
 struct Bench {
     workspace: Workspace,
     place: Place,
@@ -15,7 +15,7 @@ struct Bench {
 
 impl Bench {
     async fn start(requests_per_minute: u32, reserve: u32) -> Self {
-        let options = Options { requests_per_minute, ..Workspace::usual() };
+        let options = Options { shop: Shop::Busy, requests_per_minute, ..Workspace::usual() };
         let workspace = Workspace::of(options).await;
         workspace.sandbox.pause_growth(true);
         let place = workspace.place();
@@ -165,7 +165,7 @@ async fn a_backfill_collects_what_is_older_than_a_page_and_forwards_none_of_it()
     let daemon = bench.place.started().await;
     let first = bench.json(&["backfill", "--most", "10"]).await;
     assert_eq!(first[0]["asked"], 10);
-    let second = bench.json(&["backfill", "--most", "100"]).await;
+    let second = bench.json(&["backfill", "--most", "200"]).await;
     assert_eq!(second[0]["asked"].as_u64().unwrap() + 10, bench.searches() as u64, "{second}");
     daemon.stop().await;
 
@@ -184,7 +184,7 @@ async fn a_backfill_collects_what_is_older_than_a_page_and_forwards_none_of_it()
 
 #[tokio::test]
 async fn a_search_that_may_have_left_some_out_says_so() {
-    let workspace = Workspace::start().await;
+    let workspace = Workspace::start_full().await;
     let place = workspace.place();
     let daemon = place.started().await;
     place.status_when("the daemon answers", |status| status["running"] == true).await;

@@ -66,7 +66,7 @@ async fn the_truth_the_mirror_the_log_and_the_sinks_agree_after_kills_at_any_ins
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let hook = Receiver::start().await;
-    let workspace = Workspace::start().await;
+    let workspace = Workspace::start_full().await;
     let place = workspace.place();
     let all = "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\", \"gap\"]";
     place.configure(&format!(

@@ -93,7 +93,7 @@ fn compared(sandbox: &Sandbox, place: &Place) -> Vec<(String, Value, Value)> {
 #[tokio::test]
 async fn a_job_that_left_the_newest_100_is_what_its_status_changes_and_payments_say() {
     for newest_by_change in [false, true] {
-        let days = std::env::var("SHOPMIRROR_DAYS").map_or(4, |days| days.parse().unwrap());
+        let days = std::env::var("SHOPMIRROR_DAYS").map_or(3, |days| days.parse().unwrap());
         let (sandbox, place) = mirrored(days, newest_by_change).await;
         let compared = compared(&sandbox, &place);
         let wrong: Vec<_> = compared.iter().filter(|(_, wanted, found)| wanted != found).collect();

@@ -39,7 +39,7 @@ impl Small {
             );
             return None;
         };
-        let workspace = Workspace::start().await;
+        let workspace = Workspace::start_full().await;
         let place = workspace.place();
         let sink = Place::file_sink("audit", "");
         let disk = place.path("disk");

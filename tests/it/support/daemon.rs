@@ -269,7 +269,7 @@ impl Place {
 }
 
 /// As fast as the configuration can ask; keys of `[poll]` may follow.
-pub(crate) const EAGER: &str = "[poll]\nmin_interval = \"300ms\"\nmax_interval = \"300ms\"\n";
+pub(crate) const EAGER: &str = "[poll]\nmin_interval = \"500ms\"\nmax_interval = \"500ms\"\n";
 
 /// More than the tests ask for, so that the pace is what they set.
 pub(crate) const BUDGET: &str = "[budget]\nrequests_per_minute = 60000\nreserve = 0\n";

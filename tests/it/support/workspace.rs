@@ -17,8 +17,18 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
+    /// A few dozen records a route.
     pub(crate) async fn start() -> Self {
-        let workspace = Self::of(Options { requests_per_minute: 60_000, ..Self::usual() }).await;
+        Self::still(Self::usual()).await
+    }
+
+    /// More records than a page shows, in every route.
+    pub(crate) async fn start_full() -> Self {
+        Self::still(Options { shop: Shop::Busy, ..Self::usual() }).await
+    }
+
+    async fn still(options: Options) -> Self {
+        let workspace = Self::of(Options { requests_per_minute: 60_000, ..options }).await;
         workspace.sandbox.pause_growth(true);
         workspace
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::judge::{Arrival, wrong};
 use super::{Destination, Mood, Scenario, no_meaning};
-use crate::support::{BUDGET, LIMIT_S, Pages, Place};
+use crate::support::{BUDGET, LIMIT_S, Pages, Place, look_again};
 
 /// Names that would do harm wherever text is not only text.
 const NAMES: [&str; 10] = [
@@ -135,7 +135,8 @@ impl World {
         of: impl IntoIterator<Item = &'a dyn Destination>,
         condition: impl AsyncFn(&dyn Destination) -> bool,
     ) {
-        let mut limit = Instant::now() + Duration::from_secs(LIMIT_S);
+        let begun = Instant::now();
+        let mut limit = begun + Duration::from_secs(LIMIT_S);
         let mut left: Vec<&dyn Destination> = of.into_iter().collect();
         let mut moved = Vec::new();
         loop {
@@ -162,7 +163,7 @@ impl World {
                 self.place.log()
             );
             left = still;
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            look_again(begun, 50).await;
         }
     }
 

@@ -3,13 +3,19 @@
 use std::fs;
 
 use rusqlite::Connection;
+use sandbox::Route;
 use serde_json::json;
 
 use super::filled;
 
 #[tokio::test]
 async fn every_disagreement_is_found_and_ends_with_65() {
-    let (_workspace, place) = filled().await;
+    let (workspace, place) = filled().await;
+    // An index of more than one page.
+    for route in Route::ALL {
+        workspace.sandbox.burst(route, 99);
+    }
+    assert_eq!(place.run(["once"]).await.code, Some(0));
     let sound = fs::read(place.store()).unwrap();
     let lead = "(SELECT id FROM leads LIMIT 1)";
     let parked = "INSERT INTO _queue (sink, lane, seq, route, record_id, state, attempts, since) \
