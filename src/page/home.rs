@@ -10,7 +10,7 @@ use super::context::PageContext;
 use super::live::Part;
 use super::request::link;
 use super::snapshot::{SharedSnapshot, Snapshot};
-use super::spark::{hatch, spark};
+use super::spark::spark;
 use super::text::{exact, message, money, percent, shown, zone_name};
 use crate::number::{count, whole};
 use crate::report::{self, Cell, Exactness, Figure, Home, Range};
@@ -118,7 +118,6 @@ impl View<'_> {
         let completed = self.report("turnaround-by-brand");
         html! {
             div.cards #cards data-part {
-                (hatch())
                 (self.card("taken-in", "Taken in", &home.taken_in, Kind::Count, &self.report("intake")))
                 (self.card("completed", "Completed", &home.completed, Kind::Count, &completed))
                 (self.card("money-in", "Money in", &home.money_in, Kind::Money, &self.report("payments")))

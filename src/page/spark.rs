@@ -11,20 +11,7 @@ const HEIGHT: f64 = 32.0;
 /// The least height of a bar, so that a 0 is seen.
 const LEAST: f64 = 1.0;
 
-/// The pattern of days of which nothing is known; once on a page.
-pub(super) fn hatch() -> Markup {
-    html! {
-        svg.unseen aria-hidden="true" width="0" height="0" {
-            defs {
-                pattern #hatch width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
-                    path d="M0 0V4" stroke="currentColor" stroke-opacity="0.35" stroke-width="1.5" {}
-                }
-            }
-        }
-    }
-}
-
-/// A bar for each day; what the picture shows is said in its label.
+/// A bar for each day, grey in full height if nothing is known of it; what the picture shows is said in its label.
 pub(super) fn spark(days: &[Cell]) -> Markup {
     let known = || days.iter().filter_map(Cell::number);
     let (low, high) = (known().fold(f64::MAX, f64::min), known().fold(f64::MIN, f64::max));
@@ -44,7 +31,7 @@ pub(super) fn spark(days: &[Cell]) -> Markup {
                     @let height = LEAST + share(amount) * (HEIGHT - LEAST);
                     rect x=(x) y=(format!("{:.1}", HEIGHT - height)) width=(format!("{:.1}", step - 1.0)) height=(format!("{height:.1}")) {}
                 } @else {
-                    rect x=(x) width=(format!("{step:.1}")) height=(HEIGHT) fill="url(#hatch)" {}
+                    rect x=(x) width=(format!("{step:.1}")) height=(HEIGHT) fill="currentColor" fill-opacity="0.25" {}
                 }
             }
         }
@@ -58,11 +45,11 @@ mod tests {
     use crate::store::SqlValue;
 
     #[test]
-    fn a_day_of_which_nothing_is_known_is_hatched_and_is_no_zero() {
+    fn a_day_of_which_nothing_is_known_is_grey_and_is_no_zero() {
         let unknown = Cell { value: SqlValue::Null, exactness: Exactness::Unknown };
         let days = [unknown, SqlValue::Real(0.0).into(), SqlValue::Real(4.0).into()];
         let drawn = spark(&days).into_string();
-        assert_eq!(drawn.matches("url(#hatch)").count(), 1, "{drawn}");
+        assert_eq!(drawn.matches("fill-opacity").count(), 1, "{drawn}");
         assert_eq!(drawn.matches("<rect").count(), 3, "{drawn}");
         assert!(drawn.contains("Last 30 days: 2 known, from 0 to 4 a day"), "{drawn}");
     }

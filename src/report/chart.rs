@@ -30,10 +30,8 @@ const CHARACTER: f64 = 7.0;
 /// The height of one bar of a category, and the room between two categories.
 const BAR: f64 = 12.0;
 const BETWEEN: f64 = 8.0;
-/// More points than this are drawn as lines.
-const BARS_MAX: usize = 60;
 /// The most points, and the most categories, of a chart; further rows are in the table only.
-const POINTS_MAX: usize = 1200;
+const POINTS_MAX: usize = 600;
 const CATEGORIES_MAX: usize = 60;
 /// The longest label, in characters, and the longest on a phone.
 const LABEL_MAX: usize = 24;
@@ -58,10 +56,7 @@ pub fn narrow_svg(answer: &Answer) -> Option<String> {
 fn drawn(answer: &Answer, width: f64) -> Option<String> {
     let drawn = match answer.report.chart.as_ref()? {
         Chart::Bars(columns) => match Data::of(answer, columns, width) {
-            Some(data) if data.is_over_time && data.labels.len() > BARS_MAX => {
-                over_time(&data, lines)
-            }
-            Some(data) if data.is_over_time => over_time(&data, bars),
+            Some(data) if data.is_over_time => over_time(&data),
             Some(data) => categories(&data),
             None => no_data(width),
         },
@@ -199,13 +194,13 @@ fn colour(series: usize) -> &'static str {
 }
 
 /// The names of the series, one below the other, and how high they are. The one that stands for what is not known
-/// is hatched.
+/// is grey.
 fn legend(names: &[&str], left: f64) -> (Markup, f64) {
     let drawn = html! {
         @for (index, name) in names.iter().enumerate() {
             @let y = 4.0 + LINE_HEIGHT * index as f64;
             @if *name == UNKNOWN {
-                (hatched(left, y, 10.0, 10.0))
+                (grey(left, y, 10.0, 10.0))
             } @else {
                 rect x=(at(left)) y=(at(y)) width="10" height="10" rx="2" fill=(colour(index)) {}
             }
@@ -215,27 +210,14 @@ fn legend(names: &[&str], left: f64) -> (Markup, f64) {
     (drawn, TOP + LINE_HEIGHT * names.len() as f64)
 }
 
-/// The word in the legend for what is hatched.
+/// The word in the legend for what is grey.
 const UNKNOWN: &str = "not all known";
 
-/// Slanted lines over a part of a chart. They need no pattern, whose name would have to be the only one of a page.
-fn hatched(x: f64, y: f64, width: f64, height: f64) -> Markup {
-    const STEP: f64 = 7.0;
-    let mut path = String::new();
-    let mut start = -height;
-    while start < width {
-        let (from, to) = (start.max(0.0), (start + height).min(width));
-        // Each line goes up to the right; its ends are cut at the sides of the part.
-        path.push_str(&format!(
-            "M{:.1} {:.1}L{:.1} {:.1}",
-            x + from,
-            y + height - (from - start),
-            x + to,
-            y + height - (to - start)
-        ));
-        start += STEP;
+/// The grey of what is not all known.
+fn grey(x: f64, y: f64, width: f64, height: f64) -> Markup {
+    html! {
+        rect x=(at(x)) y=(at(y)) width=(at(width)) height=(at(height)) fill=(LINE) fill-opacity="0.3" {}
     }
-    html! { path d=(path) stroke=(LINE) stroke-opacity="0.6" fill="none" {} }
 }
 
 /// Where the marks of a chart over time lie.
@@ -257,26 +239,14 @@ impl Plot<'_> {
     fn x(&self, index: usize) -> f64 {
         LEFT + (index as f64 + 0.5) * self.room
     }
-
-    /// Neighbouring labels of which not all is known: the first one, and the one after the last.
-    fn unknown_runs(&self) -> Vec<(usize, usize)> {
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        for index in (0..self.data.labels.len()).filter(|index| self.data.is_unknown(*index)) {
-            match runs.last_mut() {
-                Some((_, end)) if *end == index => *end += 1,
-                _ => runs.push((index, index + 1)),
-            }
-        }
-        runs
-    }
 }
 
-fn over_time(data: &Data<'_>, marks: impl Fn(&Plot<'_>) -> Markup) -> Markup {
+fn over_time(data: &Data<'_>) -> Markup {
     let width = data.width;
     let room = (width - LEFT - RIGHT) / data.labels.len() as f64;
     let mut names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
-    let is_hatched = (0..data.labels.len()).any(|index| data.is_unknown(index));
-    names.extend(is_hatched.then_some(UNKNOWN));
+    let unknown: Vec<usize> = (0..data.labels.len()).filter(|i| data.is_unknown(*i)).collect();
+    names.extend((!unknown.is_empty()).then_some(UNKNOWN));
     let (legend, top) = legend(&names, LEFT);
     let plot = Plot { data, axis: Axis::of(&data.values()), top, room };
     // As many labels as fit beside each other.
@@ -291,15 +261,13 @@ fn over_time(data: &Data<'_>, marks: impl Fn(&Plot<'_>) -> Markup) -> Markup {
         height,
         &html! {
             (legend)
-            @for (start, end) in plot.unknown_runs() {
-                (hatched(LEFT + start as f64 * room, plot.top, (end - start) as f64 * room, PLOT))
-            }
+            @for index in unknown { (grey(LEFT + index as f64 * room, plot.top, room, PLOT)) }
             @for value in plot.axis.steps() {
                 @let y = at(plot.y(value));
                 line x1=(at(LEFT)) x2=(at(width - RIGHT)) y1=(y) y2=(y) stroke=(LINE) stroke-opacity=(if value == 0.0 { "1" } else { "0.35" }) {}
                 text x=(at(LEFT - 6.0)) y=(at(plot.y(value) + 4.0)) text-anchor="end" { (tick(value)) }
             }
-            (marks(&plot))
+            (bars(&plot))
             @for (index, label) in data.labels.iter().enumerate().filter(|(index, _)| index.is_multiple_of(every)) {
                 text x=(at(label_x(index))) y=(at(height - 6.0)) text-anchor="middle" { (label) }
             }
@@ -322,29 +290,6 @@ fn bars(plot: &Plot<'_>) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-/// A line for each series; it is interrupted where a value is unknown.
-fn lines(plot: &Plot<'_>) -> Markup {
-    let path = |cells: &[&Cell]| {
-        let mut path = String::new();
-        let mut draws = false;
-        for (index, value) in cells.iter().map(|cell| number(cell)).enumerate() {
-            if let Some(value) = value {
-                // A point between two unknown values is a dot.
-                let (command, dot) = if draws { ("L", "") } else { ("M", "h0") };
-                let (x, y) = (plot.x(index), plot.y(value));
-                path.push_str(&format!("{command}{x:.1} {y:.1}{dot}"));
-            }
-            draws = value.is_some();
-        }
-        path
-    };
-    html! {
-        @for (place, (_, cells)) in plot.data.series.iter().enumerate() {
-            path d=(path(cells)) fill="none" stroke=(colour(place)) stroke-width="2" stroke-linecap="round" stroke-linejoin="round" {}
         }
     }
 }

@@ -99,7 +99,7 @@ async fn days_before_the_mirror_began_in_a_gap_and_after_the_last_reading_are_un
     assert!(!csv.contains("complete") && !csv.contains("Total"), "{csv}");
     let html = form("html").await;
     assert!(html.contains("unknown") && html.contains("complete since"), "{html}");
-    assert!(form("svg").await.contains("not all known"), "the chart says what is hatched");
+    assert!(form("svg").await.contains("not all known"), "the chart says what is grey");
     let known = ["report", "payments", "--from", "2026-03-05", "--to", "2026-03-05"];
     let known = place.run(known.iter().chain(&["--format", "svg"])).await.out;
     assert!(!known.contains("not all known"), "{known}");
