@@ -27,7 +27,7 @@ use crate::store::{self, BackupFolder, CopyControl, Kept, NewNotice, Reader, Sto
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How often it is looked whether the first page was read.
 const LOOK_FOR_PAGE: Duration = Duration::from_secs(1);
-/// How long after the start a backup waits for the first page, which tells whether the clock is right.
+/// How long after the start backups and reports wait for the first page, which tells whether the clock is right.
 const WAIT_FOR_PAGE: Duration = Duration::from_secs(600);
 /// How long the reads of one report may take.
 const MAX_READ: Duration = Duration::from_secs(30);
@@ -60,7 +60,11 @@ impl Scheduled {
                 _ => self.back_up_if_due(&mut backups, &stop).await?,
             };
             let now = self.now();
-            for (name, settings) in &self.reports.schedule {
+            let schedule = self.knows_time().then_some(&self.reports.schedule);
+            if schedule.is_none() {
+                wait = LOOK_FOR_PAGE;
+            }
+            for (name, settings) in schedule.into_iter().flatten() {
                 let run = runs.entry(name.clone()).or_insert_with(|| ReportRun::new(now));
                 match self.timetable(settings).step(run, now) {
                     ReportStep::Wait(until) => wait = wait.min(left(until, now)),
@@ -90,6 +94,12 @@ impl Scheduled {
         self.clocks.workspace_time(own).unwrap_or(own.wall)
     }
 
+    /// Whether [`Self::now`] can be trusted, or the first page did not come for long.
+    fn knows_time(&self) -> bool {
+        let own = self.clock.now();
+        self.clocks.workspace_time(own).is_some() || own.elapsed >= WAIT_FOR_PAGE
+    }
+
     /// Makes a backup if one is due, and publishes how backups stand; returns how long to wait for the next
     /// look.
     async fn back_up_if_due(
@@ -97,7 +107,7 @@ impl Scheduled {
         run: &mut ReportRun,
         stop: &CancellationToken,
     ) -> anyhow::Result<Duration> {
-        let (own, now) = (self.clock.now(), self.now());
+        let now = self.now();
         let folder = BackupFolder::new(&self.backup.path, self.store.path());
         let listed = folder.clone();
         let list = move || BackupStatus::of_folder(&listed, now);
@@ -117,10 +127,9 @@ impl Scheduled {
             }
         };
         self.state.send_modify(|state| state.backup = Some(status));
-        let is_known = self.clocks.workspace_time(own).is_some() || own.elapsed >= WAIT_FOR_PAGE;
         match step {
             ReportStep::Wait(until) => Ok(left(until, now).min(LOOK_EVERY)),
-            ReportStep::Make(_) if !is_known => Ok(LOOK_FOR_PAGE),
+            ReportStep::Make(_) if !self.knows_time() => Ok(LOOK_FOR_PAGE),
             ReportStep::Make(due) => {
                 let made = self.back_up(folder, now, stop.clone()).await;
                 if made.is_ok() || !stop.is_cancelled() {

@@ -11,11 +11,25 @@ struct Running {
     stop: CancellationToken,
     task: tokio::task::JoinHandle<anyhow::Result<()>>,
     store: Store,
+    clock: Clock,
+    clocks: Clocks,
 }
 
 impl Running {
-    /// Starts the task on the store of a folder at a time on the wall.
+    /// Starts the task on the store of a folder at a time on the wall, which is right.
     fn start(dir: &Path, at: &str, rest: &str) -> Self {
+        let running = Self::start_unsure(dir, at, rest);
+        running.learn_time(at);
+        running
+    }
+
+    /// The first page tells the time.
+    fn learn_time(&self, at: &str) {
+        self.clocks.compare(at.parse().unwrap(), self.clock.now());
+    }
+
+    /// As [`Self::start`], before the first page.
+    fn start_unsure(dir: &Path, at: &str, rest: &str) -> Self {
         let text = format!(
             "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\ntime_zone = \"Europe/Berlin\"\n{rest}"
         );
@@ -23,17 +37,19 @@ impl Running {
         let config = Config::parse(&text, "shopmirror.toml", &base).unwrap();
         let store = Store::open(&config.store.path).unwrap();
         let (state, stop) = (SharedState::default(), CancellationToken::new());
+        let clock = Clock::starting_at(at.parse().unwrap());
+        let clocks = Clocks::default();
         let scheduled = Scheduled {
             backup: config.backup,
             reports: config.reports,
             zone: config.workspace.time_zone,
-            clock: Clock::starting_at(at.parse().unwrap()),
-            clocks: Clocks::default(),
+            clock: clock.clone(),
+            clocks: clocks.clone(),
             store: store.clone(),
             state: state.clone(),
         };
         let task = tokio::spawn(scheduled.run(stop.clone()));
-        Self { state, stop, task, store }
+        Self { state, stop, task, store, clock, clocks }
     }
 
     async fn end(self) {
@@ -67,5 +83,19 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     let shown = running.state.borrow().reports.clone();
     assert_eq!((shown[0].failures, shown[0].last_error.as_deref()), (0, None), "{shown:?}");
     assert!(dir.path().join("absent/mirror.csv").exists());
+    running.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_ahead_puts_no_report_off_and_makes_none_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start_unsure(dir.path(), "2027-01-01T01:00:00Z", NIGHTLY);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    running.learn_time("2026-05-04T00:20:00Z");
+    let report = dir.path().join("mirror.csv");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(!report.exists(), "it is not due before 00:30");
+    tokio::time::sleep(Duration::from_secs(900)).await;
+    assert!(report.exists(), "{:?}", running.state.borrow().reports);
     running.end().await;
 }
