@@ -3,7 +3,6 @@
 use rusqlite::types::{ToSql, ToSqlOutput};
 use serde::{Deserialize, Serialize};
 
-use crate::store::outbox::sinks::Acknowledged;
 use crate::store::sql;
 
 /// What a row is about. Rows of a lower lane go first.
@@ -128,6 +127,18 @@ pub enum Gone {
     Refused,
     /// The sink has a newer version of the record, or the change is no longer in the log.
     LeftOut,
+}
+
+/// The rows of the log that a destination was given: those after one row, up to another. It is saved with the progress
+/// of the sink in one transaction. A destination that holds less has lost something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Acknowledged {
+    /// It was given nothing up to this row.
+    #[serde(rename = "given_after")]
+    pub after: i64,
+    /// It acknowledged what it was given up to this row.
+    #[serde(rename = "given_upto")]
+    pub upto: i64,
 }
 
 /// What became of rows that were handed over; saved in one transaction.

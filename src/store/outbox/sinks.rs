@@ -10,7 +10,7 @@ use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
-use crate::store::outbox::rows::{Feed, Outcomes};
+use crate::store::outbox::rows::{Acknowledged, Feed, Outcomes};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
@@ -75,18 +75,6 @@ pub struct SinkRow {
     /// What a destination that keeps its own account has acknowledged.
     #[serde(flatten, skip_serializing)]
     pub acknowledged: Acknowledged,
-}
-
-/// The rows of the log that a destination was given: those after one row, up to another. It is saved with the progress
-/// of the sink in one transaction. A destination that holds less has lost something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Acknowledged {
-    /// It was given nothing up to this row.
-    #[serde(rename = "given_after")]
-    pub after: i64,
-    /// It acknowledged what it was given up to this row.
-    #[serde(rename = "given_upto")]
-    pub upto: i64,
 }
 
 /// Where a new sink begins.
