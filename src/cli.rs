@@ -106,7 +106,7 @@ enum Command {
     Run,
     /// Poll every route once, deliver, and exit; for cron and CI
     Once(once::Args),
-    /// Show health, pollers, budget and sinks, or how often a route is polled and why
+    /// Show health, routes, budget and sinks, or how often a route is polled and why
     Status(status::Args),
     /// Find records of the mirror by words, ids or phone numbers; costs no request
     Find(find::Args),

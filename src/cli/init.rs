@@ -27,10 +27,10 @@ use files::Files;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The workspace's address, for example https://myshop.example.com/api; asked for if absent
+    /// The workspace's address, for example https://myshop.example.com/api; without it, init asks
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     address: Option<String>,
-    /// A file that holds the API key; the key is asked for if absent
+    /// A file that holds the API key; without it, init asks for the key
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     key_file: Option<PathBuf>,
 }

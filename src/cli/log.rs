@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// Only changes of this route
     #[arg(long, value_parser = super::route())]
     route: Option<Route>,
-    /// Only changes of this kind: baseline, created, updated or gap
+    /// Only changes of this kind: baseline, created, updated, gap or forgotten
     #[arg(long)]
     kind: Option<Kind>,
     /// At most this many [default: 50]

@@ -129,7 +129,7 @@ fn before_command(unit: Option<&Unit>, program: &Path) -> Option<SinkResult> {
         .flatten()
         .find(|path| !unit.may_execute(path))?;
     let text = format!(
-        "the service may not execute {}: copy systemd/drop-ins/command-sink.conf and name it in ExecPaths=",
+        "the service may not execute {}: install the drop-in command-sink.conf (docs/security.md) and name it in ExecPaths=",
         refused.display()
     );
     Some(Err((exit::CONFIG, text)))

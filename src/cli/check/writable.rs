@@ -30,7 +30,7 @@ pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Opti
     let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     if unit.is_some_and(|unit| !unit.may_write(&shown)) {
         return Some(format!(
-            "the service may not write to {}: copy systemd/drop-ins/file-sink.conf and name the folder in ReadWritePaths=",
+            "the service may not write to {}: install the drop-in file-sink.conf (docs/security.md) and name the folder in ReadWritePaths=",
             shown.display()
         ));
     }
