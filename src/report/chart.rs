@@ -31,7 +31,7 @@ const CHARACTER: f64 = 7.0;
 const BAR: f64 = 12.0;
 const BETWEEN: f64 = 8.0;
 /// The most points, and the most categories, of a chart; further rows are in the table only.
-const POINTS_MAX: usize = 600;
+const POINTS_MAX: usize = 1200;
 const CATEGORIES_MAX: usize = 60;
 /// The longest label, in characters, and the longest on a phone.
 const LABEL_MAX: usize = 24;
