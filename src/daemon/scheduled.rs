@@ -60,11 +60,11 @@ impl Scheduled {
                 _ => self.back_up_if_due(&mut backups, &stop).await?,
             };
             let now = self.now();
-            let schedule = self.knows_time().then_some(&self.reports.schedule);
-            if schedule.is_none() {
-                wait = LOOK_FOR_PAGE;
-            }
-            for (name, settings) in schedule.into_iter().flatten() {
+            for (name, settings) in &self.reports.schedule {
+                if !self.knows_time() {
+                    wait = LOOK_FOR_PAGE;
+                    break;
+                }
                 let run = runs.entry(name.clone()).or_insert_with(|| ReportRun::new(now));
                 match self.timetable(settings).step(run, now) {
                     ReportStep::Wait(until) => wait = wait.min(left(until, now)),
