@@ -30,8 +30,7 @@ async fn a_failed_search_has_the_exit_code_of_its_cause() {
 #[tokio::test]
 async fn a_search_is_of_the_business_that_is_named() {
     let options = Options { shop: Shop::Chain, requests_per_minute: 60_000, ..Workspace::usual() };
-    let workspace = Workspace::of(options).await;
-    workspace.sandbox.pause_growth(true);
+    let workspace = Workspace::still(options).await;
     let place = workspace.place();
     place.configure_all(&format!("{BUDGET}{EAGER}"));
     let Value::Object(customer) = json!({"name": "Aino Quillfeather"}) else { unreachable!() };

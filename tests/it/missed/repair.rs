@@ -16,8 +16,7 @@ struct Bench {
 impl Bench {
     async fn start(requests_per_minute: u32, reserve: u32) -> Self {
         let options = Options { shop: Shop::Busy, requests_per_minute, ..Workspace::usual() };
-        let workspace = Workspace::of(options).await;
-        workspace.sandbox.pause_growth(true);
+        let workspace = Workspace::still(options).await;
         let place = workspace.place();
         let budget =
             format!("[budget]\nrequests_per_minute = {requests_per_minute}\nreserve = {reserve}\n");

@@ -12,8 +12,7 @@ const SHOP_B: &str = "Shop B";
 
 async fn shop(seed: u64, name: &str) -> Workspace {
     let options = Options { seed, requests_per_minute: 60_000, ..Workspace::usual() };
-    let workspace = Workspace::of(options).await;
-    workspace.sandbox.pause_growth(true);
+    let workspace = Workspace::still(options).await;
     workspace.sandbox.set_workspace_name(Some(name));
     workspace
 }

@@ -24,8 +24,7 @@ pub(super) struct Partner {
 impl Partner {
     pub(super) async fn start() -> Self {
         let options = Options { requests_per_minute: 60_000, ..Workspace::usual() };
-        let workspace = Workspace::of(options).await;
-        workspace.sandbox.pause_growth(true);
+        let workspace = Workspace::still(options).await;
         let dir = tempfile::tempdir().unwrap();
         let partner = Self { workspace, dir };
         partner.write_key(&partner.workspace.sandbox.rest_key());

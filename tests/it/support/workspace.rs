@@ -19,16 +19,17 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// A few dozen records a route.
     pub(crate) async fn start() -> Self {
-        Self::still(Self::usual()).await
+        Self::still(Options { requests_per_minute: 60_000, ..Self::usual() }).await
     }
 
     /// More records than a page shows, in every route.
     pub(crate) async fn start_full() -> Self {
-        Self::still(Options { shop: Shop::Busy, ..Self::usual() }).await
+        let usual = Self::usual();
+        Self::still(Options { shop: Shop::Busy, requests_per_minute: 60_000, ..usual }).await
     }
 
-    async fn still(options: Options) -> Self {
-        let workspace = Self::of(Options { requests_per_minute: 60_000, ..options }).await;
+    pub(crate) async fn still(options: Options) -> Self {
+        let workspace = Self::of(options).await;
         workspace.sandbox.pause_growth(true);
         workspace
     }
