@@ -5,7 +5,6 @@
 
 mod backup;
 mod health;
-mod last_run;
 mod overview;
 mod reports;
 mod stored;
@@ -21,12 +20,11 @@ use crate::clock::stamp;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerStatus, PollingStatus};
-use crate::record::Route;
+use crate::record::{PollerId, Route};
 use crate::store::{JobLink, Reader, StoreError};
 pub use backup::BackupStatus;
 pub use health::Health;
 use health::HealthReport;
-pub use last_run::{FailedPoll, LastRun};
 pub use overview::{SayTime, Table};
 pub use reports::ScheduledReportStatus;
 pub use stored::{EmptiedRoute, RemovedSink, Stored};
@@ -51,8 +49,6 @@ pub struct WorkspaceStatus {
     pub at: String,
     /// One entry per poller.
     pub pollers: Vec<PollerStatus>,
-    /// The last run of `shopmirror once` or of the daemon; only if no daemon runs.
-    pub last_run: Option<LastRun>,
     /// The rate budget; only of a running daemon.
     pub budget: Option<BudgetStatus>,
     /// One entry per sink.
@@ -120,32 +116,33 @@ impl WorkspaceStatus {
 
     /// The status from the store only, because no daemon replied for the reason `why`.
     ///
-    /// `once_every` is the configured interval of `shopmirror once`, if a timer runs it.
+    /// `configured` are the pollers that the configuration names, and `once_every` is its interval of
+    /// `shopmirror once`, if a timer runs it.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub fn of_store(
         reader: &Reader,
         why: &ControlError,
+        configured: &[PollerId],
         once_every: Option<Duration>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let stored = Stored::read(reader)?;
-        let last_run = LastRun::read(reader, now)?;
+        let mut pollers: Vec<_> = configured.iter().map(PollerStatus::stopped).collect();
+        stored.complete(&mut pollers, now);
         let mut health = HealthReport::default();
-        health.judge_absence(why, last_run.as_ref(), once_every, reader.path());
+        health.judge_absence(why, &pollers, once_every, reader.path());
         if let Some(other) = reader.other_workspace()? {
             health.failing(other.to_string());
         }
         stored.judge_tables(&mut health);
-        let mut status = Self {
-            last_run,
-            pollers: stored.stopped_pollers(now),
+        let status = Self {
+            pollers,
             sinks: stored::stopped_sinks(reader, stored.status.last_seq)?,
             at: stamp(now),
             ..stored.status.clone()
         };
-        stored.complete(&mut status.pollers, now);
         Ok(status.conclude(health))
     }
 

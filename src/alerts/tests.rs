@@ -22,7 +22,7 @@ fn status(health: &str, reasons: &[&str], sinks: &[Value]) -> WorkspaceStatus {
     }
     serde_json::from_value(json!({
         "health": health, "reasons": reasons, "running": true, "pid": 1, "reload_refused": null,
-        "page": null, "at": START, "pollers": [], "last_run": null, "budget": null,
+        "page": null, "at": START, "pollers": [], "budget": null,
         "sinks": sinks, "records": {}, "emptied": [], "last_seq": 0,
     }))
     .unwrap()

@@ -10,6 +10,7 @@ use super::exit::{self, UNAVAILABLE, refuse};
 use super::{output, read_shared_config, runtime, sinks};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
+use crate::daemon::poller_plan;
 use crate::deliver::behind;
 use crate::duration;
 use crate::poll::PollerStatus;
@@ -122,8 +123,9 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
         Err(why) => {
             let reader = Reader::open(&config.store.path)?;
             let now = Timestamp::now();
+            let pollers: Vec<_> = poller_plan(config).into_iter().map(|plan| plan.id).collect();
             let every = config.once_every;
-            let mut status = WorkspaceStatus::of_store(&reader, &why, every, now)?;
+            let mut status = WorkspaceStatus::of_store(&reader, &why, &pollers, every, now)?;
             for sink in &mut status.sinks {
                 if let Some(settings) = config.sinks.get(&sink.name) {
                     let (name, last) = (&sink.name, status.last_seq);

@@ -6,12 +6,11 @@ use bytes::Bytes;
 
 use super::Dispatcher;
 use super::hold::{Hold, reason_of};
-use super::poller::{ages, outcome_of, word};
+use super::poller::{ages, outcome_of};
 use crate::api::{self, ApiError, Ping, RateHeaders};
 use crate::budget::{KeyReading, LONG_REST};
-use crate::clock::stamp;
 use crate::schedule::PollResult;
-use crate::store::{LastPoll, PageOutcome, PollFacts, StoreError};
+use crate::store::{PageOutcome, PollFacts, StoreError};
 
 /// How long the store has to take every page until the journal says that it can be written again.
 const STORE_WORKS_AFTER: Duration = Duration::from_secs(60);
@@ -61,7 +60,10 @@ impl Dispatcher {
                 }
                 match result {
                     Ok(body) => self.complete_poll(poller, asked_after, body, &rate).await,
-                    Err(error) => self.fail_poll(poller, error).await,
+                    Err(error) => {
+                        self.fail_poll(poller, &error);
+                        Ok(())
+                    }
                 }
             }
         }
@@ -124,7 +126,10 @@ impl Dispatcher {
         };
         let page = match api::decode(body.into()) {
             Ok(page) => page,
-            Err(error) => return self.fail_poll(poller, error.into()).await,
+            Err(error) => {
+                self.fail_poll(poller, &error.into());
+                return Ok(());
+            }
         };
         let server_time = rate.server_time.unwrap_or(now.wall);
         let ages = ages(&page, server_time);
@@ -142,7 +147,7 @@ impl Dispatcher {
             }
             Err(error) if error.is_of_one_route() => {
                 // The other routes go on.
-                return self.fail_poll(poller, not_stored(&error)).await;
+                self.fail_poll(poller, &not_stored(&error));
             }
             Err(error) => return Err(error),
         }
@@ -168,12 +173,12 @@ impl Dispatcher {
         self.schedule.observe(poller, &outcome_of(outcome, ages), now);
     }
 
-    async fn fail_poll(&mut self, poller: usize, error: ApiError) -> Result<(), StoreError> {
+    fn fail_poll(&mut self, poller: usize, error: &ApiError) {
         let now = self.clock.now();
-        let wait = self.pollers[poller].failed(&error, now.elapsed, fastrand::f64());
+        let wait = self.pollers[poller].failed(error, now.elapsed, fastrand::f64());
         let outcome = PollResult::Failed { not_before: now.elapsed + wait };
         self.schedule.observe(poller, &outcome, now);
-        if let Some(reason) = reason_of(&error) {
+        if let Some(reason) = reason_of(error) {
             // Unless a ping has shown that the route alone is refused, one shows whether the key is.
             if !self.pollers[poller].is_broken() && self.hold.is_none() {
                 let mut hold = Hold::new(Some(reason), now.elapsed);
@@ -182,15 +187,6 @@ impl Dispatcher {
             }
             self.try_changed_key();
         }
-        self.note_failed(poller, &error).await
-    }
-
-    /// Notes in the store that a poll failed.
-    async fn note_failed(&mut self, poller: usize, error: &ApiError) -> Result<(), StoreError> {
-        let (error, at) = (Some(word(error)), stamp(self.clock.now().wall));
-        let poll = LastPoll { error, at, created: 0, updated: 0 };
-        let noted = self.store.note_failed_poll(self.pollers[poller].id.clone(), poll).await;
-        self.pause_if_transient(noted)
     }
 
     /// Pauses polling until the store can be written again; returns when that is tried.

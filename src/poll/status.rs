@@ -8,7 +8,7 @@ use super::Dispatcher;
 use super::hold::{Hold, PauseReason};
 use super::poller::{PollerHealth, word};
 use crate::budget::BudgetStatus;
-use crate::record::poller_name;
+use crate::record::{PollerId, poller_name};
 
 /// What one poller is doing, in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +108,13 @@ pub struct PollerStatus {
 }
 
 impl PollerStatus {
+    /// The status while no daemon runs.
+    #[must_use]
+    pub fn stopped(id: &PollerId) -> Self {
+        let (route, business) = (id.route.to_string(), id.business.clone());
+        Self { route, business, ..Self::default() }
+    }
+
     /// When a page was last read, in words; `say` says an age.
     #[must_use]
     pub fn last_read(&self, say: impl FnOnce(f64) -> String) -> String {

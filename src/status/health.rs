@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LastRun, WorkspaceStatus};
+use super::WorkspaceStatus;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
@@ -208,39 +208,35 @@ impl HealthReport {
     pub(super) fn judge_absence(
         &mut self,
         why: &ControlError,
-        last_run: Option<&LastRun>,
+        pollers: &[PollerStatus],
         once_every: Option<Duration>,
         store: &Path,
     ) {
         match (why, once_every) {
-            (ControlError::NotRunning, Some(every)) => self.judge_once(last_run, every),
+            (ControlError::NotRunning, Some(every)) => self.judge_once(pollers, every),
             (ControlError::NotRunning, None) => self.failing(format!(
                 "no daemon is running on this store: start it with `{}`; if a timer runs `shopmirror once` instead, set `every` under [once]",
                 start_command(store)
             )),
             // A run of `once` holds the store while it works.
-            (ControlError::NotListening(_), Some(every)) => self.judge_once(last_run, every),
+            (ControlError::NotListening(_), Some(every)) => self.judge_once(pollers, every),
             (ControlError::NotListening(_), None) => self.failing(why.to_string()),
             (ControlError::NoReply(_), _) => self
                 .failing("a daemon runs on this store but does not answer: look at its log, then restart it"),
         }
     }
 
-    fn judge_once(&mut self, last_run: Option<&LastRun>, every: Duration) {
-        let Some(run) = last_run else {
-            let text = "`shopmirror once` has not run yet; check its timer";
-            return self.failing(text);
-        };
-        let late =
-            run.oldest_success_age_s.is_none_or(|age| age > LATE_INTERVALS * every.as_secs_f64());
-        if late {
+    fn judge_once(&mut self, pollers: &[PollerStatus], every: Duration) {
+        let longest = LATE_INTERVALS * every.as_secs_f64();
+        let is_late =
+            |poller: &&PollerStatus| poller.last_success_age_s.is_none_or(|age| age > longest);
+        let late: Vec<String> = pollers.iter().filter(is_late).map(PollerStatus::name).collect();
+        if !late.is_empty() {
             self.failing(format!(
-                "`shopmirror once` has not read every route for more than twice its interval of {}; check its timer and its output",
+                "`shopmirror once` has not read {} for more than twice its interval of {}; check its timer and its output",
+                late.join(", "),
                 duration::exact(every)
             ));
-        }
-        for failed in &run.failed {
-            self.degraded(format!("{}: the last poll failed ({})", failed.poller, failed.error));
         }
     }
 

@@ -133,18 +133,6 @@ impl Stored {
             }
         }
     }
-
-    /// The pollers while no daemon runs.
-    pub(super) fn stopped_pollers(&self, now: Timestamp) -> Vec<PollerStatus> {
-        let stopped = |row: &PollerRow| PollerStatus {
-            route: row.route.clone(),
-            business: row.business.clone(),
-            state: PollerState::Stopped,
-            last_success_age_s: age_s(&row.last_success_at, now),
-            ..PollerStatus::default()
-        };
-        self.pollers.iter().map(stopped).collect()
-    }
 }
 
 /// The sinks while no daemon runs.

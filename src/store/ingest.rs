@@ -19,7 +19,7 @@ use super::error::StoreError;
 use super::gaps::{self, Gap};
 use super::handle::Store;
 use super::open::write_tx;
-use super::pollers::{self, LastPoll, PollerRow};
+use super::pollers::{self, PollerRow};
 use super::sql::Sql;
 use super::writer::Batch;
 use super::{log, sightings};
@@ -121,13 +121,7 @@ impl Store {
             writer.know(&poller, facts.served_business.as_deref())?;
             let at = stamp(facts.at);
             let arrival = Arrival { poller: &poller, page, facts: &facts, at, learned };
-            let (outcome, row, is_written) =
-                writer.in_batch(poller.route, |batch| arrival.store(batch))?;
-            if is_written {
-                writer.pending.clear();
-            } else {
-                writer.pending.insert(poller.clone(), last_poll(&outcome, &facts));
-            }
+            let (outcome, row) = writer.in_batch(poller.route, |batch| arrival.store(batch))?;
             writer.known.insert(poller, row);
             Ok(outcome)
         })
@@ -197,22 +191,6 @@ impl Store {
         .await
     }
 
-    /// Remembers a poll that failed; it is written with the next thing that is.
-    ///
-    /// # Errors
-    /// Only when the store is closing.
-    pub async fn note_failed_poll(
-        &self,
-        poller: PollerId,
-        poll: LastPoll,
-    ) -> Result<(), StoreError> {
-        self.write(move |writer| {
-            writer.pending.insert(poller, poll);
-            Ok(())
-        })
-        .await
-    }
-
     /// Keeps what the schedule learned of each poller, and writes what is only remembered.
     ///
     /// # Errors
@@ -260,11 +238,9 @@ struct Arrival<'a> {
     learned: Option<String>,
 }
 
-/// What became of a page, what its poller knows now, and whether that is written.
-type Stored = (PageOutcome, PollerRow, bool);
-
 impl Arrival<'_> {
-    fn store(self, batch: &mut Batch<'_>) -> Result<Stored, StoreError> {
+    /// What became of the page, and what its poller knows now.
+    fn store(self, batch: &mut Batch<'_>) -> Result<(PageOutcome, PollerRow), StoreError> {
         let before = batch.known.get(self.poller).cloned();
         let stale_before = before.as_ref().map_or(0, |row| row.stale_pages);
         let Self { poller, page, facts, .. } = &self;
@@ -305,7 +281,8 @@ impl Arrival<'_> {
             outcome.unchanged = true;
             let emptied_at = row.emptied_at.clone().or(Some(self.at.clone()));
             let row = PollerRow { emptied_at, stale_pages, ..row.clone() };
-            return self.save(batch, outcome, row);
+            self.save(batch, &outcome, &row)?;
+            return Ok((outcome, row));
         }
         let row = match &before {
             Some(row) if is_stale => row.clone(),
@@ -329,7 +306,8 @@ impl Arrival<'_> {
         let is_later = !is_stale && !before.as_ref().is_some_and(|row| diff.is_last_page(row));
         let head_seq = if is_later { log::last_seq(batch.tx)? } else { row.head_seq };
         let row = PollerRow { head_seq, stale_pages, ..row };
-        self.save(batch, outcome, row)
+        self.save(batch, &outcome, &row)?;
+        Ok((outcome, row))
     }
 
     fn proof(
@@ -372,28 +350,27 @@ impl Arrival<'_> {
 
     /// Saves the poller's row, unless the stored one serves a restart as well.
     fn save(
-        self,
-        batch: &mut Batch<'_>,
-        outcome: PageOutcome,
-        row: PollerRow,
-    ) -> Result<Stored, StoreError> {
+        &self,
+        batch: &Batch<'_>,
+        outcome: &PageOutcome,
+        row: &PollerRow,
+    ) -> Result<(), StoreError> {
         let before = batch.known.get(self.poller);
         let is_written = !outcome.unchanged
             || before.is_none_or(|before| {
                 let ids = |row: &PollerRow| row.head.iter().cloned().collect::<BTreeSet<_>>();
                 before.emptied_at != row.emptied_at
                     || before.served_business != row.served_business
-                    || ids(before) != ids(&row)
+                    || ids(before) != ids(row)
             });
-        if is_written {
-            pollers::save(batch.tx, self.poller, &row)?;
-            if let Some(before) = before {
-                sightings::note(batch.tx, self.poller, before, &row.head)?;
-            }
-            let last = last_poll(&outcome, self.facts);
-            pollers::save_polls(batch.tx, batch.pending.iter().chain([(self.poller, &last)]))?;
+        if !is_written {
+            return Ok(());
         }
-        Ok((outcome, row, is_written))
+        pollers::save(batch.tx, self.poller, row)?;
+        if let Some(before) = before {
+            sightings::note(batch.tx, self.poller, before, &row.head)?;
+        }
+        Ok(())
     }
 
     fn next_row(
@@ -469,16 +446,6 @@ fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
         return before;
     }
     before.max(Some(highest_id(page)?))
-}
-
-fn last_poll(outcome: &PageOutcome, facts: &PollFacts) -> LastPoll {
-    let count = |records: usize| i64::try_from(records).unwrap_or(i64::MAX);
-    LastPoll {
-        error: None,
-        at: stamp(facts.at),
-        created: count(outcome.created),
-        updated: count(outcome.updated),
-    }
 }
 
 /// Notes the term of a backfill and how many records it returned.

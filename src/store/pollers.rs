@@ -1,4 +1,4 @@
-//! What each poller knows and how its last poll went: the tables `_pollers` and `_polls`.
+//! What each poller knows: the table `_pollers`.
 //!
 //! A poll that changed nothing stays in memory until something else is written, so that an unchanged page
 //! costs no write.
@@ -123,10 +123,6 @@ pub(super) fn rename(
             (id.route.as_str(), business_text(&other), business_text(id)),
         )?;
     }
-    tx.execute(
-        "DELETE FROM _polls WHERE route = ?1 AND business = ?2",
-        (id.route.as_str(), business_text(&other)),
-    )?;
     // Of these records the new poller knows when they were shown last.
     tx.execute(
         &format!("UPDATE \"{}\" SET _business = ?2 WHERE _business IS ?1", id.route),
@@ -178,24 +174,6 @@ pub(super) fn save(
     Ok(())
 }
 
-/// The last poll of a poller.
-#[derive(Debug, Clone, Deserialize)]
-pub struct LastPoll {
-    /// Why it failed, as one short word: `http_503`, `not_json`.
-    pub error: Option<String>,
-    /// When it ended.
-    pub at: String,
-    /// Records that were new.
-    pub created: i64,
-    /// Records whose meaning changed.
-    pub updated: i64,
-}
-
-/// A poller that was not polled in the last days is no longer configured.
-const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, '') AS business, l.error, l.at, l.created, l.updated, p.last_success_at \
-     FROM _polls l LEFT JOIN _pollers p USING (route, business) \
-     WHERE l.at >= strftime('%Y-%m-%dT%H:%M:%S', (SELECT max(at) FROM _polls), '-2 days')";
-
 impl Reader {
     /// The stored state of each poller.
     ///
@@ -204,40 +182,4 @@ impl Reader {
     pub fn pollers(&self) -> Result<Vec<PollerRow>, StoreError> {
         Ok(list(&self.connection)?)
     }
-
-    /// The last poll of each poller, and when one last succeeded.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn last_polls(&self) -> Result<Vec<(PollerId, LastPoll, Option<String>)>, StoreError> {
-        #[derive(Deserialize)]
-        struct Polled {
-            route: Route,
-            business: Option<String>,
-            #[serde(flatten)]
-            last: LastPoll,
-            last_success_at: Option<String>,
-        }
-        let polled = self.connection.rows::<Polled>(LAST_POLLS, [])?.into_iter();
-        let id = |route, business| PollerId { route, business };
-        let polled = polled.map(|of| (id(of.route, of.business), of.last, of.last_success_at));
-        Ok(polled.collect())
-    }
-}
-
-/// Last polls that are only in memory.
-pub(super) type PendingPolls = HashMap<PollerId, LastPoll>;
-
-/// Writes the last polls of pollers.
-pub(super) fn save_polls<'a>(
-    connection: &Connection,
-    polls: impl Iterator<Item = (&'a PollerId, &'a LastPoll)>,
-) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(
-        "INSERT OR REPLACE INTO _polls (route, business, error, at, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
-    for (id, LastPoll { error, at, created, updated }) in polls {
-        statement.execute((id.route.as_str(), business_text(id), error, at, created, updated))?;
-    }
-    Ok(())
 }

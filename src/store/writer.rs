@@ -13,7 +13,7 @@ use super::identity::Identities;
 use super::log;
 use super::mirror::Mirror;
 use super::open::{self, OpenedStore, write_tx};
-use super::pollers::{self, KnownPollers, PendingPolls};
+use super::pollers::{self, KnownPollers};
 use crate::record::{PollerId, Route};
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{job_links, job_states, views};
@@ -30,7 +30,6 @@ pub(super) struct Writer {
     inode: u64,
     pub(super) identities: Identities,
     pub(super) known: KnownPollers,
-    pub(super) pending: PendingPolls,
     pub(super) prune_from: i64,
     /// Rounds of upkeep so far.
     pub(super) rounds: u64,
@@ -47,7 +46,6 @@ pub(super) struct Batch<'a> {
     pub(super) tx: &'a Transaction<'a>,
     pub(super) identities: &'a Identities,
     pub(super) mirror: Mirror,
-    pub(super) pending: &'a PendingPolls,
     pub(super) known: &'a KnownPollers,
     /// The fields whose changes alone are no change of a record.
     pub(super) ignored: &'a [String],
@@ -67,7 +65,6 @@ impl Writer {
             inode: opened.inode,
             identities,
             known: HashMap::new(),
-            pending: PendingPolls::default(),
             prune_from: 0,
             rounds: 0,
             wal_most: MAX_WAL,
@@ -127,7 +124,6 @@ impl Writer {
             tx: &tx,
             identities: &self.identities,
             mirror: Mirror::load(&tx, route)?,
-            pending: &self.pending,
             known: &self.known,
             ignored: self.ignored.get(&route).map_or(&[], Vec::as_slice),
             touched: Vec::new(),
@@ -150,9 +146,9 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Writes what is only in memory: what each poller knows, and its last poll.
+    /// Writes what is only in memory: what each poller knows.
     pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
-        if self.known.is_empty() && self.pending.is_empty() {
+        if self.known.is_empty() {
             // A stop must not wait for a lock that another program holds.
             return Ok(());
         }
@@ -160,9 +156,7 @@ impl Writer {
         for (poller, row) in &self.known {
             pollers::save(&tx, poller, row)?;
         }
-        pollers::save_polls(&tx, self.pending.iter())?;
         tx.commit()?;
-        self.pending.clear();
         Ok(())
     }
 }

@@ -60,6 +60,25 @@ fn routes_that_fail_alike_are_reported_together() {
 }
 
 #[test]
+fn a_route_that_the_timer_has_not_read_for_long_is_named() {
+    let read = |route: &str, last_success_age_s: Option<f64>| PollerStatus {
+        last_success_age_s,
+        ..poller(route, 0, None)
+    };
+    let judged = |pollers: &[PollerStatus]| {
+        let (mut health, hour) = (HealthReport::default(), Duration::from_secs(3600));
+        let store = Path::new("./mirror.db");
+        health.judge_absence(&ControlError::NotRunning, pollers, Some(hour), store);
+        health.into_parts()
+    };
+    let (jobs, leads) = (read("jobs", Some(7_199.0)), read("leads", Some(7_201.0)));
+    assert_eq!(judged(std::slice::from_ref(&jobs)), (Health::Ok, vec![]));
+    let (health, reasons) = judged(&[jobs, leads, read("payments", None)]);
+    assert_eq!(health, Health::Failing);
+    assert!(reasons[0].contains("has not read leads, payments for more than"), "{reasons:?}");
+}
+
+#[test]
 fn a_stopped_service_is_started_by_the_name_of_its_unit() {
     for (store, command) in [
         ("./mirror.db", "`shopmirror run`"),
@@ -67,7 +86,7 @@ fn a_stopped_service_is_started_by_the_name_of_its_unit() {
         ("/var/lib/shopmirror/north/mirror.db", "`systemctl start shopmirror@north`"),
     ] {
         let mut health = HealthReport::default();
-        health.judge_absence(&ControlError::NotRunning, None, None, Path::new(store));
+        health.judge_absence(&ControlError::NotRunning, &[], None, Path::new(store));
         let (_, reasons) = health.into_parts();
         assert!(reasons[0].contains(command), "{reasons:?}");
     }

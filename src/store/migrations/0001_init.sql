@@ -63,17 +63,6 @@ CREATE TABLE _pollers (
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 
--- The last poll of each poller; `error` is why it failed, in one word.
-CREATE TABLE _polls (
-    route      TEXT NOT NULL,
-    business   TEXT NOT NULL,
-    error      TEXT,
-    at         TEXT NOT NULL,
-    created    INTEGER NOT NULL,
-    updated    INTEGER NOT NULL,
-    PRIMARY KEY (route, business)
-) WITHOUT ROWID;
-
 -- Records whose data the operator had removed. They are not mirrored again.
 CREATE TABLE _forgotten (
     route        TEXT NOT NULL,
