@@ -306,7 +306,6 @@ mod tests {
             first_polled_at: at("01T00:00").to_string(),
             complete_since: since.map(|since| at(since).to_string()),
             last_success_at: at(read).to_string(),
-            last_change_at: None,
             emptied_at: None,
             high_id: None,
             page_limit: 100,

@@ -286,7 +286,7 @@ impl Arrival<'_> {
         }
         let row = match &before {
             Some(row) if is_stale => row.clone(),
-            _ => self.next_row(before.as_ref(), &diff, &outcome),
+            _ => self.next_row(before.as_ref(), &diff),
         };
         if !proof.contiguity.is_proven() {
             let last = before.as_ref().or(mirrored.as_ref());
@@ -373,19 +373,13 @@ impl Arrival<'_> {
         Ok(())
     }
 
-    fn next_row(
-        &self,
-        before: Option<&PollerRow>,
-        diff: &PageDiff,
-        outcome: &PageOutcome,
-    ) -> PollerRow {
+    fn next_row(&self, before: Option<&PollerRow>, diff: &PageDiff) -> PollerRow {
         let Self { poller, page, facts, at, learned } = self;
         // A record that is undecided proves nothing for the next page.
         let head = (0..)
             .zip(page.records())
             .filter(|(place, _)| !diff.undecided.contains(place))
             .map(|(_, record)| record.id.as_str().to_owned());
-        let last_change_at = before.and_then(|row| row.last_change_at.clone());
         PollerRow {
             route: poller.route.as_str().to_owned(),
             business: poller.business.clone(),
@@ -395,7 +389,6 @@ impl Arrival<'_> {
                 None => (page.records().len() >= facts.limit as usize).then(|| at.clone()),
             },
             last_success_at: facts.asked_at(),
-            last_change_at: if outcome.unchanged { last_change_at } else { Some(at.clone()) },
             emptied_at: None,
             high_id: next_high_id(before, page),
             page_limit: i64::from(facts.limit),

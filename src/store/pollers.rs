@@ -35,8 +35,6 @@ pub struct PollerRow {
     pub complete_since: Option<String>,
     /// When the last page was requested that was stored or found unchanged.
     pub last_success_at: String,
-    /// When a page last showed something new.
-    pub last_change_at: Option<String>,
     /// Since when the route shows no record although it showed some before.
     pub emptied_at: Option<String>,
     /// The highest id while ids are integers.
@@ -147,15 +145,14 @@ pub(super) fn save(
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
     connection.run(
-        "INSERT OR REPLACE INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, \
+        "INSERT OR REPLACE INTO _pollers (route, business, first_polled_at, last_success_at, high_id, \
          learned, head, page_limit, head_seq, emptied_at, served_business, complete_since) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         (
             id.route.as_str(),
             business_text(id),
             &row.first_polled_at,
             &row.last_success_at,
-            &row.last_change_at,
             row.high_id,
             &row.learned,
             head_json(&row.head),

@@ -18,7 +18,7 @@ pub(in crate::store) fn remove(tx: &Transaction<'_>) -> rusqlite::Result<()> {
         [REMOVED],
     )?;
     tx.execute("UPDATE _replays SET last_error = NULL", [])?;
-    tx.execute("UPDATE _sinks SET last_error = NULL, last_error_at = NULL", [])?;
+    tx.execute("UPDATE _sinks SET last_error = NULL", [])?;
     // They are beginnings of names. A later backfill searches all of them again.
     tx.execute("DELETE FROM _backfill_terms", [])?;
     Ok(())

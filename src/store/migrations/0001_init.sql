@@ -52,7 +52,6 @@ CREATE TABLE _pollers (
     first_polled_at TEXT NOT NULL,
     complete_since  TEXT,
     last_success_at TEXT NOT NULL,
-    last_change_at  TEXT,
     high_id         INTEGER,
     page_limit      INTEGER NOT NULL,
     head            TEXT NOT NULL,
@@ -90,7 +89,6 @@ CREATE TABLE _sinks (
     created_at      TEXT NOT NULL,
     last_success_at TEXT,
     last_error      TEXT,
-    last_error_at   TEXT,
     -- What the sink itself remembers of its last delivery.
     mark            TEXT,
     -- The destination was given the changes after one row of the log, and has acknowledged those up to another.

@@ -54,8 +54,6 @@ pub struct SinkRow {
     pub last_success_at: Option<String>,
     /// The last fault.
     pub last_error: Option<String>,
-    /// When it was.
-    pub last_error_at: Option<String>,
     /// Changes being retried, or waiting for one that is.
     pub retrying: i64,
     /// Changes refused for good.
@@ -217,7 +215,7 @@ const ADVANCE: &str = "UPDATE _sinks SET position = ?3, filtered = filtered + ?4
 
 const COUNT: &str = "UPDATE _sinks SET delivered = max(0, delivered + ?2), skipped = skipped + ?3, \
      last_success_at = CASE WHEN ?2 > 0 THEN ?4 ELSE last_success_at END, \
-     last_error = coalesce(?5, last_error), last_error_at = CASE WHEN ?5 IS NULL THEN last_error_at ELSE ?4 END, \
+     last_error = coalesce(?5, last_error), \
      state = CASE WHEN ?6 THEN 'disabled' ELSE state END, mark = coalesce(?7, mark) WHERE name = ?1";
 
 pub(in crate::store) fn find(
