@@ -158,7 +158,7 @@ impl Dispatcher {
             pollers,
             limit,
             read_key,
-            hold: Some(Hold::new(None, now.elapsed)),
+            hold: Some(Hold::new(now.elapsed)),
             store_refused_at: None,
             clocks: Clocks::default(),
             waiting: None,
@@ -304,7 +304,7 @@ impl Dispatcher {
             tracing::debug!(poller = %self.pollers[poller].id, guarantee_s, "poll");
             self.to_poll.as_mut().map(VecDeque::pop_front);
             self.schedule.started(poller, now);
-            self.pollers[poller].started(now.elapsed);
+            self.pollers[poller].started_at = now.elapsed;
             let (client, id) = (self.client.clone(), self.pollers[poller].id.clone());
             let asked_after = self.store.seq();
             under_way.spawn(async move {
@@ -334,7 +334,7 @@ impl Dispatcher {
     fn pause_if_transient(&mut self, written: Result<(), StoreError>) -> Result<(), StoreError> {
         match written {
             Err(error) if error.is_transient() => {
-                self.pause_for_store(&error);
+                self.pause_for_store(error);
                 Ok(())
             }
             other => other,

@@ -40,8 +40,6 @@ pub struct PollerSettings {
     pub min_interval: Duration,
     /// Longest time between two polls; if it equals the shortest, the interval is fixed.
     pub max_interval: Duration,
-    /// How much an arrival counts beside those of the other pollers.
-    pub weight: f64,
 }
 
 /// What a page that changed says about arrivals.
@@ -399,7 +397,7 @@ impl Schedule {
         let claim = |p: &Poller| Claim {
             longest: p.reserved.map_or(p.guarantee, |own| own.every),
             followed: p.followed(self.turn),
-            ..p.claim(p.pull(p.rate_now()))
+            ..p.claim(p.rate_now().sqrt())
         };
         let mut claims: Vec<Claim> = self.pollers.iter().map(claim).collect();
         let intervals = share::intervals(&mut claims, 1.0 / self.slots.length());

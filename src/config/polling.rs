@@ -8,8 +8,6 @@ use super::table::Table;
 use super::value::{DAY_MS, lasting, number, seconds, within};
 use crate::record::Route;
 
-const WEIGHT_MAX: f64 = 1000.0;
-
 /// `[budget]`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct BudgetSettings {
@@ -55,9 +53,6 @@ pub struct RouteSettings {
     /// A fixed interval instead of the adaptive one.
     #[serde(default, deserialize_with = "lasting::<100, DAY_MS, _, _>")]
     pub every: Option<Duration>,
-    /// How important an arrival on this route is, relative to the other routes; 1 by default.
-    #[serde(default = "one")]
-    pub weight: f64,
     /// Top-level fields whose changes do not make a new version of a record.
     #[serde(default)]
     pub ignore: Vec<String>,
@@ -78,10 +73,6 @@ fn any_route() -> Route {
 
 fn yes() -> bool {
     true
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 /// `[budget]`
@@ -146,9 +137,6 @@ fn route(route: Route, table: &Table<'_>, poll: Option<&PollSettings>) -> Option
             "every",
             "sets a fixed interval: remove `every`, or remove min_interval and max_interval",
         );
-    }
-    if !(read.weight > 0.0 && read.weight <= WEIGHT_MAX) {
-        table.note("weight", format!("must be above 0 and at most {WEIGHT_MAX}"));
     }
     if read.ignore.iter().any(|field| field == "id") {
         table.note("ignore", "cannot hold \"id\", which says which record it is");

@@ -75,7 +75,6 @@ pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
                     // A fixed schedule is not slowed by the bounds of the adaptive one.
                     min_interval: route.every.unwrap_or(route.min_interval),
                     max_interval: route.every.unwrap_or(route.max_interval),
-                    weight: route.weight,
                 },
             })
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Dispatcher;
-use super::hold::{Hold, reason_of};
+use super::hold::Hold;
 use super::poller::{ages, outcome_of};
 use crate::api::{self, ApiError, Ping, RateHeaders};
 use crate::budget::{KeyReading, LONG_REST};
@@ -121,7 +121,7 @@ impl Dispatcher {
             at: now.wall,
             asked_after,
             limit: self.limit,
-            latency: self.pollers[poller].latency(now.elapsed),
+            latency: now.elapsed.saturating_sub(self.pollers[poller].started_at),
             served_business: rate.business.map(|id| id.to_string()),
         };
         let page = match api::decode(body.into()) {
@@ -142,7 +142,7 @@ impl Dispatcher {
                 self.succeed(poller, &outcome, ages);
             }
             Err(error) if error.is_transient() => {
-                let not_before = self.pause_for_store(&error);
+                let not_before = self.pause_for_store(error);
                 self.schedule.observe(poller, &PollResult::Failed { not_before }, now);
             }
             Err(error) if error.is_of_one_route() => {
@@ -178,11 +178,9 @@ impl Dispatcher {
         let wait = self.pollers[poller].failed(error, now.elapsed, fastrand::f64());
         let outcome = PollResult::Failed { not_before: now.elapsed + wait };
         self.schedule.observe(poller, &outcome, now);
-        if let Some(reason) = reason_of(error) {
+        if let Some(hold) = Hold::of_poll(poller, error, now.elapsed) {
             // Unless a ping has shown that the route alone is refused, one shows whether the key is.
             if !self.pollers[poller].is_broken() && self.hold.is_none() {
-                let mut hold = Hold::new(Some(reason), now.elapsed);
-                hold.poller = Some(poller);
                 self.hold = Some(hold);
             }
             self.try_changed_key();
@@ -190,7 +188,7 @@ impl Dispatcher {
     }
 
     /// Pauses polling until the store can be written again; returns when that is tried.
-    pub(super) fn pause_for_store(&mut self, error: &StoreError) -> Duration {
+    pub(super) fn pause_for_store(&mut self, error: StoreError) -> Duration {
         let now = self.clock.now().elapsed;
         if self.store_refused_at.replace(now).is_none() {
             tracing::error!(%error, "polling is paused until the store can be written again");
@@ -207,7 +205,7 @@ impl Dispatcher {
         self.verified = None;
         self.budget.end_rest();
         let now = self.clock.now().elapsed;
-        self.hold.get_or_insert_with(|| Hold::new(None, now));
+        self.hold.get_or_insert_with(|| Hold::new(now));
         self.end_waits();
     }
 

@@ -56,64 +56,72 @@ impl PauseReason {
 }
 
 /// Keeps every poller back until what it waits for succeeds: a ping, or for the store a write.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Hold {
-    /// Why; none until a ping has told whose workspace it is.
-    pub(super) reason: Option<PauseReason>,
     /// The poller whose refusal began it, until a ping shows whether the key is refused as well.
     pub(super) poller: Option<usize>,
     /// When a ping or a write is tried next.
     pub(super) until: Duration,
     look_at: Duration,
+    /// The reason that a ping told last.
+    told: Option<PauseReason>,
     /// Pings in a row that have failed for this reason.
     failures: u32,
-    /// Why they failed.
+    /// Why they failed; before the first ping, why the poll did.
     pub(super) error: Option<ApiError>,
+    /// Why the store cannot be written, if it is held for that.
+    pub(super) store_error: Option<StoreError>,
 }
 
 impl Hold {
     /// A hold whose first ping is due now.
-    pub(super) fn new(reason: Option<PauseReason>, now: Duration) -> Self {
-        let look_at = now + LOOK_EVERY;
-        Self { reason, poller: None, until: now, look_at, failures: 0, error: None }
+    pub(super) fn new(now: Duration) -> Self {
+        Self {
+            poller: None,
+            until: now,
+            look_at: now + LOOK_EVERY,
+            told: None,
+            failures: 0,
+            error: None,
+            store_error: None,
+        }
     }
 
-    pub(super) fn of_store(error: &StoreError, now: Duration) -> Self {
-        let reason = if error.is_full() { PauseReason::DiskFull } else { PauseReason::StoreLocked };
-        Self { until: now + PROBE, ..Self::new(Some(reason), now) }
+    /// The hold after this error of a poll, if it concerns every poller.
+    pub(super) fn of_poll(poller: usize, error: &ApiError, now: Duration) -> Option<Self> {
+        reason_of(error)?;
+        Some(Self { poller: Some(poller), error: Some(error.clone()), ..Self::new(now) })
+    }
+
+    pub(super) fn of_store(error: StoreError, now: Duration) -> Self {
+        Self { store_error: Some(error), until: now + PROBE, ..Self::new(now) }
+    }
+
+    /// Why every poller waits; `None` until a ping has told whose workspace it is.
+    pub(super) fn reason(&self) -> Option<PauseReason> {
+        match &self.store_error {
+            Some(error) if error.is_full() => Some(PauseReason::DiskFull),
+            Some(_) => Some(PauseReason::StoreLocked),
+            None => self.error.as_ref().and_then(reason_of),
+        }
     }
 
     /// Why no request is sent and what the operator can do; none while the answer to the first ping may still come.
     pub(super) fn advice(&self) -> Option<String> {
-        let error = self.error.as_ref();
-        let text = match self.reason {
-            None => {
-                return error.map(|why| {
-                    format!("no route is read until the workspace tells its name: {why}; see `shopmirror check`")
-                });
-            }
-            Some(PauseReason::OtherWorkspace) => return error.map(ToString::to_string),
-            Some(PauseReason::KeyRefused) => {
-                "the workspace refuses the key (401): put the current key into the key file"
-            }
-            Some(PauseReason::KeyWrongType) => {
-                "the key may not poll (403): create an automation key and put it into the key file"
-            }
-            Some(PauseReason::WrongHost) => {
-                "the workspace is not served at this address (412): set base_url to its white-label address"
-            }
-            Some(PauseReason::DiskFull) => {
-                "the disk that holds the store is full: free some space, polling resumes by itself"
-            }
-            Some(PauseReason::StoreLocked) => {
-                "another program holds the store's write lock: end its transaction, polling resumes by itself"
-            }
-        };
-        Some(text.to_owned())
+        if let Some(error) = &self.store_error {
+            return Some(format!("{error}; polling resumes by itself"));
+        }
+        let error = self.error.as_ref()?;
+        Some(match reason_of(error) {
+            Some(_) => error.to_string(),
+            None => format!(
+                "no route is read until the workspace tells its name: {error}; see `shopmirror check`"
+            ),
+        })
     }
 
     pub(super) fn is_of_store(&self) -> bool {
-        matches!(self.reason, Some(PauseReason::DiskFull | PauseReason::StoreLocked))
+        self.store_error.is_some()
     }
 
     /// True once a ping has failed, so that the hold concerns more than one poll.
@@ -148,12 +156,12 @@ impl Hold {
     /// Notes a ping that did not end the hold; `chance` is uniform in `0.0..1.0`. True if it was the first, or
     /// tells another reason.
     pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> bool {
-        let (reason, known) = (reason_of(error), self.error.as_ref().and_then(reason_of));
-        let is_new = self.failures == 0 || (reason.is_some() && reason != known);
+        let reason = reason_of(error);
+        let is_new = self.failures == 0 || (reason.is_some() && reason != self.told);
         if reason.is_some() {
-            (self.reason, self.poller) = (reason, None);
+            (self.told, self.poller) = (reason, None);
         }
-        if reason.is_some() || known.is_none() {
+        if reason.is_some() || self.reason().is_none() {
             self.error = Some(error.clone());
         }
         self.failures = if is_new { 1 } else { self.failures.saturating_add(1) };
@@ -168,7 +176,7 @@ impl Hold {
 }
 
 /// The reason in an error, if it concerns every poller.
-pub(super) fn reason_of(error: &ApiError) -> Option<PauseReason> {
+fn reason_of(error: &ApiError) -> Option<PauseReason> {
     if let ApiError::OtherWorkspace(_) = error {
         return Some(PauseReason::OtherWorkspace);
     }
@@ -191,7 +199,7 @@ mod tests {
     #[test]
     fn a_refused_key_costs_six_requests_in_the_first_hour_and_at_most_thirty_pings_a_day() {
         for chance in [0.0, 0.5, 1.0] {
-            let mut hold = Hold::new(Some(PauseReason::KeyRefused), Duration::ZERO);
+            let mut hold = Hold::of_poll(0, &refusal(401), Duration::ZERO).unwrap();
             let mut now = Duration::ZERO;
             let mut probes = Vec::new();
             while now < Duration::from_secs(86_400) {
@@ -211,7 +219,7 @@ mod tests {
 
     #[test]
     fn each_reason_is_reported_once() {
-        let mut hold = Hold::new(Some(PauseReason::KeyRefused), Duration::ZERO);
+        let mut hold = Hold::of_poll(0, &refusal(401), Duration::ZERO).unwrap();
         let is_new = |status| hold.failed(&refusal(status), Duration::ZERO, 0.5);
         let reported = [503, 401, 401, 503, 412, 412, 401].map(is_new);
         assert_eq!(reported, [true, true, false, false, true, false, true]);

@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Dispatcher;
 use super::completed::Completed;
-use super::hold::PauseReason;
 use crate::api::ApiError;
 use crate::record::PollerId;
 use crate::store::StoreError;
@@ -23,10 +22,8 @@ impl Dispatcher {
         self.to_poll = Some((0..self.pollers.len()).collect());
         let (_open, no_requests) = mpsc::channel(1);
         self.work(no_requests, stop).await?;
-        match self.hold.as_ref().and_then(|hold| hold.reason) {
-            Some(PauseReason::DiskFull) => return Err(StoreError::Full),
-            Some(PauseReason::StoreLocked) => return Err(StoreError::Busy),
-            _ => {}
+        if let Some(error) = self.hold.as_mut().and_then(|hold| hold.store_error.take()) {
+            return Err(error);
         }
         let of_all = self.hold.as_ref().and_then(|hold| hold.error.as_ref());
         let failed = self.pollers.iter().filter_map(|poller| {

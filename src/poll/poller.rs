@@ -27,9 +27,6 @@ const LATER_REFUSALS: Duration = Duration::from_secs(3600);
 /// has whole seconds.
 const AHEAD: SignedDuration = SignedDuration::from_secs(5);
 
-/// The part that the last interval between two polls has of their mean.
-const LAST_PART: f64 = 0.1;
-
 /// How long to wait after a refusal when `before` came before it in a row: 1, 5, 15 and 30 minutes,
 /// then hourly, each drawn from 10 % less to 10 % more.
 pub(super) fn wait_after_refusal(before: usize, chance: f64) -> Duration {
@@ -40,9 +37,7 @@ pub(super) fn wait_after_refusal(before: usize, chance: f64) -> Duration {
 pub(super) struct PollerHealth {
     pub(super) id: PollerId,
     /// When the last request was sent.
-    started_at: Option<Duration>,
-    /// The mean of the last intervals between two requests, in seconds.
-    pub(super) mean_interval_s: Option<f64>,
+    pub(super) started_at: Duration,
     pub(super) failures: u32,
     /// Refusals in a row that concern this route only. The route is broken if there are any.
     refusals: usize,
@@ -59,8 +54,7 @@ impl PollerHealth {
     pub(super) fn new(id: PollerId) -> Self {
         Self {
             id,
-            started_at: None,
-            mean_interval_s: None,
+            started_at: Duration::ZERO,
             failures: 0,
             refusals: 0,
             key_is_good: false,
@@ -69,19 +63,6 @@ impl PollerHealth {
             last_success: None,
             retry_at: None,
         }
-    }
-
-    pub(super) fn started(&mut self, now: Duration) {
-        if let Some(before) = self.started_at.replace(now) {
-            let last = now.saturating_sub(before).as_secs_f64();
-            let mean = self.mean_interval_s.unwrap_or(last);
-            self.mean_interval_s = Some(mean + (last - mean) * LAST_PART);
-        }
-    }
-
-    /// How long ago the last request was sent.
-    pub(super) fn latency(&self, now: Duration) -> Duration {
-        self.started_at.map_or(Duration::ZERO, |at| now.saturating_sub(at))
     }
 
     /// True if the workspace refuses this route although it accepts the key.

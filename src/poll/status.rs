@@ -81,7 +81,7 @@ pub struct PollerStatus {
     /// True if the age is not known because the clock was ahead at the last success.
     #[serde(default)]
     pub last_success_unknown: bool,
-    /// The mean interval of the last polls; the planned one before there are any.
+    /// The interval that its share of the budget allows, in seconds; only of a running daemon.
     pub interval_s: Option<f64>,
     /// Seconds until the next poll.
     pub next_poll_s: Option<f64>,
@@ -176,10 +176,10 @@ impl Dispatcher {
         PollerStatus {
             route: poller.id.route.as_str().to_owned(),
             business: poller.id.business.clone(),
-            state: PollerState::of(poller, hold.and_then(|hold| hold.reason)),
+            state: PollerState::of(poller, hold.and_then(|hold| hold.reason())),
             last_success_age_s: poller.last_success.map(|at| age(at.elapsed)),
             last_success_unknown: false,
-            interval_s: poller.mean_interval_s.or(Some(plan.interval_s)),
+            interval_s: Some(plan.interval_s),
             next_poll_s: plan.next_poll_s,
             rate_per_hour: Some(plan.rate_per_hour),
             guarantee_s: Some(plan.guarantee_s),

@@ -52,7 +52,7 @@ impl Dispatcher {
         let is_changed = known.is_some_and(|known| !known.is_of(&account));
         let told = match result {
             Ok(ping) => Ok(ping.workspace.filter(|name| !name.trim().is_empty())),
-            Err(error) if hold.reason.is_none() && tells_nothing(&error, is_changed) => Ok(None),
+            Err(error) if hold.reason().is_none() && tells_nothing(&error, is_changed) => Ok(None),
             Err(error) => Err(error),
         };
         let kept = match told {
@@ -72,7 +72,7 @@ impl Dispatcher {
                 }
             },
             // The next ping may tell it again.
-            Ok(None) if is_changed && hold.reason == Some(PauseReason::OtherWorkspace) => Ok(()),
+            Ok(None) if is_changed && hold.reason() == Some(PauseReason::OtherWorkspace) => Ok(()),
             Ok(None) => {
                 if is_changed {
                     tracing::warn!(
@@ -97,7 +97,7 @@ impl Dispatcher {
         if !hold.failed(error, now, fastrand::f64()) || self.to_poll.is_some() {
             return;
         }
-        let state = hold.reason.map(PauseReason::as_str);
+        let state = hold.reason().map(PauseReason::as_str);
         if error.class() == Class::Busy {
             tracing::warn!(state, %error, "polling waits until the workspace answers a ping");
         } else {
@@ -124,7 +124,7 @@ impl Dispatcher {
             self.resume_poller(poller);
         }
         if self.verified.is_none() {
-            self.hold = Some(Hold::new(None, self.clock.now().elapsed));
+            self.hold = Some(Hold::new(self.clock.now().elapsed));
         } else if hold.is_confirmed() {
             tracing::info!("polling resumes");
         }

@@ -244,11 +244,6 @@ impl Poller {
         self.memory.rate.with_bursts().max(self.arrivals.running.unwrap_or(0.0))
     }
 
-    /// How strongly it pulls on the budget at `rate` arrivals a second.
-    pub(super) fn pull(&self, rate: f64) -> f64 {
-        (rate * self.settings.weight.max(1e-9)).sqrt()
-    }
-
     /// The interval within which a page is unlikely to overflow at the rate seen.
     pub(super) fn safe_interval(&self) -> f64 {
         let usual = 0.5 * f64::from(self.settings.limit) / self.memory.rate.base.max(1e-9);

@@ -3,7 +3,7 @@
 /// What one poller brings to the division. Times are seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim {
-    /// The square root of weight times arrivals a second.
+    /// The square root of arrivals a second.
     pub(super) root: f64,
     /// The longest interval allowed.
     pub(super) longest: f64,

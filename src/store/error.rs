@@ -85,7 +85,7 @@ pub enum StoreError {
     #[error("the disk that holds the store is full: free some space")]
     Full,
     /// The store's files may not grow, although the disk seems to have room.
-    #[error("the store may not grow: {0}; polling resumes by itself")]
+    #[error("the store may not grow: {0}")]
     Limit(&'static str),
     /// Another process holds the write lock for too long.
     #[error("another program holds the store's write lock: end its transaction")]

@@ -27,7 +27,6 @@ pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals
         limit: settings.limit,
         min_interval: settings.min_interval,
         max_interval: settings.max_interval,
-        weight: 1.0,
     };
     let pollers = vec![poller; traffic.routes.len()];
     let mut budget = Budget::new(config::BudgetSettings { requests_per_minute, reserve: 0 }, begin);

@@ -40,7 +40,7 @@ async fn a_refused_key_pauses_every_poller_until_the_key_file_holds_another() {
     let old = workspace.sandbox.automation_key();
     workspace.sandbox.disable_key(&old, true);
     let status = place.status_when("every poller is paused", all_are("key_refused")).await;
-    assert_advice(&status, "key file");
+    assert_advice(&status, "api_key_file");
 
     // Another key that is wrong costs one request, and changes nothing.
     wait_until("the first ping is refused", || place.log().contains(PAUSED)).await;

@@ -97,7 +97,6 @@ fn the_routes() {
         &[
             (r#"enabled = "no""#, &["2:11 `enabled` must be true or false, without quotes"]),
             ("every = \"30s\"\nmax_interval = \"1m\"", &["2:9 `every` sets a fixed interval"]),
-            ("weight = 0", &["2:10 `weight` must be above 0 and at most 1000"]),
             (r#"ignore = ["id"]"#, &[r#"2:10 cannot hold "id", which says"#]),
         ],
     );

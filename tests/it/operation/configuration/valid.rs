@@ -43,8 +43,8 @@ limit = 1
 timeout = "1m 30s"
 [routes]
 outsourced_jobs.enabled = false
-leads = { every = "30s", weight = 0.5 }
-jobs = { weight = 2, ignore = ["age", "last_seen"], min_interval = "500ms" }
+leads = { every = "30s" }
+jobs = { ignore = ["age", "last_seen"], min_interval = "500ms" }
 [once]
 every = "10m"
 [store]
@@ -101,7 +101,7 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     assert_eq!((config.budget.requests_per_minute, config.budget.reserve), (600, 0));
     assert_eq!((config.poll.limit, config.poll.timeout), (1, Duration::from_secs(90)));
     let [jobs, customers, leads, ..] = &*config.routes else { panic!("{:?}", config.routes) };
-    assert_eq!((config.routes.len(), jobs.weight), (5, 2.0));
+    assert_eq!(config.routes.len(), 5);
     assert_eq!(jobs.min_interval, Duration::from_millis(500));
     assert_eq!((jobs.ignore.len(), customers.ignore.len()), (2, 0));
     assert_eq!(leads.every, Some(Duration::from_secs(30)));
