@@ -6,7 +6,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
-use crate::api::{ApiError, Class, Retry};
+use crate::api::{ApiError, Class, Client, Retry};
 use crate::control::{self, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::poll::BackgroundError;
 use crate::store::StoreError;
@@ -46,8 +46,9 @@ impl Watch {
 
     async fn search(&self, request: SearchRequest) -> Result<SearchResult, Refusal> {
         let searched_after = self.store.seq();
-        let page = self.background.search(&request.term, request.business.as_deref()).await;
-        let page = page.map_err(|error| not_sent(&error))?;
+        let (term, business) = (&request.term, request.business.as_deref());
+        let search = async |client: &Client| client.search_customers(term, business).await;
+        let page = self.background.request(search).await.map_err(|error| not_sent(&error))?;
         let at = self.clock.now().wall;
         let kept = request.keep(page, &self.store, searched_after, at).await;
         kept.map_err(|error| not_stored(&error))

@@ -14,7 +14,6 @@ use tokio::task::JoinSet;
 use super::{Completed, Dispatcher, DispatcherRequest};
 use crate::api::{ApiError, Client, RateHeaders};
 use crate::budget::Purpose;
-use crate::record::Page;
 
 /// Why a background request brought no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,18 +39,6 @@ pub struct Grant {
     ended: oneshot::Sender<RateHeaders>,
 }
 
-impl Grant {
-    /// Reports the response to the dispatcher.
-    fn end<T>(
-        self,
-        (result, rate): (Result<T, ApiError>, RateHeaders),
-    ) -> Result<T, BackgroundError> {
-        // Sending fails if the dispatcher has stopped, which changes nothing here.
-        let _ = self.ended.send(rate);
-        Ok(result?)
-    }
-}
-
 /// Sends background requests when the dispatcher grants them. Make one per dispatcher; its clones take
 /// turns.
 #[derive(Debug, Clone)]
@@ -67,42 +54,19 @@ impl BackgroundClient {
         Self { requests, turn: Arc::default() }
     }
 
-    /// Searches customers; at most 25 are returned (contract, "Limits").
+    /// Makes one request when it is granted.
     ///
     /// # Errors
     /// [`BackgroundError`]; nothing was stored.
-    pub async fn search(
+    pub async fn request<T>(
         &self,
-        term: &str,
-        business: Option<&str>,
-    ) -> Result<Page, BackgroundError> {
+        request: impl AsyncFnOnce(&Client) -> (Result<T, ApiError>, RateHeaders),
+    ) -> Result<T, BackgroundError> {
         let (grant, _turn) = self.grant().await?;
-        let called = grant.client.search_customers(term, business).await;
-        grant.end(called)
-    }
-
-    /// Lists the forms that have custom fields.
-    ///
-    /// # Errors
-    /// [`BackgroundError`]
-    pub async fn form_types(&self, business: Option<&str>) -> Result<Vec<String>, BackgroundError> {
-        let (grant, _turn) = self.grant().await?;
-        let called = grant.client.form_types(business).await;
-        grant.end(called)
-    }
-
-    /// Lists the definitions of one form's custom fields, each its exact JSON text.
-    ///
-    /// # Errors
-    /// [`BackgroundError`]
-    pub async fn custom_fields(
-        &self,
-        form_type: &str,
-        business: Option<&str>,
-    ) -> Result<Vec<String>, BackgroundError> {
-        let (grant, _turn) = self.grant().await?;
-        let called = grant.client.custom_fields(form_type, business).await;
-        grant.end(called)
+        let (result, rate) = request(&grant.client).await;
+        // Sending fails if the dispatcher has stopped, which changes nothing here.
+        let _ = grant.ended.send(rate);
+        Ok(result?)
     }
 
     /// Waits for leave to send one request; the next caller waits until the turn is dropped.

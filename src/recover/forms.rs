@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ApiError, Retry};
+use crate::api::{ApiError, Client, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
@@ -73,11 +73,13 @@ async fn refresh_business(
 ) -> Result<(), RefreshError> {
     let owned = || business.map(str::to_owned);
     let named = |form_type: &str, what| format!("{} {what}", poller_name(form_type, business));
-    let mut forms = background.form_types(business).await?;
+    let listing = async |client: &Client| client.form_types(business).await;
+    let mut forms = background.request(listing).await?;
     forms.truncate(MAX_FORMS);
     let mut failed = None;
     for form_type in &forms {
-        let fields = match background.custom_fields(form_type, business).await {
+        let listing = async |client: &Client| client.custom_fields(form_type, business).await;
+        let fields = match background.request(listing).await {
             Ok(fields) => fields.join(","),
             // One form that cannot be read does not keep the others from being read.
             Err(error @ BackgroundError::Api(_)) => {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::MAX_TERM;
-use crate::api::{ApiError, Class, Retry};
+use crate::api::{ApiError, Class, Client, Retry};
 use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
@@ -207,9 +207,10 @@ impl MissedCustomers {
     ) -> Result<Result<Page, ApiError>, Interrupted> {
         let mut failures = 0_u32;
         loop {
+            let search = async |client: &Client| client.search_customers(term, business).await;
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Err(Interrupted::Stopped),
-                outcome = self.background.search(term, business) => outcome,
+                outcome = self.background.request(search) => outcome,
             };
             let wait = match outcome {
                 Ok(page) => return Ok(Ok(page)),

@@ -9,6 +9,7 @@ mod waits;
 
 use sandbox::{Options, Route};
 
+use shopmirror::api::Client;
 use shopmirror::poll::PollingStatus;
 
 use self::shop::{HOUR, VirtualDaemon, VirtualShop};
@@ -165,9 +166,10 @@ async fn searches_without_end_take_a_twentieth_of_the_budget_and_no_guarantee() 
         let until = 120.0 + span;
         let search = async {
             let background = daemon.background();
+            let search = async |client: &Client| client.search_customers("a", None).await;
             let mut searches = 0;
             while shop.now() < until {
-                background.search("a", None).await.unwrap();
+                background.request(search).await.unwrap();
                 searches += 1;
             }
             searches
