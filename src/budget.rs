@@ -55,9 +55,9 @@ pub enum Purpose {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyReading {
     /// `X-RateLimit-Limit`
-    pub limit: Option<i64>,
+    pub limit: Option<u32>,
     /// `X-RateLimit-Remaining`
-    pub remaining: Option<i64>,
+    pub remaining: Option<u32>,
     /// The status was 429.
     pub refused: bool,
     /// `Retry-After`, counted from the moment of the response.
@@ -72,7 +72,6 @@ pub struct Budget {
     others: Others,
     /// The limit the server names, if it names one.
     server_limit: Option<u32>,
-    remaining_seen: Option<i64>,
     /// Requests a minute we allow ourselves, between the floor and the ceiling.
     share: f64,
     share_at: f64,
@@ -101,7 +100,6 @@ impl Budget {
             pace: Pace::new(ceiling),
             others: Others::default(),
             server_limit: None,
-            remaining_seen: None,
             share: f64::from(ceiling),
             share_at: now.elapsed.as_secs_f64(),
             last_cut: f64::NEG_INFINITY,
@@ -170,22 +168,16 @@ impl Budget {
     pub fn observe(&mut self, seen: &KeyReading, now: Moment) {
         let elapsed = now.elapsed;
         let at = elapsed.as_secs_f64();
-        // A limit that is no number of requests is no limit; the configured one holds.
-        self.server_limit = seen
-            .limit
-            .and_then(|limit| u32::try_from(limit).ok())
-            .filter(|limit| *limit > 0)
-            .or(self.server_limit);
+        // No requests at all are no limit; the configured one holds.
+        self.server_limit = seen.limit.filter(|limit| *limit > 0).or(self.server_limit);
         self.apply_ceiling();
 
         let limit = self.limit();
-        // A server that responds cannot have less than nothing or more than everything left.
-        let remaining = seen.remaining.filter(|left| (0..=i64::from(limit)).contains(left));
-        if let Some(left) = remaining {
-            self.remaining_seen = Some(left);
+        // A server cannot have more than everything left.
+        if let Some(left) = seen.remaining.filter(|left| *left <= limit) {
             self.others.observe(Reading {
                 at,
-                remaining: left as f64,
+                remaining: f64::from(left),
                 limit: f64::from(limit),
                 own_minute: self.pace.sent_within(Duration::from_secs(60), elapsed) as f64,
                 own_total: self.pace.total() as f64,
@@ -202,12 +194,6 @@ impl Budget {
     /// Sets what the deadlines of all pollers need, requests a minute.
     pub fn set_needed(&mut self, per_minute: f64) {
         self.needed = if per_minute.is_finite() { per_minute.max(0.0) } else { 0.0 };
-    }
-
-    /// Requests a minute that are granted now.
-    #[must_use]
-    pub fn pace_per_minute(&self, now: Moment) -> f64 {
-        self.granted(now.elapsed)
     }
 
     /// Forgets a wait that the workspace asked for: it was meant for another key or address.
@@ -306,7 +292,9 @@ impl Budget {
 
     /// Requests a minute granted now, also while other clients use the reserve or a first cycle
     /// without spacing is made up for.
-    fn granted(&self, now: Duration) -> f64 {
+    #[must_use]
+    pub fn pace_per_minute(&self, now: Moment) -> f64 {
+        let now = now.elapsed;
         let spaced = self.scarce_rate(now).unwrap_or_else(|| self.rate(now.as_secs_f64()));
         spaced.min(self.pace.granted())
     }

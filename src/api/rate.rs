@@ -11,15 +11,15 @@ use reqwest::header::{AGE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use crate::retry_after;
 
 /// A number of requests above this is ignored as a mistake.
-const MAX_COUNT: i64 = 1_000_000;
+const MAX_COUNT: u32 = 1_000_000;
 
 /// What one response said about the rate limit, and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateHeaders {
     /// `X-RateLimit-Limit`: requests a minute for all clients of the key.
-    pub limit: Option<i64>,
+    pub limit: Option<u32>,
     /// `X-RateLimit-Remaining`: requests left to all clients of the key.
-    pub remaining: Option<i64>,
+    pub remaining: Option<u32>,
     /// `Retry-After`, from the time of the response; a time in the past is zero.
     pub retry_after: Option<Duration>,
     /// The request was refused because of the rate limit (429).
@@ -41,7 +41,7 @@ impl RateHeaders {
         let retry_after = text(headers, RETRY_AFTER)
             .and_then(|wait| retry_after::parse(wait, text(headers, DATE), now));
         Self {
-            limit: count(headers, "x-ratelimit-limit").filter(|&limit| limit > 0),
+            limit: count(headers, "x-ratelimit-limit"),
             remaining: count(headers, "x-ratelimit-remaining"),
             retry_after,
             refused: status == 429,
@@ -58,11 +58,9 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-fn count(headers: &HeaderMap, name: &'static str) -> Option<i64> {
-    text(headers, HeaderName::from_static(name))?
-        .parse()
-        .ok()
-        .filter(|count| (0..=MAX_COUNT).contains(count))
+fn count(headers: &HeaderMap, name: &'static str) -> Option<u32> {
+    let count = text(headers, HeaderName::from_static(name))?.parse().ok()?;
+    (count <= MAX_COUNT).then_some(count)
 }
 
 #[cfg(test)]
@@ -114,7 +112,7 @@ mod tests {
             assert_eq!((rate.limit, rate.remaining), (expected, expected), "{text:?}");
         }
         let spent = read(429, &[("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0")]);
-        assert_eq!((spent.limit, spent.remaining, spent.refused), (None, Some(0), true));
+        assert_eq!((spent.limit, spent.remaining, spent.refused), (Some(0), Some(0), true));
         assert_eq!(read(200, &[]), RateHeaders::default());
     }
 }

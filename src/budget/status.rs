@@ -18,8 +18,8 @@ pub struct BudgetStatus {
     pub limit: u32,
     /// Our own requests in the last 60 seconds.
     pub used_last_60s: usize,
-    /// The last `X-RateLimit-Remaining` that made sense.
-    pub remaining_seen: Option<i64>,
+    /// `X-RateLimit-Remaining` of a response of the last minute.
+    pub remaining_seen: Option<u32>,
     /// What the other clients spend, requests a minute.
     pub others_per_minute: f64,
     /// What polls are granted now, requests a minute.
@@ -44,9 +44,9 @@ impl Budget {
         BudgetStatus {
             limit: self.limit(),
             used_last_60s: self.pace.sent_within(Duration::from_secs(60), now.elapsed),
-            remaining_seen: self.remaining_seen,
+            remaining_seen: self.others.last(at).map(|last| last.remaining as u32),
             others_per_minute: self.others.mean(at),
-            pace_per_minute: self.granted(now.elapsed),
+            pace_per_minute: self.pace_per_minute(now),
             resting_s: self.resting(now).map(|rest| rest.as_secs_f64()),
         }
     }

@@ -114,14 +114,14 @@ impl SlidingKey {
         while self.taken.front().is_some_and(|at| *at + 60.0 <= now) {
             self.taken.pop_front();
         }
-        let limit = i64::try_from(self.limit).ok();
+        let limit = u32::try_from(self.limit).ok();
         if self.taken.len() >= self.limit {
             let wait = (self.taken[0] + 60.0 - now).max(0.0).ceil();
             let retry_after = Some(Duration::from_secs_f64(wait));
             return KeyReading { limit, remaining: Some(0), refused: true, retry_after };
         }
         self.taken.push_back(now);
-        let remaining = i64::try_from(self.limit - self.taken.len()).ok();
+        let remaining = u32::try_from(self.limit - self.taken.len()).ok();
         KeyReading { limit, remaining, refused: false, retry_after: None }
     }
 }
