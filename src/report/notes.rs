@@ -1,32 +1,34 @@
 //! What the reader of a report has to know beside its numbers.
 
 use super::answer::ReportError;
+use super::completeness::Lists;
 use super::head::Report;
 use super::value::shown;
 use crate::number::count;
 use crate::record::Route;
-use crate::store::{QueryLimits, Reader, SqlValue, missing_link};
+use crate::store::{QueryLimits, Reader, SqlValue, StoreError, missing_link};
 
 /// A note's SELECT gives one row.
 const LIMITS: QueryLimits =
     QueryLimits { time: std::time::Duration::from_secs(10), bytes: 64 * 1024 };
 
-/// That states or paid sums are as last seen, if nothing names the jobs; `unnamed` are the routes of which
-/// records are mirrored that name none.
+/// That states or paid sums are as last seen, if nothing names the jobs.
 pub(super) fn of_links(
+    reader: &Reader,
     report: &Report,
-    is_linked: impl Fn(Route) -> bool,
-    unnamed: &[Route],
-) -> Vec<String> {
+    lists: &Lists,
+) -> Result<Vec<String>, StoreError> {
     let states = (Route::JobStatusChanges, report.shows_states());
     let sums = (Route::Payments, report.shows_paid_sums());
-    let missing =
-        [states, sums].into_iter().filter(|(route, is_shown)| *is_shown && !is_linked(*route));
-    missing.map(|(route, _)| as_last_seen(route, unnamed)).collect()
+    let is_missing = |(route, is_shown): &(Route, bool)| *is_shown && !lists.linked.contains(route);
+    // Routes of which records are mirrored that name no job.
+    let unnamed = reader.unlinked_routes()?;
+    let missing = [states, sums].into_iter().filter(is_missing);
+    Ok(missing.map(|(route, _)| as_last_seen(route, &unnamed)).collect())
 }
 
 /// That what this route says of jobs is as last seen.
-pub(super) fn as_last_seen(route: Route, unnamed: &[Route]) -> String {
+fn as_last_seen(route: Route, unnamed: &[Route]) -> String {
     if unnamed.contains(&route) {
         return missing_link(route);
     }
@@ -47,7 +49,7 @@ pub(super) fn of_report(
     for sql in &report.notes {
         let found = reader
             .query(sql, parameters, LIMITS)
-            .map_err(|error| ReportError::of_query(report, &error))?;
+            .map_err(|error| ReportError::of_query(report, error))?;
         let text = found.rows.first().and_then(|row| row.first()).map(|text| shown(text, None));
         notes.extend(text.filter(|text| !text.is_empty()));
     }
@@ -55,8 +57,8 @@ pub(super) fn of_report(
 }
 
 /// That repairs are left out because the mirror does not hold them.
-pub(super) fn of_unknown_jobs(report: &Report, jobs: i64) -> Option<String> {
-    if jobs <= 0 {
+pub(super) fn of_unknown_jobs(report: &Report, jobs: usize) -> Option<String> {
+    if jobs == 0 {
         return None;
     }
     let repairs = count(jobs, "completed repair is", "completed repairs are");
