@@ -16,7 +16,7 @@ use super::request::{Query, link, record_link};
 use super::text::{exact, percent, shown};
 use super::words;
 use crate::config::CountedBy;
-use crate::report::{self, Answer, Guard, Period, Question, Range, ReportError};
+use crate::report::{self, Answer, Period, Question, Range, ReportError};
 use crate::store::Reader;
 
 /// The parameters of a report's address that every report has.
@@ -88,7 +88,7 @@ fn respond(
     let answer = report::answer(reader, &report, &question, &context.page.zone, now)
         .map_err(|error| not_answered(&error, format == "html"))?;
     match format {
-        "csv" => Ok(csv(&answer.report.name, report::csv(&answer, Guard::Formulas))),
+        "csv" => Ok(csv(&answer.report.name, report::csv(&answer))),
         "json" => Ok(json(&report::json(&answer))),
         _ => {
             let before = Compared::read(reader, context, &question, &answer, now);

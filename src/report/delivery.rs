@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::answer::{Answer, Question, ReportError};
 use super::chart::svg;
-use super::csv::{Guard, csv};
+use super::csv::csv;
 use super::html::document;
 use super::json::json;
 use super::text::text;
@@ -83,7 +83,7 @@ pub fn question_of(
 pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, ReportError> {
     Ok(match format {
         ReportFormat::Table => text(answer, usize::MAX),
-        ReportFormat::Csv => csv(answer, Guard::Formulas),
+        ReportFormat::Csv => csv(answer),
         ReportFormat::Json => {
             let document = json(answer);
             let mut text = serde_json::to_string_pretty(&document).expect("the values are plain");
