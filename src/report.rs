@@ -25,9 +25,8 @@ mod timetable;
 mod value;
 
 pub use crate::config::Range;
-pub use answer::{Answer, Column, Question, ReportError, answer, refused_parameter};
+pub use answer::{Answer, Question, ReportError, answer, refused_parameter};
 pub use builtin::built_in;
-pub use chart::{narrow_svg, svg};
 pub use completeness::{Cell, Exactness};
 pub use csv::{csv, csv_head, csv_values};
 pub use delivery::{ScheduledContent, notice_body, question_of, rendered, sample_body, write};
@@ -38,5 +37,5 @@ pub use html::{document, first_upper, fragment};
 pub use json::{json, listed};
 pub use period::Period;
 pub use text::text;
-pub use timetable::{ReportRun, ReportStep, Timetable};
+pub use timetable::{ReportRun, Timetable};
 pub use value::{json_of, shown};

@@ -164,7 +164,7 @@ impl Compared {
             let change = percent(sum, was).map_or_else(String::new, |change| change + ", ");
             let words = format!("{change}{} before", shown_before[index]);
             let is_something = sum != 0.0 || was != 0.0;
-            is_something.then(|| (column.name.clone(), shown[index].clone(), words))
+            is_something.then(|| (column.clone(), shown[index].clone(), words))
         });
         Some(Self { days, sums: sums.collect() })
     }
@@ -190,7 +190,7 @@ impl View<'_> {
                 (self.form())
                 p.note { (report::first_upper(&shown(&self.answer.subject()))) "." }
                 (self.compared())
-                (report::fragment(self.answer, &record_link))
+                (report::fragment(self.answer, record_link))
                 p.note { "Download: " a href=(self.format("csv")) { "CSV" } ", " a href=(self.format("json")) { "JSON" } "." }
             }
         }

@@ -21,8 +21,8 @@ impl Dispatcher {
         stop: &CancellationToken,
     ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
         self.to_poll = Some((0..self.pollers.len()).collect());
-        let (_open, no_requests) = mpsc::channel(1);
-        self.work(no_requests, stop).await?;
+        let (_open, mut no_requests) = mpsc::channel(1);
+        self.work(&mut no_requests, stop).await?;
         match self.hold.as_ref().and_then(|hold| hold.reason) {
             Some(PauseReason::DiskFull) => return Err(StoreError::Full),
             Some(PauseReason::StoreLocked) => return Err(StoreError::Busy),

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::completeness::{BusinessChoice, Cell, Known, Lists};
-use super::head::{ColumnFormat, Parameter, Report};
+use super::head::{Parameter, Report};
 use super::horizon::Horizon;
 use super::notes;
 use super::period::Period;
@@ -46,15 +46,6 @@ pub struct Question {
     pub currency: Option<String>,
 }
 
-/// One column of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// How its values are shown.
-    pub format: Option<ColumnFormat>,
-}
-
 /// The answer of a report.
 #[derive(Debug, Clone)]
 pub struct Answer {
@@ -66,8 +57,8 @@ pub struct Answer {
     pub by: CountedBy,
     /// Up to when the mirror was read.
     pub as_of: Zoned,
-    /// The columns.
-    pub columns: Vec<Column>,
+    /// The names of the columns.
+    pub columns: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
     /// The sums of the columns that have one.
@@ -100,7 +91,7 @@ impl Answer {
     /// The column with the day, week or month that each row counts, if there is one.
     #[must_use]
     pub fn period_column(&self) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == PERIOD)
+        self.columns.iter().position(|column| column == PERIOD)
     }
 
     /// Whether a column is one of numbers, which are aligned to the right.
@@ -112,7 +103,9 @@ impl Answer {
     /// The texts of a row for people: with separators, the currency, and how sure each number is.
     pub fn shown<'a>(&'a self, row: &'a [Cell]) -> impl Iterator<Item = String> + 'a {
         let currency = self.currency.as_deref();
-        row.iter().zip(&self.columns).map(move |(cell, column)| displayed(cell, column, currency))
+        row.iter().zip(&self.columns).map(move |(cell, column)| {
+            displayed(cell, column, self.report.format(column), currency)
+        })
     }
 
     /// The line of sums for people, if there is one.
@@ -203,7 +196,7 @@ pub fn answer(
     };
     let parameters = parameters(report, question, period, &local, &business)?;
     let (columns, rows) = horizon.answer(reader, report, &parameters)?;
-    let mut notes = notes::of_links(reader, report, &horizon.lists)?;
+    let mut notes = notes::of_links(reader, report)?;
     notes.extend(notes::of_report(reader, report, &parameters)?);
     notes.extend(notes::of_unknown_jobs(report, horizon.unknown_jobs.len()));
     notes.push(horizon.line(report.has_period(), zone));

@@ -12,8 +12,8 @@ use crate::escape::{self, is_unsafe};
 use crate::number::grouped;
 
 /// The width for a window or a sheet of paper, and for a phone.
-const WIDE: f64 = 720.0;
-const NARROW: f64 = 360.0;
+pub(super) const WIDE: f64 = 720.0;
+pub(super) const NARROW: f64 = 360.0;
 /// The height of the plot of a chart over time.
 const PLOT: f64 = 244.0;
 /// The height of a line of the legend, and the room above the plot.
@@ -40,24 +40,11 @@ const PARTS_MAX: f64 = 6.0;
 const COLOURS: [&str; 5] = ["#2f8f78", "#c0831e", "#5b7fc7", "#b55a7c", "#808080"];
 const LINE: &str = "#8a9691";
 
-/// The chart of an answer; `None` if the report has none.
+/// The chart of an answer, of this width; `None` if the report has none.
 #[must_use]
-pub fn svg(answer: &Answer) -> Option<String> {
-    drawn(answer, WIDE)
-}
-
-/// The same for a phone.
-#[must_use]
-pub fn narrow_svg(answer: &Answer) -> Option<String> {
-    drawn(answer, NARROW)
-}
-
-fn drawn(answer: &Answer, width: f64) -> Option<String> {
-    let drawn = match Data::of(answer, &answer.report.chart.as_ref()?.bars, width) {
-        Some(data) if data.is_over_time => over_time(&data),
-        Some(data) => categories(&data),
-        None => no_data(width),
-    };
+pub(super) fn svg(answer: &Answer, width: f64) -> Option<String> {
+    let data = Data::of(answer, &answer.report.chart.as_ref()?.bars, width)?;
+    let drawn = if data.is_over_time { over_time(&data) } else { categories(&data) };
     Some(drawn.into_string())
 }
 
@@ -70,9 +57,9 @@ struct Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    /// `None` if there is nothing to draw.
+    /// `None` if a column that it needs is not there.
     fn of(answer: &'a Answer, columns: &[String], width: f64) -> Option<Self> {
-        let index_of = |name: &String| answer.columns.iter().position(|known| known.name == *name);
+        let index_of = |name: &String| answer.columns.iter().position(|known| known == name);
         let (x, series) = columns.split_first()?;
         let label_column = index_of(x)?;
         let is_over_time = x == PERIOD;
@@ -87,8 +74,7 @@ impl<'a> Data<'a> {
             let cells = rows.iter().map(|row| &row[column]).collect();
             Some((cut(&name.replace('_', " "), width), cells))
         });
-        let data = Self { width, is_over_time, labels, series: series.collect() };
-        (!data.values().is_empty()).then_some(data)
+        Some(Self { width, is_over_time, labels, series: series.collect() })
     }
 
     /// Whether not all is known of a label.
@@ -187,11 +173,6 @@ fn frame(width: f64, height: f64, content: &Markup) -> Markup {
             (content)
         }
     }
-}
-
-fn no_data(width: f64) -> Markup {
-    let text = html! { text x=(at(width / 2.0)) y="52" text-anchor="middle" { "no data" } };
-    frame(width, 96.0, &text)
 }
 
 fn colour(series: usize) -> &'static str {

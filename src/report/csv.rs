@@ -1,7 +1,7 @@
 //! CSV as RFC 4180 describes it, safe to open in a spreadsheet: text that it would read as a formula gets a `'` in
 //! front, and characters that control a terminal are written as `\u{..}`.
 
-use super::answer::{Answer, Column};
+use super::answer::Answer;
 use super::completeness::Cell;
 use super::head::ColumnFormat;
 use super::value::shown;
@@ -12,8 +12,9 @@ use crate::store::SqlValue;
 /// The answer of a report as CSV.
 #[must_use]
 pub fn csv(answer: &Answer) -> String {
-    let cell = |(cell, column): (&Cell, &Column)| csv_value(&cell.value, column.format);
-    let head = csv_head(answer.columns.iter().map(|column| &column.name));
+    let format = |column: &String| answer.report.format(column);
+    let cell = |(cell, column): (&Cell, &String)| csv_value(&cell.value, format(column));
+    let head = csv_head(&answer.columns);
     let rows = answer.rows.iter();
     rows.fold(head, |text, row| text + &line(row.iter().zip(&answer.columns).map(cell)))
 }

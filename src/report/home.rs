@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::answer::{Column, LIMITS, PERIOD, ReportError};
+use super::answer::{LIMITS, PERIOD, ReportError};
 use super::completeness::{BusinessChoice, Cell, Exactness, Lists};
 use super::head::Report;
 use super::horizon::Horizon;
@@ -191,7 +191,7 @@ impl Source<'_> {
         let Self { reader, horizon, parameters, notes } = self;
         match horizon.answer(reader, &report, parameters) {
             Ok((_, rows)) => {
-                notes.extend(notes::of_links(reader, &report, &horizon.lists)?);
+                notes.extend(notes::of_links(reader, &report)?);
                 notes.extend(notes::of_report(reader, &report, parameters)?);
                 Ok(rows)
             }
@@ -208,7 +208,7 @@ impl Source<'_> {
         if !found.map_err(|error| ReportError::of_query(report, error))?.rows.is_empty() {
             return Ok(Vec::new());
         }
-        let columns = ["number", PERIOD].map(|name| Column { name: name.to_owned(), format: None });
+        let columns = ["number", PERIOD].map(str::to_owned);
         let days = self.horizon.days.iter();
         let rows = days.map(|day| vec![0.into(), day.period.clone().into()]).collect();
         Ok(self.horizon.cells(report, &columns, rows))

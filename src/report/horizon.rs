@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::answer::{Column, LIMITS, PERIOD, ReportError};
+use super::answer::{LIMITS, PERIOD, ReportError};
 use super::completeness::{Cell, Coverage, Exactness, Known, Lists, OLD};
 use super::head::{CountedTime, Report};
 use super::value::number;
@@ -32,16 +32,13 @@ impl Horizon {
         reader: &mut Reader,
         report: &Report,
         parameters: &[(String, SqlValue)],
-    ) -> Result<(Vec<Column>, Vec<Vec<Cell>>), ReportError> {
+    ) -> Result<(Vec<String>, Vec<Vec<Cell>>), ReportError> {
         self.refuse_what_is_not_sent(reader, report)?;
         let found = reader
             .query(&report.sql, parameters, LIMITS)
             .map_err(|error| ReportError::of_query(report, error))?;
-        let columns = found.columns.into_iter();
-        let columns: Vec<Column> =
-            columns.map(|name| Column { format: report.format(&name), name }).collect();
-        let rows = self.cells(report, &columns, found.rows);
-        Ok((columns, rows))
+        let rows = self.cells(report, &found.columns, found.rows);
+        Ok((found.columns, rows))
     }
 
     fn refuse_what_is_not_sent(&self, reader: &Reader, report: &Report) -> Result<(), ReportError> {
@@ -82,11 +79,11 @@ impl Horizon {
     pub(super) fn cells(
         &self,
         report: &Report,
-        columns: &[Column],
+        columns: &[String],
         rows: Vec<Vec<SqlValue>>,
     ) -> Vec<Vec<Cell>> {
-        let period_column = columns.iter().position(|column| column.name == PERIOD);
-        let of_column = |Column { name, .. }: &Column| {
+        let period_column = columns.iter().position(|column| column == PERIOD);
+        let of_column = |name: &String| {
             let routes = report.counted_routes(name);
             let is_of_rows = !routes.is_empty() && !report.is_list;
             is_of_rows.then(|| (name.clone(), self.periods_of(&routes)))

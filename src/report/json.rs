@@ -44,7 +44,7 @@ pub fn json(answer: &Answer) -> Value {
     let period = json!({ "from": from, "to": to, "by": answer.by.as_str() });
     json!({
         "report": answer.report.name,
-        "columns": answer.columns.iter().map(|column| &column.name).collect::<Vec<_>>(),
+        "columns": answer.columns,
         "rows": answer.rows.iter().map(values).collect::<Value>(),
         "totals": answer.totals.as_ref().map(values),
         "at_least": cells_that_are(Exactness::AtLeast),
