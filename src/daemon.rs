@@ -22,18 +22,19 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
+use crate::poll::BackgroundClient;
 use crate::store::{Reader, Store, StoreError};
 pub use build::{client, client_of_startable, deliverers, dispatcher, poller_plan};
 use deliveries::Deliveries;
 #[cfg(test)]
 pub(crate) use deliveries::stop_at_most;
-use health::SharedState;
+use health::{SharedState, Watch};
 use open_page::OpenPage;
 pub use requests::exit_code;
 use running::RunningTasks;
@@ -105,11 +106,18 @@ async fn supervise(
     signals: &Signals,
 ) -> anyhow::Result<()> {
     let mut handover = None;
-    let state = SharedState::default();
     let mut is_logged = false;
-    let mut deliveries =
-        Deliveries::new(store.clone(), clock.clone(), state.clone(), signals.abort.clone());
-    let mut page = OpenPage::new(store.clone(), state.clone());
+    let (requests, inbox) = mpsc::channel(16);
+    let inbox = Arc::new(Mutex::new(inbox));
+    let watch = Watch {
+        store: store.clone(),
+        clock: clock.clone(),
+        background: BackgroundClient::new(requests.clone()),
+        requests,
+        state: SharedState::default(),
+    };
+    let mut deliveries = Deliveries::new(watch.clone(), signals.abort.clone());
+    let mut page = OpenPage::new(watch.clone());
     let polling = loop {
         if signals.stop.is_cancelled() {
             break None;
@@ -117,7 +125,7 @@ async fn supervise(
         // Requested while the store was opened or locked, or while the tasks before ended: the older
         // configuration is not used any more.
         if signals.reload.notified().now_or_never().is_some()
-            && let Some(newer) = accepted(&reread, &config, &clock, &state)
+            && let Some(newer) = accepted(&reread, &config, &watch)
         {
             tracing::info!("reloading");
             (config, client) = newer;
@@ -133,9 +141,7 @@ async fn supervise(
         is_logged = false;
         page.configure(&config).await;
         let left = handover.take();
-        let mut running =
-            RunningTasks::start(&config, client, clock.clone(), store, left, state.clone()).await?;
-        page.ask(Some(running.watch.clone()));
+        let mut running = RunningTasks::start(&config, client, &watch, inbox.clone(), left).await?;
         notify::ready();
         let known = store.read(Reader::workspace).await.ok().flatten();
         tracing::info!(
@@ -147,12 +153,12 @@ async fn supervise(
             sinks = config.sinks.len(),
             "running"
         );
-        let reread = || accepted(&reread, &config, &clock, &state);
-        let newer = running.until_asked(&mut deliveries, &mut page, signals, reread).await?;
+        let reread = || accepted(&reread, &config, &watch);
+        let newer =
+            running.until_asked(&watch, &mut deliveries, &mut page, signals, reread).await?;
         let Some(newer) = newer else { break Some(running) };
         notify::reloading();
         tracing::info!("reloading");
-        page.ask(None);
         handover = running.finish(&signals.abort).await?;
         (config, client) = newer;
     };
@@ -185,23 +191,18 @@ async fn wait_for_store(error: &anyhow::Error, is_logged: &mut bool, stop: &Canc
 
 /// The configuration as it is now and its client, if the daemon can continue with them. A problem, for example a key
 /// file that is being replaced, refuses the reload; it is logged, and the status shows it until a reload succeeds.
-fn accepted(
-    reread: &Reread,
-    old: &Config,
-    clock: &Clock,
-    state: &SharedState,
-) -> Option<(Config, Client)> {
+fn accepted(reread: &Reread, old: &Config, watch: &Watch) -> Option<(Config, Client)> {
     let newer = reread().and_then(|new| {
         anyhow::ensure!(
             new.store.path == old.store.path,
             "[store] path cannot change in a reload; restart the daemon"
         );
-        let client = client_of_startable(&new, clock.clone())?;
+        let client = client_of_startable(&new, watch.clock.clone())?;
         Ok((new, client))
     });
     match newer {
         Ok(newer) => {
-            state.send_modify(|state| state.refusal = None);
+            watch.state.send_modify(|state| state.refusal = None);
             Some(newer)
         }
         Err(error) => {
@@ -214,7 +215,7 @@ fn accepted(
                 error = text,
                 "the reload was refused; the daemon continues with the older configuration"
             );
-            state.send_modify(|state| state.refusal = Some(text));
+            watch.state.send_modify(|state| state.refusal = Some(text));
             None
         }
     }

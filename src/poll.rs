@@ -181,7 +181,7 @@ impl Dispatcher {
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(
         mut self,
-        requests: mpsc::Receiver<DispatcherRequest>,
+        requests: &mut mpsc::Receiver<DispatcherRequest>,
         stop: CancellationToken,
     ) -> Result<Handover, StoreError> {
         self.work(requests, &stop).await?;
@@ -191,7 +191,7 @@ impl Dispatcher {
     /// Polls until stopped, or until a single run has ended, then saves what was learned.
     async fn work(
         &mut self,
-        mut requests: mpsc::Receiver<DispatcherRequest>,
+        requests: &mut mpsc::Receiver<DispatcherRequest>,
         stop: &CancellationToken,
     ) -> Result<(), StoreError> {
         self.start_cycle().await?;

@@ -94,7 +94,7 @@ pub(super) fn advice(error: &anyhow::Error) -> &'static str {
     }
 }
 
-pub(super) fn code_of_io(error: &io::Error) -> u8 {
+fn code_of_io(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::PermissionDenied { PERMISSION } else { IO }
 }
 

@@ -14,7 +14,7 @@ use super::output::{self, cell};
 use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
 use crate::record::{Change, Route};
-use crate::report::{Guard, csv_head, csv_values};
+use crate::report::{csv_head, csv_values};
 use crate::store::{Reader, RecordFilter, RecordHistory, SqlValue};
 
 /// Records that are listed unless `--limit` is given.
@@ -38,9 +38,6 @@ pub(super) struct Args {
     /// How to print them; csv and ndjson hold every record of the route
     #[arg(long, value_enum, default_value_t = Form::Table)]
     format: Form,
-    /// With --format csv: keep every character, also where a spreadsheet would read a formula
-    #[arg(long)]
-    raw: bool,
     #[command(flatten)]
     listing: super::Listing,
 }
@@ -73,7 +70,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         let reader = Reader::open(&config.store.path)?;
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         match args.format {
-            Form::Csv => write_csv(&reader, args.route, args.raw, &mut out)?,
+            Form::Csv => write_csv(&reader, args.route, &mut out)?,
             _ => write_ndjson(&reader, args.route, &mut out)?,
         }
         out.flush()?;
@@ -160,13 +157,12 @@ fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::
     })
 }
 
-fn write_csv(reader: &Reader, route: Route, raw: bool, out: &mut impl Write) -> anyhow::Result<()> {
-    let guard = if raw { Guard::Nothing } else { Guard::Formulas };
+fn write_csv(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
     let columns = reader.columns(route)?;
-    out.write_all(csv_head(&columns, guard).as_bytes())?;
+    out.write_all(csv_head(&columns).as_bytes())?;
     each_row(reader, route, |row, _| {
         // Columns that were added meanwhile are behind those of the header.
-        Ok(out.write_all(csv_values(row.iter().take(columns.len()), guard).as_bytes())?)
+        Ok(out.write_all(csv_values(row.iter().take(columns.len())).as_bytes())?)
     })
 }
 

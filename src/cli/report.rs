@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use super::exit::{self, DATA, USAGE, code_of_io};
+use super::exit::{self, DATA, USAGE};
 use super::output::{self, cell};
 use super::records;
 use crate::config::{Config, CountedBy, ReportFormat};
-use crate::report::{self, FolderError, Guard, Question, ReportError};
+use crate::report::{self, Question, ReportError};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -36,9 +36,6 @@ pub(super) struct Args {
     format: ReportFormat,
     #[command(flatten)]
     listing: super::Listing,
-    /// With --format csv: keep every character, also where a spreadsheet would read a formula
-    #[arg(long)]
-    raw: bool,
     /// Print the query of the report instead of its answer, for example to change it
     #[arg(long)]
     sql: bool,
@@ -49,7 +46,7 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let format = if args.listing.json { ReportFormat::Json } else { args.format };
     let (json, wide) = (format == ReportFormat::Json, args.listing.wide);
     let Some(name) = &args.name else { return list(folder, json, wide) };
-    let report = report::find(name, folder).map_err(|error| refused(&error))?;
+    let report = report::find(name, folder).map_err(unanswered)?;
     if args.sql {
         return output::text(&output::plain(&report.text));
     }
@@ -67,7 +64,6 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
         .map_err(unanswered)?;
     let text = match format {
         ReportFormat::Table => report::text(&answer, output::width(wide)),
-        ReportFormat::Csv if args.raw => report::csv(&answer, Guard::Nothing),
         format => report::rendered(&answer, format).map_err(unanswered)?,
     };
     output::raw(text.as_bytes())
@@ -91,15 +87,6 @@ fn list(folder: Option<&Path>, json: bool, wide: bool) -> anyhow::Result<ExitCod
         "no reports",
         wide,
     )
-}
-
-fn refused(error: &FolderError) -> anyhow::Error {
-    let code = match error {
-        FolderError::Read { why, .. } => code_of_io(why),
-        FolderError::Unknown(_) => USAGE,
-        FolderError::Head { .. } => DATA,
-    };
-    exit::error(code, error.to_string())
 }
 
 fn unanswered(error: ReportError) -> anyhow::Error {

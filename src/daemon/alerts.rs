@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
 use crate::alerts::{AlertWatch, Origin, symptoms};
+use crate::status::WorkspaceStatus;
 use crate::store::{Gap, StoreError};
 
 /// The time between two looks, and before the first one: what was paused before a restart is then
@@ -33,7 +34,11 @@ pub(super) async fn run(
         if !is_trimmed {
             is_trimmed = passing(watch.store.keep_alerts_of(sinks.clone()).await)?.is_some();
         }
-        passing(look(&mut watches, &watch).await)?;
+        if watches.is_empty() {
+            continue;
+        }
+        let Some(Some(status)) = stop.run_until_cancelled(watch.snapshot()).await else { continue };
+        passing(look(&mut watches, &watch, &status).await)?;
     }
 }
 
@@ -49,11 +54,8 @@ fn passing<T>(outcome: Result<T, StoreError>) -> anyhow::Result<Option<T>> {
 async fn look(
     watches: &mut BTreeMap<String, AlertWatch>,
     daemon: &Watch,
+    status: &WorkspaceStatus,
 ) -> Result<(), StoreError> {
-    if watches.is_empty() {
-        return Ok(());
-    }
-    let Some(status) = daemon.snapshot().await else { return Ok(()) };
     for (sink, watch) in watches {
         let name = sink.clone();
         let read = daemon.store.read(move |reader| {
@@ -63,7 +65,7 @@ async fn look(
             Ok((gaps, reader.alerts(&name)?, Origin { workspace, host }))
         });
         let (gaps, known, origin) = read.await?;
-        let found = symptoms(&status, &gaps, sink);
+        let found = symptoms(status, &gaps, sink);
         let steps = watch.judge(&known, &found, &origin, daemon.clock.now());
         if steps.is_empty() {
             continue;

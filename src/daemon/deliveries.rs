@@ -12,9 +12,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::build;
-use super::health::SharedState;
+use super::health::Watch;
 use super::running::result_of;
-use crate::clock::Clock;
 use crate::config;
 use crate::deliver::{self, Deliverer, Room, SinkActivity, SinkView};
 use crate::store::Store;
@@ -60,33 +59,19 @@ struct RunningSink {
 
 /// The delivery tasks of all sinks.
 pub(super) struct Deliveries {
-    store: Store,
-    clock: Clock,
+    watch: Watch,
     /// What the sinks share.
     room: Room,
     tasks: JoinSet<anyhow::Result<()>>,
     running: BTreeMap<String, RunningSink>,
-    state: SharedState,
     /// Cuts short the changes in hand of all tasks.
     cut: CancellationToken,
 }
 
 impl Deliveries {
-    pub(super) fn new(
-        store: Store,
-        clock: Clock,
-        state: SharedState,
-        cut: CancellationToken,
-    ) -> Self {
-        Self {
-            store,
-            clock,
-            room: Room::default(),
-            tasks: JoinSet::new(),
-            running: BTreeMap::new(),
-            state,
-            cut,
-        }
+    pub(super) fn new(watch: Watch, cut: CancellationToken) -> Self {
+        let (room, tasks) = (Room::default(), JoinSet::new());
+        Self { watch, room, tasks, running: BTreeMap::new(), cut }
     }
 
     /// Starts, replaces and removes tasks so that they are those of `sinks`; an unchanged task goes
@@ -98,20 +83,20 @@ impl Deliveries {
         &mut self,
         sinks: &BTreeMap<String, config::SinkSettings>,
     ) -> anyhow::Result<()> {
+        let Watch { store, clock, .. } = &self.watch;
         let mut started = Vec::new();
         for (name, settings) in sinks {
             if !self.goes_on(name, settings) {
-                let (clock, store) = (&self.clock, &self.store);
                 started.push(build::deliverer(name, settings, clock, store, &self.room)?);
             }
         }
         for (deliverer, _) in &started {
             deliverer.open().await?;
         }
-        deliver::retire(&self.store, sinks.keys().cloned().collect()).await?;
+        deliver::retire(store, sinks.keys().cloned().collect()).await?;
         let replaced: BTreeSet<&String> = started.iter().map(|(new, _)| &new.name).collect();
         for name in sinks.keys().filter(|name| !replaced.contains(name)) {
-            revive(&self.store, name).await?;
+            revive(store, name).await?;
         }
         for (name, running) in &self.running {
             if sinks.contains_key(name) && !replaced.contains(name) {
@@ -130,7 +115,7 @@ impl Deliveries {
         let handle =
             |(name, running): (&String, &RunningSink)| (name.clone(), running.handle.clone());
         let handles = active.map(handle).collect();
-        self.state.send_modify(|state| state.sinks = handles);
+        self.watch.state.send_modify(|state| state.sinks = handles);
         Ok(())
     }
 
@@ -154,7 +139,7 @@ impl Deliveries {
         };
         let before = self.running.insert(deliverer.name.clone(), running);
         let cut = self.cut.child_token();
-        let store = self.store.clone();
+        let store = self.watch.store.clone();
         self.tasks.spawn(async move {
             let _ended = ended.drop_guard();
             if let Some(before) = before {

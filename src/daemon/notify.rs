@@ -13,10 +13,7 @@ use crate::number::count;
 use crate::status::WorkspaceStatus;
 
 /// How often the status line is renewed, unless the watchdog needs it more often.
-const STATUS_EVERY: Duration = Duration::from_secs(30);
-/// How often it is renewed while some pollers have not read a page yet.
-const STATUS_AT_FIRST: Duration = Duration::from_secs(2);
-
+const STATUS_EVERY: Duration = Duration::from_secs(10);
 /// How long the service manager may wait for the next notification during a wait.
 const WAITING_USEC: u32 = 60_000_000;
 
@@ -61,11 +58,7 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
     let watchdog = sd_notify::watchdog_enabled();
     let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
     loop {
-        let mut wait = every;
-        if let Some(snapshot) = watch.snapshot().await {
-            if snapshot.pollers.iter().any(|poller| poller.last_success_age_s.is_none()) {
-                wait = every.min(STATUS_AT_FIRST);
-            }
+        if let Some(snapshot) = stop.run_until_cancelled(watch.snapshot()).await.flatten() {
             let line = status_line(&snapshot);
             tell(&[NotifyState::Status(&line)]);
             if watchdog.is_some() {
@@ -74,7 +67,7 @@ pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Resu
         }
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(every) => {}
         }
     }
 }

@@ -1,23 +1,13 @@
 //! The status page over reloads: it goes on, with the streams of its readers, unless its own
 //! configuration changed.
-//!
-//! During a reload nothing answers for a moment; who asks the page then waits for the next answer.
-
-use std::time::Duration;
 
 use anyhow::anyhow;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::health::{SharedState, Watch};
+use super::health::Watch;
 use crate::config::Config;
 use crate::page::StatusPage;
-use crate::status::WorkspaceStatus;
-use crate::store::Store;
-
-/// How long the page waits for a status through a reload.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The page of a configuration; `None` if it has none.
 fn page_of(config: &Config) -> Option<StatusPage> {
@@ -33,25 +23,15 @@ fn page_of(config: &Config) -> Option<StatusPage> {
 
 /// The page, if there is one.
 pub(super) struct OpenPage {
-    store: Store,
+    watch: Watch,
     shown: Option<StatusPage>,
     task: JoinSet<()>,
     stop: CancellationToken,
-    state: SharedState,
-    /// Whom the page asks; `None` during a reload.
-    answers: watch::Sender<Option<Watch>>,
 }
 
 impl OpenPage {
-    pub(super) fn new(store: Store, state: SharedState) -> Self {
-        Self {
-            store,
-            shown: None,
-            task: JoinSet::new(),
-            stop: CancellationToken::new(),
-            state,
-            answers: watch::Sender::new(None),
-        }
+    pub(super) fn new(watch: Watch) -> Self {
+        Self { watch, shown: None, task: JoinSet::new(), stop: CancellationToken::new() }
     }
 
     /// Opens the page, closes it or opens it anew, as the configuration says; one that it does not change
@@ -63,18 +43,16 @@ impl OpenPage {
         }
         self.close().await;
         if let Some(page) = shown.clone() {
-            let (store, stop, state) = (self.store.clone(), self.stop.clone(), self.state.clone());
+            let (watch, stop) = (self.watch.clone(), self.stop.clone());
+            let (store, state) = (watch.store.clone(), watch.state.clone());
             let opened = move |address| state.send_modify(|state| state.page = address);
-            let answers = self.answers.subscribe();
-            let ask = move || status(answers.clone());
+            let ask = move || {
+                let watch = watch.clone();
+                async move { watch.snapshot().await }
+            };
             self.task.spawn(async move { page.run(store, opened, ask, stop).await });
         }
         self.shown = shown;
-    }
-
-    /// From here on `watch` answers; with `None` the page waits for the next one.
-    pub(super) fn ask(&self, watch: Option<Watch>) {
-        self.answers.send_replace(watch);
     }
 
     /// Closes the page and every connection.
@@ -94,19 +72,4 @@ impl OpenPage {
             }
         }
     }
-}
-
-/// The status, through a reload as well; `None` if the tasks do not answer.
-async fn status(mut answers: watch::Receiver<Option<Watch>>) -> Option<WorkspaceStatus> {
-    let asked = async {
-        loop {
-            let watch = answers.wait_for(Option::is_some).await.ok()?.clone()?;
-            let status = watch.snapshot().await;
-            // Without a status the tasks are stuck, unless they were just replaced.
-            if status.is_some() || !answers.has_changed().ok()? {
-                return status;
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, asked).await.ok().flatten()
 }

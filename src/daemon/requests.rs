@@ -9,7 +9,6 @@ use super::health::Watch;
 use crate::api::{ApiError, Class, Client, Retry};
 use crate::control::{self, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::poll::BackgroundError;
-use crate::store::StoreError;
 use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 
 /// How long to wait after a failure without a `Retry-After`.
@@ -51,7 +50,9 @@ impl Watch {
         let page = self.background.request(search).await.map_err(|error| not_sent(&error))?;
         let at = self.clock.now().wall;
         let kept = request.keep(page, &self.store, searched_after, at).await;
-        kept.map_err(|error| not_stored(&error))
+        kept.map_err(|error| {
+            failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
+        })
     }
 }
 
@@ -59,22 +60,18 @@ fn reply(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("a reply holds plain values and valid JSON texts")
 }
 
+/// The reply to a search that was not sent, or that the workspace has refused.
 fn not_sent(error: &BackgroundError) -> Refusal {
-    match error {
-        BackgroundError::Stopped => failed(TRY_AGAIN, error.to_string(), Some(WAIT)),
-        BackgroundError::Paused(_) => failed(UNAVAILABLE, error.to_string(), Some(WAIT)),
-        BackgroundError::Api(error) => refused(error),
-    }
-}
-
-/// The reply to a request that the workspace has refused.
-fn refused(error: &ApiError) -> Refusal {
-    let wait = match error.retry() {
-        Retry::After(wait) => Some(wait),
-        Retry::Backoff => Some(WAIT),
-        Retry::Never => None,
+    let (code, wait) = match error {
+        BackgroundError::Stopped => (TRY_AGAIN, Some(WAIT)),
+        BackgroundError::Paused(_) => (UNAVAILABLE, Some(WAIT)),
+        BackgroundError::Api(error) => match error.retry() {
+            Retry::After(wait) => (exit_code(error), Some(wait)),
+            Retry::Backoff => (exit_code(error), Some(WAIT)),
+            Retry::Never => (exit_code(error), None),
+        },
     };
-    failed(exit_code(error), error.to_string(), wait)
+    failed(code, error.to_string(), wait)
 }
 
 /// The exit code for an error of the workspace.
@@ -86,11 +83,6 @@ pub fn exit_code(error: &ApiError) -> u8 {
         Class::Busy => TRY_AGAIN,
         Class::BadPage => DATA,
     }
-}
-
-/// The reply to a search whose records could not be stored.
-fn not_stored(error: &StoreError) -> Refusal {
-    failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
 }
 
 fn failed(code: u8, text: String, retry_after: Option<Duration>) -> Refusal {

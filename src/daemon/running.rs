@@ -1,23 +1,22 @@
 //! The tasks of one configuration, without the deliveries: how they start, what ends them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::deliveries::Deliveries;
-use super::health::{SharedState, Watch};
+use super::health::Watch;
 use super::open_page::OpenPage;
 use super::scheduled::Scheduled;
 use super::{Signals, alerts, dispatcher, notify, requests, search_index, upkeep};
 use crate::api::Client;
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::poll::{BackgroundClient, DispatcherRequest, Handover};
+use crate::poll::{DispatcherRequest, Handover};
 use crate::recover::{CustomFields, MissedCustomers};
-use crate::store::Store;
 
 /// How long a task other than a delivery may take to end before it is cancelled.
 pub(super) const GRACE: Duration = Duration::from_secs(6);
@@ -29,25 +28,23 @@ pub(super) struct RunningTasks {
     handover: oneshot::Receiver<Handover>,
     /// Tells the tasks to end after their current work.
     finish: CancellationToken,
-    requests: mpsc::Sender<DispatcherRequest>,
-    /// Tells how the tasks are doing.
-    pub(super) watch: Watch,
 }
+
+/// Where the dispatchers of all configurations take requests from, one after the other.
+pub(super) type Inbox = Arc<Mutex<mpsc::Receiver<DispatcherRequest>>>;
 
 impl RunningTasks {
     pub(super) async fn start(
         config: &Config,
         client: Client,
-        clock: Clock,
-        store: &Store,
+        watch: &Watch,
+        inbox: Inbox,
         handover: Option<Handover>,
-        state: SharedState,
     ) -> anyhow::Result<Self> {
         let finish = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let (requests, inbox) = mpsc::channel(16);
+        let Watch { store, clock, background, state, .. } = watch.clone();
 
-        let background = BackgroundClient::new(requests.clone());
         let missed = MissedCustomers {
             store: store.clone(),
             background: background.clone(),
@@ -57,7 +54,7 @@ impl RunningTasks {
         tasks
             .spawn(async move { missed.run(stop).await.context("searching for missed customers") });
         let fields = CustomFields {
-            background: background.clone(),
+            background,
             store: store.clone(),
             clock: clock.clone(),
             businesses: config.workspace.polled_businesses(),
@@ -67,13 +64,14 @@ impl RunningTasks {
             async move { fields.run(stop).await.context("keeping the custom fields fresh") },
         );
 
-        let dispatcher = dispatcher(config, client, clock.clone(), store, handover).await?;
+        let dispatcher = dispatcher(config, client, clock.clone(), &store, handover).await?;
         let clocks = dispatcher.clocks();
         let stop = finish.clone();
         let (leave, handover) = oneshot::channel();
         tasks.spawn(async move {
+            let mut inbox = inbox.lock().await;
             // Without a reader nothing follows.
-            let _ = leave.send(dispatcher.run(inbox, stop).await.context("polling")?);
+            let _ = leave.send(dispatcher.run(&mut inbox, stop).await.context("polling")?);
             Ok(())
         });
 
@@ -85,16 +83,9 @@ impl RunningTasks {
             clock: clock.clone(),
             clocks: clocks.clone(),
             store: store.clone(),
-            state: state.clone(),
-        };
-        tasks.spawn(scheduled.run(finish.clone()));
-        let watch = Watch {
-            store: store.clone(),
-            clock: clock.clone(),
-            requests: requests.clone(),
-            background,
             state,
         };
+        tasks.spawn(scheduled.run(finish.clone()));
         tasks.spawn(requests::serve(watch.clone(), finish.clone()));
         tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
         if notify::is_wanted() {
@@ -102,14 +93,15 @@ impl RunningTasks {
         }
         tasks.spawn(search_index::run(store.clone(), finish.clone()));
         let retention = config.store.log_retention;
-        tasks.spawn(upkeep::run(retention, clock, clocks, store.clone(), finish.clone()));
-        Ok(Self { tasks, handover, finish, requests, watch })
+        tasks.spawn(upkeep::run(retention, clock, clocks, store, finish.clone()));
+        Ok(Self { tasks, handover, finish })
     }
 
     /// Runs until the daemon has a new configuration, which `reread` returns if it can be used; `None` if
     /// the daemon is to stop.
     pub(super) async fn until_asked(
         &mut self,
+        watch: &Watch,
         deliveries: &mut Deliveries,
         page: &mut OpenPage,
         signals: &Signals,
@@ -128,7 +120,7 @@ impl RunningTasks {
             }
             // The key may have changed even so. If the inbox is full, this request is lost, and the slow
             // probe ends the pause later.
-            let _ = self.requests.try_send(DispatcherRequest::Resume);
+            let _ = watch.requests.try_send(DispatcherRequest::Resume);
         }
     }
 

@@ -18,15 +18,13 @@ use crate::clock::{Clock, stamp};
 use crate::config::{BackupSettings, ReportTarget, ReportsSettings, ScheduledReport};
 use crate::poll::Clocks;
 use crate::record::Kind;
-use crate::report::{self, Answer, ReportRun, ReportStep, Timetable};
+use crate::report::{self, Answer, ReportRun, Timetable};
 use crate::sink;
 use crate::status::{BackupStatus, ScheduledReportStatus};
 use crate::store::{self, BackupFolder, CopyControl, Kept, NewNotice, Reader, Store};
 
-/// How often it is looked whether something is due: the wall clock may be set meanwhile.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// How often it is looked whether the first page was read.
-const LOOK_FOR_PAGE: Duration = Duration::from_secs(1);
+/// How often it is looked whether something is due.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long after the start backups and reports wait for the first page, which tells whether the clock is right.
 const WAIT_FOR_PAGE: Duration = Duration::from_secs(600);
 /// How long the reads of one report may take.
@@ -50,40 +48,35 @@ impl Scheduled {
         let read = self.store.read(|reader| reader.kept(Kept::REPORT_RUNS)).await;
         let read: Option<BTreeMap<String, ReportRun>> =
             read.context("reading what became of the reports")?;
-        let mut kept = read.unwrap_or_default();
-        let mut runs = kept.clone();
+        let mut runs = read.unwrap_or_default();
         runs.retain(|name, _| self.reports.schedule.contains_key(name));
         let mut backups = ReportRun::default();
         while !stop.is_cancelled() {
-            let mut wait = match self.backup.keep {
-                0 => LOOK_EVERY,
-                _ => self.back_up_if_due(&mut backups, &stop).await?,
-            };
-            let now = self.now();
+            if self.backup.keep > 0 {
+                self.back_up_if_due(&mut backups, &stop).await?;
+            }
             for (name, settings) in &self.reports.schedule {
                 if !self.knows_time() {
-                    wait = LOOK_FOR_PAGE;
                     break;
                 }
+                let (now, is_new) = (self.now(), !runs.contains_key(name));
                 let run = runs.entry(name.clone()).or_insert_with(|| ReportRun::new(now));
-                match self.timetable(settings).step(run, now) {
-                    ReportStep::Wait(until) => wait = wait.min(left(until, now)),
-                    ReportStep::Make(due) => {
-                        let made = self.make(name, settings, run.made + 1, due);
-                        let Some(made) = stop.run_until_cancelled(made).await else { break };
-                        self.note(&format!("the report {name}"), run, due, made);
-                        // A kill while the next one is made must not repeat this one.
-                        self.keep(&mut kept, &runs).await?;
-                        wait = Duration::ZERO;
-                    }
+                let table = Timetable { at: settings.at, days: &settings.days, zone: &self.zone };
+                let (due, at) = table.due(run, now);
+                if at <= now {
+                    let made = self.make(name, settings, run.made + 1, due);
+                    let Some(made) = stop.run_until_cancelled(made).await else { break };
+                    self.note(&format!("the report {name}"), run, due, made);
+                }
+                // A kill while the next one is made must not repeat this one.
+                if is_new || at <= now {
+                    self.keep(&runs).await?;
                 }
             }
-            self.publish(&runs);
-            self.keep(&mut kept, &runs).await?;
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(wait) => {}
-            }
+            let statuses =
+                ScheduledReportStatus::of_all(&self.reports, &self.zone, &runs, self.now());
+            self.state.send_modify(|state| state.reports = statuses);
+            stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
         }
         Ok(())
     }
@@ -100,44 +93,39 @@ impl Scheduled {
         self.clocks.workspace_time(own).is_some() || own.elapsed >= WAIT_FOR_PAGE
     }
 
-    /// Makes a backup if one is due, and publishes how backups stand; returns how long to wait for the next
-    /// look.
+    /// Makes a backup if one is due, and publishes how backups stand.
     async fn back_up_if_due(
         &self,
         run: &mut ReportRun,
         stop: &CancellationToken,
-    ) -> anyhow::Result<Duration> {
+    ) -> anyhow::Result<()> {
         let now = self.now();
         let folder = BackupFolder::new(&self.backup.path, self.store.path());
         let listed = folder.clone();
         let list = move || BackupStatus::of_folder(&listed, now);
         let mut status = tokio::task::spawn_blocking(list).await?;
         status.last_error = run.error.clone().or(status.last_error);
-        let last = status.last_at.as_ref().and_then(|at| at.parse().ok());
-        let step = match last.or(self.first_polled_at().await) {
-            // There is nothing to back up yet.
-            None => ReportStep::Wait(Timestamp::MAX),
-            Some(since) => {
-                run.settled_at = run.settled_at.max(since);
-                let daily = Timetable { at: self.backup.at, days: &[], zone: &self.zone };
-                let step = daily.step(run, now);
-                let (ReportStep::Make(next) | ReportStep::Wait(next)) = step;
-                status.next_at = Some(stamp(next));
-                step
-            }
+        let since = match status.last_at.as_ref().and_then(|at| at.parse().ok()) {
+            None => self.first_polled_at().await,
+            last => last,
         };
+        // Before the first page there is nothing to back up.
+        let due = since.map(|since| {
+            run.settled_at = run.settled_at.max(since);
+            Timetable { at: self.backup.at, days: &[], zone: &self.zone }.due(run, now)
+        });
+        status.next_at = due.map(|(_, at)| stamp(at));
         self.state.send_modify(|state| state.backup = Some(status));
-        match step {
-            ReportStep::Wait(until) => Ok(left(until, now).min(LOOK_EVERY)),
-            ReportStep::Make(_) if !self.knows_time() => Ok(LOOK_FOR_PAGE),
-            ReportStep::Make(due) => {
-                let made = self.back_up(folder, now, stop.clone()).await;
-                if made.is_ok() || !stop.is_cancelled() {
-                    self.note("the backup", run, due, made);
-                }
-                Ok(Duration::ZERO)
+        if let Some((due, at)) = due
+            && at <= now
+            && self.knows_time()
+        {
+            let made = self.back_up(folder, now, stop.clone()).await;
+            if made.is_ok() || !stop.is_cancelled() {
+                self.note("the backup", run, due, made);
             }
         }
+        Ok(())
     }
 
     /// When the first page was read: a store without a backup counts from then.
@@ -166,28 +154,14 @@ impl Scheduled {
         tokio::task::spawn_blocking(copy).await?
     }
 
-    fn timetable<'a>(&'a self, settings: &'a ScheduledReport) -> Timetable<'a> {
-        Timetable { at: settings.at, days: &settings.days, zone: &self.zone }
-    }
-
-    /// Keeps what became of the reports if it differs from what was kept last.
-    async fn keep(
-        &self,
-        kept: &mut BTreeMap<String, ReportRun>,
-        runs: &BTreeMap<String, ReportRun>,
-    ) -> anyhow::Result<()> {
-        if kept == runs {
-            return Ok(());
-        }
+    /// Keeps what became of the reports; what the store cannot take now is in memory.
+    async fn keep(&self, runs: &BTreeMap<String, ReportRun>) -> anyhow::Result<()> {
         match self.store.keep(Kept::REPORT_RUNS, runs).await {
-            Ok(()) => runs.clone_into(kept),
-            // It is in memory, and is kept with the next look.
-            Err(error) if error.is_transient() => {}
-            Err(error) => {
-                return Err(error).context("keeping what became of the scheduled reports");
+            Err(error) if !error.is_transient() => {
+                Err(error).context("keeping what became of the scheduled reports")
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn note(&self, what: &str, run: &mut ReportRun, due: Timestamp, made: anyhow::Result<()>) {
@@ -259,16 +233,6 @@ impl Scheduled {
         });
         answered.await
     }
-
-    fn publish(&self, runs: &BTreeMap<String, ReportRun>) {
-        let statuses = ScheduledReportStatus::of_all(&self.reports, &self.zone, runs, self.now());
-        self.state.send_modify(|state| state.reports = statuses);
-    }
-}
-
-/// How long it is until then.
-fn left(until: Timestamp, now: Timestamp) -> Duration {
-    until.duration_since(now).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]

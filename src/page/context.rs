@@ -85,7 +85,8 @@ impl PageContext {
     pub(super) async fn numbers(self: &Arc<Self>, range: Range) -> Option<Arc<Home>> {
         let read = self.read(move |reader, shared| {
             let StatusPage { ready_status, zone, .. } = &shared.page;
-            Ok(report::home(reader, range, ready_status, zone, Timestamp::now())?)
+            let numbers = report::home(reader, range, ready_status, zone, Timestamp::now());
+            Ok(numbers.map_err(|error| error.to_string())?)
         });
         let take = async { read.await.ok().map(Arc::new) };
         self.numbers.get(&range)?.newest(NUMBERS_EVERY, take).await

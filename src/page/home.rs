@@ -157,7 +157,7 @@ impl View<'_> {
                     span.title { (title) }
                     span.n { (self.amount(&figure.now, kind, None)) }
                     span.d {
-                        @if figure.now.number().is_none() { (figure.why) }
+                        @if figure.now.number().is_none() { "Not all of it is known" }
                         @else { (self.compared(figure, kind)) }
                     }
                     (spark(&figure.days))

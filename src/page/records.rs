@@ -17,7 +17,7 @@ use super::text::{moment, shown, zone_name};
 use super::words;
 use crate::number::whole;
 use crate::record::{FoundRecord, Route};
-use crate::report::{Guard, csv_head, csv_values, json_of, shown as value_shown};
+use crate::report::{csv_head, csv_values, json_of, shown as value_shown};
 use crate::store::{QueryLimits, QueryRows, Reader, RecordPage};
 
 /// Records on one screen, and in one CSV file.
@@ -109,8 +109,8 @@ fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {
 }
 
 fn table_csv(rows: &QueryRows) -> String {
-    let head = csv_head(&rows.columns, Guard::Formulas);
-    rows.rows.iter().fold(head, |text, row| text + &csv_values(row, Guard::Formulas))
+    let head = csv_head(&rows.columns);
+    rows.rows.iter().fold(head, |text, row| text + &csv_values(row))
 }
 
 fn screen(

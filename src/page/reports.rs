@@ -16,7 +16,7 @@ use super::request::{Query, link, record_link};
 use super::text::{exact, percent, shown};
 use super::words;
 use crate::config::CountedBy;
-use crate::report::{self, Answer, Guard, Period, Question, Range, ReportError};
+use crate::report::{self, Answer, Period, Question, Range, ReportError};
 use crate::store::Reader;
 
 /// The parameters of a report's address that every report has.
@@ -88,7 +88,7 @@ fn respond(
     let answer = report::answer(reader, &report, &question, &context.page.zone, now)
         .map_err(|error| not_answered(&error, format == "html"))?;
     match format {
-        "csv" => Ok(csv(&answer.report.name, report::csv(&answer, Guard::Formulas))),
+        "csv" => Ok(csv(&answer.report.name, report::csv(&answer))),
         "json" => Ok(json(&report::json(&answer))),
         _ => {
             let before = Compared::read(reader, context, &question, &answer, now);
@@ -164,7 +164,7 @@ impl Compared {
             let change = percent(sum, was).map_or_else(String::new, |change| change + ", ");
             let words = format!("{change}{} before", shown_before[index]);
             let is_something = sum != 0.0 || was != 0.0;
-            is_something.then(|| (column.name.clone(), shown[index].clone(), words))
+            is_something.then(|| (column.clone(), shown[index].clone(), words))
         });
         Some(Self { days, sums: sums.collect() })
     }
@@ -190,7 +190,7 @@ impl View<'_> {
                 (self.form())
                 p.note { (report::first_upper(&shown(&self.answer.subject()))) "." }
                 (self.compared())
-                (report::fragment(self.answer, &record_link))
+                (report::fragment(self.answer, record_link))
                 p.note { "Download: " a href=(self.format("csv")) { "CSV" } ", " a href=(self.format("json")) { "JSON" } "." }
             }
         }

@@ -39,8 +39,7 @@ pub struct Grant {
     ended: oneshot::Sender<RateHeaders>,
 }
 
-/// Sends background requests when the dispatcher grants them. Make one per dispatcher; its clones take
-/// turns.
+/// Sends background requests when the dispatcher grants them. Make one; its clones take turns.
 #[derive(Debug, Clone)]
 pub struct BackgroundClient {
     requests: mpsc::Sender<DispatcherRequest>,

@@ -20,8 +20,8 @@ impl Dispatcher {
         stop: &CancellationToken,
     ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
         self.to_poll = Some((0..self.pollers.len()).collect());
-        let (_open, no_requests) = mpsc::channel(1);
-        self.work(no_requests, stop).await?;
+        let (_open, mut no_requests) = mpsc::channel(1);
+        self.work(&mut no_requests, stop).await?;
         if let Some(error) = self.hold.as_mut().and_then(|hold| hold.store_error.take()) {
             return Err(error);
         }

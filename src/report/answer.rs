@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::completeness::{BusinessChoice, Cell, Known, Lists};
-use super::head::{ColumnFormat, Parameter, Report};
+use super::head::{Parameter, Report};
 use super::horizon::Horizon;
 use super::notes;
 use super::period::Period;
@@ -17,13 +17,11 @@ use super::value::displayed;
 use crate::clock::second;
 use crate::config::CountedBy;
 use crate::number::whole;
-use crate::record::Route;
-use crate::store::{
-    PollerRow, QueryError, QueryLimits, Reader, SqlValue, StoreError, missing_link,
-};
+use crate::store::{PollerRow, QueryError, QueryLimits, Reader, SqlValue, StoreError};
 
 /// What a report may take and return.
-const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(10), bytes: 16 * 1024 * 1024 };
+pub(super) const LIMITS: QueryLimits =
+    QueryLimits { time: Duration::from_secs(10), bytes: 16 * 1024 * 1024 };
 
 /// The most rows of a report of single records that a table and a page show.
 const SHOWN_MAX: usize = 500;
@@ -48,15 +46,6 @@ pub struct Question {
     pub currency: Option<String>,
 }
 
-/// One column of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// How its values are shown.
-    pub format: Option<ColumnFormat>,
-}
-
 /// The answer of a report.
 #[derive(Debug, Clone)]
 pub struct Answer {
@@ -68,8 +57,8 @@ pub struct Answer {
     pub by: CountedBy,
     /// Up to when the mirror was read.
     pub as_of: Zoned,
-    /// The columns.
-    pub columns: Vec<Column>,
+    /// The names of the columns.
+    pub columns: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
     /// The sums of the columns that have one.
@@ -102,7 +91,7 @@ impl Answer {
     /// The column with the day, week or month that each row counts, if there is one.
     #[must_use]
     pub fn period_column(&self) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == PERIOD)
+        self.columns.iter().position(|column| column == PERIOD)
     }
 
     /// Whether a column is one of numbers, which are aligned to the right.
@@ -114,7 +103,9 @@ impl Answer {
     /// The texts of a row for people: with separators, the currency, and how sure each number is.
     pub fn shown<'a>(&'a self, row: &'a [Cell]) -> impl Iterator<Item = String> + 'a {
         let currency = self.currency.as_deref();
-        row.iter().zip(&self.columns).map(move |(cell, column)| displayed(cell, column, currency))
+        row.iter().zip(&self.columns).map(move |(cell, column)| {
+            displayed(cell, column, self.report.format(column), currency)
+        })
     }
 
     /// The line of sums for people, if there is one.
@@ -165,8 +156,13 @@ pub enum ReportError {
 
 impl ReportError {
     /// The query of a report failed.
-    pub(super) fn of_query(report: &Report, error: &QueryError) -> Self {
-        Self::Unanswered(format!("the report {} cannot be answered: {error}", report.name))
+    pub(super) fn of_query(report: &Report, error: QueryError) -> Self {
+        match error {
+            QueryError::Store(error) => Self::Store(error),
+            error => {
+                Self::Unanswered(format!("the report {} cannot be answered: {error}", report.name))
+            }
+        }
     }
 }
 
@@ -181,29 +177,17 @@ pub fn answer(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<Answer, ReportError> {
-    let mut notes = Vec::new();
-    refuse_what_is_not_sent(reader, report)?;
-    let links = reader.job_links()?;
-    let is_linked = |route: Route| links.iter().any(|link| link.route == route);
-    if report.needs_job_link && !is_linked(Route::JobStatusChanges) {
-        let missing = missing_link(Route::JobStatusChanges);
-        return Err(ReportError::Unanswered(format!(
-            "the report {} needs to know which job a status change belongs to: {missing}",
-            report.name
-        )));
-    }
     let local: Zoned = now.to_zoned(zone.clone());
     let period = Period::new(question.from, question.to, local.date())?;
     let days = period.days(zone, question.by);
     reader.set_days(&days)?;
     let business = chosen(&reader.pollers()?, question.business.as_deref())?;
-    // Jobs that were completed in these days and are not in the mirror.
     let unknown_jobs = match (days.first(), days.last()) {
         (Some(first), Some(last)) if report.counts_completions() => {
             let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
             reader.unknown_jobs_completed(first.from, last.to, asked, default)?
         }
-        _ => 0,
+        _ => Vec::new(),
     };
     let horizon = Horizon {
         lists: Lists::read(reader, &report.routes(), &business, now)?,
@@ -211,19 +195,11 @@ pub fn answer(
         days,
     };
     let parameters = parameters(report, question, period, &local, &business)?;
-    let found = reader
-        .query(&report.sql, &parameters, LIMITS)
-        .map_err(|error| ReportError::of_query(report, &error))?;
-    notes.extend(notes::of_links(report, is_linked, &reader.unlinked_routes()?));
+    let (columns, rows) = horizon.answer(reader, report, &parameters)?;
+    let mut notes = notes::of_links(reader, report)?;
     notes.extend(notes::of_report(reader, report, &parameters)?);
-    notes.extend(notes::of_unknown_jobs(report, unknown_jobs));
+    notes.extend(notes::of_unknown_jobs(report, horizon.unknown_jobs.len()));
     notes.push(horizon.line(report.has_period(), zone));
-    let columns: Vec<Column> = found
-        .columns
-        .into_iter()
-        .map(|name| Column { format: report.format(&name), name })
-        .collect();
-    let rows = horizon.cells(report, &columns, found.rows);
     let totals = totals(report, &columns, &rows, |column| {
         !report.is_list || horizon.whole_of(report, column) == Known::Wholly
     });
@@ -258,24 +234,6 @@ fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, 
         return Err(ReportError::Refused(format!("there is no business {asked:?}; {known}")));
     }
     Ok(BusinessChoice { asked: asked.map(str::to_owned), default })
-}
-
-fn refuse_what_is_not_sent(reader: &Reader, report: &Report) -> Result<(), ReportError> {
-    let mut missing = Vec::new();
-    for (route, needed) in &report.needs {
-        let sent = reader.columns(*route)?;
-        let columns = needed.iter().filter(|column| !sent.contains(column));
-        missing.extend(columns.map(|column| format!("{route}.{column}")));
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(ReportError::Unanswered(format!(
-        "the report {} needs {}, which the workspace has not sent so far; with it, it would show this: {}",
-        report.name,
-        missing.join(" and "),
-        report.about
-    )))
 }
 
 /// What is wrong with values for the parameters of a report; `None` if it takes them.

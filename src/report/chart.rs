@@ -7,14 +7,13 @@ use maud::{Markup, html};
 
 use super::answer::{Answer, PERIOD};
 use super::completeness::{Cell, Exactness};
-use super::head::Chart;
 use super::value::shown;
 use crate::escape::{self, is_unsafe};
 use crate::number::grouped;
 
 /// The width for a window or a sheet of paper, and for a phone.
-const WIDE: f64 = 720.0;
-const NARROW: f64 = 360.0;
+pub(super) const WIDE: f64 = 720.0;
+pub(super) const NARROW: f64 = 360.0;
 /// The height of the plot of a chart over time.
 const PLOT: f64 = 244.0;
 /// The height of a line of the legend, and the room above the plot.
@@ -41,27 +40,11 @@ const PARTS_MAX: f64 = 6.0;
 const COLOURS: [&str; 5] = ["#2f8f78", "#c0831e", "#5b7fc7", "#b55a7c", "#808080"];
 const LINE: &str = "#8a9691";
 
-/// The chart of an answer; `None` if the report has none.
+/// The chart of an answer, of this width; `None` if the report has none.
 #[must_use]
-pub fn svg(answer: &Answer) -> Option<String> {
-    drawn(answer, WIDE)
-}
-
-/// The same for a phone.
-#[must_use]
-pub fn narrow_svg(answer: &Answer) -> Option<String> {
-    drawn(answer, NARROW)
-}
-
-fn drawn(answer: &Answer, width: f64) -> Option<String> {
-    let drawn = match answer.report.chart.as_ref()? {
-        Chart::Bars(columns) => match Data::of(answer, columns, width) {
-            Some(data) if data.is_over_time => over_time(&data),
-            Some(data) => categories(&data),
-            None => no_data(width),
-        },
-        Chart::Heat(columns) => heat(answer, columns, width).unwrap_or_else(|| no_data(width)),
-    };
+pub(super) fn svg(answer: &Answer, width: f64) -> Option<String> {
+    let data = Data::of(answer, &answer.report.chart.as_ref()?.bars, width)?;
+    let drawn = if data.is_over_time { over_time(&data) } else { categories(&data) };
     Some(drawn.into_string())
 }
 
@@ -74,23 +57,24 @@ struct Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    /// `None` if there is nothing to draw.
+    /// `None` if a column that it needs is not there.
     fn of(answer: &'a Answer, columns: &[String], width: f64) -> Option<Self> {
+        let index_of = |name: &String| answer.columns.iter().position(|known| known == name);
         let (x, series) = columns.split_first()?;
-        let label_column = index_of(answer, x)?;
+        let label_column = index_of(x)?;
         let is_over_time = x == PERIOD;
         let most = if is_over_time { POINTS_MAX } else { CATEGORIES_MAX };
         // The newest points, and the first categories.
         let skipped = if is_over_time { answer.rows.len().saturating_sub(most) } else { 0 };
         let rows: Vec<_> = answer.rows.iter().skip(skipped).take(most).collect();
-        let labels = rows.iter().map(|row| label(&row[label_column], width)).collect();
+        let label = |row: &&Vec<Cell>| cut(&shown(&row[label_column].value, None), width);
+        let labels = rows.iter().map(label).collect();
         let series = series.iter().filter_map(|name| {
-            let column = index_of(answer, name)?;
+            let column = index_of(name)?;
             let cells = rows.iter().map(|row| &row[column]).collect();
             Some((cut(&name.replace('_', " "), width), cells))
         });
-        let data = Self { width, is_over_time, labels, series: series.collect() };
-        (!data.values().is_empty()).then_some(data)
+        Some(Self { width, is_over_time, labels, series: series.collect() })
     }
 
     /// Whether not all is known of a label.
@@ -98,22 +82,36 @@ impl<'a> Data<'a> {
         self.series.iter().any(|(_, cells)| cells[index].exactness != Exactness::Exact)
     }
 
+    /// Every number with the places of its label and of its series.
+    fn cells(&self) -> impl Iterator<Item = (usize, usize, &Cell)> {
+        let series = self.series.iter().enumerate();
+        series.flat_map(|(place, (_, cells))| {
+            cells.iter().enumerate().map(move |(index, cell)| (index, place, *cell))
+        })
+    }
+
     fn values(&self) -> Vec<f64> {
-        self.series.iter().flat_map(|(_, cells)| cells).filter_map(|cell| number(cell)).collect()
+        self.cells().filter_map(|(_, _, cell)| number(cell)).collect()
+    }
+
+    /// The room of the longest label.
+    fn widest(&self) -> f64 {
+        let lengths = self.labels.iter().map(|label| label.chars().count());
+        lengths.max().unwrap_or(1) as f64 * CHARACTER
+    }
+
+    /// What is shown of a bar that is pointed at.
+    fn title(&self, index: usize, place: usize, cell: &Cell) -> Markup {
+        html! { title { (self.labels[index]) ": " (told(cell)) " " (self.series[place].0) } }
     }
 }
 
-fn index_of(answer: &Answer, name: &str) -> Option<usize> {
-    answer.columns.iter().position(|column| column.name == name)
-}
-
-fn label(cell: &Cell, width: f64) -> String {
-    cut(&shown(&cell.value, None), width)
-}
-
 /// A number in words.
-fn told(cell: &Cell, value: f64) -> String {
-    format!("{}{}", cell.exactness.mark(), tick(value))
+fn told(cell: &Cell) -> String {
+    match number(cell) {
+        Some(value) => format!("{}{}", cell.exactness.mark(), grouped(value)),
+        None => "unknown".to_owned(),
+    }
 }
 
 /// A text that fits beside a chart of this width.
@@ -163,13 +161,6 @@ impl Axis {
     }
 }
 
-/// The shortest text of a number on an axis, with a comma between thousands.
-fn tick(value: f64) -> String {
-    let sign = if value < 0.0 { "−" } else { "" };
-    // Steps such as 0.1 add up to 0.30000000000000004.
-    format!("{sign}{}", grouped((value.abs() * 1e6).round() / 1e6))
-}
-
 /// A coordinate, to a tenth of a unit.
 fn at(value: f64) -> String {
     format!("{value:.1}")
@@ -182,11 +173,6 @@ fn frame(width: f64, height: f64, content: &Markup) -> Markup {
             (content)
         }
     }
-}
-
-fn no_data(width: f64) -> Markup {
-    let text = html! { text x=(at(width / 2.0)) y="52" text-anchor="middle" { "no data" } };
-    frame(width, 96.0, &text)
 }
 
 fn colour(series: usize) -> &'static str {
@@ -220,27 +206,7 @@ fn grey(x: f64, y: f64, width: f64, height: f64) -> Markup {
     }
 }
 
-/// Where the marks of a chart over time lie.
-struct Plot<'a> {
-    data: &'a Data<'a>,
-    axis: Axis,
-    /// The upper end of the plot.
-    top: f64,
-    /// The room of one label.
-    room: f64,
-}
-
-impl Plot<'_> {
-    fn y(&self, value: f64) -> f64 {
-        self.top + (1.0 - self.axis.place(value)) * PLOT
-    }
-
-    /// The middle of a label's room.
-    fn x(&self, index: usize) -> f64 {
-        LEFT + (index as f64 + 0.5) * self.room
-    }
-}
-
+/// Bars side by side for each label. The areas of what is not all known are grey.
 fn over_time(data: &Data<'_>) -> Markup {
     let width = data.width;
     let room = (width - LEFT - RIGHT) / data.labels.len() as f64;
@@ -248,26 +214,38 @@ fn over_time(data: &Data<'_>) -> Markup {
     let unknown: Vec<usize> = (0..data.labels.len()).filter(|i| data.is_unknown(*i)).collect();
     names.extend((!unknown.is_empty()).then_some(UNKNOWN));
     let (legend, top) = legend(&names, LEFT);
-    let plot = Plot { data, axis: Axis::of(&data.values()), top, room };
+    let axis = Axis::of(&data.values());
+    let y = |value: f64| top + (1.0 - axis.place(value)) * PLOT;
     // As many labels as fit beside each other.
-    let widest = data.labels.iter().map(|label| label.chars().count()).max().unwrap_or(1);
-    let every = ((widest + 2) as f64 * CHARACTER / room).ceil().max(1.0) as usize;
-    let height = plot.top + PLOT + BOTTOM;
-    // A label in the middle of its room must not be cut at the sides.
-    let half = widest as f64 * CHARACTER / 2.0;
-    let label_x = |index: usize| plot.x(index).clamp(half, width - half);
+    let widest = data.widest();
+    let every = ((widest + 2.0 * CHARACTER) / room).ceil().max(1.0) as usize;
+    let height = top + PLOT + BOTTOM;
+    // The middle of a label's room; a label there must not be cut at the sides.
+    let x = |index: usize| LEFT + (index as f64 + 0.5) * room;
+    let label_x = |index: usize| x(index).clamp(widest / 2.0, width - widest / 2.0);
+    let bar = (room * 0.8 / data.series.len() as f64).min(28.0);
+    let left = |index: usize, place: usize| {
+        x(index) + bar * (place as f64 - data.series.len() as f64 / 2.0)
+    };
     frame(
         width,
         height,
         &html! {
             (legend)
-            @for index in unknown { (grey(LEFT + index as f64 * room, plot.top, room, PLOT)) }
-            @for value in plot.axis.steps() {
-                @let y = at(plot.y(value));
-                line x1=(at(LEFT)) x2=(at(width - RIGHT)) y1=(y) y2=(y) stroke=(LINE) stroke-opacity=(if value == 0.0 { "1" } else { "0.35" }) {}
-                text x=(at(LEFT - 6.0)) y=(at(plot.y(value) + 4.0)) text-anchor="end" { (tick(value)) }
+            @for index in unknown { (grey(LEFT + index as f64 * room, top, room, PLOT)) }
+            @for value in axis.steps() {
+                @let y = y(value);
+                line x1=(at(LEFT)) x2=(at(width - RIGHT)) y1=(at(y)) y2=(at(y)) stroke=(LINE) stroke-opacity=(if value == 0.0 { "1" } else { "0.35" }) {}
+                text x=(at(LEFT - 6.0)) y=(at(y + 4.0)) text-anchor="end" { (grouped(value)) }
             }
-            (bars(&plot))
+            @for (index, place, cell) in data.cells() {
+                @if let Some(value) = number(cell) {
+                    @let (high, low) = (y(value.max(0.0)), y(value.min(0.0)));
+                    rect x=(at(left(index, place))) y=(at(high)) width=(at((bar - 1.0).max(0.5))) height=(at(low - high)) fill=(colour(place)) {
+                        (data.title(index, place, cell))
+                    }
+                }
+            }
             @for (index, label) in data.labels.iter().enumerate().filter(|(index, _)| index.is_multiple_of(every)) {
                 text x=(at(label_x(index))) y=(at(height - 6.0)) text-anchor="middle" { (label) }
             }
@@ -275,30 +253,10 @@ fn over_time(data: &Data<'_>) -> Markup {
     )
 }
 
-fn bars(plot: &Plot<'_>) -> Markup {
-    let series = &plot.data.series;
-    let width = (plot.room * 0.8 / series.len() as f64).min(28.0);
-    let zero = plot.y(0.0);
-    html! {
-        @for (place, (name, cells)) in series.iter().enumerate() {
-            @for (index, cell) in cells.iter().enumerate() {
-                @if let Some(value) = number(cell) {
-                    @let x = plot.x(index) + width * (place as f64 - series.len() as f64 / 2.0);
-                    @let y = plot.y(value);
-                    rect x=(at(x)) y=(at(y.min(zero))) width=(at((width - 1.0).max(0.5))) height=(at((zero - y).abs())) fill=(colour(place)) {
-                        title { (plot.data.labels[index]) ": " (told(cell, value)) " " (name) }
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// A horizontal bar for each value, below each other, with every label and every number.
 fn categories(data: &Data<'_>) -> Markup {
     let axis = Axis::of(&data.values());
-    let widest = data.labels.iter().map(|label| label.chars().count()).max().unwrap_or(1);
-    let left = (widest as f64 * CHARACTER + 16.0).max(LEFT);
+    let left = (data.widest() + 16.0).max(LEFT);
     // Room for the number behind the longest bar.
     let width = data.width - left - LEFT;
     let names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
@@ -306,92 +264,27 @@ fn categories(data: &Data<'_>) -> Markup {
     let group = BAR * data.series.len() as f64 + BETWEEN;
     let height = top + group * data.labels.len() as f64;
     let x = |value: f64| left + axis.place(value) * width;
+    let y = |index: usize| top + group * index as f64;
     frame(
         data.width,
         height,
         &html! {
             (legend)
-            @for (row, label) in data.labels.iter().enumerate() {
-                @let y = top + group * row as f64;
-                text x=(at(left - 8.0)) y=(at(y + (group - BETWEEN) / 2.0 + 4.0)) text-anchor="end" { (label) }
-                @for (place, (name, cells)) in data.series.iter().enumerate() {
-                    @let y = y + BAR * place as f64;
-                    @if let Some(value) = number(cells[row]) {
-                        @let end = x(value.max(0.0));
-                        rect x=(at(x(value.min(0.0)))) y=(at(y)) width=(at(end - x(value.min(0.0)))) height=(at(BAR - 1.0)) rx="2" fill=(colour(place)) {
-                            title { (label) ": " (told(cells[row], value)) " " (name) }
-                        }
-                        text x=(at(end + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (told(cells[row], value)) }
-                    } @else if cells[row].exactness == Exactness::Unknown {
-                        text x=(at(x(0.0) + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { "unknown" }
-                    }
+            @for (index, label) in data.labels.iter().enumerate() {
+                text x=(at(left - 8.0)) y=(at(y(index) + (group - BETWEEN) / 2.0 + 4.0)) text-anchor="end" { (label) }
+            }
+            @for (index, place, cell) in data.cells().filter(|(_, _, cell)| cell.is_number()) {
+                @let y = y(index) + BAR * place as f64;
+                @let value = number(cell).unwrap_or_default();
+                @let (low, high) = (x(value.min(0.0)), x(value.max(0.0)));
+                rect x=(at(low)) y=(at(y)) width=(at(high - low)) height=(at(BAR - 1.0)) rx="2" fill=(colour(place)) {
+                    (data.title(index, place, cell))
                 }
+                text x=(at(high + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (told(cell)) }
             }
             line x1=(at(x(0.0))) x2=(at(x(0.0))) y1=(at(top - 4.0)) y2=(at(height)) stroke=(LINE) {}
         },
     )
-}
-
-/// A square for each pair of labels, darker the larger its value is. `None` if there is nothing to draw.
-fn heat(answer: &Answer, [x, y, value]: &[String; 3], chart_width: f64) -> Option<Markup> {
-    let (x, y, value) = (index_of(answer, x)?, index_of(answer, y)?, index_of(answer, value)?);
-    let (across, down) = (axis_labels(answer, x, chart_width), axis_labels(answer, y, chart_width));
-    let place = |labels: &[String], cell: &Cell| {
-        let label = label(cell, chart_width);
-        labels.iter().position(|known| *known == label)
-    };
-    let square = |row: &Vec<Cell>| {
-        Some((place(&across, &row[x])?, place(&down, &row[y])?, number(&row[value])?))
-    };
-    let cells: Vec<(usize, usize, f64)> = answer.rows.iter().filter_map(square).collect();
-    let most = cells.iter().fold(0.0_f64, |most, cell| most.max(cell.2));
-    if most <= 0.0 {
-        return None;
-    }
-    let longest = |labels: &[String]| {
-        labels.iter().map(|label| label.chars().count()).max().unwrap_or(1) as f64 * CHARACTER
-    };
-    let left = longest(&down) + 16.0;
-    let (width, side) = ((chart_width - left - RIGHT) / across.len() as f64, 26.0);
-    let every = ((longest(&across) + 3.0) / width).ceil().max(1.0) as usize;
-    let top = TOP + LINE_HEIGHT;
-    let height = top + side * down.len() as f64;
-    Some(frame(
-        chart_width,
-        height,
-        &html! {
-            @for (column, label) in across.iter().enumerate().filter(|(column, _)| column.is_multiple_of(every)) {
-                text x=(at(left + (column as f64 + 0.5) * width)) y=(at(top - 8.0)) text-anchor="middle" font-size="10" { (label) }
-            }
-            @for (line, label) in down.iter().enumerate() {
-                text x=(at(left - 8.0)) y=(at(top + (line as f64 + 0.65) * side)) text-anchor="end" { (label) }
-            }
-            @for (column, line, amount) in cells {
-                rect x=(at(left + column as f64 * width)) y=(at(top + line as f64 * side)) width=(at(width - 1.0)) height=(at(side - 1.0))
-                    fill=(COLOURS[0]) fill-opacity=(format!("{:.2}", 0.08 + 0.92 * amount.max(0.0) / most)) {
-                    title { (across[column]) ", " (down[line]) ": " (tick(amount)) }
-                }
-            }
-        },
-    ))
-}
-
-/// The labels of an axis of a heat map; numbers, such as hours, in their order and without a break.
-fn axis_labels(answer: &Answer, column: usize, width: f64) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
-    for row in &answer.rows {
-        let label = label(&row[column], width);
-        if !labels.contains(&label) && labels.len() < CATEGORIES_MAX {
-            labels.push(label);
-        }
-    }
-    labels.sort_by_key(|label| label.parse::<i64>().ok());
-    match [labels.first(), labels.last()].map(|label| label?.parse::<i64>().ok()) {
-        [Some(first), Some(last)] if last - first < CATEGORIES_MAX as i64 => {
-            (first..=last).map(|number| number.to_string()).collect()
-        }
-        _ => labels,
-    }
 }
 
 #[cfg(test)]
@@ -417,12 +310,6 @@ mod tests {
                 "{values:?}: {axis:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_tick_is_the_shortest_number_with_grouped_thousands() {
-        let ticks = [0.0, 0.1 + 0.2, 1_234_567.0, -5000.0].map(tick);
-        assert_eq!(ticks, ["0", "0.3", "1,234,567", "−5,000"]);
     }
 
     #[test]

@@ -182,8 +182,8 @@ impl Coverage {
 /// What is known of several lists now.
 pub(super) struct Lists {
     pub(super) coverages: Vec<Coverage>,
-    /// Whether status changes name their job.
-    pub(super) is_linked: bool,
+    /// The routes whose records name their job.
+    pub(super) linked: Vec<Route>,
     pub(super) now: Timestamp,
 }
 
@@ -196,48 +196,43 @@ impl Lists {
     ) -> Result<Self, StoreError> {
         let (pollers, gaps) = (reader.pollers()?, reader.gaps()?);
         let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
-        let links = reader.job_links()?;
-        let is_linked = links.iter().any(|link| link.route == Route::JobStatusChanges);
-        Ok(Self { coverages: routes.iter().map(of).collect(), is_linked, now })
+        let linked = reader.job_links()?.iter().map(|link| link.route).collect();
+        Ok(Self { coverages: routes.iter().map(of).collect(), linked, now })
     }
 
     pub(super) fn of(&self, route: Route) -> Option<&Coverage> {
         self.coverages.iter().find(|known| known.route == route)
     }
 
-    /// How much was known at a time of the records of a list that stood then, such as open repairs. One that came
-    /// before the mirror began, and did not change since, is not in it, nor one that came in a gap; after half a
-    /// year there is hardly one.
-    pub(super) fn knows_standing(&self, route: Route, at: Timestamp) -> Known {
-        let Some(list) = self.of(route).filter(|list| list.read_at.is_some()) else {
+    /// How much is known of the records of a list that stand now, such as open repairs. One that came before the
+    /// mirror began, and did not change since, is not in it, nor one that came in a gap; after half a year there
+    /// is hardly one. A list that was not read lately lacks what came since.
+    pub(super) fn knows_standing(&self, route: Route) -> Known {
+        let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
+        else {
             return Known::Not;
         };
         let begun = list.since.map(|since| (Timestamp::MIN, since));
         let mut missing = list.gaps.iter().copied().chain(begun);
-        let matters =
-            |(from, to): (Timestamp, Timestamp)| from < at && at.duration_since(to) < SETTLED;
-        match list.since.is_some_and(|since| at < since) {
-            true => Known::Not,
-            false if missing.any(matters) => Known::Partly,
+        let is_old = self.now.duration_since(read_at) > OLD;
+        match is_old || missing.any(|(_, to)| self.now.duration_since(to) < SETTLED) {
+            true => Known::Partly,
             false => Known::Wholly,
         }
     }
 
-    /// The times before `at` of which status changes or payments of the mirrored jobs may be missing, so that
-    /// it is not sure how these jobs stood at `at`. What was missed half a year before hardly matters.
-    pub(super) fn missing(&self, route: Route, at: Timestamp) -> Vec<(Timestamp, Timestamp)> {
+    /// Whether status changes or payments of the mirrored jobs may be missing, so that it is not sure how these jobs
+    /// stand now. What was missed half a year ago hardly matters.
+    pub(super) fn lacks(&self, route: Route) -> bool {
         let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
-        let matters = |(from, to): &(Timestamp, Timestamp)| {
-            *from < at
-                && *to > jobs_since.unwrap_or(Timestamp::MIN)
-                && at.duration_since(*to) < SETTLED
+        let matters = |(_, to): &(Timestamp, Timestamp)| {
+            *to > jobs_since.unwrap_or(Timestamp::MIN) && self.now.duration_since(*to) < SETTLED
         };
-        let Some((known, read_at)) = self.of(route).and_then(|known| Some((known, known.read_at?)))
-        else {
-            return vec![(Timestamp::MIN, at)];
-        };
-        let unread = (at.duration_since(read_at) > OLD).then_some((read_at, at));
-        known.gaps.iter().copied().filter(matters).chain(unread).collect()
+        let is_old = |read_at| self.now.duration_since(read_at) > OLD;
+        !self.linked.contains(&route)
+            || self
+                .of(route)
+                .is_none_or(|list| list.read_at.is_none_or(is_old) || list.gaps.iter().any(matters))
     }
 }
 
@@ -245,11 +240,6 @@ impl Known {
     /// What is known of two times together, or by two lists of one time.
     pub(super) fn with(self, other: Self) -> Self {
         if self == other { self } else { Self::Partly }
-    }
-
-    /// A count of this time; see [`Self::exactness`].
-    pub(super) fn count(self, count: f64, can_only_grow: bool) -> Cell {
-        Cell::of(count.into(), self.exactness(Some(count), can_only_grow))
     }
 
     /// How sure a count of this time is; `can_only_grow` if what is missing could not make it less.
@@ -331,5 +321,43 @@ mod tests {
         assert_eq!(coverage(Some("1")), (since, Some(at("18T00:00"))));
         assert_eq!(coverage(Some("2")), (None, Some(at("19T00:00"))));
         assert_eq!(coverage(Some("3")), (None, None), "no poller reads it");
+    }
+
+    const NOW: &str = "2026-12-01T10:00:00Z";
+
+    fn list(route: Route, since: Option<&str>, gaps: &[(&str, &str)]) -> Coverage {
+        let at = |text: &str| text.parse().unwrap();
+        let gaps = gaps.iter().map(|(from, to)| (at(from), at(to))).collect();
+        Coverage { route, read_at: Some(at(NOW)), since: since.map(at), gaps }
+    }
+
+    fn lists(coverages: Vec<Coverage>) -> Lists {
+        Lists { coverages, linked: vec![Route::JobStatusChanges], now: NOW.parse().unwrap() }
+    }
+
+    #[test]
+    fn what_stands_is_known_whole_after_half_a_year_or_if_the_first_page_held_all() {
+        let of = |jobs: Coverage| lists(vec![jobs]).knows_standing(Route::Jobs);
+        let jobs = |since, gaps: &[_]| list(Route::Jobs, since, gaps);
+        assert_eq!(of(jobs(Some("2026-09-01T00:00:00Z"), &[])), Known::Partly);
+        assert_eq!(of(jobs(Some("2026-03-01T00:00:00Z"), &[])), Known::Wholly);
+        assert_eq!(of(jobs(None, &[])), Known::Wholly);
+        let gap = ("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
+        assert_eq!(of(jobs(None, &[gap])), Known::Partly);
+        let old = Some("2026-12-01T09:00:00Z".parse().unwrap());
+        assert_eq!(of(Coverage { read_at: old, ..jobs(None, &[]) }), Known::Partly);
+        assert_eq!(of(Coverage { read_at: None, ..jobs(None, &[]) }), Known::Not);
+    }
+
+    #[test]
+    fn states_are_not_sure_without_all_status_changes_since_jobs_are_mirrored() {
+        let changes = |gaps: &[_]| list(Route::JobStatusChanges, None, gaps);
+        let of = |changes: Coverage| lists(vec![list(Route::Jobs, None, &[]), changes]);
+        let lacks = |lists: Lists| lists.lacks(Route::JobStatusChanges);
+        let gap = ("2026-11-10T00:00:00Z", "2026-11-12T00:00:00Z");
+        assert!(!lacks(of(changes(&[]))) && lacks(of(changes(&[gap]))));
+        assert!(lacks(Lists { linked: Vec::new(), ..of(changes(&[])) }));
+        let old = Some("2026-11-30T10:00:00Z".parse().unwrap());
+        assert!(lacks(of(Coverage { read_at: old, ..changes(&[]) })));
     }
 }

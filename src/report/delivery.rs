@@ -10,8 +10,8 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::answer::{Answer, Question, ReportError};
-use super::chart::svg;
-use super::csv::{Guard, csv};
+use super::chart::{WIDE, svg};
+use super::csv::csv;
 use super::html::document;
 use super::json::json;
 use super::text::text;
@@ -83,7 +83,7 @@ pub fn question_of(
 pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, ReportError> {
     Ok(match format {
         ReportFormat::Table => text(answer, usize::MAX),
-        ReportFormat::Csv => csv(answer, Guard::Formulas),
+        ReportFormat::Csv => csv(answer),
         ReportFormat::Json => {
             let document = json(answer);
             let mut text = serde_json::to_string_pretty(&document).expect("the values are plain");
@@ -91,7 +91,7 @@ pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, ReportE
             text
         }
         ReportFormat::Html => document(answer),
-        ReportFormat::Svg => svg(answer).ok_or_else(|| {
+        ReportFormat::Svg => svg(answer, WIDE).ok_or_else(|| {
             let name = &answer.report.name;
             ReportError::Unanswered(format!(
                 "the report {name} has no chart: choose another format"
@@ -138,7 +138,7 @@ pub fn notice_body(
         content: rendered(answer, format)?,
         text: text(answer, usize::MAX),
         html: document(answer),
-        chart: svg(answer),
+        chart: svg(answer, WIDE),
     };
     Ok(serde_json::to_string(&content).expect("the content holds plain values"))
 }

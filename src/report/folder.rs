@@ -5,54 +5,24 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::answer::ReportError;
 use super::builtin::built_in;
-use super::head::{HeadError, Report};
+use super::head::Report;
 use crate::small_file;
 
 /// The longest text of a report, in bytes.
 const TEXT_MAX: u64 = 256 * 1024;
-/// The most files of a folder that are read.
-const FILES_MAX: usize = 500;
-
-/// Why a report of the folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FolderError {
-    /// The folder or a file cannot be read.
-    #[error("could not read {}: {why}; check [reports] folder and its permissions", path.display())]
-    Read {
-        /// The folder or file.
-        path: PathBuf,
-        /// Why.
-        why: io::Error,
-    },
-    /// The comment at the start of a file has a problem.
-    #[error("{}: {why}", path.display())]
-    Head {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        why: HeadError,
-    },
-    /// There is no report of this name.
-    #[error("there is no report {0:?}; `shopmirror report` lists the reports")]
-    Unknown(String),
-}
 
 /// The built-in reports and those of the folder; a file that cannot be used is an error of its own.
 #[must_use]
-pub fn list(folder: Option<&Path>) -> (Vec<Report>, Vec<FolderError>) {
-    let mut reports = built_in();
-    let mut errors = Vec::new();
-    let Some(folder) = folder else { return (reports, errors) };
-    let mut files = match files(folder) {
-        Ok(files) => files,
-        Err(why) => {
-            errors.push(FolderError::Read { path: folder.to_owned(), why });
-            return (reports, errors);
-        }
-    };
+pub fn list(folder: Option<&Path>) -> (Vec<Report>, Vec<ReportError>) {
+    let (mut reports, mut errors) = (built_in(), Vec::new());
+    let mut files = files(folder).unwrap_or_else(|error| {
+        errors.push(error);
+        Vec::new()
+    });
     files.sort();
-    for (name, path) in files.into_iter().take(FILES_MAX) {
+    for (name, path) in files {
         match read(&name, &path) {
             Ok(report) => match reports.iter_mut().find(|known| known.name == report.name) {
                 Some(known) => *known = report,
@@ -68,36 +38,37 @@ pub fn list(folder: Option<&Path>) -> (Vec<Report>, Vec<FolderError>) {
 ///
 /// # Errors
 /// If there is none, or its file cannot be used.
-pub fn find(name: &str, folder: Option<&Path>) -> Result<Report, FolderError> {
-    if let Some(folder) = folder {
-        let files =
-            files(folder).map_err(|why| FolderError::Read { path: folder.to_owned(), why })?;
-        if let Some((_, path)) = files.iter().find(|(known, _)| known == name) {
-            return read(name, path);
-        }
+pub fn find(name: &str, folder: Option<&Path>) -> Result<Report, ReportError> {
+    if let Some((_, path)) = files(folder)?.iter().find(|(known, _)| known == name) {
+        return read(name, path);
     }
     let report = built_in().into_iter().find(|report| report.name == name);
-    report.ok_or_else(|| FolderError::Unknown(name.to_owned()))
+    report.ok_or_else(|| {
+        let why = format!("there is no report {name:?}; `shopmirror report` lists the reports");
+        ReportError::Refused(why)
+    })
 }
 
-fn files(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|end| end == "sql")
-            && let Some(name) = path.file_stem().and_then(|stem| stem.to_str())
-        {
-            found.push((name.to_owned(), path));
-        }
-    }
-    Ok(found)
+/// The names and paths of the files of a folder.
+fn files(folder: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ReportError> {
+    let Some(folder) = folder else { return Ok(Vec::new()) };
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let paths = entries.map_err(|why| unreadable(folder, &why))?.into_iter().map(|e| e.path());
+    let sql = paths.filter(|path| path.extension().is_some_and(|end| end == "sql"));
+    Ok(sql.filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path))).collect())
 }
 
-fn read(name: &str, path: &Path) -> Result<Report, FolderError> {
-    let text = small_file::text(path, TEXT_MAX)
-        .map_err(|error| FolderError::Read { path: path.to_owned(), why: error.into() })?;
+fn read(name: &str, path: &Path) -> Result<Report, ReportError> {
+    let text = small_file::text(path, TEXT_MAX).map_err(|error| unreadable(path, &error.into()))?;
     let mut report = Report::parse(name, &text)
-        .map_err(|why| FolderError::Head { path: path.to_owned(), why })?;
+        .map_err(|why| ReportError::Unanswered(format!("{}: {why}", path.display())))?;
     report.is_own = true;
     Ok(report)
+}
+
+fn unreadable(path: &Path, why: &io::Error) -> ReportError {
+    ReportError::Unanswered(format!(
+        "could not read {}: {why}; check [reports] folder and its permissions",
+        path.display()
+    ))
 }

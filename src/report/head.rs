@@ -105,31 +105,18 @@ pub enum ColumnFormat {
 
 /// The chart of a report: which columns it draws.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Chart {
+#[serde(deny_unknown_fields)]
+pub struct Chart {
     /// The column of the labels, then those of the values.
-    Bars(Vec<String>),
-    /// A coloured square for each pair of labels: the columns of the labels from left to right, of those from
-    /// top to bottom, and of the values.
-    Heat([String; 3]),
-}
-
-/// A problem in a comment of a report.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {why}")]
-pub struct HeadError {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong.
-    pub why: String,
+    pub bars: Vec<String>,
 }
 
 impl Report {
     /// Reads a report of this name.
     ///
     /// # Errors
-    /// The first problem of a comment.
-    pub fn parse(name: &str, text: &str) -> Result<Self, HeadError> {
+    /// The first problem of a comment, with its line.
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut sql = String::new();
         let mut notes: Vec<String> = Vec::new();
         for line in text.trim_start_matches(BYTE_ORDER_MARK).lines() {
@@ -143,9 +130,7 @@ impl Report {
         }
         let mut report = comment(&sql)?;
         if let Some(name) = report.parameters.keys().find(|name| GIVEN.contains(&name.as_str())) {
-            let why = format!("every report has the parameter `{name}`: choose another name");
-            let line = sql.lines().position(|line| line.contains(name.as_str())).unwrap_or(0) + 1;
-            return Err(HeadError { line, why });
+            return Err(format!("every report has the parameter `{name}`: choose another name"));
         }
         if report.title.is_empty() {
             name.clone_into(&mut report.title);
@@ -244,7 +229,7 @@ impl Report {
 }
 
 /// The TOML in the comment at the start of a text. Empty lines may stand in it.
-fn comment(text: &str) -> Result<Report, HeadError> {
+fn comment(text: &str) -> Result<Report, String> {
     let lines = text.lines().map(str::trim).map_while(|line| match line {
         "" => Some(line),
         _ => line.strip_prefix("--"),
@@ -253,8 +238,7 @@ fn comment(text: &str) -> Result<Report, HeadError> {
     toml::from_str(&toml).map_err(|error| {
         let place = error.span().map_or(0, |place| place.start);
         let line = toml[..place].matches('\n').count() + 1;
-        let why = format!("{}; {REMARKS}", error.message());
-        HeadError { line, why }
+        format!("line {line}: {}; {REMARKS}", error.message())
     })
 }
 
@@ -319,15 +303,16 @@ mod tests {
         for (line, part) in [
             ("-- needs = [\"jobs.status\"]", "expected a map"),
             ("-- needs.repairs = [\"status\"]", "unknown variant `repairs`"),
-            ("-- chart.pie = [\"a\"]", "unknown variant `pie`"),
+            ("-- chart.pie = [\"a\"]", "unknown field `pie`"),
             ("-- colour = \"red\"", "unknown field `colour`"),
             ("-- parameters.word.default = ", "string"),
             ("-- by Anna, for the till", "write a remark as `-- # text`"),
-            ("-- parameters.from.default = 1", "every report has the parameter `from`"),
         ] {
             let error =
                 Report::parse("x", &format!("-- title = \"T\"\n{line}\nSELECT 1")).unwrap_err();
-            assert!(error.line == 2 && error.why.contains(part), "{line}: {error}");
+            assert!(error.starts_with("line 2: ") && error.contains(part), "{line}: {error}");
         }
+        let taken = Report::parse("x", "-- parameters.from.default = 1\nSELECT 1").unwrap_err();
+        assert!(taken.contains("every report has the parameter `from`"), "{taken}");
     }
 }

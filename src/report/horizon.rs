@@ -1,26 +1,70 @@
-//! What a report can know of the days that it is about: how sure each number is, and the line that says so.
+//! What a report can know of the days that it is about: the rows of its SELECT with how sure each number is, and
+//! the line that says so.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::answer::{Column, PERIOD};
+use super::answer::{LIMITS, PERIOD, ReportError};
 use super::completeness::{Cell, Coverage, Exactness, Known, Lists, OLD};
 use super::head::{CountedTime, Report};
 use super::value::number;
+use crate::clock::second;
 use crate::record::Route;
-use crate::store::{ReportDay, SqlValue};
+use crate::store::{Reader, ReportDay, SqlValue, missing_link};
 
 /// What is known of the lists that a report reads.
 pub(super) struct Horizon {
     pub(super) lists: Lists,
-    /// Jobs that were completed in these days and that are not in the mirror.
-    pub(super) unknown_jobs: i64,
+    /// When jobs that are not in the mirror were completed in these days, the earliest first.
+    pub(super) unknown_jobs: Vec<String>,
     pub(super) days: Vec<ReportDay>,
 }
 
 impl Horizon {
+    /// The rows of a report's SELECT, with how sure each number is.
+    ///
+    /// # Errors
+    /// If the report cannot be answered, or the store cannot be read.
+    pub(super) fn answer(
+        &self,
+        reader: &mut Reader,
+        report: &Report,
+        parameters: &[(String, SqlValue)],
+    ) -> Result<(Vec<String>, Vec<Vec<Cell>>), ReportError> {
+        self.refuse_what_is_not_sent(reader, report)?;
+        let found = reader
+            .query(&report.sql, parameters, LIMITS)
+            .map_err(|error| ReportError::of_query(report, error))?;
+        let rows = self.cells(report, &found.columns, found.rows);
+        Ok((found.columns, rows))
+    }
+
+    fn refuse_what_is_not_sent(&self, reader: &Reader, report: &Report) -> Result<(), ReportError> {
+        let mut missing = Vec::new();
+        for (route, needed) in &report.needs {
+            let sent = reader.columns(*route)?;
+            let columns = needed.iter().filter(|column| !sent.contains(column));
+            missing.extend(columns.map(|column| format!("{route}.{column}")));
+        }
+        let name = &report.name;
+        if !missing.is_empty() {
+            return Err(ReportError::Unanswered(format!(
+                "the report {name} needs {}, which the workspace has not sent so far; with it, it would show this: {}",
+                missing.join(" and "),
+                report.about
+            )));
+        }
+        if report.needs_job_link && !self.lists.linked.contains(&Route::JobStatusChanges) {
+            let missing = missing_link(Route::JobStatusChanges);
+            return Err(ReportError::Unanswered(format!(
+                "the report {name} needs to know which job a status change belongs to: {missing}"
+            )));
+        }
+        Ok(())
+    }
+
     /// Up to when all of the lists were read.
     pub(super) fn as_of(&self) -> Timestamp {
         self.lists
@@ -35,11 +79,11 @@ impl Horizon {
     pub(super) fn cells(
         &self,
         report: &Report,
-        columns: &[Column],
+        columns: &[String],
         rows: Vec<Vec<SqlValue>>,
     ) -> Vec<Vec<Cell>> {
-        let period_column = columns.iter().position(|column| column.name == PERIOD);
-        let of_column = |Column { name, .. }: &Column| {
+        let period_column = columns.iter().position(|column| column == PERIOD);
+        let of_column = |name: &String| {
             let routes = report.counted_routes(name);
             let is_of_rows = !routes.is_empty() && !report.is_list;
             is_of_rows.then(|| (name.clone(), self.periods_of(&routes)))
@@ -78,9 +122,8 @@ impl Horizon {
 
     /// Whether status changes or payments of the mirrored jobs are missing that matter now.
     fn lacks_states(&self, report: &Report) -> bool {
-        let lacks = |route: Route| !self.lists.missing(route, self.lists.now).is_empty();
-        report.shows_states() && (!self.lists.is_linked || lacks(Route::JobStatusChanges))
-            || report.shows_paid_sums() && lacks(Route::Payments)
+        report.shows_states() && self.lists.lacks(Route::JobStatusChanges)
+            || report.shows_paid_sums() && self.lists.lacks(Route::Payments)
     }
 
     /// How much is known of all that a column adds up.
@@ -115,7 +158,7 @@ impl Horizon {
     }
 
     fn knows(&self, route: Route, time: CountedTime, from: Timestamp, to: Timestamp) -> Known {
-        if route == Route::JobStatusChanges && !self.lists.is_linked {
+        if route == Route::JobStatusChanges && !self.lists.linked.contains(&route) {
             return Known::Not;
         }
         let Some(coverage) = self.lists.of(route) else { return Known::Not };
@@ -127,10 +170,17 @@ impl Horizon {
                 before.min(coverage.knows(from, to, now))
             }
             CountedTime::After => coverage.knows(from, Timestamp::MAX, now),
-            CountedTime::Standing => self.lists.knows_standing(route, now),
+            CountedTime::Standing => self.lists.knows_standing(route),
         };
-        let lacks_jobs = route == Route::JobStatusChanges && self.unknown_jobs > 0;
+        let lacks_jobs = route == Route::JobStatusChanges && self.lacks_jobs(from, to);
         if lacks_jobs { known.min(Known::Partly) } else { known }
+    }
+
+    /// Whether a job that is not in the mirror was completed in a time.
+    fn lacks_jobs(&self, from: Timestamp, to: Timestamp) -> bool {
+        let [from, to] = [from, to].map(second);
+        let first = self.unknown_jobs.partition_point(|at| *at < from);
+        self.unknown_jobs.get(first).is_some_and(|at| *at < to)
     }
 
     /// Since when the data is complete, for people. `has_period` leaves out the gaps of other times.

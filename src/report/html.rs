@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::answer::Answer;
-use super::chart::{narrow_svg, svg};
+use super::chart::{NARROW, WIDE, svg};
 use super::completeness::{Cell, Exactness};
 use crate::escape::{cut, shown_lines};
 use crate::record::Route;
@@ -18,32 +18,30 @@ border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-a
 font-variant-numeric:tabular-nums}.day{white-space:nowrap}tfoot{font-weight:600}.unknown{opacity:.7}\
 figure{margin:0}svg{width:100%;min-width:36rem;height:auto}figure,.scroll{overflow-x:auto}";
 
-/// Makes the address of a record.
-type RecordLink<'a> = Option<&'a dyn Fn(Route, &str) -> String>;
-
 /// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone. A record
 /// that a row names by its id is a link.
 #[must_use]
-pub fn fragment(answer: &Answer, link: &dyn Fn(Route, &str) -> String) -> Markup {
+pub fn fragment(answer: &Answer, link: impl Fn(Route, &str) -> String) -> Markup {
     html! {
-        @if let Some(chart) = svg(answer) {
-            // Every text in it is escaped.
-            (figure("chart wide", answer, chart))
-            @if let Some(chart) = narrow_svg(answer) { (figure("chart narrow", answer, chart)) }
-        }
-        (table(answer, Some(link)))
+        (figure("chart wide", answer, WIDE))
+        (figure("chart narrow", answer, NARROW))
+        (table(answer, |route, id| Some(link(route, id))))
     }
 }
 
-fn figure(class: &str, answer: &Answer, chart: String) -> Markup {
+/// The chart, if the report has one.
+fn figure(class: &str, answer: &Answer, width: f64) -> Markup {
     let label = format!("Chart of {}; the table below has its numbers", cell(&answer.report.title));
     html! {
-        figure class=(class) tabindex="0" role="img" aria-label=(label) { (PreEscaped(chart)) }
+        @if let Some(chart) = svg(answer, width) {
+            // Every text in it is escaped.
+            figure class=(class) tabindex="0" role="img" aria-label=(label) { (PreEscaped(chart)) }
+        }
     }
 }
 
 /// The table and the notes; a table of days begins with the newest.
-fn table(answer: &Answer, link: RecordLink<'_>) -> Markup {
+fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Markup {
     let mut rows: Vec<_> = answer.shown_rows().iter().collect();
     if answer.period_column() == Some(0) {
         rows.reverse();
@@ -55,15 +53,15 @@ fn table(answer: &Answer, link: RecordLink<'_>) -> Markup {
             div.scroll tabindex="0" role="region" aria-label=(format!("Table of {}", cell(&answer.report.title))) {
                 table.report {
                     thead { tr { @for (index, column) in answer.columns.iter().enumerate() {
-                        th.number[answer.has_numbers(index)] scope="col" { (heading(&column.name)) }
+                        th.number[answer.has_numbers(index)] scope="col" { (heading(column)) }
                     } } }
                     tbody {
                         @for row in rows {
                             tr {
                                 @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
                                     td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[answer.period_column() == Some(index)] {
-                                        @match link.zip(named_route(&answer.columns[index].name)) {
-                                            Some((link, route)) if is_known(value) => a href=(link(route, &text)) { (cell(&text)) },
+                                        @match named_route(&answer.columns[index]).and_then(|route| link(route, &text)) {
+                                            Some(link) if is_known(value) => a href=(link) { (cell(&text)) },
                                             _ => (cell(&text)),
                                         }
                                     }
@@ -125,8 +123,8 @@ pub fn document(answer: &Answer) -> String {
                 h1 { (title) }
                 p { (cell(&answer.report.about)) }
                 p { (cell(&first_upper(&answer.subject()))) }
-                @if let Some(chart) = svg(answer) { (figure("chart", answer, chart)) }
-                (table(answer, None))
+                (figure("chart", answer, WIDE))
+                (table(answer, |_, _| None))
             }
         }
     }

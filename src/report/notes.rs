@@ -1,40 +1,20 @@
 //! What the reader of a report has to know beside its numbers.
 
-use super::answer::ReportError;
+use super::answer::{LIMITS, ReportError};
 use super::head::Report;
 use super::value::shown;
 use crate::number::count;
 use crate::record::Route;
-use crate::store::{QueryLimits, Reader, SqlValue, missing_link};
+use crate::store::{Reader, SqlValue, StoreError, missing_link};
 
-/// A note's SELECT gives one row.
-const LIMITS: QueryLimits =
-    QueryLimits { time: std::time::Duration::from_secs(10), bytes: 64 * 1024 };
-
-/// That states or paid sums are as last seen, if nothing names the jobs; `unnamed` are the routes of which
-/// records are mirrored that name none.
-pub(super) fn of_links(
-    report: &Report,
-    is_linked: impl Fn(Route) -> bool,
-    unnamed: &[Route],
-) -> Vec<String> {
-    let states = (Route::JobStatusChanges, report.shows_states());
-    let sums = (Route::Payments, report.shows_paid_sums());
-    let missing =
-        [states, sums].into_iter().filter(|(route, is_shown)| *is_shown && !is_linked(*route));
-    missing.map(|(route, _)| as_last_seen(route, unnamed)).collect()
-}
-
-/// That what this route says of jobs is as last seen.
-pub(super) fn as_last_seen(route: Route, unnamed: &[Route]) -> String {
-    if unnamed.contains(&route) {
-        return missing_link(route);
-    }
-    let what = if route == Route::Payments { "paid sums" } else { "the states of jobs" };
-    format!(
-        "the mirror has no {}, so {what} are as last seen: if the shop has some, see that `[routes.{route}]` is not switched off",
-        route.as_str().replace('_', " ")
-    )
+/// That states or paid sums are as last seen, if records that say otherwise do not name their job.
+pub(super) fn of_links(reader: &Reader, report: &Report) -> Result<Vec<String>, StoreError> {
+    let matters = |route: &Route| match route {
+        Route::JobStatusChanges => report.shows_states(),
+        _ => report.shows_paid_sums(),
+    };
+    let unlinked = reader.unlinked_routes()?.into_iter().filter(matters);
+    Ok(unlinked.map(missing_link).collect())
 }
 
 /// The notes of the report's own text.
@@ -47,7 +27,7 @@ pub(super) fn of_report(
     for sql in &report.notes {
         let found = reader
             .query(sql, parameters, LIMITS)
-            .map_err(|error| ReportError::of_query(report, &error))?;
+            .map_err(|error| ReportError::of_query(report, error))?;
         let text = found.rows.first().and_then(|row| row.first()).map(|text| shown(text, None));
         notes.extend(text.filter(|text| !text.is_empty()));
     }
@@ -55,8 +35,8 @@ pub(super) fn of_report(
 }
 
 /// That repairs are left out because the mirror does not hold them.
-pub(super) fn of_unknown_jobs(report: &Report, jobs: i64) -> Option<String> {
-    if jobs <= 0 {
+pub(super) fn of_unknown_jobs(report: &Report, jobs: usize) -> Option<String> {
+    if jobs == 0 {
         return None;
     }
     let repairs = count(jobs, "completed repair is", "completed repairs are");

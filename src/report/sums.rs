@@ -1,6 +1,5 @@
 //! The sums of the columns of a report.
 
-use super::answer::Column;
 use super::completeness::{Cell, Exactness};
 use super::head::Report;
 use crate::store::SqlValue;
@@ -9,15 +8,15 @@ use crate::store::SqlValue;
 /// row, or no column has a sum.
 pub(super) fn totals(
     report: &Report,
-    columns: &[Column],
+    columns: &[String],
     rows: &[Vec<Cell>],
     is_known: impl Fn(&str) -> bool,
 ) -> Option<Vec<Cell>> {
-    let has_sum = |column: &Column| report.totals.contains(&column.name);
+    let has_sum = |column: &String| report.totals.contains(column);
     if rows.is_empty() || !columns.iter().any(has_sum) {
         return None;
     }
-    let total = |(index, column): (usize, &Column)| {
+    let total = |(index, column): (usize, &String)| {
         if !has_sum(column) {
             return SqlValue::Null.into();
         }
@@ -28,11 +27,11 @@ pub(super) fn totals(
             cells.clone().filter_map(Cell::number).map(|number| (number * 10_000.0).round());
         let sum = parts.sum::<f64>() / 10_000.0;
         let is_exact =
-            is_known(&column.name) && cells.clone().all(|cell| cell.exactness == Exactness::Exact);
+            is_known(column) && cells.clone().all(|cell| cell.exactness == Exactness::Exact);
         let exactness = match is_exact {
             true => Exactness::Exact,
             false if cells.any(|cell| cell.exactness == Exactness::About) => Exactness::About,
-            false if report.can_only_grow(&column.name) && sum > 0.0 => Exactness::AtLeast,
+            false if report.can_only_grow(column) && sum > 0.0 => Exactness::AtLeast,
             false => Exactness::Unknown,
         };
         let value = if is_real { SqlValue::Real(sum) } else { SqlValue::Integer(sum as i64) };
@@ -51,8 +50,7 @@ mod tests {
                     -- measures.payments = [\"net\"]\nSELECT 1";
         let report = Report::parse("x", text).unwrap();
         let names = ["period", "jobs", "paid", "net"];
-        let columns: Vec<Column> =
-            names.iter().map(|name| Column { name: (*name).to_owned(), format: None }).collect();
+        let columns = names.map(str::to_owned);
         assert!(totals(&report, &columns, &[], |_| true).is_none(), "there is no row");
         let row = |jobs: i64, paid: f64, jobs_known, net_known| {
             let exact = |value: SqlValue| Cell::of(value, Exactness::Exact);

@@ -24,8 +24,7 @@ pub fn text(answer: &Answer, width: usize) -> String {
 }
 
 fn rows(answer: &Answer, width: usize) -> String {
-    let heads: Vec<String> =
-        answer.columns.iter().map(|column| cell(&column.name, CELL_MAX)).collect();
+    let heads: Vec<String> = answer.columns.iter().map(|column| cell(column, CELL_MAX)).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let value = |text: String| match text.as_str() {
         "" => "-".to_owned(),

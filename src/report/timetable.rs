@@ -56,15 +56,6 @@ impl ReportRun {
     }
 }
 
-/// What to do about a scheduled report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportStep {
-    /// Make it for this time.
-    Make(Timestamp),
-    /// Nothing before this time.
-    Wait(Timestamp),
-}
-
 /// The days and the time of a scheduled report.
 #[derive(Debug, Clone)]
 pub struct Timetable<'a> {
@@ -91,18 +82,16 @@ impl Timetable<'_> {
         (due > handled && now.duration_since(due) < LATEST).then_some(due)
     }
 
-    /// What to do now about a scheduled report.
+    /// The time for which one is made next, and when; what is to be made now has a time up to `now`.
     #[must_use]
-    pub fn step(&self, run: &ReportRun, now: Timestamp) -> ReportStep {
+    pub fn due(&self, run: &ReportRun, now: Timestamp) -> (Timestamp, Timestamp) {
         // A time far ahead was noted while the clock was wrong, and says nothing.
         let is_believed = run.settled_at.duration_since(now) < LATEST;
         let settled = if is_believed { run.settled_at } else { now - LATEST };
-        let Some(due) = self.missed(settled, now) else {
-            return ReportStep::Wait(self.next(now.max(settled)));
-        };
+        let due = self.missed(settled, now).unwrap_or_else(|| self.next(now.max(settled)));
         match run.failed_at {
-            Some(at) if at <= now && now < at + RETRY => ReportStep::Wait(at + RETRY),
-            _ => ReportStep::Make(due),
+            Some(at) if due <= now && at <= now => (due, at + RETRY),
+            _ => (due, due),
         }
     }
 
@@ -171,19 +160,14 @@ mod tests {
         let due = at("2026-11-20T07:30:00Z");
         let table = Timetable { at: Time::constant(7, 30, 0, 0), days: &[], zone: &TimeZone::UTC };
         let mut run = ReportRun::new(at("2026-11-20T07:00:00Z"));
-        assert_eq!(table.step(&run, run.settled_at), ReportStep::Wait(due));
-        assert_eq!(table.step(&run, due), ReportStep::Make(due));
+        assert_eq!(table.due(&run, run.settled_at), (due, due));
         run.note_failed(due, "a reason".to_owned());
-        assert_eq!(table.step(&run, due), ReportStep::Wait(due + RETRY));
-        assert_eq!(table.step(&run, due + RETRY), ReportStep::Make(due));
+        assert_eq!(table.due(&run, due), (due, due + RETRY));
         let next = at("2026-11-21T07:30:00Z");
-        assert_eq!(
-            table.step(&run, next),
-            ReportStep::Make(next),
-            "the next day it is made for that"
-        );
+        let (of, when) = table.due(&run, next);
+        assert!(of == next && when <= next, "the next day it is made for that");
         run.note_made(next);
         assert_eq!((run.made_for(), run.failures), (Some(next), 0));
-        assert_eq!(table.step(&run, next), ReportStep::Wait(at("2026-11-22T07:30:00Z")));
+        assert_eq!(table.due(&run, next).0, at("2026-11-22T07:30:00Z"));
     }
 }

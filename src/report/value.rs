@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::answer::Column;
 use super::completeness::{Cell, Exactness};
 use super::head::ColumnFormat;
 use crate::number::{decimals, money, plain, separated};
@@ -27,11 +26,16 @@ pub fn shown(value: &SqlValue, format: Option<ColumnFormat>) -> String {
 }
 
 /// A value for people: numbers with separators, amounts with the currency, and how sure it is.
-pub(super) fn displayed(cell: &Cell, column: &Column, currency: Option<&str>) -> String {
+pub(super) fn displayed(
+    cell: &Cell,
+    column: &str,
+    format: Option<ColumnFormat>,
+    currency: Option<&str>,
+) -> String {
     let Cell { value, exactness } = cell;
-    let text = match (number(value), column.format) {
+    let text = match (number(value), format) {
         (Some(number), Some(ColumnFormat::Money)) => money(number, currency),
-        (Some(_), format) if format.is_some() || !is_a_name(&column.name) => {
+        (Some(_), format) if format.is_some() || !is_a_name(column) => {
             separated(&shown(value, format))
         }
         _ => shown(value, None),
@@ -90,8 +94,7 @@ mod tests {
     #[test]
     fn people_see_separators_the_currency_and_how_sure_a_number_is() {
         let of = |name: &str, format, value: SqlValue, exactness| {
-            let column = Column { name: name.to_owned(), format };
-            displayed(&Cell { value, exactness }, &column, Some("EUR"))
+            displayed(&Cell { value, exactness }, name, format, Some("EUR"))
         };
         let (exact, money) = (Exactness::Exact, Some(ColumnFormat::Money));
         assert_eq!(of("net", money, (-1_234_567.5).into(), exact), "EUR -1,234,567.50");

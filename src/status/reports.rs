@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Health, WorkspaceStatus};
 use crate::clock::stamp;
 use crate::config::{ReportTarget, ReportsSettings, ScheduledReport};
-use crate::report::{ReportRun, ReportStep, Timetable};
+use crate::report::{ReportRun, Timetable};
 
 /// The state of one scheduled report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,11 +43,7 @@ impl ScheduledReportStatus {
         let of = |(name, one): (&String, &ScheduledReport)| {
             let run = runs.get(name);
             let table = Timetable { at: one.at, days: &one.days, zone };
-            let next = match run.map(|run| table.step(run, now)) {
-                None => table.next(now),
-                Some(ReportStep::Make(_)) => now,
-                Some(ReportStep::Wait(until)) => until,
-            };
+            let next = run.map_or_else(|| table.next(now), |run| table.due(run, now).1.max(now));
             Self {
                 name: name.clone(),
                 report: one.report.clone(),

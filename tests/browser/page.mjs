@@ -89,7 +89,7 @@ await test("each report has its table, and each chart has its data", {}, async (
     if (rows.length === 0) continue;
     assert.ok(await page.locator("table.report tbody tr").count() > 0, name);
     const chart = page.locator("figure.chart.wide svg");
-    if (await chart.count() === 0 || await chart.getByText("no data").count() > 0) continue;
+    if (await chart.count() === 0) continue;
     charts += 1;
     // Every chart draws shapes and writes its labels.
     assert.ok(await chart.locator("rect, path, circle").count() >= rows.length, `${name}: the chart is empty`);

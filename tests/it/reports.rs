@@ -47,6 +47,6 @@ fn named(document: &Value, row: &Value) -> Value {
 
 /// The rows of an answer, each with its columns by name.
 fn rows_of(answer: &Answer) -> Vec<Value> {
-    let document = serde_json::to_value(json(answer)).unwrap();
+    let document = json(answer);
     document["rows"].as_array().unwrap().iter().map(|row| named(&document, row)).collect()
 }

@@ -1,9 +1,9 @@
 -- title = "Busiest hours"
--- about = "How many repairs were taken in, by weekday and hour."
+-- about = "How many repairs were taken in, by hour and weekday."
 -- needs.jobs = ["created_at"]
--- counts.jobs = ["repairs"]
--- totals = ["repairs"]
--- chart.heat = ["hour", "weekday", "repairs"]
+-- counts.jobs = ["repairs", "mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+-- totals = ["repairs", "mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+-- chart.bars = ["hour", "repairs"]
 WITH RECURSIVE zones AS MATERIALIZED (
     -- The offsets of the period, each with its bounds in seconds since 1970.
     SELECT unixepoch(from_at) AS from_s, seconds,
@@ -38,11 +38,12 @@ counted AS MATERIALIZED (
     FROM hours h
     WHERE h.from_s IS NOT NULL
 )
--- The first of January 1970 was a Thursday.
-SELECT CASE weekday WHEN 4 THEN 'Mon' WHEN 5 THEN 'Tue' WHEN 6 THEN 'Wed' WHEN 0 THEN 'Thu'
-        WHEN 1 THEN 'Fri' WHEN 2 THEN 'Sat' ELSE 'Sun' END AS weekday,
-    hour, sum(repairs) AS repairs
+-- The first of January 1970 was a Thursday, which is day 0.
+SELECT hour, sum(repairs) AS repairs, sum(repairs * (weekday = 4)) AS mon,
+    sum(repairs * (weekday = 5)) AS tue, sum(repairs * (weekday = 6)) AS wed,
+    sum(repairs * (weekday = 0)) AS thu, sum(repairs * (weekday = 1)) AS fri,
+    sum(repairs * (weekday = 2)) AS sat, sum(repairs * (weekday = 3)) AS sun
 FROM counted
-GROUP BY counted.weekday, hour
+GROUP BY hour
 HAVING sum(repairs) > 0
-ORDER BY (counted.weekday + 3) % 7, hour
+ORDER BY hour

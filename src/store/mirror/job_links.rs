@@ -150,8 +150,8 @@ impl Reader {
         Ok(unlinked)
     }
 
-    /// How many jobs that are not in the mirror a status change completed in a time, by the field that names
-    /// them; 0 if no field is known to. `business` is the one asked for and `default` the workspace's own.
+    /// When jobs that are not in the mirror were completed in a time by a status change, the earliest first: one
+    /// text for each job, none if no field is known to name it. `business` is the one asked for and `default` the workspace's own.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -161,19 +161,19 @@ impl Reader {
         to: Timestamp,
         business: Option<&str>,
         default: Option<&str>,
-    ) -> Result<i64, StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         let Some(link) = of_route(&self.connection, Route::JobStatusChanges)? else {
-            return Ok(0);
+            return Ok(Vec::new());
         };
         let sql = format!(
-            "SELECT count(DISTINCT r.{field}) FROM job_status_changes r \
+            "SELECT max(r.created_at) AS at FROM job_status_changes r \
              WHERE r.created_at >= ?1 AND r.created_at < ?2 AND +r.status_stage = 'completed' \
              AND r.{field} IS NOT NULL AND (?3 IS NULL OR coalesce(r._business, ?4) = ?3) \
-             AND NOT EXISTS (SELECT 1 FROM jobs j WHERE {})",
+             AND NOT EXISTS (SELECT 1 FROM jobs j WHERE {}) GROUP BY r.{field} ORDER BY at",
             link.condition("r", "j"),
             field = quoted(&link.field),
         );
-        Ok(self.connection.value(&sql, (second(from), second(to), business, default))?)
+        Ok(self.connection.values(&sql, (second(from), second(to), business, default))?)
     }
 }
 

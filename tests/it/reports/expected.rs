@@ -344,15 +344,16 @@ fn outsourced(shop: &Shop, asked: &Asked) -> Vec<Value> {
 pub(super) const OVERDUE: f64 = 2.0;
 
 fn busiest_hours(shop: &Shop, asked: &Asked) -> Vec<Value> {
-    let mut hours: BTreeMap<(i8, i8), u32> = BTreeMap::new();
+    let mut hours: BTreeMap<i8, [u32; 7]> = BTreeMap::new();
     for job in asked.during(shop, "jobs") {
         let local = shop.local(job);
-        *hours.entry((local.weekday().to_monday_one_offset(), local.hour())).or_default() += 1;
+        let day = usize::try_from(local.weekday().to_monday_zero_offset()).unwrap();
+        hours.entry(local.hour()).or_default()[day] += 1;
     }
-    let names = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    let row = |((day, hour), jobs): ((i8, i8), u32)| {
-        let weekday = names[usize::try_from(day).unwrap() - 1];
-        json!({"weekday": weekday, "hour": hour, "repairs": jobs})
+    let row = |(hour, jobs): (i8, [u32; 7])| {
+        let [mon, tue, wed, thu, fri, sat, sun] = jobs;
+        json!({"hour": hour, "repairs": jobs.iter().sum::<u32>(), "mon": mon, "tue": tue,
+            "wed": wed, "thu": thu, "fri": fri, "sat": sat, "sun": sun})
     };
     hours.into_iter().map(row).collect()
 }

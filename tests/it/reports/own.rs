@@ -102,9 +102,6 @@ async fn hostile_text_is_text_in_every_format() {
     assert!(csv.lines().nth(1).unwrap().starts_with("\"'=cmd"), "{csv}");
     let json: Value = serde_json::from_str(&run("json").await).unwrap();
     assert_eq!(json["rows"][0][1], HOSTILE);
-    let args = ["report", "open-repairs", "--format", "csv", "--raw"];
-    let raw = place.run(args).await.out;
-    assert!(raw.contains(&HOSTILE.replace('"', "\"\"")), "{raw}");
 }
 
 #[tokio::test]
@@ -126,8 +123,6 @@ async fn an_export_has_every_record_once_and_is_safe_for_a_spreadsheet() {
     assert!(!csv.contains('\u{1b}'), "{csv}");
     let numbers = csv.split("\r\n").filter(|row| row.starts_with(|c: char| c.is_ascii_digit()));
     assert_eq!(numbers.count(), 1_101);
-    let raw = place.run(["records", "leads", "--format", "csv", "--raw"]).await.out;
-    assert!(raw.contains(&HOSTILE.replace('"', "\"\"")), "{raw}");
     let unknown = place.run(["records", "lorries", "--format", "csv"]).await;
     assert!(
         unknown.code == Some(64) && unknown.err.contains("jobs, customers, leads"),

@@ -53,14 +53,14 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
     assert_eq!(mail["to"], json!(["desk@example.com"]));
     let html = mail["html"].as_str().unwrap();
     assert!(html.contains("<img src=\"cid:chart\"") && html.contains("<table"), "{html}");
-    assert!(mail["text"].as_str().unwrap().contains("WEEKDAY"), "{mail}");
+    assert!(mail["text"].as_str().unwrap().contains("HOUR"), "{mail}");
     let parts = mail["parts"].as_array().unwrap();
     let part = |kind: &str| parts.iter().find(|part| part[0] == kind).unwrap();
     let chart = part("image/svg+xml");
     assert_eq!(chart[2], "<chart>");
     let file = part("text/csv");
     assert!(file[1].as_str().unwrap().ends_with(".csv"), "{file}");
-    assert!(file[3].as_str().unwrap().starts_with("weekday,"), "{file}");
+    assert!(file[3].as_str().unwrap().starts_with("hour,"), "{file}");
     wait_until("the file is written", || place.path("stages.txt").exists()).await;
     let text = std::fs::read_to_string(place.path("stages.txt")).unwrap();
     assert!(text.contains("open") && text.contains('9'), "{text}");

@@ -150,9 +150,9 @@ impl<'a> VirtualDaemon<'a> {
         let client = shop.client(&self.config);
         let clock = shop.clock.clone();
         let dispatcher = dispatcher(&self.config, client, clock, &store, handover).await.unwrap();
-        let (requests, inbox) = mpsc::channel(4);
+        let (requests, mut inbox) = mpsc::channel(4);
         let stop = finish.clone();
-        let polling = tokio::spawn(async move { dispatcher.run(inbox, stop).await.unwrap() });
+        let polling = tokio::spawn(async move { dispatcher.run(&mut inbox, stop).await.unwrap() });
         self.running = Some(Running { store, requests, finish, polling, delivering });
     }
 

@@ -1,0 +1,13 @@
+-- needs.jobs = ["estimated_delivery"]
+-- standing.jobs = ["number"]
+SELECT count(*) AS number
+FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+WHERE (s.stage < 'completed' OR s.stage > 'completed' OR s.stage IS NULL)
+    AND j.estimated_delivery GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
+    AND substr(j.estimated_delivery, 1, 10) < :today
+-- note
+SELECT printf('the delivery date of %,d %s cannot be read', count(*), iif(count(*) = 1, 'repair', 'repairs'))
+FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+WHERE (s.stage < 'completed' OR s.stage > 'completed' OR s.stage IS NULL) AND j.estimated_delivery <> ''
+    AND j.estimated_delivery NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
+HAVING count(*) > 0

@@ -1,0 +1,6 @@
+-- needs.jobs = ["created_at"]
+-- counts.jobs = ["number"]
+SELECT (SELECT count(*) FROM jobs r WHERE r.created_at >= d.from_at AND r.created_at < d.to_at) AS number,
+    d.period
+FROM days d
+ORDER BY d.day
