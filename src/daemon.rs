@@ -105,7 +105,7 @@ async fn supervise(
     store: &Store,
     signals: &Signals,
 ) -> anyhow::Result<()> {
-    let mut handover = None;
+    let mut polled = None;
     let mut is_logged = false;
     let (requests, inbox) = mpsc::channel(16);
     let inbox = Arc::new(Mutex::new(inbox));
@@ -140,8 +140,9 @@ async fn supervise(
         }
         is_logged = false;
         page.configure(&config).await;
-        let left = handover.take();
-        let mut running = RunningTasks::start(&config, client, &watch, inbox.clone(), left).await?;
+        let before = polled.take();
+        let mut running =
+            RunningTasks::start(&config, client, &watch, inbox.clone(), before).await?;
         notify::ready();
         let known = store.read(Reader::workspace).await.ok().flatten();
         tracing::info!(
@@ -159,7 +160,7 @@ async fn supervise(
         let Some(newer) = newer else { break Some(running) };
         notify::reloading();
         tracing::info!("reloading");
-        handover = running.finish(&signals.abort).await?;
+        polled = running.finish(&signals.abort).await?;
         (config, client) = newer;
     };
     // The sinks first: once it is told, they take no further change.

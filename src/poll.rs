@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Client;
 use crate::budget::{Budget, Purpose};
 use crate::clock::Clock;
+use crate::config::BudgetSettings;
 use crate::record::PollerId;
 use crate::schedule::{Next, PollerSettings, Schedule};
 use crate::store::{KnownWorkspace, Reader, Store, StoreError};
@@ -68,19 +69,6 @@ pub enum DispatcherRequest {
     Background(GrantReply),
 }
 
-/// What a dispatcher leaves to the one that follows it after a reload.
-#[derive(Debug)]
-pub struct Handover {
-    /// What was spent and learned about the key.
-    pub budget: Budget,
-    /// The address and key that it is about, as [`Client::account`] says it.
-    pub account: String,
-    /// The schedule; none if no dispatcher of this process has polled yet.
-    pub schedule: Option<Schedule>,
-    /// Whom it polls, in its order, each with the time until which the server's `Retry-After` forbids that.
-    pub pollers: Vec<(PollerId, Option<Duration>)>,
-}
-
 /// Polls every configured route of every configured business.
 pub struct Dispatcher {
     client: Client,
@@ -103,69 +91,84 @@ pub struct Dispatcher {
     verified: Option<u64>,
     /// The pollers that a single run has yet to poll; none in a daemon.
     to_poll: Option<VecDeque<usize>>,
-    /// Whether no dispatcher of this process has polled yet.
-    is_first_cycle: bool,
 }
 
 impl Dispatcher {
-    /// Joins the parts. The rates that earlier processes learned are read from the store.
-    ///
-    /// # Errors
-    /// [`StoreError`] if the store cannot be read.
-    pub async fn new(
-        client: Client,
-        store: Store,
-        clock: Clock,
-        handover: Handover,
-        plan: Vec<PollerPlan>,
-        read_key: ReadKey,
-    ) -> Result<Self, StoreError> {
+    /// A dispatcher that polls nothing until it is [configured](Self::configured).
+    #[must_use]
+    pub fn new(client: Client, store: Store, clock: Clock, budget: Budget) -> Self {
         let now = clock.now();
-        let Handover { mut budget, account, schedule, pollers: before } = handover;
-        // What another key or address was asked to wait is not meant for this one.
-        let is_same_account = account == client.account();
-        if !is_same_account {
-            budget.end_rest();
-        }
-        let limit = plan.first().map_or(100, |p| p.settings.limit);
-        let is_first_cycle = schedule.is_none();
-        let pace = budget.pace_per_minute(now);
-        let schedule = schedule.unwrap_or_else(|| Schedule::new(vec![], pace, now));
-        let same = |id: &PollerId| before.iter().position(|(other, _)| other == id);
-        let pollers = plan.iter().map(|p| (p.settings.clone(), same(&p.id)));
-        let mut schedule = schedule.reconfigured(pollers, pace, now);
-        let place = |id: &PollerId| plan.iter().position(|p| p.id == *id);
-        for row in store.read(|reader| reader.pollers()).await? {
-            let (Some(id), Some(learned)) = (row.id(), &row.learned) else { continue };
-            if let Some(index) = place(&id).filter(|_| same(&id).is_none()) {
-                schedule.restore(index, learned, now);
-            }
-        }
-        let known = store.read(Reader::workspace).await?;
-        let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
-        for (id, at) in before.iter().filter(|_| is_same_account) {
-            if let (Some(index), Some(at)) = (place(id), *at) {
-                pollers[index].retry_at = Some(at);
-                schedule.wait_until(index, at);
-            }
-        }
-        Ok(Self {
+        Self {
+            schedule: Schedule::new(vec![], budget.pace_per_minute(now), now),
             client,
             store,
             clock,
             budget,
-            schedule,
-            pollers,
-            limit,
-            read_key,
-            hold: Some(Hold::new(now.elapsed)),
+            pollers: Vec::new(),
+            limit: 0,
+            read_key: Arc::new(|| None),
+            hold: None,
             store_refused_at: None,
             clocks: Clocks::default(),
             waiting: None,
-            known,
+            known: None,
             verified: None,
             to_poll: None,
-            is_first_cycle,
+        }
+    }
+
+    /// Begins with a configuration, or goes on with another one. Of new pollers it reads from the store what
+    /// earlier processes learned.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot be read.
+    pub async fn configured(
+        mut self,
+        client: Client,
+        budget: BudgetSettings,
+        plan: Vec<PollerPlan>,
+        read_key: ReadKey,
+    ) -> Result<Self, StoreError> {
+        let now = self.clock.now();
+        // What another key or address was asked to wait is not meant for this one.
+        let is_same_account = self.client.account() == client.account();
+        if !is_same_account {
+            self.budget.end_rest();
+        }
+        self.budget.reconfigure(budget);
+        if self.pollers.is_empty() {
+            // A ping, and a poll of each.
+            self.budget.start_cycle(1 + plan.len(), now);
+        }
+        let same = |id: &PollerId| self.pollers.iter().position(|before| before.id == *id);
+        let settings = plan.iter().map(|p| (p.settings.clone(), same(&p.id)));
+        let pace = self.budget.pace_per_minute(now);
+        let mut schedule = self.schedule.reconfigured(settings, pace, now);
+        for row in self.store.read(|reader| reader.pollers()).await? {
+            let (Some(id), Some(learned)) = (row.id(), &row.learned) else { continue };
+            let place = plan.iter().position(|p| p.id == id);
+            if let Some(place) = place.filter(|_| same(&id).is_none()) {
+                schedule.restore(place, learned, now);
+            }
+        }
+        let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
+        for (place, poller) in pollers.iter_mut().enumerate().filter(|_| is_same_account) {
+            let before = same(&poller.id).map(|place| &self.pollers[place]);
+            poller.retry_at = before.and_then(|before| before.waits_until(now.elapsed));
+            if let Some(at) = poller.retry_at {
+                schedule.wait_until(place, at);
+            }
+        }
+        Ok(Self {
+            known: self.store.read(Reader::workspace).await?,
+            limit: plan.first().map_or(100, |p| p.settings.limit),
+            hold: Some(Hold::new(now.elapsed)),
+            verified: None,
+            client,
+            schedule,
+            pollers,
+            read_key,
+            ..self
         })
     }
 
@@ -175,7 +178,7 @@ impl Dispatcher {
         self.clocks.clone()
     }
 
-    /// Polls until stopped, then saves what was learned and returns what the next dispatcher needs.
+    /// Polls until stopped, then saves what was learned and returns itself for the next configuration.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails for a reason that does not pass.
@@ -183,9 +186,9 @@ impl Dispatcher {
         mut self,
         requests: &mut mpsc::Receiver<DispatcherRequest>,
         stop: CancellationToken,
-    ) -> Result<Handover, StoreError> {
+    ) -> Result<Self, StoreError> {
         self.work(requests, &stop).await?;
-        Ok(self.into_handover())
+        Ok(self)
     }
 
     /// Polls until stopped, or until a single run has ended, then saves what was learned.
@@ -194,7 +197,7 @@ impl Dispatcher {
         requests: &mut mpsc::Receiver<DispatcherRequest>,
         stop: &CancellationToken,
     ) -> Result<(), StoreError> {
-        self.start_cycle().await?;
+        self.begin_sending().await?;
         let mut under_way = JoinSet::new();
         // A poll that is cut off was sent for nothing: its route waits longer than it is allowed to.
         let mut cut_at: Option<Duration> = None;
@@ -230,18 +233,6 @@ impl Dispatcher {
         under_way.shutdown().await;
         let ended = self.end_sending().await;
         outcome.and(ended)
-    }
-
-    fn into_handover(self) -> Handover {
-        let now = self.clock.now().elapsed;
-        let pollers =
-            self.pollers.iter().map(|poller| (poller.id.clone(), poller.waits_until(now)));
-        Handover {
-            pollers: pollers.collect(),
-            budget: self.budget,
-            account: self.client.account(),
-            schedule: Some(self.schedule),
-        }
     }
 
     fn handle(&mut self, request: DispatcherRequest) {

@@ -8,7 +8,7 @@ use crate::api::{Client, HttpTransport, Transport};
 use crate::clock::Clock;
 use crate::config::{self, Config, KeySource};
 use crate::deliver::{self, Deliverer, Room, SinkStatus};
-use crate::poll::{self, Dispatcher, Handover, PollerPlan};
+use crate::poll::{self, Dispatcher, PollerPlan};
 use crate::record::PollerId;
 use crate::schedule::PollerSettings;
 use crate::sink::{self, SinkBuildError};
@@ -113,21 +113,16 @@ pub async fn dispatcher(
     client: Client,
     clock: Clock,
     store: &Store,
-    handover: Option<Handover>,
+    before: Option<Dispatcher>,
 ) -> anyhow::Result<Dispatcher> {
     let now = clock.now();
-    let plan = poller_plan(config);
-    let handover = match handover {
-        Some(mut handover) => {
-            handover.budget.reconfigure(config.budget);
-            handover
+    let dispatcher = match before {
+        Some(before) => before,
+        None => {
+            let account = client.account();
+            let budget = poll::first_budget(config.budget, store, &account, &clock).await?;
+            Dispatcher::new(client.clone(), store.clone(), clock, budget)
         }
-        None => Handover {
-            budget: poll::first_budget(config.budget, store, &client.account(), &clock).await?,
-            account: client.account(),
-            schedule: None,
-            pollers: Vec::new(),
-        },
     };
     let source = config.workspace.key.clone();
     store.ignore_fields(config.ignored_fields()).await?;
@@ -139,15 +134,8 @@ pub async fn dispatcher(
     if let Err(error) = kept.await {
         tracing::warn!(%error, "could not store what reports need of the configuration: they use what was stored before; restart when the store can be written");
     }
-    Ok(Dispatcher::new(
-        client,
-        store.clone(),
-        clock,
-        handover,
-        plan,
-        Arc::new(move || read_key(&source)),
-    )
-    .await?)
+    let (plan, read_key) = (poller_plan(config), Arc::new(move || read_key(&source)));
+    Ok(dispatcher.configured(client, config.budget, plan, read_key).await?)
 }
 
 fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {

@@ -15,7 +15,7 @@ use super::scheduled::Scheduled;
 use super::{Signals, alerts, dispatcher, notify, requests, search_index, upkeep};
 use crate::api::Client;
 use crate::config::Config;
-use crate::poll::{DispatcherRequest, Handover};
+use crate::poll::{Dispatcher, DispatcherRequest};
 use crate::recover::{CustomFields, MissedCustomers};
 
 /// How long a task other than a delivery may take to end before it is cancelled.
@@ -24,8 +24,8 @@ pub(super) const GRACE: Duration = Duration::from_secs(6);
 /// The tasks of one configuration, without the deliveries.
 pub(super) struct RunningTasks {
     tasks: JoinSet<anyhow::Result<()>>,
-    /// What the dispatcher leaves to the next one.
-    handover: oneshot::Receiver<Handover>,
+    /// The dispatcher, once it has ended.
+    polled: oneshot::Receiver<Dispatcher>,
     /// Tells the tasks to end after their current work.
     finish: CancellationToken,
 }
@@ -39,7 +39,7 @@ impl RunningTasks {
         client: Client,
         watch: &Watch,
         inbox: Inbox,
-        handover: Option<Handover>,
+        before: Option<Dispatcher>,
     ) -> anyhow::Result<Self> {
         let finish = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -64,10 +64,10 @@ impl RunningTasks {
             async move { fields.run(stop).await.context("keeping the custom fields fresh") },
         );
 
-        let dispatcher = dispatcher(config, client, clock.clone(), &store, handover).await?;
+        let dispatcher = dispatcher(config, client, clock.clone(), &store, before).await?;
         let clocks = dispatcher.clocks();
         let stop = finish.clone();
-        let (leave, handover) = oneshot::channel();
+        let (leave, polled) = oneshot::channel();
         tasks.spawn(async move {
             let mut inbox = inbox.lock().await;
             // Without a reader nothing follows.
@@ -94,7 +94,7 @@ impl RunningTasks {
         tasks.spawn(search_index::run(store.clone(), finish.clone()));
         let retention = config.store.log_retention;
         tasks.spawn(upkeep::run(retention, clock, clocks, store, finish.clone()));
-        Ok(Self { tasks, handover, finish })
+        Ok(Self { tasks, polled, finish })
     }
 
     /// Runs until the daemon has a new configuration, which `reread` returns if it can be used; `None` if
@@ -125,11 +125,11 @@ impl RunningTasks {
     }
 
     /// Waits up to [`GRACE`] for every task to finish its current work; `abort` ends them at once.
-    /// Returns what the dispatcher leaves to the next one.
+    /// Returns the dispatcher, for the next configuration.
     pub(super) async fn finish(
         mut self,
         abort: &CancellationToken,
-    ) -> anyhow::Result<Option<Handover>> {
+    ) -> anyhow::Result<Option<Dispatcher>> {
         self.finish.cancel();
         let mut failure = None;
         let ended = async {
@@ -145,7 +145,7 @@ impl RunningTasks {
             }
         }
         self.tasks.shutdown().await;
-        failure.map_or_else(|| Ok(self.handover.try_recv().ok()), Err)
+        failure.map_or_else(|| Ok(self.polled.try_recv().ok()), Err)
     }
 
     fn ended_early(&self, ended: Option<Result<anyhow::Result<()>, JoinError>>) -> anyhow::Error {

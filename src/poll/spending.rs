@@ -26,12 +26,8 @@ pub async fn first_budget(
 }
 
 impl Dispatcher {
-    /// Lets the first polls of a process go without spacing, if the store can say so to the next one.
-    pub(super) async fn start_cycle(&mut self) -> Result<(), StoreError> {
-        if self.is_first_cycle {
-            // A ping, and a poll of each.
-            self.budget.start_cycle(1 + self.pollers.len(), self.clock.now());
-        }
+    /// Tells the next process that requests follow. Unless the store can say so, all of them are spaced.
+    pub(super) async fn begin_sending(&mut self) -> Result<(), StoreError> {
         let noted = self.note_spending(false).await;
         if noted.is_err() {
             self.budget.start_cycle(0, self.clock.now());

@@ -13,7 +13,7 @@ use shopmirror::api::{Client, Transport};
 use shopmirror::clock::Clock;
 use shopmirror::config::{Base, Config};
 use shopmirror::daemon::{deliverers, dispatcher};
-use shopmirror::poll::{BackgroundClient, DispatcherRequest, Handover, PollingStatus};
+use shopmirror::poll::{BackgroundClient, Dispatcher, DispatcherRequest, PollingStatus};
 use shopmirror::store::Store;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
@@ -110,7 +110,7 @@ struct Running {
     store: Store,
     requests: mpsc::Sender<DispatcherRequest>,
     finish: CancellationToken,
-    polling: JoinHandle<Handover>,
+    polling: JoinHandle<Dispatcher>,
     delivering: JoinSet<()>,
 }
 
@@ -134,12 +134,12 @@ impl<'a> VirtualDaemon<'a> {
     pub(crate) async fn reload(&mut self) {
         let running = self.running.take().unwrap();
         running.finish.cancel();
-        let handover = running.polling.await.unwrap();
+        let polled = running.polling.await.unwrap();
         running.delivering.join_all().await;
-        self.start_on(running.store, Some(handover)).await;
+        self.start_on(running.store, Some(polled)).await;
     }
 
-    async fn start_on(&mut self, store: Store, handover: Option<Handover>) {
+    async fn start_on(&mut self, store: Store, before: Option<Dispatcher>) {
         let shop = self.shop;
         let finish = CancellationToken::new();
         let mut delivering = JoinSet::new();
@@ -149,7 +149,7 @@ impl<'a> VirtualDaemon<'a> {
         }
         let client = shop.client(&self.config);
         let clock = shop.clock.clone();
-        let dispatcher = dispatcher(&self.config, client, clock, &store, handover).await.unwrap();
+        let dispatcher = dispatcher(&self.config, client, clock, &store, before).await.unwrap();
         let (requests, mut inbox) = mpsc::channel(4);
         let stop = finish.clone();
         let polling = tokio::spawn(async move { dispatcher.run(&mut inbox, stop).await.unwrap() });
@@ -169,7 +169,7 @@ impl<'a> VirtualDaemon<'a> {
     pub(crate) async fn kill(&mut self) {
         let mut running = self.running.take().unwrap();
         running.polling.abort();
-        assert!(running.polling.await.unwrap_err().is_cancelled());
+        assert!(running.polling.await.err().unwrap().is_cancelled());
         running.delivering.shutdown().await;
     }
 
