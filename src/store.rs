@@ -52,7 +52,7 @@ pub use outbox::alerts::{AlertRow, AlertStep};
 pub use outbox::notices::{NewNotice, NoticeCounts};
 pub use outbox::rows::{Acknowledged, DueBy, Feed, Gone, Lane, Outcomes, QueueRow, RowState};
 pub use people::PersonField;
-pub use pollers::{LastPoll, PollerRow};
+pub use pollers::{LastOutcome, LastPoll, PollerRow};
 pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
 use crate::alerts::{AlertWatch, Origin, symptoms};
-use crate::store::{Gap, StoreError};
+use crate::store::StoreError;
 
 /// The time between two looks, and before the first one: what was paused before a restart is then
 /// paused again.
@@ -54,16 +54,12 @@ async fn look(
         return Ok(());
     }
     let Some(status) = daemon.snapshot().await else { return Ok(()) };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let origin = Origin { workspace: status.workspace.clone(), host };
     for (sink, watch) in watches {
         let name = sink.clone();
-        let read = daemon.store.read(move |reader| {
-            let gaps: Vec<Gap> = reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect();
-            let workspace = reader.workspace()?.map(|known| known.name);
-            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            Ok((gaps, reader.alerts(&name)?, Origin { workspace, host }))
-        });
-        let (gaps, known, origin) = read.await?;
-        let found = symptoms(&status, &gaps, sink);
+        let known = daemon.store.read(move |reader| reader.alerts(&name)).await?;
+        let found = symptoms(&status, sink);
         let steps = watch.judge(&known, &found, &origin, daemon.clock.now());
         if steps.is_empty() {
             continue;

@@ -188,7 +188,7 @@ impl Dispatcher {
     /// Notes in the store that a poll failed.
     async fn note_failed(&mut self, poller: usize, error: &ApiError) -> Result<(), StoreError> {
         let (error, at) = (Some(word(error)), stamp(self.clock.now().wall));
-        let poll = LastPoll { error, at, created: 0, updated: 0 };
+        let poll = LastPoll { error, at };
         let noted = self.store.note_failed_poll(self.pollers[poller].id.clone(), poll).await;
         self.pause_if_transient(noted)
     }

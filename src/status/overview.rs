@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::{LastRun, WorkspaceStatus};
+use super::WorkspaceStatus;
 use crate::deliver::SinkStatus;
 use crate::duration::seconds as span;
 use crate::number::{count, whole};
@@ -31,9 +31,6 @@ impl WorkspaceStatus {
     #[must_use]
     pub fn facts(&self, say: SayTime<'_>) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
-        if let Some(run) = &self.last_run {
-            facts.push(("last run", run.sentence(say)));
-        }
         if let Some(budget) = &self.budget {
             let left = budget
                 .remaining_seen
@@ -141,27 +138,11 @@ impl WorkspaceStatus {
                 name = sink.name
             )
         });
-        let removed = self.removed_sinks.iter().map(ToString::to_string);
+        let removed = self.removed_sinks.iter().cloned();
         Table {
             rows: self.sinks.iter().map(row).collect(),
             empty: "no sink has been opened yet: add [sinks.NAME] to the configuration",
             notes: errors.chain(refused).chain(removed).collect(),
-        }
-    }
-}
-
-impl LastRun {
-    /// When the last run was and what it did, in one line.
-    fn sentence(&self, say: SayTime<'_>) -> String {
-        let polled = count(self.polled, "poller", "pollers");
-        let created = count(self.created, "record", "records");
-        let run =
-            format!("{}: {polled}, {created} new, {} changed", say(-self.age_s), self.updated);
-        let failed =
-            self.failed.iter().map(|failed| format!("{} ({})", failed.poller, failed.error));
-        match failed.collect::<Vec<_>>().as_slice() {
-            [] => run,
-            failed => format!("{run}; failed: {}", failed.join(", ")),
         }
     }
 }

@@ -126,7 +126,7 @@ impl Store {
             if is_written {
                 writer.pending.clear();
             } else {
-                writer.pending.insert(poller.clone(), last_poll(&outcome, &facts));
+                writer.pending.insert(poller.clone(), succeeded(&facts));
             }
             writer.known.insert(poller, row);
             Ok(outcome)
@@ -390,7 +390,7 @@ impl Arrival<'_> {
             if let Some(before) = before {
                 sightings::note(batch.tx, self.poller, before, &row.head)?;
             }
-            let last = last_poll(&outcome, self.facts);
+            let last = succeeded(self.facts);
             pollers::save_polls(batch.tx, batch.pending.iter().chain([(self.poller, &last)]))?;
         }
         Ok((outcome, row, is_written))
@@ -471,14 +471,8 @@ fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
     before.max(Some(highest_id(page)?))
 }
 
-fn last_poll(outcome: &PageOutcome, facts: &PollFacts) -> LastPoll {
-    let count = |records: usize| i64::try_from(records).unwrap_or(i64::MAX);
-    LastPoll {
-        error: None,
-        at: stamp(facts.at),
-        created: count(outcome.created),
-        updated: count(outcome.updated),
-    }
+fn succeeded(facts: &PollFacts) -> LastPoll {
+    LastPoll { error: None, at: stamp(facts.at) }
 }
 
 /// Notes the term of a backfill and how many records it returned.

@@ -179,20 +179,29 @@ pub(super) fn save(
 }
 
 /// The last poll of a poller.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct LastPoll {
     /// Why it failed, as one short word: `http_503`, `not_json`.
     pub error: Option<String>,
     /// When it ended.
     pub at: String,
-    /// Records that were new.
-    pub created: i64,
-    /// Records whose meaning changed.
-    pub updated: i64,
+}
+
+/// How a poller did last.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LastOutcome {
+    /// The route.
+    pub route: Route,
+    /// The business; `None` is the workspace default.
+    pub business: Option<String>,
+    /// Why the last poll failed, as one short word; `None` if it succeeded.
+    pub error: Option<String>,
+    /// When one last succeeded.
+    pub last_success_at: Option<String>,
 }
 
 /// A poller that was not polled in the last days is no longer configured.
-const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, '') AS business, l.error, l.at, l.created, l.updated, p.last_success_at \
+const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, '') AS business, l.error, p.last_success_at \
      FROM _polls l LEFT JOIN _pollers p USING (route, business) \
      WHERE l.at >= strftime('%Y-%m-%dT%H:%M:%S', (SELECT max(at) FROM _polls), '-2 days')";
 
@@ -205,23 +214,12 @@ impl Reader {
         Ok(list(&self.connection)?)
     }
 
-    /// The last poll of each poller, and when one last succeeded.
+    /// How each poller did last.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn last_polls(&self) -> Result<Vec<(PollerId, LastPoll, Option<String>)>, StoreError> {
-        #[derive(Deserialize)]
-        struct Polled {
-            route: Route,
-            business: Option<String>,
-            #[serde(flatten)]
-            last: LastPoll,
-            last_success_at: Option<String>,
-        }
-        let polled = self.connection.rows::<Polled>(LAST_POLLS, [])?.into_iter();
-        let id = |route, business| PollerId { route, business };
-        let polled = polled.map(|of| (id(of.route, of.business), of.last, of.last_success_at));
-        Ok(polled.collect())
+    pub fn last_outcomes(&self) -> Result<Vec<LastOutcome>, StoreError> {
+        Ok(self.connection.rows(LAST_POLLS, [])?)
     }
 }
 
@@ -234,10 +232,10 @@ pub(super) fn save_polls<'a>(
     polls: impl Iterator<Item = (&'a PollerId, &'a LastPoll)>,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(
-        "INSERT OR REPLACE INTO _polls (route, business, error, at, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT OR REPLACE INTO _polls (route, business, error, at) VALUES (?1, ?2, ?3, ?4)",
     )?;
-    for (id, LastPoll { error, at, created, updated }) in polls {
-        statement.execute((id.route.as_str(), business_text(id), error, at, created, updated))?;
+    for (id, LastPoll { error, at }) in polls {
+        statement.execute((id.route.as_str(), business_text(id), error, at))?;
     }
     Ok(())
 }

@@ -69,8 +69,6 @@ CREATE TABLE _polls (
     business   TEXT NOT NULL,
     error      TEXT,
     at         TEXT NOT NULL,
-    created    INTEGER NOT NULL,
-    updated    INTEGER NOT NULL,
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 
