@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -25,9 +26,7 @@ fn page_of(config: &Config) -> Option<StatusPage> {
         settings: config.status.clone()?,
         shop: config.workspace.base_url.host_str().unwrap_or_default().to_owned(),
         zone: config.workspace.time_zone.clone(),
-        folder: config.reports.folder.clone(),
-        currency: config.reports.currency.clone(),
-        ready_status: config.reports.ready_status.clone(),
+        reports: config.reports.clone(),
     })
 }
 
@@ -66,7 +65,7 @@ impl OpenPage {
             let (store, stop, state) = (self.store.clone(), self.stop.clone(), self.state.clone());
             let opened = move |address| state.send_modify(|state| state.page = address);
             let answers = self.answers.subscribe();
-            let ask = move || status(answers.clone());
+            let ask = Box::new(move || status(answers.clone()).boxed());
             self.task.spawn(async move { page.run(store, opened, ask, stop).await });
         }
         self.shown = shown;

@@ -11,7 +11,7 @@ use crate::clock::stamp;
 
 /// The answer of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ReportDocument {
+pub(super) struct ReportDocument {
     /// The report's name.
     report: String,
     /// The names of the columns.
@@ -65,7 +65,7 @@ pub fn listed(reports: &[Report]) -> Value {
 
 /// The answer of a report for programs.
 #[must_use]
-pub fn json(answer: &Answer) -> ReportDocument {
+pub(super) fn json(answer: &Answer) -> ReportDocument {
     let values = |row: &Vec<Cell>| row.iter().map(|cell| json_of(&cell.value)).collect();
     let cells_that_are = |wanted: Exactness| {
         let rows = answer.rows.iter().enumerate();
