@@ -79,10 +79,9 @@ pub struct Symptom {
     reasons: Vec<String>,
 }
 
-/// What is wrong according to a status and the unsettled gaps, leaving out what concerns the sink
-/// that is told.
+/// What is wrong according to a status, leaving out what concerns the sink that is told.
 #[must_use]
-pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Symptom> {
+pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
     let mut found = Vec::new();
     if let Some(poller) = status.pollers.iter().find(|poller| poller.state.is_key_refused()) {
         let why = poller.state.as_str();
@@ -98,7 +97,7 @@ pub fn symptoms(status: &WorkspaceStatus, gaps: &[Gap], sink: &str) -> Vec<Sympt
         found.push(Symptom { reasons, ..symptom });
     }
     let mut routes: BTreeMap<String, Vec<&Gap>> = BTreeMap::new();
-    for gap in gaps {
+    for gap in &status.gaps {
         let poller = poller_name(&gap.route, gap.business.as_deref());
         routes.entry(poller).or_default().push(gap);
     }

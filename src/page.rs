@@ -2,8 +2,7 @@
 //!
 //! Serves Home, System, `/metrics`, `/healthz`, `/readyz`, reports and, if `show_records` is on, the
 //! records. It only reads. Without `show_records`, it shows counts, states, ids and reports that name
-//! no customer. All requests for the status share one snapshot per second; without requests, no
-//! snapshot is taken.
+//! no customer. All requests share one status per second; without requests, none is asked for.
 
 mod access;
 mod context;
@@ -17,11 +16,9 @@ mod ranges;
 mod record;
 mod records;
 mod reports;
-mod request;
 mod respond;
 mod server;
 mod shared;
-mod snapshot;
 mod spark;
 mod system;
 mod text;
@@ -29,16 +26,15 @@ mod titles;
 mod words;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use jiff::tz::TimeZone;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::config;
+use crate::config::{ReportsSettings, StatusSettings};
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
 use context::PageContext;
@@ -50,41 +46,35 @@ const BIND_AGAIN: Duration = Duration::from_secs(5);
 #[derive(Clone, PartialEq)]
 pub struct StatusPage {
     /// `[status]`
-    pub settings: config::StatusSettings,
+    pub settings: StatusSettings,
+    /// `[reports]`
+    pub reports: ReportsSettings,
     /// The workspace's host name, which stands for its name until a ping has told that.
     pub shop: String,
     /// The zone of the shop's dates.
     pub zone: TimeZone,
-    /// The folder of the shop's own reports.
-    pub folder: Option<PathBuf>,
-    /// What amounts are in.
-    pub currency: Option<String>,
-    /// The statuses that mean ready for pickup; empty if their names say so.
-    pub ready_status: Vec<String>,
 }
 
+/// Asks for the status; `None` if the daemon's tasks do not answer.
+pub type Ask = Box<dyn Fn() -> BoxFuture<'static, Option<WorkspaceStatus>> + Send + Sync>;
+
 impl StatusPage {
-    /// Serves the page until `stop`; `status` returns the status, or `None` if the daemon's tasks do not
-    /// answer. `opened` is told the page's address, and none when it is closed.
+    /// Serves the page until `stop`. `opened` is told the page's address, and none when it is closed.
     ///
     /// An address that cannot be opened is logged once and tried again: polling and delivery do
     /// not need the page.
-    pub async fn run<S, F>(
+    pub async fn run(
         self,
         store: Store,
         opened: impl Fn(Option<SocketAddr>) + Send,
-        status: S,
+        ask: Ask,
         stop: CancellationToken,
-    ) where
-        S: Fn() -> F + Send + Sync + 'static,
-        F: Future<Output = Option<WorkspaceStatus>> + Send + 'static,
-    {
+    ) {
         let Some(listener) = open(self.settings.listen, &stop).await else { return };
         let address = listener.local_addr().unwrap_or(self.settings.listen);
         tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
         opened(Some(address));
-        let status = Box::new(move || status().boxed());
-        let context = Arc::new(PageContext::new(self, store, status));
+        let context = Arc::new(PageContext::new(self, store, ask));
         server::serve(listener, respond::router(context), stop).await;
         opened(None);
     }

@@ -29,13 +29,15 @@ pub use answer::{Answer, Question, ReportError, answer, refused_parameter};
 pub use builtin::built_in;
 pub use completeness::{Cell, Exactness};
 pub use csv::{csv, csv_head, csv_values};
-pub use delivery::{ScheduledContent, notice_body, question_of, rendered, sample_body, write};
+pub use delivery::{
+    ScheduledContent, form, notice_body, question_of, rendered, sample_body, write,
+};
 pub use folder::{find, list};
 pub use head::{Chart, ColumnFormat, Parameter, Report};
 pub use home::{Figure, Home, JobState, LINE_DAYS, Standing, home, job_state};
 pub use html::{document, first_upper, fragment};
-pub use json::{json, listed};
+pub use json::listed;
 pub use period::Period;
 pub use text::text;
 pub use timetable::{ReportRun, Timetable};
-pub use value::{json_of, shown};
+pub use value::shown;

@@ -12,22 +12,19 @@ mod stored;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::BudgetStatus;
-use crate::clock::stamp;
 use crate::control::ControlError;
-use crate::deliver::{SinkActivity, SinkStatus};
+use crate::deliver::SinkStatus;
 use crate::poll::{PollerStatus, PollingStatus};
 use crate::record::{PollerId, Route};
-use crate::store::{JobLink, Reader, StoreError};
+use crate::store::{Gap, JobLink, Reader, StoreError};
 pub use backup::BackupStatus;
 pub use health::Health;
-use health::HealthReport;
+use health::{degraded, failing, judge_absence, judge_pollers, judge_polling};
 pub use overview::{SayTime, Table};
 pub use reports::ScheduledReportStatus;
-pub use stored::{EmptiedRoute, RemovedSink, Stored};
 
 /// The state of the workspace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -47,125 +44,73 @@ pub struct WorkspaceStatus {
     pub page: Option<String>,
     /// When the status was taken.
     pub at: String,
+    /// The name of the workspace, once it is known.
+    pub workspace: Option<String>,
     /// One entry per poller.
     pub pollers: Vec<PollerStatus>,
     /// The rate budget; only of a running daemon.
     pub budget: Option<BudgetStatus>,
     /// One entry per sink.
     pub sinks: Vec<SinkStatus>,
-    /// Sinks that are no longer configured and for which the log keeps changes.
-    #[serde(default)]
-    pub removed_sinks: Vec<RemovedSink>,
+    /// Sinks that are no longer configured and for which the log keeps changes, each with what to do.
+    pub removed_sinks: Vec<String>,
+    /// The gaps that are neither repaired nor accepted, newest first.
+    pub gaps: Vec<Gap>,
     /// The number of records per route.
     pub records: BTreeMap<String, i64>,
-    /// Routes whose last page was empty although the mirror has records of them.
-    pub emptied: Vec<EmptiedRoute>,
+    /// Routes whose last page was empty although the mirror has records of them, each with what to do.
+    pub emptied: Vec<String>,
     /// The number of the last row of the log.
     pub last_seq: i64,
     /// How status changes and payments name their job.
-    #[serde(default)]
     pub job_links: Vec<JobLink>,
     /// Of which of these routes no record is known to name its job.
-    #[serde(default)]
     pub unlinked_routes: Vec<Route>,
     /// The state of the daily backup; `None` if none are made.
-    #[serde(default)]
     pub backup: Option<BackupStatus>,
     /// One entry per scheduled report.
-    #[serde(default)]
     pub reports: Vec<ScheduledReportStatus>,
 }
 
 impl WorkspaceStatus {
-    /// The status of a running daemon: what its tasks report, joined with what is stored.
+    /// What is stored, with what the tasks of a running daemon report.
     #[must_use]
-    pub fn of_daemon(
-        polling: PollingStatus,
-        sinks: Vec<SinkStatus>,
-        stored: &Stored,
-        reload_refused: Option<String>,
-        page: Option<String>,
-        now: Timestamp,
-    ) -> Self {
-        let mut health = HealthReport::default();
-        health.judge_polling(&polling);
-        if let Some(why) = &reload_refused {
-            health.degraded(format!(
+    pub fn of_daemon(self, polling: PollingStatus) -> Self {
+        let mut found = judge_polling(&polling);
+        if let Some(why) = &self.reload_refused {
+            found.push(degraded(format!(
                 "the last reload was refused, and the daemon still runs with the older configuration: {why}; correct the file, then reload"
-            ));
+            )));
         }
-        let halted = polling.paused.is_some();
-        let mut status = Self {
-            running: true,
-            pid: Some(std::process::id()),
-            reload_refused,
-            page,
-            pollers: polling.pollers,
-            budget: Some(polling.budget),
-            sinks,
-            at: stamp(now),
-            ..stored.status.clone()
-        };
-        stored.judge_tables(&mut health);
-        stored.complete(&mut status.pollers, now);
-        if !halted {
-            health.judge_pollers(&status.pollers);
+        let is_halted = polling.paused.is_some();
+        let pollers = polling.pollers.into_iter().map(|poller| self.completed(poller)).collect();
+        let (pid, budget) = (Some(std::process::id()), Some(polling.budget));
+        let status = Self { running: true, pid, pollers, budget, ..self };
+        if !is_halted {
+            found.extend(judge_pollers(&status.pollers));
         }
-        status.conclude(health)
+        status.judged(found)
     }
 
-    /// The status from the store only, because no daemon replied for the reason `why`.
+    /// What is stored, because no daemon replied for the reason `why`.
     ///
     /// `configured` are the pollers that the configuration names, and `once_every` is its interval of
     /// `shopmirror once`, if a timer runs it.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn of_store(
+    pub fn without_daemon(
+        self,
         reader: &Reader,
         why: &ControlError,
         configured: &[PollerId],
         once_every: Option<Duration>,
-        now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let stored = Stored::read(reader)?;
-        let mut pollers: Vec<_> = configured.iter().map(PollerStatus::stopped).collect();
-        stored.complete(&mut pollers, now);
-        let mut health = HealthReport::default();
-        health.judge_absence(why, &pollers, once_every, reader.path());
-        if let Some(other) = reader.other_workspace()? {
-            health.failing(other.to_string());
-        }
-        stored.judge_tables(&mut health);
-        let status = Self {
-            pollers,
-            sinks: stored::stopped_sinks(reader, stored.status.last_seq)?,
-            at: stamp(now),
-            ..stored.status.clone()
-        };
-        Ok(status.conclude(health))
-    }
-
-    fn conclude(mut self, mut health: HealthReport) -> Self {
-        for poller in self.pollers.iter_mut().filter(|poller| poller.failures == 0) {
-            // An error that is over is not shown.
-            poller.last_error = None;
-            poller.last_error_text = None;
-        }
-        for sink in &mut self.sinks {
-            if sink.state == SinkActivity::Active && sink.retrying + sink.dead == 0 {
-                sink.last_error = None;
-            }
-        }
-        health.judge_gaps(&self.pollers);
-        for route in &self.emptied {
-            health.degraded(route.to_string());
-        }
-        health.judge_sinks(&self.sinks);
-        for sink in &self.removed_sinks {
-            health.degraded(format!("sink {sink}"));
-        }
-        (self.health, self.reasons) = health.into_parts();
-        self
+        let pollers: Vec<_> =
+            configured.iter().map(|id| self.completed(PollerStatus::stopped(id))).collect();
+        let mut found = judge_absence(why, &pollers, once_every, reader.path());
+        found.extend(reader.other_workspace()?.map(|other| failing(other.to_string())));
+        let sinks = stored::stopped_sinks(reader, self.last_seq)?;
+        Ok(Self { pollers, sinks, ..self }.judged(found))
     }
 }

@@ -43,7 +43,6 @@ pub use keep::backup_folder::{BackupFile, BackupFolder};
 pub use keep::forget::{Forgotten, Purged, Rewritten};
 pub use keep::maintain::Upkeep;
 pub use mirror::MISSING_TABLE;
-pub use mirror::browse::RecordPage;
 pub use mirror::history::RecordHistory;
 pub use mirror::job_links::{JobLink, missing_link};
 pub use open::holder;

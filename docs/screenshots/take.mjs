@@ -5,11 +5,12 @@ const { ADDRESS: address, CHROMIUM: executablePath, OUT: folder } = process.env;
 // Changes that came in since the start, so that the page has something to show.
 const CHANGES = 30;
 const ask = async (path) => (await fetch(new URL(path, address))).json();
-const [open] = await ask("/api/records?route=jobs&column=status&text=pickup");
+const found = await (await fetch(new URL("/find?q=pickup", address))).text();
+const [, repair] = /record\?route=jobs&amp;id=(\d+)/.exec(found);
 const PICTURES = [
   ["home", "/?range=this-week", 930],
   ["report", "/report?name=payments&range=this-month", 880],
-  ["repair", `/record?route=jobs&id=${open.id}`, 880],
+  ["repair", `/record?route=jobs&id=${repair}`, 880],
   ["system", "/system", 880],
 ];
 const DEVICES = [["", 1280, 1], ["phone-", 390, 1.5]];

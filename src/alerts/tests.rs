@@ -9,7 +9,9 @@ const START: &str = "2026-01-01T00:00:00Z";
 fn sink(name: &str, state: &str) -> Value {
     json!({
         "name": name, "type": "webhook", "state": state, "position": 0, "behind": 0, "delivered": 0,
-        "retrying": 0, "dead": 0, "next_attempt_s": null, "last_error": "answered 503",
+        "retrying": 0, "dead": 0, "filtered": 0, "skipped": 0, "next_attempt_s": null,
+        "last_error": "answered 503",
+        "notices": {"waiting": 0, "waiting_error": null, "refused": 0, "refused_error": null},
     })
 }
 
@@ -20,12 +22,12 @@ fn status(health: &str, reasons: &[&str], sinks: &[Value]) -> WorkspaceStatus {
         let name = sink["name"].as_str().unwrap();
         reasons.push(format!("sink {name} is paused and will retry: answered 503"));
     }
-    serde_json::from_value(json!({
-        "health": health, "reasons": reasons, "running": true, "pid": 1, "reload_refused": null,
-        "page": null, "at": START, "pollers": [], "budget": null,
-        "sinks": sinks, "records": {}, "emptied": [], "last_seq": 0,
-    }))
-    .unwrap()
+    WorkspaceStatus {
+        health: serde_json::from_value(health.into()).unwrap(),
+        reasons,
+        sinks: serde_json::from_value(sinks.into()).unwrap(),
+        ..WorkspaceStatus::default()
+    }
 }
 
 fn well() -> WorkspaceStatus {
@@ -73,6 +75,7 @@ impl Shop {
 
     /// Looks at this status for so long; every `restart` seconds the daemon starts anew.
     async fn sees(&mut self, status: &WorkspaceStatus, gaps: &[Gap], seconds: u64, restart: u64) {
+        let status = WorkspaceStatus { gaps: gaps.to_vec(), ..status.clone() };
         for _ in 0..seconds / 10 {
             self.seconds += 10;
             let elapsed = Duration::from_secs(self.seconds);
@@ -81,7 +84,7 @@ impl Shop {
                 self.watch = AlertWatch::default();
             }
             let known = self.store.read(|reader| reader.alerts("ops")).await.unwrap();
-            let found = symptoms(status, gaps, "ops");
+            let found = symptoms(&status, "ops");
             let origin = Origin { workspace: Some("North".to_owned()), host: "shop1".to_owned() };
             let steps = self.watch.judge(&known, &found, &origin, Moment { elapsed, wall });
             self.store.save_alerts("ops".to_owned(), steps).await.unwrap();

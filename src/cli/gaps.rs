@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::exit::{DATA, refuse};
@@ -10,7 +11,7 @@ use super::moment;
 use super::output::{self, Column, cell};
 use crate::config::Config;
 use crate::record::Route;
-use crate::status::Stored;
+use crate::status::WorkspaceStatus;
 use crate::store::{Certainty, Gap, Operator};
 
 #[derive(Debug, clap::Args)]
@@ -95,8 +96,8 @@ fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
     if json {
         return output::json(&gaps);
     }
-    let stored = Stored::read(&reader)?;
-    if !gaps.is_empty() || stored.status.emptied.is_empty() {
+    let emptied = WorkspaceStatus::stored(&reader, Timestamp::now())?.emptied;
+    if !gaps.is_empty() || emptied.is_empty() {
         output::table(
             &gaps,
             &COLUMNS,
@@ -105,8 +106,8 @@ fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
         )?;
     }
     output::text(&advice(&gaps))?;
-    for route in &stored.status.emptied {
-        output::text(&format!("{}\n", output::plain(&route.to_string())))?;
+    for route in &emptied {
+        output::text(&format!("{}\n", output::plain(route)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

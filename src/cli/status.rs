@@ -123,21 +123,21 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
         Err(why) => {
             let reader = Reader::open(&config.store.path)?;
             let now = Timestamp::now();
+            let mut status = WorkspaceStatus::stored(&reader, now)?;
+            let folder = BackupFolder::new(&config.backup.path, &config.store.path);
+            status.backup = (config.backup.keep > 0).then(|| BackupStatus::of_folder(&folder, now));
+            let zone = &config.workspace.time_zone;
+            let runs = reader.kept(Kept::REPORT_RUNS)?.unwrap_or_default();
+            status.reports = ScheduledReportStatus::of_all(&config.reports, zone, &runs, now);
             let pollers: Vec<_> = poller_plan(config).into_iter().map(|plan| plan.id).collect();
-            let every = config.once_every;
-            let mut status = WorkspaceStatus::of_store(&reader, &why, &pollers, every, now)?;
+            let mut status = status.without_daemon(&reader, &why, &pollers, config.once_every)?;
             for sink in &mut status.sinks {
                 if let Some(settings) = config.sinks.get(&sink.name) {
                     let (name, last) = (&sink.name, status.last_seq);
                     sink.behind = behind(&reader, name, &settings.filter, sink.position, last)?;
                 }
             }
-            let folder = BackupFolder::new(&config.backup.path, &config.store.path);
-            let backup = (config.backup.keep > 0).then(|| BackupStatus::of_folder(&folder, now));
-            let zone = &config.workspace.time_zone;
-            let runs = reader.kept(Kept::REPORT_RUNS)?.unwrap_or_default();
-            let reports = ScheduledReportStatus::of_all(&config.reports, zone, &runs, now);
-            Ok(status.with_backup(backup).with_reports(reports))
+            Ok(status)
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::health::Watch;
 use crate::alerts::{AlertWatch, Origin, symptoms};
 use crate::status::WorkspaceStatus;
-use crate::store::{Gap, StoreError};
+use crate::store::StoreError;
 
 /// The time between two looks, and before the first one: what was paused before a restart is then
 /// paused again.
@@ -56,16 +56,12 @@ async fn look(
     daemon: &Watch,
     status: &WorkspaceStatus,
 ) -> Result<(), StoreError> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let origin = Origin { workspace: status.workspace.clone(), host };
     for (sink, watch) in watches {
         let name = sink.clone();
-        let read = daemon.store.read(move |reader| {
-            let gaps: Vec<Gap> = reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect();
-            let workspace = reader.workspace()?.map(|known| known.name);
-            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            Ok((gaps, reader.alerts(&name)?, Origin { workspace, host }))
-        });
-        let (gaps, known, origin) = read.await?;
-        let found = symptoms(status, &gaps, sink);
+        let known = daemon.store.read(move |reader| reader.alerts(&name)).await?;
+        let found = symptoms(status, sink);
         let steps = watch.judge(&known, &found, &origin, daemon.clock.now());
         if steps.is_empty() {
             continue;

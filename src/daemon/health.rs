@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::deliveries::{SinkHandle, SinkHandles};
 use crate::clock::Clock;
 use crate::poll::{BackgroundClient, DispatcherRequest};
-use crate::status::{BackupStatus, ScheduledReportStatus, Stored, WorkspaceStatus};
+use crate::status::{BackupStatus, ScheduledReportStatus, WorkspaceStatus};
 use crate::store::Store;
 
 /// A task that does not answer within this time is stuck.
@@ -49,22 +49,25 @@ impl Watch {
         let asked = async {
             self.requests.send(DispatcherRequest::Status(sender)).await.ok()?;
             let polling = polling.await.ok()?;
-            let sinks = self.state.borrow().sinks.clone();
+            let (sinks, now) = (self.state.borrow().sinks.clone(), self.clock.now().wall);
             let read = self.store.read(move |reader| {
-                let stored = Stored::read(reader)?;
-                let last = stored.status.last_seq;
+                let stored = WorkspaceStatus::stored(reader, now)?;
+                let last = stored.last_seq;
                 let status = |sink: &SinkHandle| sink.view.status(reader, last).transpose();
                 let sinks: Result<Vec<_>, _> = sinks.values().filter_map(status).collect();
-                Ok((stored, sinks?))
+                Ok(WorkspaceStatus { sinks: sinks?, ..stored })
             });
-            let (stored, sinks) = read.await.ok()?;
-            Some((polling, stored, sinks))
+            Some((polling, read.await.ok()?))
         };
-        let (polling, stored, sinks) = tokio::time::timeout(PATIENCE, asked).await.ok()??;
+        let (polling, stored) = tokio::time::timeout(PATIENCE, asked).await.ok()??;
         let state = self.state.borrow();
-        let page = state.page.map(|address| format!("http://{address}/"));
-        let (refusal, now) = (state.refusal.clone(), self.clock.now().wall);
-        let status = WorkspaceStatus::of_daemon(polling, sinks, &stored, refusal, page, now);
-        Some(status.with_backup(state.backup.clone()).with_reports(state.reports.clone()))
+        let known = WorkspaceStatus {
+            page: state.page.map(|address| format!("http://{address}/")),
+            reload_refused: state.refusal.clone(),
+            backup: state.backup.clone(),
+            reports: state.reports.clone(),
+            ..stored
+        };
+        Some(known.of_daemon(polling))
     }
 }

@@ -2,6 +2,7 @@
 //! configuration changed.
 
 use anyhow::anyhow;
+use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -15,9 +16,7 @@ fn page_of(config: &Config) -> Option<StatusPage> {
         settings: config.status.clone()?,
         shop: config.workspace.base_url.host_str().unwrap_or_default().to_owned(),
         zone: config.workspace.time_zone.clone(),
-        folder: config.reports.folder.clone(),
-        currency: config.reports.currency.clone(),
-        ready_status: config.reports.ready_status.clone(),
+        reports: config.reports.clone(),
     })
 }
 
@@ -46,10 +45,10 @@ impl OpenPage {
             let (watch, stop) = (self.watch.clone(), self.stop.clone());
             let (store, state) = (watch.store.clone(), watch.state.clone());
             let opened = move |address| state.send_modify(|state| state.page = address);
-            let ask = move || {
+            let ask = Box::new(move || {
                 let watch = watch.clone();
-                async move { watch.snapshot().await }
-            };
+                async move { watch.snapshot().await }.boxed()
+            });
             self.task.spawn(async move { page.run(store, opened, ask, stop).await });
         }
         self.shown = shown;

@@ -71,17 +71,13 @@ pub struct SinkStatus {
     /// Changes refused for good.
     pub dead: i64,
     /// Changes up to the position that the sink did not ask for.
-    #[serde(default)]
     pub filtered: i64,
     /// Changes before its beginning, changes that were dropped, and changes that were no longer in the
     /// log.
-    #[serde(default)]
     pub skipped: i64,
     /// The replay that is under way, or the last one.
-    #[serde(default)]
     pub replay: Option<Replay>,
     /// Alerts and reports that the sink has not taken; they are no changes.
-    #[serde(default)]
     pub notices: NoticeCounts,
     /// Seconds until the next attempt while paused.
     pub next_attempt_s: Option<f64>,

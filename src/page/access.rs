@@ -13,28 +13,27 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::ExposeSecret;
 use subtle::ConstantTimeEq;
 
-use super::not_shown::NotShown;
 use crate::config::StatusSettings;
 
 /// The refusal of a request that the settings do not allow to answer.
 pub(super) fn refusal(settings: &StatusSettings, headers: &HeaderMap) -> Option<Response> {
     if !requested_host(headers).is_some_and(|host| is_own(settings, &host)) {
         let text = "the page is not known by this name: open it by its address, or add the name to \
-                    `hosts` in [status]";
-        return Some(NotShown::new(StatusCode::MISDIRECTED_REQUEST, text).into_response());
+                    `hosts` in [status]\n";
+        return Some((StatusCode::MISDIRECTED_REQUEST, text).into_response());
     }
     if is_from_elsewhere(headers) {
-        let text = "a page of another site may not read this one";
-        return Some(NotShown::new(StatusCode::FORBIDDEN, text).into_response());
+        let text = "a page of another site may not read this one\n";
+        return Some((StatusCode::FORBIDDEN, text).into_response());
     }
     let token = settings.token.as_ref()?.expose_secret().as_bytes();
     if sent_token(headers).is_some_and(|sent| sent.ct_eq(token).into()) {
         return None;
     }
     let text = "the token is needed: send it as `Authorization: Bearer`, or as the password with \
-                any user name";
+                any user name\n";
     let ask = [(header::WWW_AUTHENTICATE, "Basic realm=\"shopmirror\", charset=\"UTF-8\"")];
-    Some((ask, NotShown::new(StatusCode::UNAUTHORIZED, text)).into_response())
+    Some((StatusCode::UNAUTHORIZED, ask, text).into_response())
 }
 
 /// True if the name cannot be a foreign one that was pointed at this machine.

@@ -4,33 +4,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use super::StatusPage;
 use super::not_shown::NotShown;
 use super::shared::Shared;
-use super::snapshot::{SharedSnapshot, Snapshot};
+use super::{Ask, StatusPage};
 use crate::report::{self, Home, Range, Report};
 use crate::status::WorkspaceStatus;
-use crate::store::{Reader, Store, StoreError};
+use crate::store::{Reader, Store};
 
-/// How long a snapshot, and the numbers of Home, are new enough.
+/// How long a status, and the numbers of Home, are new enough.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 const NUMBERS_EVERY: Duration = Duration::from_secs(5);
 /// Reads of reports and records at the same time.
 const READS_MAX: usize = 2;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(5);
-/// How long a viewer waits for a snapshot.
-const SNAPSHOT: Duration = Duration::from_secs(14);
 /// The longest time that one request may read. A report has its own limit within this one.
 const MAX_READ: Duration = Duration::from_secs(15);
-
-/// Asks for the status; `None` if the daemon's tasks do not answer.
-pub(super) type Ask = Box<dyn Fn() -> BoxFuture<'static, Option<WorkspaceStatus>> + Send + Sync>;
 
 /// What the responses are made from.
 pub(super) struct PageContext {
@@ -38,20 +32,20 @@ pub(super) struct PageContext {
     shop: watch::Sender<String>,
     /// The numbers of Home for each of its ranges.
     numbers: HashMap<Range, Shared<Option<Arc<Home>>>>,
-    snapshots: Shared<SharedSnapshot>,
-    status: Ask,
+    newest: Shared<Option<Arc<WorkspaceStatus>>>,
+    ask: Ask,
     store: Store,
     pub(super) page: StatusPage,
     reads: Arc<Semaphore>,
 }
 
 impl PageContext {
-    pub(super) fn new(page: StatusPage, store: Store, status: Ask) -> Self {
+    pub(super) fn new(page: StatusPage, store: Store, ask: Ask) -> Self {
         Self {
             shop: watch::Sender::new(page.shop.clone()),
             numbers: Range::HOME.map(|range| (range, Shared::default())).into(),
-            snapshots: Shared::default(),
-            status,
+            newest: Shared::default(),
+            ask,
             store,
             page,
             reads: Arc::new(Semaphore::new(READS_MAX)),
@@ -68,53 +62,55 @@ impl PageContext {
         self.shop.borrow().clone()
     }
 
-    /// A snapshot that is at most a second old.
-    pub(super) async fn snapshot(&self) -> SharedSnapshot {
+    /// A status that is at most a second old; `None` if the daemon's tasks do not answer.
+    pub(super) async fn status(&self) -> Option<Arc<WorkspaceStatus>> {
+        // A viewer that leaves ends its own question, and the next one asks anew.
         let take = async {
-            let taken = Snapshot::take((self.status)().await?, &self.store).await?;
-            if let Some(name) = taken.workspace.as_ref().filter(|name| !name.is_empty()) {
+            let status = (self.ask)().await?;
+            if let Some(name) = status.workspace.as_ref().filter(|name| !name.is_empty()) {
                 self.shop.send_replace(name.clone());
             }
-            Some(Arc::new(taken))
+            Some(Arc::new(status))
         };
-        // A viewer that leaves ends its own take, and the next one begins anew.
-        timeout(SNAPSHOT, self.snapshots.newest(EVERY, take)).await.unwrap_or(None)
+        self.newest.newest(EVERY, take).await
     }
 
     /// The numbers of Home that are at most a few seconds old; `None` if the store does not answer.
     pub(super) async fn numbers(self: &Arc<Self>, range: Range) -> Option<Arc<Home>> {
         let read = self.read(move |reader, shared| {
-            let StatusPage { ready_status, zone, .. } = &shared.page;
-            let numbers = report::home(reader, range, ready_status, zone, Timestamp::now());
-            Ok(numbers.map_err(|error| error.to_string())?)
+            let StatusPage { reports, zone, .. } = &shared.page;
+            let ready = &reports.ready_status;
+            Ok(report::home(reader, range, ready, zone, Timestamp::now())?)
         });
         let take = async { read.await.ok().map(Arc::new) };
         self.numbers.get(&range)?.newest(NUMBERS_EVERY, take).await
     }
 
-    /// Reads the store on a connection of its own. Busy if others read for too long, or if the store cannot
-    /// be opened.
+    /// Reads the store on a connection of its own. Busy if others read for too long.
     pub(super) async fn read<T, F>(self: &Arc<Self>, work: F) -> Result<T, NotShown>
     where
         T: Send + 'static,
         F: FnOnce(&mut Reader, &Self) -> Result<T, NotShown> + Send + 'static,
     {
         let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Err(NotShown::busy()) };
-        let shared = Arc::clone(self);
-        // A read continues although its client has left, so it keeps its turn until it ends.
-        let work = move |reader: &mut Reader| -> Result<Result<T, NotShown>, StoreError> {
-            let found = reader.limit_time(MAX_READ).map(|()| work(reader, &shared));
-            drop(turn);
-            found
+        let Ok(Ok(turn)) = turn else {
+            let text = "Too many requests are being answered: try again in a few seconds.";
+            return Err(NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text));
         };
-        self.store.read_long(work).await.unwrap_or_else(|_| Err(NotShown::busy()))
+        let shared = Arc::clone(self);
+        let read = move |reader: &mut Reader| {
+            // A read continues although its client has left, so it keeps its turn until it ends.
+            let _turn = turn;
+            reader.limit_time(MAX_READ)?;
+            work(reader, &shared)
+        };
+        self.store.read_long(read).await
     }
 
     /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs into
     /// [`Self::read`].
     pub(super) fn reports(&self) -> (Vec<Report>, Vec<String>) {
-        let folder = self.page.folder.as_deref().filter(|_| self.shows_records());
+        let folder = self.page.reports.folder.as_deref().filter(|_| self.shows_records());
         let (mut reports, errors) = report::list(folder);
         reports.retain(|report| self.shows_records() || !report.shows_records());
         (reports, errors.iter().map(ToString::to_string).collect())

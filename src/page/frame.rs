@@ -1,68 +1,53 @@
-//! The frame of every page: the shop's name, the navigation, the box to find something, and short
-//! explanations.
+//! The frame of every page: the shop's name, the navigation and the box to find something; and the links by which
+//! one page leads to another.
 
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
 use super::context::PageContext;
-use super::request::link;
-use super::text::{message, shown};
+use super::text::shown;
+use crate::record::Route;
+use crate::report::Range;
 
-/// What is around the body of a page.
-pub(super) struct Frame<'a> {
-    pub(super) title: &'a str,
-    /// The address of the page of the navigation that it belongs to; empty if it is none of them.
-    pub(super) tab: &'static str,
-    /// Whether it stays current by itself.
-    pub(super) is_live: bool,
-    /// What the box to find something holds.
-    pub(super) term: &'a str,
-}
-
-impl<'a> Frame<'a> {
-    /// The frame of a page that does not change by itself.
-    pub(super) fn of(title: &'a str, tab: &'static str) -> Self {
-        Self { title, tab, is_live: false, term: "" }
-    }
-
-    /// A whole page around its body.
-    pub(super) fn around(&self, context: &PageContext, body: &Markup) -> Html<String> {
-        let shop = shown(&context.shop());
-        let page = html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    title { (shown(self.title)) ": " (shop) }
-                    link rel="icon" href="icon.svg" type="image/svg+xml";
-                    link rel="stylesheet" href="page.css";
-                    @if self.is_live {
-                        script src="page.js" defer {}
-                        noscript { meta http-equiv="refresh" content="30"; }
-                    }
-                }
-                body {
-                    header {
-                        a.shop href="." { (shop) }
-                        (navigation(self.tab, context.shows_records()))
-                        @if context.shows_records() {
-                            form.find action="find" method="get" role="search" {
-                                input type="search" name="q" value=(self.term) aria-label="Find" placeholder="Find a customer or a repair";
-                                button { "Find" }
-                            }
-                        }
-                    }
-                    main { (body) }
-                    @if self.is_live {
-                        footer { p #live role="status" { noscript { "renewed every 30 seconds" } } }
-                    }
+/// A whole page around its body; `tab` is the address of the page of the navigation that it belongs to, and empty if
+/// it is none of them.
+pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Markup) -> Html<String> {
+    let shop = shown(&context.shop());
+    let is_live = [".", "system"].contains(&tab);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (shown(title)) ": " (shop) }
+                link rel="icon" href="icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="page.css";
+                @if is_live {
+                    script src="page.js" defer {}
+                    noscript { meta http-equiv="refresh" content="30"; }
                 }
             }
-        };
-        Html(page.into_string())
-    }
+            body {
+                header {
+                    a.shop href="." { (shop) }
+                    (navigation(tab, context.shows_records()))
+                    @if context.shows_records() {
+                        form.find action="find" method="get" role="search" {
+                            input type="search" name="q" aria-label="Find" placeholder="Find a customer or a repair";
+                            button { "Find" }
+                        }
+                    }
+                }
+                main { (body) }
+                @if is_live {
+                    footer { p #live role="status" { noscript { "renewed every 30 seconds" } } }
+                }
+            }
+        }
+    };
+    Html(page.into_string())
 }
 
 /// The links between the pages.
@@ -80,25 +65,39 @@ fn navigation(current: &str, shows_records: bool) -> Markup {
     }
 }
 
-/// The links to the page before and the page after; `asked` is what else the address of a page has.
-pub(super) fn pages(path: &str, asked: &[(&str, &str)], number: usize, has_next: bool) -> Markup {
-    let of = |number: usize| link(path, &[asked, &[("page", &number.to_string())]].concat());
+/// The choice of a range, each at its address.
+pub(super) fn ranges(
+    all: &[Range],
+    is_current: impl Fn(Range) -> bool,
+    address: impl Fn(&'static str) -> String,
+) -> Markup {
     html! {
-        p.pages {
-            @if number > 0 { a rel="prev" href=(of(number - 1)) { "Previous page" } " " }
-            @if has_next { a rel="next" href=(of(number + 1)) { "Next page" } }
+        nav.ranges aria-label="Range" {
+            @for range in all.iter().copied() {
+                a href=(address(range.as_str())) aria-current=[is_current(range).then_some("true")] { (range.title()) }
+            }
         }
     }
 }
 
-/// The page of a sentence, in place of what was asked for.
-pub(super) fn explained(context: &PageContext, text: &str) -> Html<String> {
-    let body = html! {
-        section {
-            h1 { "Not shown" }
-            p { (message(text)) }
-            p { a href="." { "Home" } ", " a href="reports" { "all reports" } }
+/// The links to the page before and the page after; `asked` is what else the address of a page has.
+pub(super) fn pages(path: &str, asked: (&str, &str), number: u16, has_next: bool) -> Markup {
+    let of = |number: u16| link(path, &[asked, ("page", &number.to_string())]);
+    html! {
+        p.pages {
+            @if number > 0 { a rel="prev" href=(of(number - 1)) { "Previous page" } " " }
+            @if has_next { a rel="next" href=(of(number.saturating_add(1))) { "Next page" } }
         }
-    };
-    Frame::of("Not shown", "").around(context, &body)
+    }
+}
+
+/// The address of a record.
+pub(super) fn record_link(route: Route, id: &str) -> String {
+    link("record", &[("route", route.as_str()), ("id", id)])
+}
+
+/// An address of this page with a query.
+pub(super) fn link(path: &str, pairs: &[(&str, &str)]) -> String {
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    format!("{path}?{query}")
 }

@@ -7,88 +7,59 @@ use std::sync::Arc;
 use maud::{Markup, html};
 
 use super::context::PageContext;
-use super::live::Part;
-use super::request::link;
-use super::snapshot::{SharedSnapshot, Snapshot};
+use super::frame::{link, ranges};
 use super::spark::spark;
-use super::text::{exact, message, money, percent, shown, zone_name};
+use super::text::{message, money, shown, zone_name};
 use crate::number::{count, whole};
 use crate::report::{self, Cell, Exactness, Figure, Home, Range};
-use crate::status::Health;
+use crate::status::{Health, WorkspaceStatus};
 
 /// The statuses that have a bar of their own.
 const BARS_MAX: usize = 12;
 
 /// The parts of the page as it is now.
-pub(super) async fn parts(
-    context: &Arc<PageContext>,
-    range: Range,
-    shared: &SharedSnapshot,
-) -> Vec<Part> {
-    let home = context.numbers(range).await;
-    let health = health(shared.as_deref(), home.as_deref());
-    let mut parts = vec![
-        ("health", html! { div #health data-part { h1.unseen { "Home" } (health) } }),
-        ("ranges", ranges(range)),
+pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Markup> {
+    let (status, home) = (context.status().await, context.numbers(range).await);
+    let address = |range| link(".", &[("range", range)]);
+    let head = [
+        health(status.as_deref(), home.as_deref()),
+        ranges(&Range::HOME, |each| each == range, address),
     ];
-    match &home {
+    let numbers = match &home {
         Some(home) => {
             let view = View { context, range, home };
-            parts.push(("cards", view.cards()));
-            parts.push(("statuses", view.statuses()));
-            parts.push(("now", view.now()));
-            parts.push(("as-of", view.as_of()));
+            vec![view.cards(), view.statuses(), view.now(), view.as_of()]
         }
         None => {
             let text = "The numbers cannot be read now: this page tries it again.";
-            parts.push(("cards", html! { div.cards #cards data-part { p { (text) } } }));
+            vec![html! { div.cards #cards data-part { p { (text) } } }]
         }
-    }
-    parts
-}
-
-/// The choice of the range.
-fn ranges(current: Range) -> Markup {
-    html! {
-        nav.ranges #ranges data-part aria-label="Range" {
-            @for range in Range::HOME {
-                a href=(address(range)) aria-current=[(range == current).then_some("true")] { (range.title()) }
-            }
-        }
-    }
-}
-
-/// The address of Home with a range.
-fn address(range: Range) -> String {
-    match range {
-        Range::Today => ".".to_owned(),
-        other => link(".", &[("range", other.as_str())]),
-    }
+    };
+    head.into_iter().chain(numbers).collect()
 }
 
 /// Whether the numbers can be trusted, in one line.
-fn health(snapshot: Option<&Snapshot>, home: Option<&Home>) -> Markup {
-    let (is_good, text) = match snapshot {
+fn health(status: Option<&WorkspaceStatus>, home: Option<&Home>) -> Markup {
+    let (is_good, text) = match status {
         None => (false, "The program does not answer.".to_owned()),
-        Some(Snapshot { status, .. }) => (status.health == Health::Ok, status.sentence()),
+        Some(status) => (status.health == Health::Ok, status.sentence()),
     };
     html! {
-        p.health data-good=(is_good) {
-            span {
-                (text) " "
-                @if let Some(home) = home { (completeness(home)) }
-                @if !is_good { " " a href="system" { "What to do" } }
+        div #health data-part {
+            h1.unseen { "Home" }
+            p.health data-good=(is_good) {
+                span {
+                    (text) " "
+                    @if let Some(home) = home {
+                        (home.complete_since)
+                        @if home.gaps > 0 {
+                            ", except for " a href="system#gaps" { (count(home.gaps, "gap", "gaps")) }
+                        }
+                        "."
+                    }
+                    @if !is_good { " " a href="system" { "What to do" } }
+                }
             }
-        }
-    }
-}
-
-fn completeness(home: &Home) -> Markup {
-    html! {
-        (home.complete_since)
-        @match home.gaps {
-            0 => "."
-            gaps => { ", except for " a href="system#gaps" { (count(gaps as i64, "gap", "gaps")) } "." }
         }
     }
 }
@@ -113,23 +84,39 @@ fn report_link(name: &str) -> String {
 }
 
 impl View<'_> {
+    /// The numbers of the range, each beside that of the range before.
     fn cards(&self) -> Markup {
         let home = self.home;
-        let completed = self.report("turnaround-by-brand");
+        let (from, to) = (home.days.from.to_string(), home.days.to.to_string());
+        let address = |name| link("report", &[("name", name), ("from", &from), ("to", &to)]);
+        let before = match self.range {
+            Range::Today | Range::ThisWeek => " a week before, by this time",
+            Range::ThisMonth => " a month before, by this time",
+            _ => " the month before",
+        };
+        let cards: [(_, _, &Figure, _, _); 4] = [
+            ("taken-in", "Taken in", &home.taken_in, Kind::Count, "intake"),
+            ("completed", "Completed", &home.completed, Kind::Count, "turnaround-by-brand"),
+            ("money-in", "Money in", &home.money_in, Kind::Money, "payments"),
+            ("leads", "New leads", &home.leads, Kind::Count, "leads"),
+        ];
         html! {
             div.cards #cards data-part {
-                (self.card("taken-in", "Taken in", &home.taken_in, Kind::Count, &self.report("intake")))
-                (self.card("completed", "Completed", &home.completed, Kind::Count, &completed))
-                (self.card("money-in", "Money in", &home.money_in, Kind::Money, &self.report("payments")))
-                (self.card("leads", "New leads", &home.leads, Kind::Count, &self.report("leads")))
+                @for (id, title, figure, kind, report) in cards {
+                    div.card id=(id) {
+                        a href=(address(report)) {
+                            span.title { (title) }
+                            span.n { (self.amount(&figure.now, kind, None)) }
+                            span.d {
+                                @if figure.now.number().is_none() { "Not all of it is known" }
+                                @else { (self.amount(&figure.before, kind, None)) (before) }
+                            }
+                            (spark(&figure.days))
+                        }
+                    }
+                }
             }
         }
-    }
-
-    /// The address of a report for the days of the range.
-    fn report(&self, name: &str) -> String {
-        let (from, to) = (self.home.days.from.to_string(), self.home.days.to.to_string());
-        link("report", &[("name", name), ("from", &from), ("to", &to)])
     }
 
     /// The list of repairs behind a number, or what may be shown of it.
@@ -146,44 +133,6 @@ impl View<'_> {
         match statuses.is_empty() {
             true => report_link("open-repairs"),
             false => self.list(&[("status", &statuses.join("|")), ("status_days", status_days)]),
-        }
-    }
-
-    /// A number of the range.
-    fn card(&self, id: &str, title: &str, figure: &Figure, kind: Kind, address: &str) -> Markup {
-        html! {
-            div.card id=(id) {
-                a href=(address) {
-                    span.title { (title) }
-                    span.n { (self.amount(&figure.now, kind, None)) }
-                    span.d {
-                        @if figure.now.number().is_none() { "Not all of it is known" }
-                        @else { (self.compared(figure, kind)) }
-                    }
-                    (spark(&figure.days))
-                }
-            }
-        }
-    }
-
-    /// A number beside that of the range before.
-    fn compared(&self, figure: &Figure, kind: Kind) -> Markup {
-        let (Some(now), Some(before)) = (exact(&figure.now), exact(&figure.before)) else {
-            return html! { "No comparison yet" };
-        };
-        let share = percent(now, before).filter(|_| kind == Kind::Money);
-        let sign = if now < before { "−" } else { "+" };
-        let more = || format!("{sign}{}", self.written((now - before).abs(), kind));
-        html! { em { (share.unwrap_or_else(more)) } " compared with " (self.than()) }
-    }
-
-    fn than(&self) -> String {
-        let today = self.home.as_of.to_zoned(self.context.page.zone.clone());
-        match self.range {
-            Range::Today => format!("last {} by this time", today.strftime("%A")),
-            Range::ThisWeek => "last week by this time".to_owned(),
-            Range::ThisMonth => "last month by this time".to_owned(),
-            _ => "the month before".to_owned(),
         }
     }
 
@@ -250,9 +199,10 @@ impl View<'_> {
     /// How old the numbers are, and what the reader has to know.
     fn as_of(&self) -> Markup {
         let zone = &self.context.page.zone;
+        let at = self.home.as_of.to_zoned(zone.clone()).strftime("%H:%M");
         html! {
             p.note #as-of data-part {
-                "As of " (self.home.as_of.to_zoned(zone.clone()).strftime("%H:%M")) ", " (zone_name(zone)) "."
+                "As of " (at) ", " (zone_name(zone)) "."
                 @for note in &self.home.notes { " " (message(&report::first_upper(note))) "." }
             }
         }
@@ -261,7 +211,10 @@ impl View<'_> {
     /// A number with how sure it is; with an address a link.
     fn amount(&self, cell: &Cell, kind: Kind, address: Option<&str>) -> Markup {
         let Some(value) = cell.number() else { return html! { span.least { "unknown" } } };
-        let written = self.written(value, kind);
+        let written = match kind {
+            Kind::Money => money(value, self.context.page.reports.currency.as_deref()),
+            Kind::Count => whole(value.round() as i64),
+        };
         html! {
             @match cell.exactness {
                 Exactness::AtLeast => span.least { "at least " },
@@ -272,13 +225,6 @@ impl View<'_> {
                 Some(address) => a href=(address) { (written) },
                 None => (written),
             }
-        }
-    }
-
-    fn written(&self, amount: f64, kind: Kind) -> String {
-        match kind {
-            Kind::Money => money(amount, self.context.page.currency.as_deref()),
-            Kind::Count => whole(amount.round() as i64),
         }
     }
 }

@@ -1,17 +1,19 @@
-//! Why an address shows nothing, in a sentence. The guard makes it a page for people, and text or JSON for
-//! programs.
+//! Why an address shows nothing, in a sentence.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use maud::html;
 
-use super::text::shown;
-use crate::store::{QueryError, StoreError};
+use super::context::PageContext;
+use super::frame::framed;
+use super::text::message;
+use crate::store::QueryError;
 
 /// The answer of an address that shows nothing.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct NotShown {
-    pub(super) code: StatusCode,
-    pub(super) text: String,
+    code: StatusCode,
+    text: String,
 }
 
 impl NotShown {
@@ -19,41 +21,22 @@ impl NotShown {
         Self { code, text: text.into() }
     }
 
-    pub(super) fn absent(text: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, text)
+    /// The page of the sentence, in place of what was asked for.
+    pub(super) fn page(&self, context: &PageContext) -> Response {
+        let body = html! {
+            section {
+                h1 { "Not shown" }
+                p { (message(&self.text)) }
+                p { a href="." { "Home" } ", " a href="reports" { "all reports" } }
+            }
+        };
+        (self.code, framed(context, "Not shown", "", &body)).into_response()
     }
+}
 
-    pub(super) fn busy() -> Self {
-        let text = "Too many requests are being answered: try again in a few seconds.";
+impl<E: Into<QueryError>> From<E> for NotShown {
+    fn from(error: E) -> Self {
+        let text = format!("The mirror cannot be read: {}.", error.into());
         Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
-    }
-}
-
-/// What is wrong with what was asked.
-impl From<String> for NotShown {
-    fn from(text: String) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, text)
-    }
-}
-
-impl From<QueryError> for NotShown {
-    fn from(error: QueryError) -> Self {
-        let text = format!("The records cannot be listed: {error}.");
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
-    }
-}
-
-impl From<StoreError> for NotShown {
-    fn from(error: StoreError) -> Self {
-        QueryError::from(error).into()
-    }
-}
-
-/// The sentence as text, which the guard may replace.
-impl IntoResponse for NotShown {
-    fn into_response(self) -> Response {
-        let mut response = (self.code, format!("{}\n", shown(&self.text))).into_response();
-        response.extensions_mut().insert(self);
-        response
     }
 }

@@ -1,23 +1,13 @@
-//! The ranges of a report, the one before and after, and what a period is compared with. Pure.
+//! The period before and after the one of a report. Pure.
 
 use jiff::civil::{Date, Weekday};
 use jiff::{Span, ToSpan};
 
-use super::request::Query;
-use crate::report::{Period, Range};
-
-/// The range that an address names; a text that says what is wrong with it.
-pub(super) fn range_of(query: &Query) -> Result<Option<Range>, String> {
-    let range = query.choice("range", &Range::REPORT, Range::as_str)?;
-    if range.is_some() && (query.get("from").is_some() || query.get("to").is_some()) {
-        return Err("Use range, or from and to, but not both.".to_owned());
-    }
-    Ok(range)
-}
+use crate::report::Period;
 
 impl Period {
-    /// By how much the period before or after begins earlier or later: whole months for days that begin with one;
-    /// a week for days from a Monday on, although it may not be over; else as many days as it has.
+    /// How far the periods before and after are: whole months for days that begin with one; a week for days from a
+    /// Monday on, although it may not be over; else as many days as it has.
     fn step(self) -> Span {
         let Self { from, to } = self;
         let months = (i64::from(to.year()) - i64::from(from.year())) * 12
@@ -31,20 +21,13 @@ impl Period {
         }
     }
 
-    /// The same days of the months, the week or the days before: with what they are compared.
-    pub(super) fn before(self) -> Self {
+    /// The same days so many months, weeks or lengths later; negative: before.
+    pub(super) fn shifted(self, by: i64) -> Self {
         let step = self.step();
-        let to = self.to.saturating_sub(step);
+        let to = self.to.saturating_add(step * by);
         let is_whole = step.get_months() > 0 && self.to == self.to.last_of_month();
         let to = if is_whole { to.last_of_month() } else { to };
-        Self { from: self.from.saturating_sub(step), to }
-    }
-
-    /// The whole months, week or days before, or after.
-    pub(super) fn neighbour(self, direction: i64) -> Self {
-        let step = self.step();
-        let from = self.from.saturating_add(step * direction);
-        Self { from, to: from.saturating_add(step).saturating_sub(1.day()) }
+        Self { from: self.from.saturating_add(step * by), to }
     }
 
     /// The days in words: `1 November 2026 to 23 November 2026`.
@@ -60,6 +43,7 @@ impl Period {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Range;
 
     fn days(text: &str) -> Period {
         let (from, to) = text.split_once(' ').unwrap();
@@ -67,30 +51,18 @@ mod tests {
     }
 
     #[test]
-    fn a_period_is_compared_with_the_same_days_before() {
-        for (period, before) in [
-            ("2026-11-01 2026-11-23", "2026-10-01 2026-10-23"),
-            ("2026-11-01 2026-11-30", "2026-10-01 2026-10-31"),
-            ("2026-03-01 2026-03-30", "2026-02-01 2026-02-28"),
-            ("2025-12-01 2026-11-23", "2024-12-01 2025-11-23"),
-            ("2026-11-23 2026-11-25", "2026-11-16 2026-11-18"),
-            ("2026-11-24 2026-11-24", "2026-11-23 2026-11-23"),
-            ("2026-10-25 2026-11-23", "2026-09-25 2026-10-24"),
-        ] {
-            assert_eq!(days(period).before(), days(before), "{period}");
-        }
-    }
-
-    #[test]
-    fn previous_and_next_are_whole_months_weeks_or_as_many_days() {
-        for (period, previous, next) in [
-            ("2026-11-01 2026-11-23", "2026-10-01 2026-10-31", "2026-12-01 2026-12-31"),
-            ("2026-11-23 2026-11-25", "2026-11-16 2026-11-22", "2026-11-30 2026-12-06"),
+    fn the_period_before_or_after_has_the_same_days() {
+        for (period, before, after) in [
+            ("2026-11-01 2026-11-23", "2026-10-01 2026-10-23", "2026-12-01 2026-12-23"),
+            ("2026-11-01 2026-11-30", "2026-10-01 2026-10-31", "2026-12-01 2026-12-31"),
+            ("2026-03-01 2026-03-30", "2026-02-01 2026-02-28", "2026-04-01 2026-04-30"),
+            ("2025-12-01 2026-11-23", "2024-12-01 2025-11-23", "2026-12-01 2027-11-23"),
+            ("2026-11-23 2026-11-25", "2026-11-16 2026-11-18", "2026-11-30 2026-12-02"),
             ("2026-11-24 2026-11-24", "2026-11-23 2026-11-23", "2026-11-25 2026-11-25"),
-            ("2026-11-03 2026-11-12", "2026-10-24 2026-11-02", "2026-11-13 2026-11-22"),
+            ("2026-10-25 2026-11-23", "2026-09-25 2026-10-24", "2026-11-24 2026-12-23"),
         ] {
-            assert_eq!(days(period).neighbour(-1), days(previous), "{period}");
-            assert_eq!(days(period).neighbour(1), days(next), "{period}");
+            assert_eq!(days(period).shifted(-1), days(before), "{period}");
+            assert_eq!(days(period).shifted(1), days(after), "{period}");
         }
     }
 

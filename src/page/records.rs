@@ -1,184 +1,76 @@
-//! The records browser, on only with `show_records = true`: a list with search, filter, sort and
-//! pages.
+//! The records of a list, the last changed first, on only with `show_records = true`.
 
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use jiff::tz::TimeZone;
-use maud::{Markup, html};
-use serde_json::{Map, Value};
+use maud::html;
+use serde::Deserialize;
 
 use super::context::PageContext;
-use super::frame::{Frame, pages};
+use super::frame::{framed, link, pages};
 use super::not_shown::NotShown;
-use super::reports::{csv, json as json_response};
-use super::request::{Query, link, record_link};
-use super::text::{moment, shown, zone_name};
+use super::reports::download;
+use super::titles::listed;
 use super::words;
+use crate::config::ReportFormat;
 use crate::number::whole;
-use crate::record::{FoundRecord, Route};
-use crate::report::{csv_head, csv_values, json_of, shown as value_shown};
-use crate::store::{QueryLimits, QueryRows, Reader, RecordPage};
+use crate::record::Route;
+use crate::report::{csv_head, csv_values};
+use crate::store::{QueryLimits, Reader};
 
 /// Records on one screen, and in one CSV file.
-const SCREEN: u32 = 50;
-const MAX_CSV: u32 = 10_000;
+const SCREEN: usize = 50;
+const MAX_CSV: i64 = 10_000;
 const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(5), bytes: 16 * 1024 * 1024 };
-/// Records that a search shows.
-const MAX_FOUND: usize = 50;
-/// The columns of the list, those that exist.
-const SHOWN: [&str; 9] = [
-    "id",
-    "name",
-    "customer_name",
-    "job_number",
-    "device_brand",
-    "status",
-    "amount",
-    "created_at",
-    "_changed_at",
-];
 
-/// The parameters of the list.
-const PARAMETERS: [&str; 7] = ["route", "column", "text", "sort", "order", "page", "format"];
-/// Those of the list for programs, which finds as well.
-const PARAMETERS_JSON: [&str; 7] = ["route", "column", "text", "sort", "order", "page", "q"];
-
-/// Reads what is asked for; a text that says what is wrong with it.
-fn asked(query: &Query, limit: u32) -> Result<RecordPage, String> {
-    query.choice("format", &["csv"], |format| format)?;
-    let route = query.choice("route", &Route::ALL, Route::as_str)?.unwrap_or(Route::Jobs);
-    let is_up = query.choice("order", &["up", "down"], |order| order)? == Some("up");
-    let contains = query
-        .get("text")
-        .map(|text| (query.get("column").unwrap_or("status").to_owned(), text.to_owned()));
-    let sort = query.get("sort").map(|column| (column.to_owned(), !is_up));
-    Ok(RecordPage { route, contains, sort, offset: query.page()? as u32 * SCREEN, limit })
+/// Which list is asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    route: Option<Route>,
+    #[serde(default)]
+    page: u16,
 }
 
-/// What is wrong if the list is to be filtered or sorted by a column that the route does not have.
-fn allow(page: &RecordPage, columns: &[String]) -> Result<(), String> {
-    let RecordPage { route, contains, sort, .. } = page;
-    let filter = contains.iter().map(|(column, _)| column);
-    let mut named = filter.chain(sort.iter().map(|(column, _)| column));
-    let Some(unknown) = named.find(|column| !columns.contains(column)) else { return Ok(()) };
-    Err(format!("{route} has no column {unknown:?}; it has: {}.", columns.join(", ")))
-}
-
-/// The list as a page, or as CSV with `format=csv`.
+/// One screen of a list.
 pub(super) fn list(
     reader: &mut Reader,
     context: &PageContext,
-    query: &Query,
+    asked: &Asked,
 ) -> Result<Response, NotShown> {
-    query.allow(&PARAMETERS)?;
-    let is_csv = query.get("format") == Some("csv");
+    let (route, before) = (asked.route.unwrap_or(Route::Jobs), usize::from(asked.page) * SCREEN);
     // One more than is shown says whether there is another screen.
-    let asked = asked(query, if is_csv { MAX_CSV } else { SCREEN + 1 })?;
-    let route = asked.route;
-    let columns = reader.columns(route)?;
-    allow(&asked, &columns)?;
-    let rows = reader.browse(&asked, LIMITS)?;
-    if is_csv {
-        return Ok(csv(route.as_str(), table_csv(&rows)));
-    }
-    let shown = screen(&asked, query, &columns, &rows, &context.page.zone);
-    Ok(Frame::of(&words::list(route), "records").around(context, &shown).into_response())
-}
-
-/// The list for programs, which also finds.
-pub(super) fn list_json(
-    reader: &mut Reader,
-    _: &PageContext,
-    query: &Query,
-) -> Result<Response, NotShown> {
-    query.allow(&PARAMETERS_JSON)?;
-    if let Some(term) = query.get("q") {
-        let found = reader.find(term, None, MAX_FOUND)?.changes.into_iter();
-        let found = found.filter_map(|change| FoundRecord::try_from(change).ok());
-        return Ok(json_response(&found.collect::<Vec<_>>()));
-    }
-    let asked = asked(query, SCREEN)?;
-    allow(&asked, &reader.columns(asked.route)?)?;
-    Ok(json_response(&objects(&reader.browse(&asked, LIMITS)?)))
-}
-
-fn objects(rows: &QueryRows) -> Vec<Map<String, Value>> {
-    let names = || rows.columns.iter().cloned();
-    rows.rows.iter().map(|row| names().zip(row.iter().map(json_of)).collect()).collect()
-}
-
-fn table_csv(rows: &QueryRows) -> String {
-    let head = csv_head(&rows.columns);
-    rows.rows.iter().fold(head, |text, row| text + &csv_values(row))
-}
-
-fn screen(
-    asked: &RecordPage,
-    query: &Query,
-    columns: &[String],
-    rows: &QueryRows,
-    zone: &TimeZone,
-) -> Markup {
-    let (route, page) = (asked.route, asked.offset / SCREEN);
-    let get = |name: &str| query.get(name).unwrap_or_default();
-    let given = ["column", "text", "sort", "order"].map(|name| (name, get(name)));
-    let given = [&[("route", route.as_str())], &given[..]].concat();
-    let as_csv = link("records", &[&given[..], &[("format", "csv")]].concat());
-    let choices = |chosen: &str| {
-        html! {
-            @for name in columns { option value=(name) selected[name == chosen] { (words::field(&shown(name))) } }
-        }
-    };
-    html! {
+    let mut records = reader.newest_records(route, before, SCREEN + 1)?;
+    let has_next = records.len() > SCREEN;
+    records.truncate(SCREEN);
+    let of = |route: Route| ("route", route.as_str());
+    let page = html! {
         section {
             h1 { "Records" }
-            form.filter action="records" method="get" {
-                label { "List " select name="route" {
-                    @for each in Route::ALL { option value=(each.as_str()) selected[each == route] { (words::list(each)) } }
-                } }
-                label { "Field " select name="column" { (choices(query.get("column").unwrap_or("status"))) } }
-                label { "contains " input type="text" name="text" value=(get("text")); }
-                label { "Sort by " select name="sort" { option value="" { "last change" } (choices(get("sort"))) } }
-                label { "Order " select name="order" {
-                    option value="down" { "highest first" }
-                    option value="up" selected[get("order") == "up"] { "lowest first" }
-                } }
-                button { "Show" }
-            }
-            (listing(route, rows, zone))
-            p.note {
-                "Times are those of " (zone_name(zone)) ". The filter and the CSV have them in UTC, as they are stored: "
-                "near midnight, search for the day in UTC."
-            }
-            (pages("records", &given, page as usize, rows.rows.len() > SCREEN as usize))
-            p.note { a href=(as_csv) { "CSV" } ", at most " (whole(MAX_CSV.into())) " records" }
-        }
-    }
-}
-
-fn listing(route: Route, rows: &QueryRows, zone: &TimeZone) -> Markup {
-    let places: Vec<(usize, &str)> = SHOWN
-        .iter()
-        .filter_map(|name| Some((rows.columns.iter().position(|column| column == name)?, *name)))
-        .collect();
-    html! {
-        @if rows.rows.is_empty() { p { "No record matches." } } @else {
-            div.scroll tabindex="0" role="region" aria-label="Table of records" {
-                table.report #records {
-                    thead { tr { @for (_, name) in &places { th scope="col" { (words::field(name)) } } } }
-                    tbody {
-                        @for row in rows.rows.iter().take(SCREEN as usize) {
-                            tr { @for (index, name) in &places {
-                                @let text = value_shown(&row[*index], None);
-                                @if *name == "id" {
-                                    td { a href=(record_link(route, &text)) { (shown(&text)) } }
-                                } @else { td { (moment(&text, zone, "%Y-%m-%d %H:%M")) } }
-                            } }
-                        }
-                    }
+            nav.ranges aria-label="List" {
+                @for each in Route::ALL {
+                    a href=(link("records", &[of(each)])) aria-current=[(each == route).then_some("true")] { (words::list(each)) }
                 }
             }
+            @if records.is_empty() { p { "There are no more records." } }
+            (listed(reader, &context.page, route, &records)?)
+            (pages("records", of(route), asked.page, has_next))
+            p.note { "The last changed first. " a href=(link("records.csv", &[of(route)])) { "CSV" } ", at most " (whole(MAX_CSV)) " records" }
         }
-    }
+    };
+    Ok(framed(context, &words::list(route), "records", &page).into_response())
+}
+
+/// A list with the columns of the mirror as CSV.
+pub(super) fn csv(
+    reader: &mut Reader,
+    _: &PageContext,
+    asked: &Asked,
+) -> Result<Response, NotShown> {
+    let route = asked.route.unwrap_or(Route::Jobs);
+    let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_CSV}");
+    let rows = reader.query(&sql, &[], LIMITS)?;
+    let head = csv_head(&rows.columns);
+    let text = rows.rows.iter().fold(head, |text, row| text + &csv_values(row));
+    Ok(download(route.as_str(), ReportFormat::Csv, text))
 }

@@ -1,31 +1,40 @@
-//! The pages of reports: the list, and one report with its chart, as HTML, CSV or JSON.
+//! The pages of reports: the list, and one report with its chart, as a page or as a file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use super::context::PageContext;
-use super::frame::Frame;
+use super::frame::{framed, link, ranges, record_link};
 use super::not_shown::NotShown;
-use super::ranges::range_of;
-use super::request::{Query, link, record_link};
-use super::text::{exact, percent, shown};
+use super::text::shown;
 use super::words;
-use crate::config::CountedBy;
-use crate::report::{self, Answer, Period, Question, Range, ReportError};
+use crate::config::{CountedBy, ReportFormat};
+use crate::report::{self, Answer, Period, Question, Range, Report, ReportError};
 use crate::store::Reader;
 
-/// The parameters of a report's address that every report has.
-const GIVEN: [&str; 7] = ["name", "range", "from", "to", "by", "business", "format"];
-/// The forms of an answer.
-const FORMATS: [&str; 3] = ["html", "csv", "json"];
+/// What is asked of a report.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    name: String,
+    range: Option<Range>,
+    from: Option<Date>,
+    to: Option<Date>,
+    by: Option<CountedBy>,
+    business: Option<String>,
+    #[serde(default)]
+    format: ReportFormat,
+    #[serde(flatten)]
+    set: BTreeMap<String, String>,
+}
 
 /// The list of the reports.
-pub(super) fn list(_: &mut Reader, context: &PageContext, _: &Query) -> Result<Response, NotShown> {
+pub(super) fn list(_: &mut Reader, context: &PageContext, (): &()) -> Result<Response, NotShown> {
     let (reports, errors) = context.reports();
     let body = html! {
         section {
@@ -42,206 +51,139 @@ pub(super) fn list(_: &mut Reader, context: &PageContext, _: &Query) -> Result<R
             }
         }
     };
-    Ok(Frame::of("Reports", "reports").around(context, &body).into_response())
+    Ok(framed(context, "Reports", "reports", &body).into_response())
 }
 
-/// The list for programs.
-pub(super) fn list_json(
-    _: &mut Reader,
-    context: &PageContext,
-    _: &Query,
-) -> Result<Response, NotShown> {
-    Ok(json(&report::listed(&context.reports().0)))
-}
-
-/// One report as a page, or in the `format` that is asked for.
+/// One report as a page, or as a file of the `format` that is asked for.
 pub(super) fn one(
     reader: &mut Reader,
     context: &PageContext,
-    query: &Query,
+    asked: &Asked,
 ) -> Result<Response, NotShown> {
-    let format = query.choice("format", &FORMATS, |format| format)?.unwrap_or("html");
-    respond(reader, context, query, format)
-}
-
-/// One report for programs.
-pub(super) fn one_json(
-    reader: &mut Reader,
-    context: &PageContext,
-    query: &Query,
-) -> Result<Response, NotShown> {
-    respond(reader, context, query, "json")
-}
-
-fn respond(
-    reader: &mut Reader,
-    context: &PageContext,
-    query: &Query,
-    format: &str,
-) -> Result<Response, NotShown> {
-    let name = query.get("name").unwrap_or_default();
-    let report = context.reports().0.into_iter().find(|report| report.name == name);
-    let report = report.ok_or_else(|| NotShown::absent("There is no such report here."))?;
-    let now = Timestamp::now();
+    let report = context.reports().0.into_iter().find(|report| report.name == asked.name);
+    let absent = || NotShown::new(StatusCode::NOT_FOUND, "There is no such report here.");
+    let report = report.ok_or_else(absent)?;
+    let (now, format) = (Timestamp::now(), asked.format);
     let today = now.to_zoned(context.page.zone.clone()).date();
-    let question = question(query, today, context.page.currency.clone())?;
-    let answer = report::answer(reader, &report, &question, &context.page.zone, now)
-        .map_err(|error| not_answered(&error, format == "html"))?;
-    match format {
-        "csv" => Ok(csv(&answer.report.name, report::csv(&answer))),
-        "json" => Ok(json(&report::json(&answer))),
-        _ => {
-            let before = Compared::read(reader, context, &question, &answer, now);
-            let businesses = businesses(reader);
-            let view = View { query, answer: &answer, today, before, businesses };
-            Ok(Frame::of(&report.title, "reports").around(context, &view.page()).into_response())
-        }
+    let question = question(asked, today, context.page.reports.currency.clone());
+    let mut answer = |report: &Report, question: &Question| {
+        report::answer(reader, report, question, &context.page.zone, now)
+    };
+    let answered = answer(&report, &question)?;
+    if format != ReportFormat::Html {
+        return Ok(download(&report.name, format, report::rendered(&answered, format)?));
+    }
+    let days = answered.period.shifted(-1);
+    let of_before = Question { from: Some(days.from), to: Some(days.to), ..question.clone() };
+    let before = match &answered.totals {
+        Some(_) if report.has_period() => answer(&report, &of_before).ok(),
+        _ => None,
+    };
+    let businesses = businesses(reader);
+    let view = View { question, answer: &answered, today, before, businesses };
+    Ok(framed(context, &report.title, "reports", &view.page()).into_response())
+}
+
+fn question(asked: &Asked, today: Date, currency: Option<String>) -> Question {
+    let days = asked.range.map(|range| range.days(today));
+    Question {
+        from: days.map(|days| days.from).or(asked.from),
+        to: days.map(|days| days.to).or(asked.to),
+        by: asked.by.or(asked.range.map(Range::by)).unwrap_or_default(),
+        business: asked.business.clone().filter(|business| !business.is_empty()),
+        set: asked.set.clone().into_iter().collect(),
+        currency,
     }
 }
 
-/// What is asked; a text that says what is wrong with it.
-fn question(query: &Query, today: Date, currency: Option<String>) -> Result<Question, String> {
-    let range = range_of(query)?;
-    let (from, to) = match range.map(|range| range.days(today)) {
-        Some(days) => (Some(days.from), Some(days.to)),
-        None => (query.date("from")?, query.date("to")?),
-    };
-    Ok(Question {
-        from,
-        to,
-        by: query
-            .choice("by", &CountedBy::ALL, CountedBy::as_str)?
-            .unwrap_or_else(|| range.map_or(CountedBy::Day, Range::by)),
-        business: query.get("business").map(str::to_owned),
-        set: query.others(&GIVEN),
-        currency,
-    })
-}
-
 /// The businesses that are polled, if there are several.
-fn businesses(reader: &Reader) -> Vec<String> {
+fn businesses(reader: &Reader) -> BTreeSet<String> {
     let pollers = reader.pollers().unwrap_or_default().into_iter();
     let served = pollers.filter_map(|poller| poller.business.or(poller.served_business));
     let distinct: BTreeSet<String> = served.collect();
-    if distinct.len() > 1 { distinct.into_iter().collect() } else { Vec::new() }
+    if distinct.len() > 1 { distinct } else { BTreeSet::new() }
 }
 
-fn not_answered(error: &ReportError, is_page: bool) -> NotShown {
-    let code = match error {
-        ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-        ReportError::Unanswered(_) if is_page => StatusCode::OK,
-        ReportError::Unanswered(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        ReportError::Refused(_) => StatusCode::BAD_REQUEST,
-    };
-    NotShown::new(code, error.to_string())
-}
-
-/// The sums of a report beside those of the period before.
-struct Compared {
-    days: Period,
-    /// For each sum: its name, the sum in words, and how it was before.
-    sums: Vec<(String, String, String)>,
-}
-
-impl Compared {
-    /// `None` if the report has no period or no sums, or if the period before is not known.
-    fn read(
-        reader: &mut Reader,
-        context: &PageContext,
-        question: &Question,
-        answer: &Answer,
-        now: Timestamp,
-    ) -> Option<Self> {
-        let totals = answer.totals.as_ref().filter(|_| answer.report.has_period())?;
-        let days = answer.period.before();
-        let asked = Question { from: Some(days.from), to: Some(days.to), ..question.clone() };
-        let before =
-            report::answer(reader, &answer.report, &asked, &context.page.zone, now).ok()?;
-        let (shown, shown_before) = (answer.shown_totals()?, before.shown_totals()?);
-        let before = before.totals?;
-        let sums = answer.columns.iter().enumerate().filter_map(|(index, column)| {
-            let (sum, was) = (exact(totals.get(index)?)?, exact(before.get(index)?)?);
-            let change = percent(sum, was).map_or_else(String::new, |change| change + ", ");
-            let words = format!("{change}{} before", shown_before[index]);
-            let is_something = sum != 0.0 || was != 0.0;
-            is_something.then(|| (column.clone(), shown[index].clone(), words))
-        });
-        Some(Self { days, sums: sums.collect() })
+impl From<ReportError> for NotShown {
+    fn from(error: ReportError) -> Self {
+        let code = match error {
+            ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            ReportError::Unanswered(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ReportError::Refused(_) => StatusCode::BAD_REQUEST,
+        };
+        Self::new(code, error.to_string())
     }
 }
 
 /// One report as a page.
 struct View<'a> {
-    query: &'a Query,
+    question: Question,
     answer: &'a Answer,
     today: Date,
-    before: Option<Compared>,
-    businesses: Vec<String>,
+    /// The answer for the days before, if the report has days and sums.
+    before: Option<Answer>,
+    businesses: BTreeSet<String>,
 }
 
 impl View<'_> {
     fn page(&self) -> Markup {
         let report = &self.answer.report;
+        let days = self.answer.period;
+        let file = |format: &str| self.of_days(days, &[("format", format)]);
         html! {
             section {
                 h1 { (shown(&report.title)) }
                 p { (shown(&report.about)) }
-                @if report.has_period() { (self.ranges()) }
+                @if report.has_period() {
+                    (ranges(&Range::REPORT, |range| range.days(self.today) == days, |range| self.address(&[("range", range)])))
+                    (self.steps())
+                }
                 (self.form())
                 p.note { (report::first_upper(&shown(&self.answer.subject()))) "." }
-                (self.compared())
+                (self.sums())
                 (report::fragment(self.answer, record_link))
-                p.note { "Download: " a href=(self.format("csv")) { "CSV" } ", " a href=(self.format("json")) { "JSON" } "." }
+                p.note { "Download: " a href=(file("csv")) { "CSV" } ", " a href=(file("json")) { "JSON" } "." }
             }
         }
     }
 
     /// An address of the report with what else is asked of it.
     fn address(&self, more: &[(&str, &str)]) -> String {
-        let set = self.query.others(&GIVEN);
-        let business = self.query.get("business").unwrap_or_default();
+        let Question { business, set, .. } = &self.question;
         let mut pairs = vec![("name", self.answer.report.name.as_str())];
         pairs.extend_from_slice(more);
-        pairs.push(("business", business));
+        pairs.extend(business.iter().map(|business| ("business", business.as_str())));
         pairs.extend(set.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         link("report", &pairs)
     }
 
-    fn of_days(&self, days: Period, by: &str, format: &str) -> String {
+    fn of_days(&self, days: Period, more: &[(&str, &str)]) -> String {
         let (from, to) = (days.from.to_string(), days.to.to_string());
-        self.address(&[("from", &from), ("to", &to), ("by", by), ("format", format)])
+        let days = [("from", from.as_str()), ("to", &to), ("by", self.answer.by.as_str())];
+        self.address(&[&days, more].concat())
     }
 
-    fn format(&self, format: &str) -> String {
-        self.of_days(self.answer.period, self.by(), format)
-    }
-
-    fn by(&self) -> &'static str {
-        self.answer.by.as_str()
-    }
-
-    fn ranges(&self) -> Markup {
+    /// The links to the days before and after.
+    fn steps(&self) -> Markup {
         let days = self.answer.period;
-        let next = days.neighbour(1);
+        let next = days.shifted(1);
         html! {
-            nav.ranges aria-label="Range" {
-                @for range in Range::REPORT {
-                    a href=(self.address(&[("range", range.as_str())])) aria-current=[(range.days(self.today) == days).then_some("true")] { (range.title()) }
-                }
-            }
             nav.steps aria-label="Period" {
-                a rel="prev" href=(self.of_days(days.neighbour(-1), self.by(), "")) { "Previous" }
+                a rel="prev" href=(self.of_days(days.shifted(-1), &[])) { "Previous" }
                 strong { (days.said()) }
-                @if next.from <= self.today { a rel="next" href=(self.of_days(next, self.by(), "")) { "Next" } }
+                @if next.from <= self.today { a rel="next" href=(self.of_days(next, &[])) { "Next" } }
             }
         }
     }
 
     fn form(&self) -> Markup {
-        let report = &self.answer.report;
-        let days = self.answer.period;
-        let business = self.query.get("business").unwrap_or_default();
-        let set = self.query.others(&GIVEN);
+        let (report, days) = (&self.answer.report, self.answer.period);
+        let business = self.question.business.as_deref().unwrap_or_default();
+        let set: BTreeMap<&String, &String> =
+            self.question.set.iter().map(|(name, value)| (name, value)).collect();
+        let by = CountedBy::ALL.map(|by| (by.as_str(), by.as_str()));
+        let known = self.businesses.iter().map(|known| (known.as_str(), known.as_str()));
+        let known: Vec<_> = [("", "all")].into_iter().chain(known).collect();
         let has_choice =
             report.has_period() || !report.parameters.is_empty() || !self.businesses.is_empty();
         html! {
@@ -249,31 +191,13 @@ impl View<'_> {
                 form.filter action="report" method="get" {
                     input type="hidden" name="name" value=(report.name);
                     @if report.has_period() {
-                        label { "From " input type="date" name="from" value=(days.from); }
-                        label { "To " input type="date" name="to" value=(days.to); }
+                        label { "From " input type="date" name="from" value=(days.from) required; }
+                        label { "To " input type="date" name="to" value=(days.to) required; }
                     }
-                    @if self.answer.period_column().is_some() {
-                        label { "Count by "
-                            select name="by" {
-                                @for choice in CountedBy::ALL.map(CountedBy::as_str) {
-                                    option value=(choice) selected[choice == self.by()] { (choice) }
-                                }
-                            }
-                        }
-                    }
-                    @if !self.businesses.is_empty() {
-                        label { "Business "
-                            select name="business" {
-                                option value="" { "all" }
-                                @for known in &self.businesses {
-                                    option value=(known) selected[known == business] { (shown(known)) }
-                                }
-                            }
-                        }
-                    }
+                    @if self.answer.period_column().is_some() { (select("Count by", "by", &by, self.answer.by.as_str())) }
+                    @if !self.businesses.is_empty() { (select("Business", "business", &known, business)) }
                     @for (name, parameter) in &report.parameters {
-                        @let given = set.iter().find(|(known, _)| known == name);
-                        @let value = given.map_or_else(|| parameter.default(), |(_, value)| value.clone());
+                        @let value = set.get(name).map_or_else(|| parameter.default(), |value| (*value).clone());
                         label { (shown(&parameter.about)) " " input type="text" name=(name) size="6" value=(value); }
                     }
                     button { "Show" }
@@ -282,41 +206,48 @@ impl View<'_> {
         }
     }
 
-    /// The sums beside those of the period before.
-    fn compared(&self) -> Markup {
-        let Some(Compared { days, sums }) = &self.before else { return html! {} };
+    /// The sums beside those of the days before.
+    fn sums(&self) -> Markup {
+        let before = self.before.as_ref().and_then(Answer::shown_totals);
+        let sums = self.answer.shown_totals().zip(before);
+        let Some(((sums, were), totals)) = sums.zip(self.answer.totals.as_ref()) else {
+            return html! {};
+        };
+        let columns = self.answer.columns.iter().zip(totals).zip(sums.iter().zip(&were));
         html! {
-            @if sums.is_empty() {
-                p.note { "No comparison with " (days.said()) ": not all of it is known." }
-            } @else {
-                dl.sums {
-                    @for (name, sum, was) in sums {
-                        div {
-                            dt { (words::field(&shown(name))) }
-                            dd { strong { (shown(sum)) } " " span.note { (shown(was)) } }
-                        }
+            dl.sums {
+                @for ((column, _), (sum, was)) in columns.filter(|((_, total), _)| total.is_number()) {
+                    div {
+                        dt { (words::field(&shown(&column))) }
+                        dd { strong { (shown(sum)) } " " span.note { (shown(was)) " before" } }
                     }
                 }
-                p.note { "Before: " (days.said()) "." }
+            }
+            p.note { "Before: " (self.answer.period.shifted(-1).said()) "." }
+        }
+    }
+}
+
+/// A choice of one of several values, each with the word for it.
+fn select(label: &str, name: &str, values: &[(&str, &str)], chosen: &str) -> Markup {
+    html! {
+        label {
+            (label) " "
+            select name=(name) {
+                @for (value, word) in values { option value=(value) selected[*value == chosen] { (shown(word)) } }
             }
         }
     }
 }
 
 /// A file to download. The name holds no character that could end the header.
-pub(super) fn csv(name: &str, text: String) -> Response {
+pub(super) fn download(name: &str, format: ReportFormat, text: String) -> Response {
     let name: String =
         name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
-    let disposition = format!("attachment; filename=\"{name}.csv\"");
+    let (_, end, kind) = report::form(format);
     let headers = [
-        (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
-        (header::CONTENT_DISPOSITION, disposition),
+        (header::CONTENT_TYPE, kind.to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.{end}\"")),
     ];
     (headers, text).into_response()
-}
-
-pub(super) fn json<T: serde::Serialize>(value: &T) -> Response {
-    let mut text = serde_json::to_vec_pretty(value).expect("the values are plain");
-    text.push(b'\n');
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

@@ -2,26 +2,27 @@
 
 use std::sync::Arc;
 
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
 use super::context::PageContext;
-use super::frame::explained;
 use super::live::Live;
 use super::not_shown::NotShown;
-use super::request::Query;
-use super::snapshot::Snapshot;
 use super::text::shown;
 use super::{access, find, metrics, record, records, reports};
 use crate::report::Range;
+use crate::status::WorkspaceStatus;
 use crate::store::Reader;
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
-use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{MethodRouter, get};
 
 /// A response that is made from the store. It is also drawn and written where the store is read, because that
 /// takes as long.
-type FromStore = fn(&mut Reader, &PageContext, &Query) -> Result<Response, NotShown>;
+type FromStore<Q> = fn(&mut Reader, &PageContext, &Q) -> Result<Response, NotShown>;
 
 /// Sent with every response. Nothing but our own style, script and picture is loaded, no other page
 /// may frame or read this one, and nothing is kept.
@@ -40,53 +41,53 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 /// Every address of the page.
 pub(super) fn router(context: Arc<PageContext>) -> Router {
-    let records = Router::new()
-        .route("/find", from_store(find::found))
-        .route("/records", from_store(records::list))
-        .route("/record", from_store(record::one))
-        .route("/api/records", from_store(records::list_json))
-        .route("/api/record", from_store(record::one_json))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&context), only_with_records));
     let guard = middleware::from_fn_with_state(Arc::clone(&context), guard);
-    Router::new()
+    let router = Router::new()
         .route("/", get(home))
         .route("/system", get(system))
-        .route("/metrics", from_snapshot(metrics::respond))
-        .route("/healthz", from_snapshot(|_| "alive\n".into_response()))
-        .route("/readyz", from_snapshot(readiness))
-        .route("/api/status", from_snapshot(|snapshot| reports::json(&snapshot.status)))
+        .route("/metrics", from_status(metrics::respond))
+        .route("/healthz", from_status(|_| "alive\n".into_response()))
+        .route("/readyz", from_status(readiness))
+        .route("/api/status", from_status(|status| Json(status).into_response()))
         .route("/reports", from_store(reports::list))
         .route("/report", from_store(reports::one))
-        .route("/api/reports", from_store(reports::list_json))
-        .route("/api/report", from_store(reports::one_json))
-        .merge(records)
-        .route("/page.css", get(|| asset("text/css", include_str!("assets/page.css"))))
-        .route("/page.js", get(|| asset("text/javascript", include_str!("assets/page.js"))))
-        .route("/icon.svg", get(|| asset("image/svg+xml", include_str!("assets/icon.svg"))))
-        .fallback(|| async { NotShown::absent("there is nothing at this address") })
-        .with_state(context)
-        .layer(guard)
+        .route("/page.css", asset("text/css", include_str!("assets/page.css")))
+        .route("/page.js", asset("text/javascript", include_str!("assets/page.js")))
+        .route("/icon.svg", asset("image/svg+xml", include_str!("assets/icon.svg")))
+        .fallback(absent);
+    let router = match context.shows_records() {
+        true => router
+            .route("/find", from_store(find::found))
+            .route("/records", from_store(records::list))
+            .route("/records.csv", from_store(records::csv))
+            .route("/record", from_store(record::one)),
+        false => router,
+    };
+    router.with_state(context).layer(guard)
 }
 
-fn from_store(make: FromStore) -> MethodRouter<Arc<PageContext>> {
-    get(async move |State(context): State<Arc<PageContext>>, uri: Uri| {
-        let query = Query::of(&uri);
-        context.read(move |reader, shared| make(reader, shared, &query)).await
+fn from_store<Q>(make: FromStore<Q>) -> MethodRouter<Arc<PageContext>>
+where
+    Q: DeserializeOwned + Send + 'static,
+{
+    get(async move |State(context): State<Arc<PageContext>>, Query(query): Query<Q>| {
+        let made = context.read(move |reader, shared| make(reader, shared, &query)).await;
+        made.unwrap_or_else(|not_shown| not_shown.page(&context))
     })
 }
 
-/// A response that is made from the newest snapshot.
-fn from_snapshot(make: fn(&Snapshot) -> Response) -> MethodRouter<Arc<PageContext>> {
+/// A response that is made from the newest status.
+fn from_status(make: fn(&WorkspaceStatus) -> Response) -> MethodRouter<Arc<PageContext>> {
     get(async move |State(context): State<Arc<PageContext>>| {
-        let text = "the daemon's tasks do not answer: look at its log, restart it";
-        let stuck = || NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text);
-        context.snapshot().await.map(|snapshot| make(&snapshot)).ok_or_else(stuck)
+        let stuck = "the daemon's tasks do not answer: look at its log, restart it\n";
+        let stuck = || (StatusCode::SERVICE_UNAVAILABLE, stuck).into_response();
+        context.status().await.map_or_else(stuck, |status| make(&status))
     })
 }
 
 /// `fresh`, or 503 with the reasons.
-fn readiness(snapshot: &Snapshot) -> Response {
-    let hindrances = snapshot.status.hindrances();
+fn readiness(status: &WorkspaceStatus) -> Response {
+    let hindrances = status.hindrances();
     if hindrances.is_empty() {
         return "fresh\n".into_response();
     }
@@ -94,72 +95,45 @@ fn readiness(snapshot: &Snapshot) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
 }
 
-async fn only_with_records(
+/// Refuses what may not be read, and adds the headers.
+async fn guard(
     State(context): State<Arc<PageContext>>,
     request: Request,
     next: Next,
-) -> Response {
-    if context.shows_records() {
-        return next.run(request).await;
-    }
-    let text =
-        "Records are not shown here: set `show_records = true` in `[status]` of the configuration.";
-    NotShown::new(StatusCode::FORBIDDEN, text).into_response()
-}
-
-/// Refuses what may not be read, gives a refusal the form that its reader expects, and adds the headers.
-async fn guard(State(context): State<Arc<PageContext>>, request: Request, next: Next) -> Response {
-    let is_api = request.uri().path().starts_with("/api/");
-    let is_browser = accepts(request.headers(), "text/html");
-    let refusal = access::refusal(&context.page.settings, request.headers());
-    // Who may not read the page is not told the shop's name.
-    let may_see_page = refusal.is_none();
-    let mut response = match refusal {
+) -> impl IntoResponse {
+    let response = match access::refusal(&context.page.settings, request.headers()) {
         None => next.run(request).await,
         Some(refusal) => refusal,
     };
-    if let Some(NotShown { text, .. }) = response.extensions_mut().remove() {
-        if is_api {
-            let json = serde_json::json!({ "error": shown(&text) });
-            response = with_body(response, "application/json", format!("{json}\n"));
-        } else if may_see_page && is_browser {
-            let Html(page) = explained(&context, &text);
-            response = with_body(response, "text/html; charset=utf-8", page);
-        }
-    }
-    for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    (HEADERS, response)
 }
 
-fn with_body(response: Response, kind: &'static str, text: String) -> Response {
-    let (mut head, _) = response.into_parts();
-    head.headers.remove(header::CONTENT_LENGTH);
-    head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    (head, text).into_response()
+/// What is asked of Home.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedHome {
+    range: Option<Range>,
 }
 
 async fn home(
     State(context): State<Arc<PageContext>>,
     headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, NotShown> {
-    let query = Query::of(&uri);
-    query.allow(&["range"])?;
-    let range = query.choice("range", &Range::HOME, Range::as_str)?.unwrap_or(Range::Today);
-    Ok(Live::Home(range).respond(context, &headers).await)
+    Query(AskedHome { range }): Query<AskedHome>,
+) -> Response {
+    let range = range.filter(|range| Range::HOME.contains(range)).unwrap_or(Range::Today);
+    Live::Home(range).respond(context, &headers).await
 }
 
 async fn system(State(context): State<Arc<PageContext>>, headers: HeaderMap) -> Response {
     Live::System.respond(context, &headers).await
 }
 
-pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
-    let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
-    accepted.is_some_and(|accepted| accepted.contains(kind))
+async fn absent(State(context): State<Arc<PageContext>>) -> Response {
+    let text = "There is nothing at this address. Records are shown only with `show_records = true` \
+                in `[status]` of the configuration.";
+    NotShown::new(StatusCode::NOT_FOUND, text).page(&context)
 }
 
-async fn asset(kind: &'static str, text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, kind)], text).into_response()
+fn asset(kind: &'static str, text: &'static str) -> MethodRouter<Arc<PageContext>> {
+    get(([(header::CONTENT_TYPE, kind)], text))
 }

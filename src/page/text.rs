@@ -3,11 +3,9 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use serde_json::Value;
 
 use crate::escape;
 use crate::number;
-use crate::report::{Cell, Exactness};
 
 /// The most characters of a text that the page did not write itself.
 const LENGTH_MAX: usize = 300;
@@ -32,17 +30,6 @@ pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
     number::money(amount, currency).replace(' ', "\u{a0}")
 }
 
-/// A number of which all is known.
-pub(super) fn exact(cell: &Cell) -> Option<f64> {
-    cell.number().filter(|_| cell.exactness == Exactness::Exact)
-}
-
-/// By how much a number differs from the one before, as `+12 %`; `None` if that says nothing.
-pub(super) fn percent(now: f64, before: f64) -> Option<String> {
-    let change = (now - before) / before * 100.0;
-    (before > 0.0 && change < 1000.0).then(|| format!("{change:+.0} %").replace('-', "−"))
-}
-
 /// A time stamp of the workspace or of the store in the shop's zone, as it came if one points at it; any
 /// other text as it is.
 pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
@@ -57,16 +44,6 @@ pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
 /// The name of the zone.
 pub(super) fn zone_name(zone: &TimeZone) -> String {
     zone.iana_name().map_or_else(|| "this machine's time zone".to_owned(), shown)
-}
-
-/// A value of a field for people: text without its quotation marks.
-pub(super) fn plain(json: Option<&str>) -> String {
-    match json.map(serde_json::from_str) {
-        None => "(absent)".to_owned(),
-        Some(Ok(Value::Null)) => "(empty)".to_owned(),
-        Some(Ok(Value::String(text))) if !text.is_empty() => text,
-        _ => json.unwrap_or_default().to_owned(),
-    }
 }
 
 #[cfg(test)]

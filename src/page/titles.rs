@@ -2,17 +2,20 @@
 
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::StatusPage;
-use super::request::record_link;
+use super::frame::record_link;
 use super::text::{moment, money, shown};
 use super::words;
 use crate::record::{self, Route};
-use crate::report::first_upper;
+use crate::report::{first_upper, job_state};
+use crate::store::{QueryError, Reader, RelatedRecord};
 
 /// How a time of a record is written.
-const TIME: &str = "%Y-%m-%d %H:%M";
+pub(super) const TIME: &str = "%Y-%m-%d %H:%M";
+/// How the name of a field ends that holds an amount.
+const AMOUNTS: [&str; 4] = ["amount", "cost", "price", "total"];
 
 /// The fields of a record in the order in which the API sent them, for a page.
 pub(super) struct Fields<'p> {
@@ -25,95 +28,63 @@ impl<'p> Fields<'p> {
     /// The fields of a record's text; none if it is no object.
     pub(super) fn of(body: &'p str, page: &'p StatusPage) -> Self {
         let fields = record::Fields::of(body).unwrap_or_default();
-        Self { fields, zone: &page.zone, currency: page.currency.as_deref() }
+        Self { fields, zone: &page.zone, currency: page.reports.currency.as_deref() }
     }
 
-    /// A field as text; `None` if it is absent, empty or no text and no number.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
-        match value(self.fields.get(name)?) {
-            Value::String(text) if !text.trim().is_empty() => Some(text),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
+    /// A field as text; empty if it is absent, or no text and no number.
+    pub(super) fn text(&self, name: &str) -> String {
+        match self.fields.get(name).map(value) {
+            Some(Value::String(text)) => text,
+            Some(Value::Number(number)) => self.number(name, &number),
+            _ => String::new(),
         }
     }
 
-    fn number(&self, name: &str) -> Option<f64> {
-        self.text(name)?.parse().ok()
+    fn number(&self, name: &str, number: &Number) -> String {
+        let is_amount = AMOUNTS.iter().any(|end| name.ends_with(end));
+        match number.as_f64().filter(|_| is_amount) {
+            Some(amount) => money(amount, self.currency),
+            None => number.to_string(),
+        }
     }
 
-    fn joined(&self, names: &[&str], between: &str) -> Option<String> {
-        let found: Vec<String> = names.iter().filter_map(|name| self.text(name)).collect();
-        (!found.is_empty()).then(|| found.join(between))
+    fn joined(&self, names: &[&str]) -> String {
+        let mut texts: Vec<String> = names.iter().map(|name| self.text(name)).collect();
+        texts.retain(|text| !text.trim().is_empty());
+        shown(&texts.join(" · "))
     }
 
-    /// By what a person recognises the record: `JOB-09587 · Qi Schwarz, Galaxy A54`.
+    /// By what a person recognises the record: `JOB-09587 · Qi Schwarz · Galaxy A54`.
     pub(super) fn title(&self, route: Route, id: &str) -> String {
-        let device = || {
-            self.joined(&["device_model"], "")
-                .or_else(|| self.joined(&["device_brand", "device_type"], " "))
-        };
-        let name = || {
-            self.joined(&["name"], "")
-                .or_else(|| self.joined(&["contact_person_name", "email", "mobile_number"], " "))
-        };
-        let who = |what: Option<String>| {
-            let parts: Vec<String> = self.text("customer_name").into_iter().chain(what).collect();
-            (!parts.is_empty()).then(|| parts.join(", "))
-        };
-        let number = || self.text("job_number");
-        let parts = match route {
-            Route::Jobs => [number(), who(device())],
-            Route::Customers => [name(), None],
-            Route::Leads => [name(), device()],
-            Route::Payments => {
-                let amount = self
-                    .number("amount")
-                    .map(|amount| format!("Payment of {}", money(amount, self.currency)));
-                [amount.or_else(number), who(None)]
-            }
-            Route::JobStatusChanges => [number().or_else(|| who(None)), self.text("status")],
-            Route::OutsourcedJobs => [number(), self.text("vendor_name").or_else(|| who(device()))],
-        };
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        if parts.is_empty() {
-            return shown(&format!("{} {id}", first_upper(words::record(route).0)));
+        let title = self.joined(match route {
+            Route::Jobs => &["job_number", "customer_name", "device_model"],
+            Route::Customers => &["name"],
+            Route::Leads => &["name", "device_model"],
+            Route::Payments => &["amount", "customer_name"],
+            Route::JobStatusChanges => &["job_number", "status"],
+            Route::OutsourcedJobs => &["job_number", "vendor_name"],
+        });
+        match title.is_empty() {
+            true => shown(&format!("{} {id}", first_upper(words::record(route).0))),
+            false => title,
         }
-        shown(&parts.join(" · "))
     }
 
     /// What else a person looks for in a list of them.
-    pub(super) fn about(&self, route: Route) -> String {
-        let names = match route {
-            Route::Jobs => ["status", "problem"],
-            Route::Customers => ["mobile_number", "email"],
-            Route::Leads => ["status", "comment"],
-            Route::Payments => ["payment_mode", "reference"],
-            Route::JobStatusChanges => ["changed_by", "comment"],
-            Route::OutsourcedJobs => ["status", "returned_on"],
-        };
-        shown(&self.joined(&names, " · ").unwrap_or_default())
+    fn about(&self, route: Route) -> String {
+        self.joined(match route {
+            Route::Jobs => &["status", "problem"],
+            Route::Customers => &["mobile_number", "email"],
+            Route::Leads => &["status", "comment"],
+            Route::Payments => &["payment_mode", "reference"],
+            Route::JobStatusChanges => &["changed_by", "comment"],
+            Route::OutsourcedJobs => &["status", "returned_on"],
+        })
     }
 
     /// When it was made.
     pub(super) fn created(&self) -> Markup {
-        let at = self.text("created_at");
-        html! { @if let Some(at) = at { (moment(&at, self.zone, TIME)) } }
-    }
-
-    /// The record in a list.
-    pub(super) fn item(&self, route: Route, id: &str, title: &str, note: &Markup) -> Markup {
-        html! {
-            li {
-                a href=(record_link(route, id)) { (title) }
-                span.note { (note) }
-                span.when { (self.created()) }
-            }
-        }
-    }
-
-    /// When it was made, as the API wrote it; text sorts as time.
-    pub(super) fn created_at(&self) -> String {
-        self.text("created_at").unwrap_or_default()
+        moment(&self.text("created_at"), self.zone, TIME)
     }
 
     /// Every field with its value.
@@ -126,20 +97,13 @@ impl<'p> Fields<'p> {
     }
 
     /// A value of a field for people.
-    fn written(&self, name: &str, value: &Value) -> Markup {
-        let is_amount =
-            || ["amount", "cost", "price", "total"].iter().any(|end| name.ends_with(end));
+    pub(super) fn written(&self, name: &str, value: &Value) -> Markup {
         html! {
             @match value {
                 Value::Null => "–",
                 Value::Bool(yes) => { @if *yes { "yes" } @else { "no" } }
                 Value::String(text) => { @if text.is_empty() { "–" } @else { (moment(text, self.zone, TIME)) } }
-                Value::Number(number) => {
-                    @match number.as_f64().filter(|_| is_amount()) {
-                        Some(amount) => (money(amount, self.currency)),
-                        None => (shown(&number.to_string())),
-                    }
-                }
+                Value::Number(number) => (shown(&self.number(name, number))),
                 Value::Array(items) if items.is_empty() => "–",
                 Value::Array(items) => {
                     @for (index, item) in items.iter().enumerate() { @if index > 0 { ", " } (self.written(name, item)) }
@@ -155,8 +119,32 @@ impl<'p> Fields<'p> {
     }
 }
 
-fn value(json: &str) -> Value {
+/// A value of a record; null if its text is no JSON.
+pub(super) fn value(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
+}
+
+/// A list of records of one route, each as a link. A repair says how it stands now.
+pub(super) fn listed(
+    reader: &mut Reader,
+    page: &StatusPage,
+    route: Route,
+    records: &[RelatedRecord],
+) -> Result<Markup, QueryError> {
+    let mut items = Vec::new();
+    for RelatedRecord { id, body } in records {
+        let fields = Fields::of(body, page);
+        let state = if route == Route::Jobs { job_state(reader, id)? } else { None };
+        let status = state.and_then(|state| state.status).map(|status| shown(&status));
+        items.push(html! {
+            li {
+                a href=(record_link(route, id)) { (fields.title(route, id)) }
+                span.note { (status.unwrap_or_else(|| fields.about(route))) }
+                span.when { (fields.created()) }
+            }
+        });
+    }
+    Ok(html! { ul.found { @for item in items { (item) } } })
 }
 
 #[cfg(test)]
@@ -172,9 +160,9 @@ mod tests {
     fn a_record_is_named_as_a_person_would_name_it() {
         let title = |route, body: &str| of(body, &TimeZone::UTC).title(route, "7");
         let job = r#"{"job_number":"JOB-09587","customer_name":"Qi Schwarz","device_model":"Galaxy A54"}"#;
-        assert_eq!(title(Route::Jobs, job), "JOB-09587 · Qi Schwarz, Galaxy A54");
+        assert_eq!(title(Route::Jobs, job), "JOB-09587 · Qi Schwarz · Galaxy A54");
         let payment = r#"{"amount":1365.95,"job_number":"JOB-1","customer_name":"Ann"}"#;
-        assert_eq!(title(Route::Payments, payment), "Payment of EUR\u{a0}1,365.95 · Ann");
+        assert_eq!(title(Route::Payments, payment), "EUR\u{a0}1,365.95 · Ann");
         assert_eq!(title(Route::Leads, r#"{"name":"Bo","device_model":null}"#), "Bo");
         assert_eq!(title(Route::OutsourcedJobs, "{}"), "Outsourced repair 7");
         assert_eq!(title(Route::Jobs, "no object"), "Repair 7");

@@ -22,9 +22,5 @@ pub(super) fn record(route: Route) -> (&'static str, &'static str) {
 
 /// The name of a field: `estimated_delivery` is `Estimated delivery`.
 pub(super) fn field(name: &str) -> String {
-    let spaced = match name {
-        "id" => return "Id".to_owned(),
-        name => name.trim_start_matches('_').replace('_', " "),
-    };
-    first_upper(&spaced)
+    first_upper(&name.trim_start_matches('_').replace('_', " "))
 }

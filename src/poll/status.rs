@@ -79,7 +79,6 @@ pub struct PollerStatus {
     /// Seconds since a page was last read and stored, or found unchanged.
     pub last_success_age_s: Option<f64>,
     /// True if the age is not known because the clock was ahead at the last success.
-    #[serde(default)]
     pub last_success_unknown: bool,
     /// The interval that its share of the budget allows, in seconds; only of a running daemon.
     pub interval_s: Option<f64>,
@@ -90,10 +89,8 @@ pub struct PollerStatus {
     /// The guaranteed longest interval, in seconds; only of a running daemon.
     pub guarantee_s: Option<f64>,
     /// Whether records may be missed in traffic like that seen so far; only of a running daemon.
-    #[serde(default)]
     pub at_risk: bool,
     /// Why it is polled when it is; only of a running daemon.
-    #[serde(default)]
     pub reason: Option<String>,
     /// Gaps not yet repaired or accepted.
     pub gaps: i64,
@@ -143,7 +140,6 @@ pub struct PollingStatus {
     pub paused: Option<String>,
     /// By how many seconds this machine's clock is ahead of the workspace's, negative if behind; `None`
     /// if they differ by a minute or less, or if the workspace sends no time.
-    #[serde(default)]
     pub clock_ahead_s: Option<f64>,
 }
 

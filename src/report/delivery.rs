@@ -100,6 +100,18 @@ pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, ReportE
     })
 }
 
+/// The word for a form, the end of a name of a file in it, and its media type.
+#[must_use]
+pub fn form(format: ReportFormat) -> (&'static str, &'static str, &'static str) {
+    match format {
+        ReportFormat::Table => ("table", "txt", "text/plain; charset=utf-8"),
+        ReportFormat::Csv => ("csv", "csv", "text/csv; charset=utf-8"),
+        ReportFormat::Json => ("json", "json", "application/json"),
+        ReportFormat::Html => ("html", "html", "text/html; charset=utf-8"),
+        ReportFormat::Svg => ("svg", "svg", "image/svg+xml"),
+    }
+}
+
 /// What a sink is given, a JSON object: what was asked, the content in the form of the settings, and the
 /// text, the document and the chart, of which a sink takes what it can show.
 ///
@@ -110,13 +122,7 @@ pub fn notice_body(
     answer: &Answer,
     format: ReportFormat,
 ) -> Result<String, ReportError> {
-    let (word, end, content_type) = match format {
-        ReportFormat::Table => ("table", "txt", "text/plain; charset=utf-8"),
-        ReportFormat::Csv => ("csv", "csv", "text/csv; charset=utf-8"),
-        ReportFormat::Json => ("json", "json", "application/json"),
-        ReportFormat::Html => ("html", "html", "text/html; charset=utf-8"),
-        ReportFormat::Svg => ("svg", "svg", "image/svg+xml"),
-    };
+    let (word, end, content_type) = form(format);
     let day = answer.as_of.date();
     let (from, to) = match answer.report.has_period() {
         true => (answer.period.from, answer.period.to),

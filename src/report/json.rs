@@ -25,7 +25,7 @@ pub fn listed(reports: &[Report]) -> Value {
 
 /// The answer of a report for programs.
 #[must_use]
-pub fn json(answer: &Answer) -> Value {
+pub(super) fn json(answer: &Answer) -> Value {
     let values =
         |row: &Vec<Cell>| -> Value { row.iter().map(|cell| json_of(&cell.value)).collect() };
     // The places of the numbers that are not sure in this way: of the row and of the column, both from 0.

@@ -64,7 +64,7 @@ fn is_a_name(column: &str) -> bool {
 
 /// A value for programs, without the noise of binary fractions.
 #[must_use]
-pub fn json_of(value: &SqlValue) -> Value {
+pub(super) fn json_of(value: &SqlValue) -> Value {
     match value {
         SqlValue::Null => Value::Null,
         SqlValue::Integer(number) => (*number).into(),

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Health, WorkspaceStatus};
 use crate::clock::stamp;
 use crate::store::BackupFolder;
 
@@ -41,18 +40,5 @@ impl BackupStatus {
             }
         }
         status
-    }
-}
-
-impl WorkspaceStatus {
-    /// Adds the state of the daily backup; `None` if none are made.
-    #[must_use]
-    pub fn with_backup(mut self, backup: Option<BackupStatus>) -> Self {
-        if let Some(why) = backup.as_ref().and_then(|backup| backup.last_error.as_ref()) {
-            self.health = self.health.max(Health::Degraded);
-            self.reasons.push(format!("the last backup failed and will be retried: {why}"));
-        }
-        self.backup = backup;
-        self
     }
 }

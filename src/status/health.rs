@@ -1,5 +1,6 @@
 //! Judges health: each finding has a level and a text that says what to do; the worst level counts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
+use crate::record::Route;
+use crate::store::MISSING_TABLE;
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -18,6 +21,7 @@ const STALE_INTERVALS: f64 = 5.0;
 const STALE_SECONDS: f64 = 120.0;
 /// A timer's `once` is late when its last success is older than this many of its intervals.
 const LATE_INTERVALS: f64 = 2.0;
+const NO_REASON: &str = "no reason is known";
 
 /// Health in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,12 +90,11 @@ impl WorkspaceStatus {
     /// Health and its reasons as if this sink were not there.
     #[must_use]
     pub fn without_sink(&self, name: &str) -> (Health, Vec<String>) {
-        let mut own = HealthReport::default();
-        let of_sink: Vec<SinkStatus> =
-            self.sinks.iter().filter(|sink| sink.name == name).cloned().collect();
-        own.judge_sinks(&of_sink);
+        let sink = self.sinks.iter().find(|sink| sink.name == name);
+        let own = sink.map(judge_sink).unwrap_or_default();
+        let is_own = |reason: &String| own.iter().any(|(_, of_sink)| of_sink == reason);
         let reasons: Vec<String> =
-            self.reasons.iter().filter(|reason| !own.reasons.contains(reason)).cloned().collect();
+            self.reasons.iter().filter(|reason| !is_own(reason)).cloned().collect();
         // A sink alone makes health no worse than this.
         let is_other = self.health > Health::Degraded || !reasons.is_empty();
         (if is_other { self.health } else { Health::Ok }, reasons)
@@ -107,195 +110,210 @@ fn at_most(seconds: f64) -> String {
     }
 }
 
-/// The findings so far.
-#[derive(Default)]
-pub(super) struct HealthReport {
-    worst: Health,
-    reasons: Vec<String>,
+/// What was found, and how bad it is.
+pub(super) type Finding = (Health, String);
+
+pub(super) fn degraded(reason: impl Into<String>) -> Finding {
+    (Health::Degraded, reason.into())
 }
 
-impl HealthReport {
-    pub(super) fn add(&mut self, level: Health, reason: String) {
-        self.worst = self.worst.max(level);
-        self.reasons.push(reason);
-    }
+pub(super) fn failing(reason: impl Into<String>) -> Finding {
+    (Health::Failing, reason.into())
+}
 
-    pub(super) fn degraded(&mut self, reason: impl Into<String>) {
-        self.add(Health::Degraded, reason.into());
-    }
-
-    pub(super) fn failing(&mut self, reason: impl Into<String>) {
-        self.add(Health::Failing, reason.into());
-    }
-
-    pub(super) fn into_parts(self) -> (Health, Vec<String>) {
-        (self.worst, self.reasons)
-    }
-
-    /// What concerns all pollers of a running daemon.
-    pub(super) fn judge_polling(&mut self, polling: &PollingStatus) {
-        if let Some(why) = &polling.paused {
-            self.failing(why.clone());
+impl WorkspaceStatus {
+    /// The status with its health: what was found so far, and what the status itself shows.
+    pub(super) fn judged(mut self, mut found: Vec<Finding>) -> Self {
+        for poller in self.pollers.iter_mut().filter(|poller| poller.failures == 0) {
+            // An error that is over is not shown.
+            poller.last_error = None;
+            poller.last_error_text = None;
         }
-        if let Some(rest_s) = polling.budget.long_rest_s() {
-            self.degraded(format!(
-                "the workspace asked shopmirror to wait (429 with Retry-After): no route is read for another {}, and records may be missed; find out which programs use this key, or ask the workspace's support",
-                duration::seconds(rest_s)
-            ));
-        }
-        if let Some(ahead_s) = polling.clock_ahead_s {
-            self.degraded(clock_advice(ahead_s));
-        }
-        let at_risk = polling.pollers.iter().filter(|poller| poller.at_risk);
-        let at_risk: Vec<String> = at_risk.map(PollerStatus::name).collect();
-        if !at_risk.is_empty() {
-            let names = at_risk.join(", ");
-            let budget = &polling.budget;
-            let others = if budget.others_per_minute * 2.0 > f64::from(budget.limit) {
-                format!(
-                    "other clients use about {:.0} of the key's {} requests a minute; give them a key of their own, or ",
-                    budget.others_per_minute, budget.limit
-                )
-            } else {
-                String::new()
-            };
-            self.add(
-                Health::AtRisk,
-                format!("records of {names} may be missed: a page can fill between two polls; {others}raise requests_per_minute, lower reserve or disable a route"),
-            );
-        }
-    }
-
-    /// The pollers of a running daemon; those that fail for the same reason are named together.
-    pub(super) fn judge_pollers(&mut self, pollers: &[PollerStatus]) {
-        let fails = |p: &&PollerStatus| p.failures >= 2 || p.state == PollerState::RouteBroken;
-        let failing: Vec<&PollerStatus> = pollers.iter().filter(fails).collect();
-        let level = if failing.len() == pollers.len() { Health::Failing } else { Health::Degraded };
-        let mut alike: Vec<Vec<&PollerStatus>> = Vec::new();
-        for poller in failing {
-            match alike.iter_mut().find(|group| group[0].last_error == poller.last_error) {
-                Some(group) => group.push(poller),
-                None => alike.push(vec![poller]),
+        for sink in &mut self.sinks {
+            if sink.state == SinkActivity::Active && sink.retrying + sink.dead == 0 {
+                sink.last_error = None;
             }
         }
-        for group in alike {
-            let why = group[0].last_error_text.as_deref().unwrap_or("no reason is known");
-            let names = match group.len() {
-                all if all == pollers.len() && all > 1 => "every route".to_owned(),
-                _ => group.iter().map(|poller| poller.name()).collect::<Vec<_>>().join(", "),
-            };
-            self.add(level, format!("{names}: {why}"));
+        let has_table = |route: &Route| self.records.contains_key(route.as_str());
+        for route in Route::ALL.into_iter().filter(|route| !has_table(route)) {
+            found.push(failing(format!("{route}: {MISSING_TABLE}")));
         }
-        for poller in pollers {
-            let name = poller.name();
-            if is_stale(poller) && !fails(&poller) {
-                let age = poller.last_success_age_s.unwrap_or_default();
-                self.degraded(format!(
-                    "{name}: not read for {}; see the log of the daemon",
-                    duration::seconds(age)
-                ));
-            }
-            if poller.refused_pages > 0 && poller.failures == 1 {
-                let why = poller.last_error_text.as_deref().unwrap_or("no reason is known");
-                self.degraded(format!(
-                    "{name}: the last page was refused and will be read again: {why}"
-                ));
-            }
-        }
-    }
-
-    /// Why no daemon replied, and whether `shopmirror once` does its work instead.
-    pub(super) fn judge_absence(
-        &mut self,
-        why: &ControlError,
-        pollers: &[PollerStatus],
-        once_every: Option<Duration>,
-        store: &Path,
-    ) {
-        match (why, once_every) {
-            (ControlError::NotRunning, Some(every)) => self.judge_once(pollers, every),
-            (ControlError::NotRunning, None) => self.failing(format!(
-                "no daemon is running on this store: start it with `{}`; if a timer runs `shopmirror once` instead, set `every` under [once]",
-                start_command(store)
-            )),
-            // A run of `once` holds the store while it works.
-            (ControlError::NotListening(_), Some(every)) => self.judge_once(pollers, every),
-            (ControlError::NotListening(_), None) => self.failing(why.to_string()),
-            (ControlError::NoReply(_), _) => self
-                .failing("a daemon runs on this store but does not answer: look at its log, then restart it"),
-        }
-    }
-
-    fn judge_once(&mut self, pollers: &[PollerStatus], every: Duration) {
-        let longest = LATE_INTERVALS * every.as_secs_f64();
-        let is_late =
-            |poller: &&PollerStatus| poller.last_success_age_s.is_none_or(|age| age > longest);
-        let late: Vec<String> = pollers.iter().filter(is_late).map(PollerStatus::name).collect();
-        if !late.is_empty() {
-            self.failing(format!(
-                "`shopmirror once` has not read {} for more than twice its interval of {}; check its timer and its output",
-                late.join(", "),
-                duration::exact(every)
-            ));
-        }
-    }
-
-    pub(super) fn judge_gaps(&mut self, pollers: &[PollerStatus]) {
-        for poller in pollers.iter().filter(|poller| poller.gaps > 0) {
+        for poller in self.pollers.iter().filter(|poller| poller.gaps > 0) {
             let (name, gaps) = (poller.name(), count(poller.gaps, "open gap", "open gaps"));
-            self.degraded(format!("{name}: {gaps}, records may be missing; see `shopmirror gaps`"));
+            found.push(degraded(format!(
+                "{name}: {gaps}, records may be missing; see `shopmirror gaps`"
+            )));
         }
+        found.extend(self.emptied.iter().map(degraded));
+        found.extend(self.sinks.iter().flat_map(judge_sink));
+        found.extend(self.removed_sinks.iter().map(|sink| degraded(format!("sink {sink}"))));
+        if let Some(why) = self.backup.as_ref().and_then(|backup| backup.last_error.as_ref()) {
+            found.push(degraded(format!("the last backup failed and will be retried: {why}")));
+        }
+        for report in &self.reports {
+            let (name, next) = (&report.name, &report.next_at);
+            found.extend(report.last_error.as_ref().map(|why| {
+                degraded(format!(
+                    "the scheduled report {name} failed and is retried at {next}: {why}"
+                ))
+            }));
+        }
+        self.health = found.iter().map(|(level, _)| *level).max().unwrap_or_default();
+        self.reasons = found.into_iter().map(|(_, reason)| reason).collect();
+        self
     }
+}
 
-    pub(super) fn judge_sinks(&mut self, sinks: &[SinkStatus]) {
-        for sink in sinks {
-            let name = &sink.name;
-            let why = sink.last_error.as_deref().unwrap_or("no reason is known");
-            let text = match sink.state {
-                SinkActivity::Paused => format!("sink {name} is paused and will retry: {why}"),
-                SinkActivity::Refusing => format!(
-                    "sink {name} refuses every change, the last one because: {why}; correct the sink or its template, `shopmirror check --sink {name}` tries it"
-                ),
-                SinkActivity::Holding => format!(
-                    "sink {name} refuses too many changes and receives no new ones: correct the receiver, or see `shopmirror sinks {name} dead`"
-                ),
-                SinkActivity::Held => format!(
-                    "sink {name} is held because more changes than its hold_above came within a minute: see `shopmirror log`, then run `shopmirror sinks {name} release`, or add --skip to drop them"
-                ),
-                SinkActivity::Disabled => format!(
-                    "sink {name} is disabled because its endpoint is gone (410): correct its url, then reload"
-                ),
-                SinkActivity::Active | SinkActivity::Stopped => String::new(),
-            };
-            if !text.is_empty() {
-                self.degraded(text);
-            }
-            self.judge_notices(sink);
-            if sink.dead > 0 {
-                let letters = count(sink.dead, "dead letter", "dead letters");
-                self.degraded(format!(
-                    "sink {name}: {letters}; see `shopmirror sinks {name} dead`"
-                ));
-            }
-        }
+/// What concerns all pollers of a running daemon.
+pub(super) fn judge_polling(polling: &PollingStatus) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some(why) = &polling.paused {
+        found.push(failing(why));
     }
+    if let Some(rest_s) = polling.budget.long_rest_s() {
+        found.push(degraded(format!(
+            "the workspace asked shopmirror to wait (429 with Retry-After): no route is read for another {}, and records may be missed; find out which programs use this key, or ask the workspace's support",
+            duration::seconds(rest_s)
+        )));
+    }
+    found.extend(polling.clock_ahead_s.map(clock_advice).map(degraded));
+    let at_risk = polling.pollers.iter().filter(|poller| poller.at_risk);
+    let at_risk: Vec<String> = at_risk.map(PollerStatus::name).collect();
+    if !at_risk.is_empty() {
+        let names = at_risk.join(", ");
+        let budget = &polling.budget;
+        let others = if budget.others_per_minute * 2.0 > f64::from(budget.limit) {
+            format!(
+                "other clients use about {:.0} of the key's {} requests a minute; give them a key of their own, or ",
+                budget.others_per_minute, budget.limit
+            )
+        } else {
+            String::new()
+        };
+        found.push((
+            Health::AtRisk,
+            format!("records of {names} may be missed: a page can fill between two polls; {others}raise requests_per_minute, lower reserve or disable a route"),
+        ));
+    }
+    found
+}
 
-    /// Alerts and reports that a sink does not take. What was not tried yet says nothing.
-    fn judge_notices(&mut self, SinkStatus { name, notices, .. }: &SinkStatus) {
-        if let Some(why) = &notices.waiting_error {
-            let waiting = notices.waiting;
-            self.degraded(format!(
-                "sink {name} has not taken {waiting} of its alerts or reports, which will be sent again: {why}; `shopmirror check --sink {name}` tries it"
-            ));
+/// The pollers of a running daemon; those that fail for the same reason are named together.
+pub(super) fn judge_pollers(pollers: &[PollerStatus]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let fails = |p: &&PollerStatus| p.failures >= 2 || p.state == PollerState::RouteBroken;
+    let failing = pollers.iter().filter(fails);
+    let is_all = failing.clone().count() == pollers.len();
+    let level = if is_all { Health::Failing } else { Health::Degraded };
+    let mut alike: BTreeMap<&Option<String>, Vec<&PollerStatus>> = BTreeMap::new();
+    for poller in failing {
+        alike.entry(&poller.last_error).or_default().push(poller);
+    }
+    let why = |poller: &PollerStatus| {
+        poller.last_error_text.clone().unwrap_or_else(|| NO_REASON.to_owned())
+    };
+    for group in alike.into_values() {
+        let names = match group.len() {
+            all if all == pollers.len() && all > 1 => "every route".to_owned(),
+            _ => group.iter().map(|poller| poller.name()).collect::<Vec<_>>().join(", "),
+        };
+        found.push((level, format!("{names}: {}", why(group[0]))));
+    }
+    for poller in pollers {
+        let name = poller.name();
+        if is_stale(poller) && !fails(&poller) {
+            let age = duration::seconds(poller.last_success_age_s.unwrap_or_default());
+            let text = format!("{name}: not read for {age}; see the log of the daemon");
+            found.push(degraded(text));
         }
-        let refused = notices.refused;
-        if refused > 0 {
-            let why = notices.refused_error.as_deref().unwrap_or("no reason is known");
-            self.degraded(format!(
-                "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror sinks {name} drop --all`, which also drops the changes that it refused"
-            ));
+        if poller.refused_pages > 0 && poller.failures == 1 {
+            let text = "the last page was refused and will be read again";
+            found.push(degraded(format!("{name}: {text}: {}", why(poller))));
         }
     }
+    found
+}
+
+/// Why no daemon replied, and whether `shopmirror once` does its work instead.
+pub(super) fn judge_absence(
+    why: &ControlError,
+    pollers: &[PollerStatus],
+    once_every: Option<Duration>,
+    store: &Path,
+) -> Vec<Finding> {
+    match (why, once_every) {
+        (ControlError::NoReply(_), _) => vec![failing(
+            "a daemon runs on this store but does not answer: look at its log, then restart it",
+        )],
+        // A run of `once` holds the store while it works.
+        (_, Some(every)) => judge_once(pollers, every),
+        (ControlError::NotRunning, None) => vec![failing(format!(
+            "no daemon is running on this store: start it with `{}`; if a timer runs `shopmirror once` instead, set `every` under [once]",
+            start_command(store)
+        ))],
+        (ControlError::NotListening(_), None) => vec![failing(why.to_string())],
+    }
+}
+
+fn judge_once(pollers: &[PollerStatus], every: Duration) -> Vec<Finding> {
+    let limit_s = LATE_INTERVALS * every.as_secs_f64();
+    let is_late =
+        |poller: &&PollerStatus| poller.last_success_age_s.is_none_or(|age| age > limit_s);
+    let late: Vec<String> = pollers.iter().filter(is_late).map(PollerStatus::name).collect();
+    if late.is_empty() {
+        return Vec::new();
+    }
+    vec![failing(format!(
+        "`shopmirror once` has not read {} for more than twice its interval of {}; check its timer and its output",
+        late.join(", "),
+        duration::exact(every)
+    ))]
+}
+
+/// What keeps a sink from taking what it is owed.
+fn judge_sink(sink: &SinkStatus) -> Vec<Finding> {
+    let SinkStatus { name, notices, .. } = sink;
+    let mut found = Vec::new();
+    let why = sink.last_error.as_deref().unwrap_or(NO_REASON);
+    let text = match sink.state {
+        SinkActivity::Paused => format!("sink {name} is paused and will retry: {why}"),
+        SinkActivity::Refusing => format!(
+            "sink {name} refuses every change, the last one because: {why}; correct the sink or its template, `shopmirror check --sink {name}` tries it"
+        ),
+        SinkActivity::Holding => format!(
+            "sink {name} refuses too many changes and receives no new ones: correct the receiver, or see `shopmirror sinks {name} dead`"
+        ),
+        SinkActivity::Held => format!(
+            "sink {name} is held because more changes than its hold_above came within a minute: see `shopmirror log`, then run `shopmirror sinks {name} release`, or add --skip to drop them"
+        ),
+        SinkActivity::Disabled => format!(
+            "sink {name} is disabled because its endpoint is gone (410): correct its url, then reload"
+        ),
+        SinkActivity::Active | SinkActivity::Stopped => String::new(),
+    };
+    if !text.is_empty() {
+        found.push(degraded(text));
+    }
+    // Alerts and reports. What was not tried yet says nothing.
+    if let Some(why) = &notices.waiting_error {
+        let waiting = notices.waiting;
+        found.push(degraded(format!(
+            "sink {name} has not taken {waiting} of its alerts or reports, which will be sent again: {why}; `shopmirror check --sink {name}` tries it"
+        )));
+    }
+    let refused = notices.refused;
+    if refused > 0 {
+        let why = notices.refused_error.as_deref().unwrap_or(NO_REASON);
+        found.push(degraded(format!(
+            "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror sinks {name} drop --all`, which also drops the changes that it refused"
+        )));
+    }
+    if sink.dead > 0 {
+        let letters = count(sink.dead, "dead letter", "dead letters");
+        let text = format!("sink {name}: {letters}; see `shopmirror sinks {name} dead`");
+        found.push(degraded(text));
+    }
+    found
 }
 
 /// True if the poller has read nothing for much longer than its interval.

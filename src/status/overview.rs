@@ -138,7 +138,7 @@ impl WorkspaceStatus {
                 name = sink.name
             )
         });
-        let removed = self.removed_sinks.iter().map(ToString::to_string);
+        let removed = self.removed_sinks.iter().cloned();
         Table {
             rows: self.sinks.iter().map(row).collect(),
             empty: "no sink has been opened yet: add [sinks.NAME] to the configuration",

@@ -6,9 +6,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-use super::{Health, WorkspaceStatus};
 use crate::clock::stamp;
-use crate::config::{ReportTarget, ReportsSettings, ScheduledReport};
+use crate::config::{ReportsSettings, ScheduledReport};
 use crate::report::{ReportRun, Timetable};
 
 /// The state of one scheduled report.
@@ -17,10 +16,6 @@ use crate::report::{ReportRun, Timetable};
 pub struct ScheduledReportStatus {
     /// The name of its table in the configuration.
     pub name: String,
-    /// The report.
-    pub report: String,
-    /// Where it goes: `sink NAME` or `file PATH`.
-    pub to: String,
     /// When it is made next, or tried again.
     pub next_at: String,
     /// The time for which the last one was made.
@@ -46,11 +41,6 @@ impl ScheduledReportStatus {
             let next = run.map_or_else(|| table.next(now), |run| table.due(run, now).1.max(now));
             Self {
                 name: name.clone(),
-                report: one.report.clone(),
-                to: match &one.to {
-                    ReportTarget::File(path) => format!("file {}", path.display()),
-                    ReportTarget::Sink(sink) => format!("sink {sink}"),
-                },
                 next_at: stamp(next),
                 last_at: run.and_then(ReportRun::made_for).map(stamp),
                 failures: run.map_or(0, |run| run.failures),
@@ -58,23 +48,5 @@ impl ScheduledReportStatus {
             }
         };
         settings.schedule.iter().map(of).collect()
-    }
-}
-
-impl WorkspaceStatus {
-    /// Adds the state of the scheduled reports.
-    #[must_use]
-    pub fn with_reports(mut self, reports: Vec<ScheduledReportStatus>) -> Self {
-        for report in &reports {
-            if let Some(why) = &report.last_error {
-                self.health = self.health.max(Health::Degraded);
-                self.reasons.push(format!(
-                    "the scheduled report {} failed and is retried at {}: {why}",
-                    report.name, report.next_at
-                ));
-            }
-        }
-        self.reports = reports;
-        self
     }
 }

@@ -1,138 +1,83 @@
 //! The part of the status that only the store knows: counts, gaps, and when each poller last
 //! succeeded.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::WorkspaceStatus;
-use super::health::{HealthReport, is_stale};
+use super::health::is_stale;
+use crate::clock::stamp;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus};
-use crate::record::{Route, poller_name};
-use crate::store::{Gap, GateState, Lane, MISSING_TABLE, PollerRow, Reader, SinkState, StoreError};
+use crate::record::poller_name;
+use crate::store::{Gap, GateState, Lane, PollerRow, Reader, SinkState, StoreError};
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;
 
-/// A route whose last page was empty although the mirror has records of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct EmptiedRoute {
-    /// The route.
-    pub route: String,
-    /// The business; `None` is the workspace's default.
-    pub business: Option<String>,
-    /// When the first empty page was read.
-    pub since: String,
-    /// How many records of the route the mirror has, of all businesses.
-    pub records: i64,
-}
-
-impl fmt::Display for EmptiedRoute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let poller = poller_name(&self.route, self.business.as_deref());
-        write!(
-            f,
-            "{poller}: the workspace now returns no records, but the mirror has {}; check in the workspace whether they were deleted, or whether the key lost access to them",
-            self.records
-        )
-    }
-}
-
-/// A sink that is no longer configured, and for which the log keeps changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct RemovedSink {
-    /// Its name.
-    pub name: String,
-    /// Rows of the log after its position, and changes that its queue holds.
-    pub behind: i64,
-}
-
-impl fmt::Display for RemovedSink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, behind, .. } = self;
-        let changes = count(*behind, "change", "changes");
-        write!(
-            f,
-            "{name} is no longer configured, and the log keeps {changes} for it: configure it again, run `shopmirror sinks {name} rename NEW` if it has another name now, or run `shopmirror sinks {name} forget`"
-        )
-    }
-}
-
-/// What only the store knows.
-#[derive(Debug, Clone)]
-pub struct Stored {
-    /// The parts of the status that are what is stored.
-    pub status: WorkspaceStatus,
-    open_gaps: Vec<(String, Option<String>)>,
-    pollers: Vec<PollerRow>,
-}
-
-impl Stored {
-    /// Reads it.
+impl WorkspaceStatus {
+    /// What is stored, with the pollers as they are while no daemon runs; health is not judged yet.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn read(reader: &Reader) -> Result<Self, StoreError> {
-        let records: BTreeMap<String, i64> =
-            reader.counts()?.into_iter().map(|(route, n)| (route.to_string(), n)).collect();
-        let pollers = reader.pollers()?;
-        let open_gaps = reader
-            .gaps()?
-            .into_iter()
-            .filter(Gap::is_unsettled)
-            .map(|gap| (gap.route, gap.business))
-            .collect();
-        let status = WorkspaceStatus {
-            emptied: emptied(&pollers, &records),
-            records,
+    pub fn stored(reader: &Reader, now: Timestamp) -> Result<Self, StoreError> {
+        let counts = reader.counts()?.into_iter();
+        let mut status = Self {
+            at: stamp(now),
+            workspace: reader.workspace()?.map(|known| known.name),
+            gaps: reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect(),
+            records: counts.map(|(route, records)| (route.to_string(), records)).collect(),
             removed_sinks: removed_sinks(reader)?,
             last_seq: reader.last_seq()?,
             job_links: reader.job_links()?,
             unlinked_routes: reader.unlinked_routes()?,
-            ..WorkspaceStatus::default()
+            ..Self::default()
         };
-        Ok(Self { status, open_gaps, pollers })
-    }
-
-    /// Routes whose table is not in the store.
-    pub(super) fn judge_tables(&self, health: &mut HealthReport) {
-        let has_table = |route: &Route| self.status.records.contains_key(route.as_str());
-        for route in Route::ALL.into_iter().filter(|route| !has_table(route)) {
-            health.failing(format!("{route}: {MISSING_TABLE}"));
+        for row in reader.pollers()? {
+            status.emptied.extend(row.emptied_at.as_ref().map(|_| status.emptied_route(&row)));
+            let age = age_s(&row.last_success_at, now);
+            status.pollers.push(PollerStatus {
+                gaps: status.gaps.iter().filter(|gap| is_of(gap, &row)).count() as i64,
+                last_success_age_s: age,
+                last_success_unknown: age.is_none(),
+                route: row.route,
+                business: row.business,
+                ..PollerStatus::default()
+            });
         }
+        Ok(status)
     }
 
-    /// Adds to pollers what the store knows: open gaps, and the last success before this start.
-    pub(super) fn complete(&self, pollers: &mut [PollerStatus], now: Timestamp) {
-        for poller in pollers {
-            let of_poller = self
-                .open_gaps
-                .iter()
-                .filter(|(route, business)| *route == poller.route && *business == poller.business);
-            poller.gaps = i64::try_from(of_poller.count()).unwrap_or(i64::MAX);
-            if poller.last_success_age_s.is_none() {
-                let row = self
-                    .pollers
-                    .iter()
-                    .find(|row| row.route == poller.route && row.business == poller.business);
-                poller.last_success_age_s = row.and_then(|row| age_s(&row.last_success_at, now));
-                poller.last_success_unknown = row.is_some() && poller.last_success_age_s.is_none();
-                // The last poll before this start succeeded a short time ago.
-                if poller.state == PollerState::Starting
-                    && poller.last_success_age_s.is_some()
-                    && !is_stale(poller)
-                {
-                    poller.state = PollerState::Ok;
-                }
+    /// What to do about a route whose last page was empty.
+    fn emptied_route(&self, row: &PollerRow) -> String {
+        format!(
+            "{}: the workspace now returns no records, but the mirror has {}; check in the workspace whether they were deleted, or whether the key lost access to them",
+            poller_name(&row.route, row.business.as_deref()),
+            self.records.get(&row.route).copied().unwrap_or_default()
+        )
+    }
+
+    /// Adds to a poller of the daemon what is stored of it: open gaps, and the last success before this start.
+    pub(super) fn completed(&self, mut poller: PollerStatus) -> PollerStatus {
+        let Some(before) = self.pollers.iter().find(|before| before.name() == poller.name()) else {
+            return poller;
+        };
+        poller.gaps = before.gaps;
+        if poller.last_success_age_s.is_none() {
+            poller.last_success_age_s = before.last_success_age_s;
+            poller.last_success_unknown = before.last_success_unknown;
+            // The last poll before this start succeeded a short time ago.
+            let is_recent = poller.last_success_age_s.is_some() && !is_stale(&poller);
+            if poller.state == PollerState::Starting && is_recent {
+                poller.state = PollerState::Ok;
             }
         }
+        poller
     }
+}
+
+fn is_of(gap: &Gap, row: &PollerRow) -> bool {
+    gap.route == row.route && gap.business == row.business
 }
 
 /// The sinks while no daemon runs.
@@ -153,13 +98,16 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
     .collect()
 }
 
-/// The sinks that are no longer configured and for which the log keeps something.
-fn removed_sinks(reader: &Reader) -> Result<Vec<RemovedSink>, StoreError> {
+/// What to do about the sinks that are no longer configured and for which the log keeps something.
+fn removed_sinks(reader: &Reader) -> Result<Vec<String>, StoreError> {
     let mut removed = Vec::new();
     for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
-        let behind = reader.undelivered(&row)?;
+        let (name, behind) = (&row.name, reader.undelivered(&row)?);
         if behind > 0 {
-            removed.push(RemovedSink { name: row.name, behind });
+            removed.push(format!(
+                "{name} is no longer configured, and the log keeps {} for it: configure it again, run `shopmirror sinks {name} rename NEW` if it has another name now, or run `shopmirror sinks {name} forget`",
+                count(behind, "change", "changes")
+            ));
         }
     }
     Ok(removed)
@@ -170,20 +118,6 @@ pub(super) fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {
     let at: Timestamp = stamp.parse().ok()?;
     let age = now.duration_since(at).as_secs_f64();
     (age > -CLOCK_AHEAD_S).then_some(age.max(0.0))
-}
-
-fn emptied(pollers: &[PollerRow], records: &BTreeMap<String, i64>) -> Vec<EmptiedRoute> {
-    pollers
-        .iter()
-        .filter_map(|row| {
-            Some(EmptiedRoute {
-                route: row.route.clone(),
-                business: row.business.clone(),
-                since: row.emptied_at.clone()?,
-                records: records.get(&row.route).copied().unwrap_or_default(),
-            })
-        })
-        .collect()
 }
 
 #[cfg(test)]

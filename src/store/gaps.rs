@@ -98,10 +98,10 @@ pub struct Gap {
     /// What the operator wrote when accepting it.
     pub note: Option<String>,
     /// The log is searched for terms up to here; 0 when it has not been begun.
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing, default)]
     pub searched_seq: i64,
     /// Searches made for it so far.
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing, default)]
     pub searches: i64,
 }
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use shopmirror::config::ReportFormat;
 use shopmirror::record::{Page, PollerId};
-use shopmirror::report::{Answer, json};
+use shopmirror::report::{Answer, rendered};
 use shopmirror::store::{PageOutcome, PollFacts, Store};
 
 /// Stores the page that a poller has read at this time.
@@ -47,6 +48,7 @@ fn named(document: &Value, row: &Value) -> Value {
 
 /// The rows of an answer, each with its columns by name.
 fn rows_of(answer: &Answer) -> Vec<Value> {
-    let document = json(answer);
+    let document: Value =
+        serde_json::from_str(&rendered(answer, ReportFormat::Json).unwrap()).unwrap();
     document["rows"].as_array().unwrap().iter().map(|row| named(&document, row)).collect()
 }

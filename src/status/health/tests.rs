@@ -3,7 +3,8 @@ use super::*;
 fn poller(route: &str, failures: u32, error: Option<&str>) -> PollerStatus {
     serde_json::from_value(serde_json::json!({
         "route": route, "business": null, "state": "backoff", "last_success_age_s": 1.0,
-        "interval_s": 5.0, "next_poll_s": 1.0, "rate_per_hour": 0.0, "guarantee_s": null, "gaps": 0,
+        "last_success_unknown": false, "interval_s": 5.0, "next_poll_s": 1.0, "rate_per_hour": 0.0,
+        "guarantee_s": null, "at_risk": false, "gaps": 0,
         "failures": failures, "refused_pages": 0, "last_error": error,
         "last_error_text": error.map(|error| format!("{error} on {route}")),
     }))
@@ -19,9 +20,12 @@ fn judged_polling(pollers: &[PollerStatus], resting_s: Option<f64>) -> (Health, 
         },
     }))
     .unwrap();
-    let mut health = HealthReport::default();
-    health.judge_polling(&polling);
-    health.into_parts()
+    said(judge_polling(&polling))
+}
+
+fn said(found: Vec<Finding>) -> (Health, Vec<String>) {
+    let worst = found.iter().map(|(level, _)| *level).max();
+    (worst.unwrap_or_default(), found.into_iter().map(|(_, reason)| reason).collect())
 }
 
 #[test]
@@ -44,11 +48,7 @@ fn a_wait_that_the_workspace_asked_for_is_reported_if_it_is_longer_than_the_minu
 
 #[test]
 fn routes_that_fail_alike_are_reported_together() {
-    let judged = |pollers: &[PollerStatus]| {
-        let mut health = HealthReport::default();
-        health.judge_pollers(pollers);
-        health.into_parts()
-    };
+    let judged = |pollers: &[PollerStatus]| said(judge_pollers(pollers));
     let (jobs, leads) = (poller("jobs", 3, Some("dns")), poller("leads", 2, Some("dns")));
     let all = judged(&[jobs.clone(), leads.clone()]);
     assert_eq!(all, (Health::Failing, vec!["every route: dns on jobs".to_owned()]));
@@ -66,10 +66,8 @@ fn a_route_that_the_timer_has_not_read_for_long_is_named() {
         ..poller(route, 0, None)
     };
     let judged = |pollers: &[PollerStatus]| {
-        let (mut health, hour) = (HealthReport::default(), Duration::from_secs(3600));
-        let store = Path::new("./mirror.db");
-        health.judge_absence(&ControlError::NotRunning, pollers, Some(hour), store);
-        health.into_parts()
+        let (hour, store) = (Some(Duration::from_secs(3600)), Path::new("./mirror.db"));
+        said(judge_absence(&ControlError::NotRunning, pollers, hour, store))
     };
     let (jobs, leads) = (read("jobs", Some(7_199.0)), read("leads", Some(7_201.0)));
     assert_eq!(judged(std::slice::from_ref(&jobs)), (Health::Ok, vec![]));
@@ -85,9 +83,8 @@ fn a_stopped_service_is_started_by_the_name_of_its_unit() {
         ("/var/lib/shopmirror/mirror.db", "`systemctl start shopmirror`"),
         ("/var/lib/shopmirror/north/mirror.db", "`systemctl start shopmirror@north`"),
     ] {
-        let mut health = HealthReport::default();
-        health.judge_absence(&ControlError::NotRunning, &[], None, Path::new(store));
-        let (_, reasons) = health.into_parts();
+        let found = judge_absence(&ControlError::NotRunning, &[], None, Path::new(store));
+        let (_, reasons) = said(found);
         assert!(reasons[0].contains(command), "{reasons:?}");
     }
 }

@@ -147,7 +147,7 @@ async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
     let status = place.status().await;
     let reasons = status["reasons"].to_string();
     assert!(reasons.contains("sinks hook forget"), "health says it: {status}");
-    assert_eq!(status["removed_sinks"][0]["behind"], 3, "{status}");
+    assert!(status["removed_sinks"][0].to_string().contains("3 changes"), "{status}");
     let used = place.run(["sinks", "audit", "forget"]).await;
     assert_eq!(used.code, Some(65), "{used:?}");
     assert!(used.err.contains("remove [sinks.audit] from the configuration"), "{used:?}");

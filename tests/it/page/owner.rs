@@ -155,15 +155,15 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
         opened(&[LISTEN, SHOWN, "[reports]\ncurrency = \"EUR\"\n"].concat()).await;
     // The lists are read one after the other.
     let is_found = |reply: &super::Reply| {
-        let all = ["People · 1", "Repairs · 1", "with 1 payment, 2 status changes"];
+        let all = ["Customers · 1", "Repairs · 1", "Collected"];
         all.iter().all(|said| reply.body.contains(said))
     };
     let found = site.get_when("/find?q=ann", "all is found", is_found).await.body;
-    assert!(found.contains(">JOB-7 · Ann Miller, Galaxy A54</a>"), "{found}");
-    assert!(found.contains("Collected · with 1 payment, 2 status changes"), "{found}");
+    assert!(found.contains(">JOB-7 · Ann Miller · Galaxy A54</a>"), "{found}");
+    assert!(!found.contains("Payments · "), "a payment leads to its repair: {found}");
     let record = site.get("/record?route=jobs&id=7").await.body;
     for said in [
-        "<h1>JOB-7 · Ann Miller, Galaxy A54</h1>",
+        "<h1>JOB-7 · Ann Miller · Galaxy A54</h1>",
         "<strong>Collected</strong>",
         "From its newest status change. Paid: EUR\u{a0}40.25 of EUR\u{a0}100.50.",
         "record?route=payments&amp;id=1",
@@ -185,15 +185,15 @@ async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence
     let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
     for (path, said) in [
         ("/record?route=lead&id=7", "job_status_changes"),
-        ("/api/record?route=lead&id=7", "job_status_changes"),
-        ("/record?route=jobs", "by its list and its id"),
-        ("/report?name=payments&from=yesterday", "write it as 2026-03-31"),
-        ("/report?name=payments&to=2026-02-30", "write it as 2026-03-31"),
-        ("/report?name=payments&by=year", "day, week, month"),
+        ("/record?route=jobs", "id"),
+        ("/report?name=payments&from=yesterday", "from: "),
+        ("/report?name=payments&to=2026-02-30", "to: "),
+        ("/report?name=payments&by=year", "month"),
         ("/report?name=payments&range=decade", "12-months"),
-        ("/report?name=payments&range=this-week&from=2026-03-01", "not both"),
-        ("/report?name=payments&format=xml", "html, csv, json"),
-        ("/find?q=a&page=two", "whole number"),
+        ("/report?name=payments&format=xml", "csv"),
+        ("/report?name=payments&colour=red", "colour"),
+        ("/find?q=a&page=two", "page"),
+        ("/find?term=a", "term"),
         ("/find", "Write what to find"),
     ] {
         let refused = site.get(path).await;
