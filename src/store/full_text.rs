@@ -259,16 +259,13 @@ fn unusable(error: rusqlite::Error) -> StoreError {
 /// # Errors
 /// If the store cannot be read or the index cannot be written; what is missing is indexed later.
 pub fn index_log(store: &Path) -> Result<(), StoreError> {
-    let mut lock = match open::Lock::take(store) {
+    let _lock = match open::Lock::take(store) {
         Err(StoreError::Held { .. }) => return Ok(()),
         taken => taken?,
     };
-    let followed = Reader::open(store).and_then(|log| {
-        while !step(&log)?.is_whole() {}
-        Ok(())
-    });
-    lock.release();
-    followed
+    let log = Reader::open(store)?;
+    while !step(&log)?.is_whole() {}
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Keeping the store: upkeep and retention, backups, checks, forgetting, and making the mirror again.
 
 pub(super) mod backup;
-pub(super) mod backup_error;
 pub(super) mod backup_folder;
 pub(super) mod checkpoint;
 pub(super) mod forget;

@@ -25,7 +25,8 @@ const MAX_WAL: u64 = 1024 * 1024 * 1024;
 /// What the one write connection works with.
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    pub(super) lock: open::Lock,
+    /// Held as long as the store is open.
+    _lock: open::Lock,
     pub(super) path: PathBuf,
     inode: u64,
     pub(super) identities: Identities,
@@ -62,7 +63,7 @@ impl Writer {
         let identities = Identities::read(&opened.connection)?;
         Ok(Self {
             connection: opened.connection,
-            lock: opened.lock,
+            _lock: opened.lock,
             path: path.to_owned(),
             inode: opened.inode,
             identities,

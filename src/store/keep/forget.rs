@@ -34,33 +34,6 @@ pub enum Forgotten {
     },
 }
 
-/// What became of the copies that unused parts of the files still hold.
-#[derive(Debug)]
-pub struct Purged {
-    /// The search index was deleted, to be rebuilt from what is left. If not, it may still hold words of
-    /// the records.
-    pub index_deleted: Result<(), StoreError>,
-    /// The file was written anew. If not, unused parts of it may still hold words of the records.
-    pub rewritten: Rewritten,
-    /// The write-ahead log was emptied too. If not, the data stays in it until a checkpoint finishes, which
-    /// the daemon does while no program reads the store.
-    pub log_emptied: Result<bool, StoreError>,
-}
-
-/// Whether the database file was written anew.
-#[derive(Debug)]
-pub enum Rewritten {
-    /// It was.
-    Done,
-    /// It failed; the file is as it was.
-    Failed {
-        /// Why.
-        error: StoreError,
-        /// The bytes that it needs beside the file, and again in the folder for temporary files.
-        needed: u64,
-    },
-}
-
 impl Operator {
     /// Removes the data of records from the mirror and from every version in the log, beside a running
     /// daemon or without one. If one of them is unknown, nothing is changed. [`Self::purge`] has to follow.
@@ -87,28 +60,19 @@ impl Operator {
         Ok(forgotten)
     }
 
-    /// Deletes the search index, writes the whole file anew and empties the write-ahead log.
+    /// Deletes the search index, writes the whole file anew and empties the write-ahead log; returns whether the
+    /// log is empty. If a program reads the store, the log keeps a copy until the daemon empties it.
     ///
     /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond the
     /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. On a
-    /// large store it takes seconds.
-    pub fn purge(&mut self) -> Purged {
-        let index_deleted = full_text::remove(&self.path);
-        let rewritten = match self.connection.execute_batch("VACUUM") {
-            Ok(()) => Rewritten::Done,
-            Err(error) => Rewritten::Failed {
-                error: error.into(),
-                needed: self.used_bytes().unwrap_or_default(),
-            },
-        };
-        Purged { index_deleted, rewritten, log_emptied: checkpoint::cut_wal(&self.connection) }
-    }
-
-    /// The bytes of the file that hold something.
-    fn used_bytes(&self) -> rusqlite::Result<u64> {
-        let number = |pragma| self.connection.value::<i64>(pragma, []);
-        let pages = number("PRAGMA page_count")? - number("PRAGMA freelist_count")?;
-        Ok(u64::try_from(pages * number("PRAGMA page_size")?).unwrap_or_default())
+    /// large store it takes seconds, and as much room as the store beside it and in the folder for temporary files.
+    ///
+    /// # Errors
+    /// The files may still hold words of the records.
+    pub fn purge(&mut self) -> Result<bool, StoreError> {
+        full_text::remove(&self.path)?;
+        self.connection.execute_batch("VACUUM")?;
+        checkpoint::cut_wal(&self.connection)
     }
 }
 
@@ -160,7 +124,7 @@ fn note(
 
 /// The tombstones of a store, which a backup made before a `forget` lacks; `None` if the store cannot be read.
 pub(in crate::store) fn tombstones(store: &Path) -> Option<Vec<Change>> {
-    let (connection, _) = open::open_reader_of_any_schema(store).ok()?;
+    let connection = open::open_reader(store).ok()?;
     log::tombstones(&connection).ok()
 }
 

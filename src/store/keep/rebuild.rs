@@ -34,7 +34,6 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize,
     full_text::remove(path)?;
     let records = rebuild_all(&mut opened.connection, progress)?;
     checkpoint::cut_wal(&opened.connection)?;
-    opened.lock.release();
     Ok(records)
 }
 
