@@ -25,7 +25,7 @@ use super::writer::Batch;
 use super::{log, sightings};
 use crate::clock::stamp;
 use crate::contiguity::{self, Contiguity, PreviousPage, Proof};
-use crate::record::{Fields, Kind, Page, PollerId, RecordId, Route};
+use crate::record::{Fields, Kind, Page, PollerId, Route};
 use crate::store::mirror::{job_links, job_states, views};
 use compare::{PageDiff, RecordDiff};
 use kind::NewRecords;
@@ -118,7 +118,7 @@ impl Store {
     ) -> Result<PageOutcome, StoreError> {
         self.write(move |writer| {
             writer.refuse_replaced_file()?;
-            writer.know(&poller, facts.served_business.as_deref())?;
+            writer.know(&poller)?;
             let at = stamp(facts.at);
             let arrival = Arrival { poller: &poller, page, facts: &facts, at, learned };
             let (outcome, row, is_written) =
@@ -309,7 +309,7 @@ impl Arrival<'_> {
         }
         let row = match &before {
             Some(row) if is_stale => row.clone(),
-            _ => self.next_row(before.as_ref(), &diff, &outcome),
+            _ => self.next_row(before.as_ref(), mirrored.as_ref(), &diff, &outcome),
         };
         if !proof.contiguity.is_proven() {
             let last = before.as_ref().or(mirrored.as_ref());
@@ -317,7 +317,10 @@ impl Arrival<'_> {
             let identity = batch.identities.first();
             outcome.gap = gaps::record(batch.tx, identity, poller, last, &proof, &self.at)?;
         }
-        let new = self.new_records(&proof, before.as_ref(), mirrored.as_ref());
+        let new = match &before {
+            Some(row) => NewRecords::NextPage { high_id: row.high_id },
+            None => NewRecords::FirstPage { read_before: mirrored.as_ref() },
+        };
         let source = write::Source {
             route: poller.route,
             business: poller.business.as_deref(),
@@ -354,22 +357,6 @@ impl Arrival<'_> {
         }
     }
 
-    fn new_records<'r>(
-        &self,
-        proof: &Proof,
-        before: Option<&PollerRow>,
-        mirrored: Option<&'r PollerRow>,
-    ) -> NewRecords<'r> {
-        let Some(row) = before else { return NewRecords::FirstPage { read_before: mirrored } };
-        let grew = i64::from(self.facts.limit) > row.page_limit;
-        let shared = |id: &RecordId| row.head.iter().any(|known| known == id.as_str());
-        let last_shared = self.page.records().iter().rposition(|r| shared(&r.id));
-        NewRecords::NextPage {
-            high_id: row.high_id,
-            last_shared: last_shared.filter(|_| grew && proof.contiguity.is_proven()),
-        }
-    }
-
     /// Saves the poller's row, unless the stored one serves a restart as well.
     fn save(
         self,
@@ -399,6 +386,7 @@ impl Arrival<'_> {
     fn next_row(
         &self,
         before: Option<&PollerRow>,
+        mirrored: Option<&PollerRow>,
         diff: &PageDiff,
         outcome: &PageOutcome,
     ) -> PollerRow {
@@ -413,7 +401,7 @@ impl Arrival<'_> {
             route: poller.route.as_str().to_owned(),
             business: poller.business.clone(),
             first_polled_at: before.map_or(at, |row| &row.first_polled_at).clone(),
-            complete_since: match before {
+            complete_since: match before.or(mirrored) {
                 Some(row) => row.complete_since.clone(),
                 None => (page.records().len() >= facts.limit as usize).then(|| at.clone()),
             },
@@ -421,7 +409,6 @@ impl Arrival<'_> {
             last_change_at: if outcome.unchanged { last_change_at } else { Some(at.clone()) },
             emptied_at: None,
             high_id: next_high_id(before, page),
-            page_limit: i64::from(facts.limit),
             learned: learned.clone().or_else(|| before.and_then(|row| row.learned.clone())),
             served_business: facts
                 .served_business

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::meta;
-use super::open::write_tx;
 use super::reader::Reader;
 use super::sql::{self, Sql};
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
@@ -41,9 +40,6 @@ pub struct PollerRow {
     pub emptied_at: Option<String>,
     /// The highest id while ids are integers.
     pub high_id: Option<i64>,
-    /// Records asked for at the last page that was stored.
-    #[serde(skip_serializing)]
-    pub page_limit: i64,
     /// What the schedule learned, as its own text.
     #[serde(skip_serializing)]
     pub learned: Option<String>,
@@ -94,48 +90,6 @@ pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<O
     connection.row(&find_sql(), (id.route.as_str(), business_text(id)))
 }
 
-/// Lets a new poller go on as the one that read the same business under its other name, the workspace default
-/// or its own; `served` is the business of the response. Returns the other name, if there was one.
-pub(super) fn rename(
-    connection: &mut Connection,
-    id: &PollerId,
-    served: Option<&str>,
-) -> rusqlite::Result<Option<PollerId>> {
-    let other = match &id.business {
-        Some(_) => None,
-        None => served.map(str::to_owned),
-    };
-    if find(connection, id)?.is_some() || other == id.business {
-        return Ok(None);
-    }
-    let other = PollerId { route: id.route, business: other };
-    let is_same = find(connection, &other)?.is_some_and(|row| match &id.business {
-        Some(name) => row.served_business.as_ref() == Some(name),
-        None => true,
-    });
-    if !is_same {
-        return Ok(None);
-    }
-    let tx = write_tx(connection)?;
-    for table in ["_pollers", "gaps"] {
-        tx.execute(
-            &format!("UPDATE {table} SET business = ?3 WHERE route = ?1 AND business = ?2"),
-            (id.route.as_str(), business_text(&other), business_text(id)),
-        )?;
-    }
-    tx.execute(
-        "DELETE FROM _polls WHERE route = ?1 AND business = ?2",
-        (id.route.as_str(), business_text(&other)),
-    )?;
-    // Of these records the new poller knows when they were shown last.
-    tx.execute(
-        &format!("UPDATE \"{}\" SET _business = ?2 WHERE _business IS ?1", id.route),
-        (&other.business, &id.business),
-    )?;
-    tx.commit()?;
-    Ok(Some(other))
-}
-
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> {
     connection.rows(&format!("{SELECT} ORDER BY route, business LIMIT 10000"), [])
 }
@@ -152,8 +106,8 @@ pub(super) fn save(
 ) -> rusqlite::Result<()> {
     connection.run(
         "INSERT OR REPLACE INTO _pollers (route, business, first_polled_at, last_success_at, last_change_at, high_id, \
-         learned, head, page_limit, head_seq, emptied_at, served_business, complete_since) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+         learned, head, head_seq, emptied_at, served_business, complete_since) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         (
             id.route.as_str(),
             business_text(id),
@@ -163,7 +117,6 @@ pub(super) fn save(
             row.high_id,
             &row.learned,
             head_json(&row.head),
-            row.page_limit,
             row.head_seq,
             &row.emptied_at,
             &row.served_business,

@@ -84,15 +84,11 @@ impl Writer {
         }
     }
 
-    /// Reads what a poller knows, unless it is in memory. `served` is the business of its response.
-    pub(super) fn know(&mut self, id: &PollerId, served: Option<&str>) -> Result<(), StoreError> {
-        if self.known.contains_key(id) {
-            return Ok(());
-        }
-        if let Some(old) = pollers::rename(&mut self.connection, id, served)? {
-            self.known.remove(&old);
-        }
-        if let Some(row) = pollers::find(&self.connection, id)? {
+    /// Reads what a poller knows, unless it is in memory.
+    pub(super) fn know(&mut self, id: &PollerId) -> Result<(), StoreError> {
+        if !self.known.contains_key(id)
+            && let Some(row) = pollers::find(&self.connection, id)?
+        {
             self.known.insert(id.clone(), row);
         }
         Ok(())

@@ -44,7 +44,7 @@ pub(super) fn write(
                 continue;
             }
             (RecordDiff::New, via) => {
-                (new.kind(*place, record, &mut open_gaps), None, source.business, via)
+                (new.kind(record, &mut open_gaps), None, source.business, via)
             }
             (RecordDiff::Changed(stored), None) => {
                 (Kind::Updated, Some(stored), source.business, None)

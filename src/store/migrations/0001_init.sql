@@ -54,7 +54,6 @@ CREATE TABLE _pollers (
     last_success_at TEXT NOT NULL,
     last_change_at  TEXT,
     high_id         INTEGER,
-    page_limit      INTEGER NOT NULL,
     head            TEXT NOT NULL,
     head_seq        INTEGER NOT NULL,
     learned         TEXT,
