@@ -110,7 +110,6 @@ impl WorkspaceStatus {
             at: stamp(now),
             ..stored.status.clone()
         };
-        stored.judge_tables(&mut health);
         stored.complete(&mut status.pollers, now);
         if !halted {
             health.judge_pollers(&status.pollers);
@@ -137,7 +136,6 @@ impl WorkspaceStatus {
         if let Some(other) = reader.other_workspace()? {
             health.failing(other.to_string());
         }
-        stored.judge_tables(&mut health);
         let mut status = Self {
             last_run,
             pollers: stored.stopped_pollers(now),

@@ -41,7 +41,6 @@ pub use keep::backup::{CopyControl, CopyFacts, back_up};
 pub use keep::backup_folder::{BackupFile, BackupFolder};
 pub use keep::forget::Forgotten;
 pub use keep::maintain::Upkeep;
-pub use mirror::MISSING_TABLE;
 pub use mirror::browse::RecordPage;
 pub use mirror::history::RecordHistory;
 pub use mirror::job_links::{JobLink, missing_link};
@@ -57,7 +56,7 @@ pub use rusqlite::types::Value as SqlValue;
 
 pub use keep::rebuild::rebuild;
 pub use keep::restore::{Restored, restore};
-pub use keep::verify::{Verification, VerifyFinding};
+pub use keep::verify::VerifyFinding;
 pub use kept::Kept;
 pub use mirror::related::RelatedRecord;
 pub use mirror::views::amount_sql;

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::WorkspaceStatus;
-use super::health::{HealthReport, is_stale};
+use super::health::is_stale;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus};
-use crate::record::{Route, poller_name};
-use crate::store::{Gap, GateState, Lane, MISSING_TABLE, PollerRow, Reader, SinkState, StoreError};
+use crate::record::poller_name;
+use crate::store::{Gap, GateState, Lane, PollerRow, Reader, SinkState, StoreError};
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;
@@ -98,14 +98,6 @@ impl Stored {
             ..WorkspaceStatus::default()
         };
         Ok(Self { status, open_gaps, pollers })
-    }
-
-    /// Routes whose table is not in the store.
-    pub(super) fn judge_tables(&self, health: &mut HealthReport) {
-        let has_table = |route: &Route| self.status.records.contains_key(route.as_str());
-        for route in Route::ALL.into_iter().filter(|route| !has_table(route)) {
-            health.failing(format!("{route}: {MISSING_TABLE}"));
-        }
     }
 
     /// Adds to pollers what the store knows: open gaps, and the last success before this start.

@@ -135,22 +135,10 @@ impl StoreError {
         self.is_full() || matches!(self, Self::Busy)
     }
 
-    /// Whether the failure lies in what was to be written or in one table, so that what concerns
-    /// other tables may go on.
+    /// Whether the failure lies in one statement or value, so that what concerns other tables may go on.
     #[must_use]
     pub fn is_of_one_route(&self) -> bool {
-        match self {
-            Self::Sqlite(rusqlite::Error::SqliteFailure(error, _)) => matches!(
-                error.code,
-                ErrorCode::ConstraintViolation
-                    | ErrorCode::TypeMismatch
-                    | ErrorCode::TooBig
-                    | ErrorCode::Unknown
-            ),
-            // Whatever else the library reports is about one statement or one value.
-            Self::Sqlite(_) => true,
-            _ => false,
-        }
+        matches!(self, Self::Sqlite(_))
     }
 
     /// Whether there is no room for the store to grow.

@@ -25,14 +25,20 @@ pub(super) struct NewChange<'a> {
 
 /// The event id: the same for the same version of the same record of the same store, always. The
 /// text is part of it, since a restored backup counts on from an older version.
-pub(super) fn event_id(identity: &str, change: &NewChange<'_>) -> String {
+pub(super) fn event_id(
+    identity: &str,
+    route: &str,
+    record_id: &str,
+    version: i64,
+    body: &str,
+) -> String {
     let mut hash = Sha256::new();
-    for part in [identity, change.route.as_str(), change.record_id] {
+    for part in [identity, route, record_id] {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    hash.update(change.version.to_be_bytes());
-    hash.update(change.body.as_bytes());
+    hash.update(version.to_be_bytes());
+    hash.update(body.as_bytes());
     format!("evt_{:x}", Bytes::copy_from_slice(&hash.finalize()[..16]))
 }
 
@@ -42,14 +48,15 @@ pub(super) fn append(
     identity: &str,
     change: &NewChange<'_>,
 ) -> rusqlite::Result<i64> {
+    let route = change.route.as_str();
     connection
         .prepare_cached(
             "INSERT INTO changes (event_id, route, record_id, kind, version, observed_at, business, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .insert((
-            event_id(identity, change),
-            change.route.as_str(),
+            event_id(identity, route, change.record_id, change.version, change.body),
+            route,
             change.record_id,
             change.kind.as_str(),
             change.version,

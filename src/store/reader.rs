@@ -66,20 +66,16 @@ impl Reader {
         Ok(stop_at(&mut self.connection, self.deadline)?)
     }
 
-    /// How many records each route has, without a route whose table is missing.
+    /// How many records each route has.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn counts(&self) -> Result<Vec<(Route, i64)>, StoreError> {
-        let tables = mirror::tables(&self.connection)?;
-        Route::ALL
-            .into_iter()
-            .filter(|route| tables.contains(route.as_str()))
-            .map(|route| {
-                let sql = format!("SELECT count(*) FROM \"{route}\"");
-                Ok((route, self.connection.value(&sql, [])?))
-            })
-            .collect()
+        let count = |route| {
+            let sql = format!("SELECT count(*) FROM \"{route}\"");
+            Ok((route, self.connection.value(&sql, [])?))
+        };
+        Route::ALL.into_iter().map(count).collect()
     }
 
     /// The columns of a route's mirror table, in order.

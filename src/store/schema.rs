@@ -37,6 +37,7 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     )?;
     connection.set_prepared_statement_cache_capacity(64);
     bring_up_to_date(connection)?;
+    mirror::create_tables(connection)?;
     // Here and not before the first write, which would keep every poll waiting.
     // Another version of the program may make other views of the same columns.
     if !views::outdated(connection)?.is_empty() {
@@ -66,7 +67,6 @@ fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> 
         }
     }
     if from == 0 {
-        mirror::create_tables(&tx)?;
         tx.execute(
             "INSERT INTO _meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
             [],

@@ -10,6 +10,7 @@ use rusqlite::{Connection, Transaction};
 
 use crate::record::{Change, Kind, Route, field};
 use crate::store::error::StoreError;
+use crate::store::full_text;
 use crate::store::identity::Identities;
 use crate::store::keep::{checkpoint, quotes};
 use crate::store::log::{self, NewChange};
@@ -18,7 +19,6 @@ use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
 use crate::store::outbox::queue;
 use crate::store::sql::Sql;
-use crate::store::{full_text, mirror};
 
 /// What forgetting a record came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,12 +86,9 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         return Ok(Forgotten::Before);
     }
     let tombstone = format!("{{\"id\":{}}}", field(&newest.body, "id").unwrap_or("null"));
-    // A tool may have deleted the table.
-    if mirror::tables(tx)?.contains(route.as_str()) {
-        let job = job_states::job_of(tx, route, id)?;
-        mirror::delete(tx, route, id)?;
-        job_states::refresh(tx, job.as_slice())?;
-    }
+    let job = job_states::job_of(tx, route, id)?;
+    tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?1"), [id])?;
+    job_states::refresh(tx, job.as_slice())?;
     let versions = log::erase(tx, route, id, &tombstone)?;
     queue::skip_record(tx, route.as_str(), id, at)?;
     let change = NewChange {

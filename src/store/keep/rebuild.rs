@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::record::{Fields, Kind, Route};
 use crate::store::error::StoreError;
 use crate::store::keep::checkpoint;
-use crate::store::mirror::{self, Mirror, RowFacts, job_states, views};
+use crate::store::mirror::{Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
 use crate::store::sql::{self, Sql};
 use crate::store::{full_text, schema, sightings};
@@ -90,12 +90,8 @@ fn rebuild_route(
     progress: &mut dyn FnMut(usize),
 ) -> Result<usize, StoreError> {
     let mut mirror = Mirror::load(tx, route)?;
-    let has_old = mirror::tables(tx)?.contains(route.as_str());
-    // Without one, the new table, which is empty, says nothing of any record.
-    let old = if has_old { format!("old_{route}") } else { route.to_string() };
-    if has_old {
-        tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
-    }
+    let old = format!("old_{route}");
+    tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
     mirror.create(tx)?;
     let mut statement = tx.prepare(&latest_versions_sql(&old))?;
     let (mut records, mut last) = (0, String::new());
@@ -116,9 +112,7 @@ fn rebuild_route(
         progress(records);
     }
     drop(statement);
-    if has_old {
-        // Its indexes go with it.
-        tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
-    }
+    // Its indexes go with it.
+    tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
     Ok(records)
 }

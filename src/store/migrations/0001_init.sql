@@ -240,6 +240,12 @@ CREATE TABLE _columns (
     position INTEGER NOT NULL,
     PRIMARY KEY (route, field)
 ) WITHOUT ROWID;
+-- The fields that the contract promises, so that a query works before the first record arrives.
+INSERT INTO _columns (route, field, "column", position) VALUES
+    ('leads', 'name', 'name', 0),
+    ('leads', 'status', 'status', 1),
+    ('leads', 'status_stage', 'status_stage', 2),
+    ('leads', 'created_at', 'created_at', 3);
 
 -- The offsets of the shop's time zone from UTC, for plain SQL. A time counts from the row with the latest
 -- `from_at` (UTC) that is not after it.
