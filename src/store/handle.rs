@@ -34,8 +34,8 @@ impl Store {
     /// # Errors
     /// [`StoreError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let opened = schema::open(path)?;
-        let writer = Writer::new(opened, path)?;
+        let (connection, lock) = schema::open(path)?;
+        let writer = Writer::new(connection, lock, path)?;
         let reader = Reader::open(path)?;
         let last = log::last_seq(&writer.connection)?;
         let shared = StoreParts {

@@ -239,7 +239,8 @@ impl Store {
     pub async fn link_jobs(&self, field: Option<String>) -> Result<(), StoreError> {
         self.write(move |writer| {
             let tx = write_tx(&mut writer.connection)?;
-            if !job_links::configure(&tx, field.as_deref())? {
+            writer.job_link = field;
+            if !job_links::look(&tx, writer.job_link.as_deref())? {
                 return Ok(());
             }
             views::refresh(&tx)?;

@@ -5,7 +5,6 @@ pub(super) mod backup_folder;
 pub(super) mod checkpoint;
 pub(super) mod forget;
 pub(super) mod maintain;
-pub(super) mod quotes;
 pub(super) mod rebuild;
 pub(super) mod restore;
 pub(super) mod verify;

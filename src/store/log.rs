@@ -67,7 +67,7 @@ pub(super) fn append(
 }
 
 /// A row joined with the version before it.
-const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, '') AS record_id, c.kind, c.version, c.observed_at, \
+pub(super) const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, '') AS record_id, c.kind, c.version, c.observed_at, \
      c.business, c.body, p.body AS before FROM changes c LEFT JOIN changes p \
      ON c.kind = 'updated' AND p.route = c.route AND p.record_id = c.record_id AND p.version = c.version - 1";
 
@@ -205,28 +205,6 @@ pub(super) const HAS_EVENT: &str =
 /// Whether a row is a version of a record that was forgotten. The row that tells of it is none.
 pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN _forgotten f ON f.route = c.route \
      AND f.record_id = c.record_id WHERE c.seq = ?1 AND c.kind <> 'forgotten')";
-
-/// What the log keeps of each record that was forgotten, in the order in which they were.
-pub(super) fn tombstones(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
-    let sql = format!(
-        "{SELECT} JOIN _forgotten f ON f.route = c.route AND f.record_id = c.record_id \
-         WHERE c.kind = 'forgotten' ORDER BY c.seq"
-    );
-    connection.rows(&sql, [])
-}
-
-/// Replaces the text of every version of a record; returns how many.
-pub(super) fn erase(
-    connection: &Connection,
-    route: Route,
-    id: &str,
-    tombstone: &str,
-) -> rusqlite::Result<usize> {
-    connection.execute(
-        "UPDATE changes SET body = ?3 WHERE route = ?1 AND record_id = ?2",
-        (route.as_str(), id, tombstone),
-    )
-}
 
 /// The position just before the first row observed at or after `stamp`.
 ///

@@ -4,7 +4,6 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -104,30 +103,19 @@ fn known(holder: String) -> String {
     if holder.is_empty() { "(unknown)".to_owned() } else { holder }
 }
 
-/// A store opened for writing.
-pub(super) struct OpenedStore {
-    pub(super) connection: Connection,
-    pub(super) lock: Lock,
-    pub(super) inode: u64,
-}
-
 /// Opens the store at `path` for writing, or a new file. Reads only its first pages and the write-ahead log.
-pub(super) fn open(path: &Path) -> Result<OpenedStore, StoreError> {
+pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
     let folder = file_owner::folder_of(path);
     file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;
     let lock = Lock::take(path)?;
 
     // Created here, so that SQLite gives its side files the same mode and owner.
-    let file = file_owner::open_or_make(path).map_err(StoreError::io("open", path))?;
-    let found = file.metadata().map_err(StoreError::io("read", path))?;
-    let inode = found.ino();
-    drop(file);
+    drop(file_owner::open_or_make(path).map_err(StoreError::io("open", path))?);
 
     let connection = connect(path, LOCK_WAIT)?;
     identify(&connection, path)?;
-    configure(&connection)?;
-    Ok(OpenedStore { connection, lock, inode })
+    Ok((connection, lock))
 }
 
 /// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what it changes.
@@ -137,25 +125,16 @@ pub(super) fn write_tx(connection: &mut Connection) -> rusqlite::Result<Transact
 
 /// Opens a file that exists for writing. `wait` is how long a write waits for another program's transaction.
 pub(super) fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    connect_by(path, OpenFlags::SQLITE_OPEN_READ_WRITE, wait)
+}
+
+fn connect_by(path: &Path, flag: OpenFlags, wait: Duration) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flag | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(wait)?;
-    Ok(connection)
-}
-
-/// Opens a file to read it.
-fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(COMMAND_WAIT)?;
-    Ok(connection)
-}
-
-fn configure(connection: &Connection) -> rusqlite::Result<()> {
     for (option, on) in OPTIONS {
         connection.set_db_config(option, on)?;
     }
-    Ok(())
+    Ok(connection)
 }
 
 /// Refuses a file of another program or of a newer version; returns the schema number, 0 for an
@@ -217,13 +196,11 @@ pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Resul
 /// Opens a connection that can only read.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     permitted(path, "read", Access::READ_OK)?;
-    let connection = connect_to_read(path)?;
+    let connection = connect_by(path, OpenFlags::SQLITE_OPEN_READ_ONLY, COMMAND_WAIT)?;
     if identify(&connection, path)? == 0 {
         return Err(StoreError::Missing(path.to_owned()));
     }
-    let pragmas = "PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;";
-    configure(&connection)?;
-    connection.execute_batch(pragmas)?;
+    connection.execute_batch("PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;")?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
 }

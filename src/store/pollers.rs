@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::error::StoreError;
 use super::meta;
@@ -21,7 +21,7 @@ pub(super) fn business_text(id: &PollerId) -> &str {
 }
 
 /// A poller's row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PollerRow {
     /// The route.
     pub route: String,
@@ -30,7 +30,6 @@ pub struct PollerRow {
     /// When its first page was stored.
     pub first_polled_at: String,
     /// Since when every created record was seen, but for gaps; `None` if the first page held the whole list.
-    #[serde(skip_serializing)]
     pub complete_since: Option<String>,
     /// When the last page was requested that was stored or found unchanged.
     pub last_success_at: String,
@@ -41,16 +40,13 @@ pub struct PollerRow {
     /// The highest id while ids are integers.
     pub high_id: Option<i64>,
     /// What the schedule learned, as its own text.
-    #[serde(skip_serializing)]
     pub learned: Option<String>,
     /// The business of the response, as `X-Business` of the last page said.
-    #[serde(skip_serializing)]
     pub served_business: Option<String>,
     /// The ids of the last page that held records, in its order, without those that prove nothing.
-    #[serde(skip_serializing, deserialize_with = "sql::json")]
+    #[serde(deserialize_with = "sql::json")]
     pub head: Vec<String>,
     /// The last row of the log when `head` was taken.
-    #[serde(skip_serializing)]
     pub head_seq: i64,
     /// Pages in a row that were older than the one before; only in memory.
     #[serde(skip)]

@@ -18,7 +18,7 @@ use crate::store::error::StoreError;
 use crate::store::keep::verify::soundness;
 use crate::store::reader::STEPS;
 use crate::store::sql::Sql;
-use crate::store::{full_text, log, open};
+use crate::store::{log, open};
 
 /// How the temporary name ends.
 pub(in crate::store) const PARTIAL: &str = ".partial";
@@ -56,7 +56,7 @@ pub fn back_up(
     replace: bool,
     control: &CopyControl,
 ) -> Result<CopyFacts, StoreError> {
-    refuse_unfit(store, target, replace)?;
+    refuse_unfit(target, replace)?;
     let copy = copy(store, target, control)?;
     // A copy for another folder stays root's: its owner may not be meant to read customers' data.
     if is_below(target, file_owner::folder_of(store)) {
@@ -67,23 +67,15 @@ pub fn back_up(
     Ok(facts)
 }
 
-fn refuse_unfit(store: &Path, target: &Path, replace: bool) -> Result<(), StoreError> {
-    let own = ["", "-wal", "-shm", "-lock"].map(|suffix| open::with_suffix(store, suffix));
-    let index = full_text::path_of(store);
-    if target.file_name().is_none()
-        || own.iter().chain([&index]).any(|file| same_file(file, target))
-    {
-        return Err(StoreError::Unfit(target.to_owned()));
-    }
-    // Another store: it may be in use, and its write-ahead log would be taken for that of the copy.
-    if ["-wal", "-lock"].iter().any(|suffix| open::with_suffix(target, suffix).exists()) {
-        return Err(StoreError::Unfit(target.to_owned()));
-    }
+fn refuse_unfit(target: &Path, replace: bool) -> Result<(), StoreError> {
+    // A store: it may be in use, and its write-ahead log would be taken for that of the copy.
+    let is_store =
+        ["-wal", "-lock"].iter().any(|suffix| open::with_suffix(target, suffix).exists());
     match fs::symlink_metadata(target) {
+        _ if is_store => Err(StoreError::Unfit(target.to_owned())),
         Ok(_) if !replace => Err(StoreError::Exists(target.to_owned())),
-        Ok(found) if !found.is_file() => Err(StoreError::Unfit(target.to_owned())),
         // A configuration or a key file named by mistake.
-        Ok(found) if found.len() > 0 && !open::is_ours(target) => {
+        Ok(found) if !found.is_file() || !open::has_our_header(target) => {
             Err(StoreError::Unfit(target.to_owned()))
         }
         _ => Ok(()),

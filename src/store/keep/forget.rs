@@ -12,13 +12,17 @@ use crate::record::{Change, Kind, Route, field};
 use crate::store::error::StoreError;
 use crate::store::full_text;
 use crate::store::identity::Identities;
-use crate::store::keep::{checkpoint, quotes};
+use crate::store::keep::checkpoint;
 use crate::store::log::{self, NewChange};
 use crate::store::mirror::job_states;
 use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
 use crate::store::outbox::queue;
 use crate::store::sql::Sql;
+
+/// What a waiting alert says in the place of a text that may have quoted the record.
+const REMOVED: &str =
+    "the details were removed together with a forgotten record; see `shopmirror status`";
 
 /// What forgetting a record came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +58,7 @@ impl Operator {
             return Ok(forgotten);
         }
         if forgotten.iter().any(|one| matches!(one, Forgotten::Now { .. })) {
-            quotes::remove(&tx)?;
+            remove_quotes(&tx)?;
         }
         tx.commit()?;
         Ok(forgotten)
@@ -77,7 +81,7 @@ impl Operator {
 }
 
 /// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the caller removes
-/// what quotes it once, by [`quotes::remove`].
+/// what quotes it once, by [`remove_quotes`].
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
     let newest = format!("{} LIMIT 1", log::of_record_sql());
     let newest = tx.row::<Change>(&newest, (route.as_str(), id, 0, i64::MAX))?;
@@ -89,7 +93,8 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     let job = job_states::job_of(tx, route, id)?;
     tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?1"), [id])?;
     job_states::refresh(tx, job.as_slice())?;
-    let versions = log::erase(tx, route, id, &tombstone)?;
+    let erase = "UPDATE changes SET body = ?3 WHERE route = ?1 AND record_id = ?2";
+    let versions = tx.execute(erase, (route.as_str(), id, &tombstone))?;
     queue::skip_record(tx, route.as_str(), id, at)?;
     let change = NewChange {
         route,
@@ -102,6 +107,24 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     };
     note(tx, Some(newest.seq), &change)?;
     Ok(Forgotten::Now { versions })
+}
+
+/// Removes what tables beside the mirror and the log hold of texts of records, whichever record they quote: errors and
+/// alerts that say what a receiver said, reports that wait, and the search terms of a backfill.
+fn remove_quotes(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    // A report that waits for its sink may name the record; the next one does not.
+    tx.execute("DELETE FROM _queue WHERE lane = 0 AND seq IN (SELECT id FROM _notices WHERE kind = 'report')", [])?;
+    tx.execute("UPDATE _queue SET last_error = NULL", [])?;
+    tx.execute(
+        "UPDATE _notices SET body = json_set(body, '$.text', ?1, '$.reasons', json_array()) \
+         WHERE kind = 'alert' AND json_extract(body, '$.state') = 'begun'",
+        [REMOVED],
+    )?;
+    tx.execute("UPDATE _replays SET last_error = NULL", [])?;
+    tx.execute("UPDATE _sinks SET last_error = NULL, last_error_at = NULL", [])?;
+    // They are beginnings of names. A later backfill searches all of them again.
+    tx.execute("DELETE FROM _backfill_terms", [])?;
+    Ok(())
 }
 
 /// Adds the tombstone to the log and to `forgotten`; `before` is the row of the version before it.
@@ -121,8 +144,12 @@ fn note(
 
 /// The tombstones of a store, which a backup made before a `forget` lacks; `None` if the store cannot be read.
 pub(in crate::store) fn tombstones(store: &Path) -> Option<Vec<Change>> {
-    let connection = open::open_reader(store).ok()?;
-    log::tombstones(&connection).ok()
+    let sql = format!(
+        "{} JOIN _forgotten f ON f.route = c.route AND f.record_id = c.record_id \
+         WHERE c.kind = 'forgotten' ORDER BY c.seq",
+        log::SELECT
+    );
+    open::open_reader(store).ok()?.rows(&sql, []).ok()
 }
 
 /// Forgets these records in a copy of an older store that no other process has open; returns how many
@@ -159,7 +186,7 @@ pub(in crate::store) fn forget_again(
         }
     }
     if held > 0 {
-        quotes::remove(&tx)?;
+        remove_quotes(&tx)?;
     }
     tx.commit()?;
     if held > 0 {

@@ -13,7 +13,7 @@ use crate::store::keep::checkpoint;
 use crate::store::mirror::{Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
 use crate::store::sql::{self, Sql};
-use crate::store::{full_text, schema, sightings};
+use crate::store::{full_text, schema};
 
 /// Makes the mirror of the store at `path` again from the log, and removes the search index, which the caller
 /// makes again. Returns how many records there are. Blocks.
@@ -30,10 +30,10 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize,
     if !path.exists() {
         return Err(StoreError::Missing(path.to_owned()));
     }
-    let mut opened = schema::open(path)?;
+    let (mut connection, _lock) = schema::open(path)?;
     full_text::remove(path)?;
-    let records = rebuild_all(&mut opened.connection, progress)?;
-    checkpoint::cut_wal(&opened.connection)?;
+    let records = rebuild_all(&mut connection, progress)?;
+    checkpoint::cut_wal(&connection)?;
     Ok(records)
 }
 
@@ -50,7 +50,6 @@ fn rebuild_all(
     for route in Route::ALL {
         records += rebuild_route(&tx, route, &mut |made| progress((records + made) as u64, total))?;
     }
-    sightings::note_pages(&tx)?;
     // The indexes went with the old tables.
     views::refresh(&tx)?;
     job_states::rebuild(&tx)?;

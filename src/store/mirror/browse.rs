@@ -55,9 +55,7 @@ impl Reader {
         );
         self.query(&sql, &parameters, limits)
     }
-}
 
-impl Reader {
     /// The rows of a route's table in the order of their last change: the number of that change, and the values of
     /// [`Reader::columns`].
     ///

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::record::{PollerId, Route};
 use crate::store::fixtures::{Poll, gaps, open, page, record, records};
-use crate::store::{Contiguity, PollFacts, Store};
+use crate::store::{Certainty, Contiguity, PollFacts, Store};
 
-fn said(certainty: &'static str, bounds: &str) -> Vec<(&'static str, String)> {
-    vec![(certainty, bounds.to_owned())]
+fn said(certainty: &str, bounds: &str) -> Vec<(String, String)> {
+    vec![(certainty.to_owned(), bounds.to_owned())]
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn a_new_poller_of_a_mirrored_route_begins_with_a_suspect_and_forwards_wha
         ["- gap", "-2 baseline", "-1 baseline", "21 created", "22 created", "23 created"];
     assert_eq!(kinds(&store, before).await, expected);
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
-    assert_eq!((gap.certainty.as_str(), gap.business.as_deref()), ("suspect", Some("2")));
+    assert_eq!((gap.certainty, gap.business.as_deref()), (Certainty::Suspect, Some("2")));
     assert_eq!(gap.from_at, crate::clock::stamp(Poll::USUAL.facts(&store).at));
 }
 

@@ -61,6 +61,9 @@ const INDEXES: &[Index] = &[
     },
 ];
 
+/// What a customer can be found by.
+pub(in crate::store) const PERSON: [&str; 3] = ["name", "email", "mobile_number"];
+
 /// The statements that make the indexes whose columns exist.
 pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
     // The last changed first, for the records browser and `shopmirror records`.
@@ -76,7 +79,7 @@ pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
 fn of_people(routes: &[RouteColumns]) -> impl Iterator<Item = String> {
     let customers = routes.iter().find(|columns| columns.route == Route::Customers);
     let has = move |column: &&str| customers.is_some_and(|customers| customers.has(column));
-    ["email", "mobile_number", "name"].into_iter().filter(has).map(|column| {
+    PERSON.into_iter().filter(has).map(|column| {
         format!("CREATE INDEX customers_by_{column} ON customers ({})", compared(column))
     })
 }
