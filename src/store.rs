@@ -49,7 +49,7 @@ pub use operate::Operator;
 pub use outbox::alerts::{AlertRow, AlertStep};
 pub use outbox::notices::{NewNotice, NoticeCounts};
 pub use outbox::rows::{Acknowledged, Feed, Gone, Lane, Outcomes, QueueRow, RowState};
-pub use pollers::{LastPoll, PollerRow};
+pub use pollers::{LastPoll, LastPolls, PollerRow};
 pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
 

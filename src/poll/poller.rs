@@ -195,7 +195,7 @@ pub(super) fn outcome_of(stored: &PageOutcome, ages: Vec<Duration>) -> PollResul
     })
 }
 
-/// An error as one short word, for the table `_polls` and the status.
+/// An error as one short word, for the status.
 pub(super) fn word(error: &ApiError) -> String {
     match error {
         ApiError::Status { status, .. } => format!("http_{status}"),

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::stored::age_s;
-use crate::store::{Reader, StoreError};
+use crate::record::poller_name;
+use crate::store::{PollerRow, Reader, StoreError};
 
 /// The last poll of every poller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,21 +42,26 @@ impl LastRun {
     /// Reads the last polls; `None` if there was none.
     pub(super) fn read(reader: &Reader, now: Timestamp) -> Result<Option<Self>, StoreError> {
         let polls = reader.last_polls()?;
-        let Some(at) = polls.iter().map(|(_, poll, _)| poll.at.clone()).max() else {
+        let Some(at) = polls.values().map(|poll| poll.at.clone()).max() else {
             return Ok(None);
         };
-        let failed = polls.iter().filter_map(|(poller, poll, _)| {
-            Some(FailedPoll { poller: poller.to_string(), error: poll.error.clone()? })
+        let failed = polls.iter().filter_map(|(poller, poll)| {
+            Some(FailedPoll { poller: poller.clone(), error: poll.error.clone()? })
         });
-        let successes = polls.iter().map(|(.., success)| age_s(success.as_deref()?, now));
+        let pollers = reader.pollers()?;
+        let successes = polls.keys().map(|poller| {
+            let is_it =
+                |row: &&PollerRow| poller_name(&row.route, row.business.as_deref()) == *poller;
+            age_s(&pollers.iter().find(is_it)?.last_success_at, now)
+        });
         let oldest = successes.collect::<Option<Vec<f64>>>();
         Ok(Some(Self {
             age_s: age_s(&at, now).unwrap_or_default(),
             at,
             oldest_success_age_s: oldest.map(|ages| ages.into_iter().fold(0.0, f64::max)),
             polled: polls.len(),
-            created: polls.iter().map(|(_, poll, _)| poll.created).sum(),
-            updated: polls.iter().map(|(_, poll, _)| poll.updated).sum(),
+            created: polls.values().map(|poll| poll.created).sum(),
+            updated: polls.values().map(|poll| poll.updated).sum(),
             failed: failed.collect(),
         }))
     }

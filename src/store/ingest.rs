@@ -121,13 +121,8 @@ impl Store {
             writer.know(&poller)?;
             let at = stamp(facts.at);
             let arrival = Arrival { poller: &poller, page, facts: &facts, at, learned };
-            let (outcome, row, is_written) =
-                writer.in_batch(poller.route, |batch| arrival.store(batch))?;
-            if is_written {
-                writer.pending.clear();
-            } else {
-                writer.pending.insert(poller.clone(), last_poll(&outcome, &facts));
-            }
+            let (outcome, row) = writer.in_batch(poller.route, |batch| arrival.store(batch))?;
+            writer.polls.insert(poller.to_string(), last_poll(&outcome, &facts));
             writer.known.insert(poller, row);
             Ok(outcome)
         })
@@ -197,7 +192,7 @@ impl Store {
         .await
     }
 
-    /// Remembers a poll that failed; it is written with the next thing that is.
+    /// Remembers a poll that failed.
     ///
     /// # Errors
     /// Only when the store is closing.
@@ -207,7 +202,7 @@ impl Store {
         poll: LastPoll,
     ) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer.pending.insert(poller, poll);
+            writer.polls.insert(poller.to_string(), poll);
             Ok(())
         })
         .await
@@ -261,8 +256,8 @@ struct Arrival<'a> {
     learned: Option<String>,
 }
 
-/// What became of a page, what its poller knows now, and whether that is written.
-type Stored = (PageOutcome, PollerRow, bool);
+/// What became of a page, and what its poller knows now.
+type Stored = (PageOutcome, PollerRow);
 
 impl Arrival<'_> {
     fn store(self, batch: &mut Batch<'_>) -> Result<Stored, StoreError> {
@@ -378,10 +373,8 @@ impl Arrival<'_> {
             if let Some(before) = before {
                 sightings::note(batch.tx, self.poller, before, &row.head)?;
             }
-            let last = last_poll(&outcome, self.facts);
-            pollers::save_polls(batch.tx, batch.pending.iter().chain([(self.poller, &last)]))?;
         }
-        Ok((outcome, row, is_written))
+        Ok((outcome, row))
     }
 
     fn next_row(

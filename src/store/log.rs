@@ -203,8 +203,8 @@ pub(super) const HAS_EVENT: &str =
     "SELECT ?1 = 0 OR EXISTS (SELECT 1 FROM changes WHERE seq = ?1 AND event_id = ?2)";
 
 /// Whether a row is a version of a record that was forgotten. The row that tells of it is none.
-pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN _forgotten f ON f.route = c.route \
-     AND f.record_id = c.record_id WHERE c.seq = ?1 AND c.kind <> 'forgotten')";
+pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN changes f ON f.route = c.route \
+     AND f.record_id = c.record_id AND f.kind = 'forgotten' WHERE c.seq = ?1 AND c.record_id <> '' AND c.kind <> 'forgotten')";
 
 /// The position just before the first row observed at or after `stamp`.
 ///

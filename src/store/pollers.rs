@@ -1,13 +1,12 @@
-//! What each poller knows and how its last poll went: the tables `_pollers` and `_polls`.
+//! What each poller knows, in the table `_pollers`, and how its last poll went, in a row of `_meta`.
 //!
-//! A poll that changed nothing stays in memory until something else is written, so that an unchanged page
-//! costs no write.
+//! What a poll that changed nothing tells stays in memory for a while, so that an unchanged page costs no write.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::meta;
@@ -127,8 +126,14 @@ pub(super) fn save(
     Ok(())
 }
 
+/// The row of `_meta` with the last polls.
+pub(super) const LAST_POLLS: &str = "last_polls";
+
+/// The last poll of each poller, by its name.
+pub type LastPolls = BTreeMap<String, LastPoll>;
+
 /// The last poll of a poller.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LastPoll {
     /// Why it failed, as one short word: `http_503`, `not_json`.
     pub error: Option<String>,
@@ -140,11 +145,6 @@ pub struct LastPoll {
     pub updated: i64,
 }
 
-/// A poller that was not polled in the last days is no longer configured.
-const LAST_POLLS: &str = "SELECT l.route, nullif(l.business, '') AS business, l.error, l.at, l.created, l.updated, p.last_success_at \
-     FROM _polls l LEFT JOIN _pollers p USING (route, business) \
-     WHERE l.at >= strftime('%Y-%m-%dT%H:%M:%S', (SELECT max(at) FROM _polls), '-2 days')";
-
 impl Reader {
     /// The stored state of each poller.
     ///
@@ -154,39 +154,11 @@ impl Reader {
         Ok(list(&self.connection)?)
     }
 
-    /// The last poll of each poller, and when one last succeeded.
+    /// The last poll of each poller that the process before polled.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn last_polls(&self) -> Result<Vec<(PollerId, LastPoll, Option<String>)>, StoreError> {
-        #[derive(Deserialize)]
-        struct Polled {
-            route: Route,
-            business: Option<String>,
-            #[serde(flatten)]
-            last: LastPoll,
-            last_success_at: Option<String>,
-        }
-        let polled = self.connection.rows::<Polled>(LAST_POLLS, [])?.into_iter();
-        let id = |route, business| PollerId { route, business };
-        let polled = polled.map(|of| (id(of.route, of.business), of.last, of.last_success_at));
-        Ok(polled.collect())
+    pub fn last_polls(&self) -> Result<LastPolls, StoreError> {
+        Ok(meta::read(&self.connection, LAST_POLLS)?.unwrap_or_default())
     }
-}
-
-/// Last polls that are only in memory.
-pub(super) type PendingPolls = HashMap<PollerId, LastPoll>;
-
-/// Writes the last polls of pollers.
-pub(super) fn save_polls<'a>(
-    connection: &Connection,
-    polls: impl Iterator<Item = (&'a PollerId, &'a LastPoll)>,
-) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(
-        "INSERT OR REPLACE INTO _polls (route, business, error, at, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
-    for (id, LastPoll { error, at, created, updated }) in polls {
-        statement.execute((id.route.as_str(), business_text(id), error, at, created, updated))?;
-    }
-    Ok(())
 }

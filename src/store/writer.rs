@@ -11,9 +11,10 @@ use rusqlite::{Connection, Transaction};
 use super::error::StoreError;
 use super::identity::Identities;
 use super::log;
+use super::meta;
 use super::mirror::Mirror;
 use super::open::{self, Lock, write_tx};
-use super::pollers::{self, KnownPollers, PendingPolls};
+use super::pollers::{self, KnownPollers, LastPolls};
 use crate::record::{PollerId, Route};
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{job_links, job_states, views};
@@ -31,7 +32,7 @@ pub(super) struct Writer {
     inode: u64,
     pub(super) identities: Identities,
     pub(super) known: KnownPollers,
-    pub(super) pending: PendingPolls,
+    pub(super) polls: LastPolls,
     pub(super) prune_from: i64,
     /// Rounds of upkeep so far.
     pub(super) rounds: u64,
@@ -50,7 +51,6 @@ pub(super) struct Batch<'a> {
     pub(super) tx: &'a Transaction<'a>,
     pub(super) identities: &'a Identities,
     pub(super) mirror: Mirror,
-    pub(super) pending: &'a PendingPolls,
     pub(super) known: &'a KnownPollers,
     /// The fields whose changes alone are no change of a record.
     pub(super) ignored: &'a [String],
@@ -70,7 +70,7 @@ impl Writer {
             path: path.to_owned(),
             inode: found.ino(),
             known: HashMap::new(),
-            pending: PendingPolls::default(),
+            polls: LastPolls::new(),
             prune_from: 0,
             rounds: 0,
             wal_most: MAX_WAL,
@@ -127,7 +127,6 @@ impl Writer {
             tx: &tx,
             identities: &self.identities,
             mirror: Mirror::load(&tx, route)?,
-            pending: &self.pending,
             known: &self.known,
             ignored: self.ignored.get(&route).map_or(&[], Vec::as_slice),
             touched: Vec::new(),
@@ -152,7 +151,7 @@ impl Writer {
 
     /// Writes what is only in memory: what each poller knows, and its last poll.
     pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
-        if self.known.is_empty() && self.pending.is_empty() {
+        if self.known.is_empty() && self.polls.is_empty() {
             // A stop must not wait for a lock that another program holds.
             return Ok(());
         }
@@ -160,9 +159,7 @@ impl Writer {
         for (poller, row) in &self.known {
             pollers::save(&tx, poller, row)?;
         }
-        pollers::save_polls(&tx, self.pending.iter())?;
-        tx.commit()?;
-        self.pending.clear();
-        Ok(())
+        meta::write(&tx, pollers::LAST_POLLS, &self.polls)?;
+        Ok(tx.commit()?)
     }
 }

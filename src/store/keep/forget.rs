@@ -1,7 +1,7 @@
 //! Removing one record's data from the store for good, as a privacy request demands.
 //!
 //! What stays is a tombstone: the record's id, its versions and their event ids, so that no event
-//! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
+//! id is ever used twice, and that it was forgotten, so that no page stores the record again. Sinks
 //! that ask for `forgotten` get a change; they must remove their copies themselves.
 
 use std::path::Path;
@@ -105,7 +105,7 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         business: newest.business.as_deref(),
         body: &tombstone,
     };
-    note(tx, Some(newest.seq), &change)?;
+    log::append(tx, Identities::read(tx)?.for_next(Some(newest.seq)), &change)?;
     Ok(Forgotten::Now { versions })
 }
 
@@ -127,28 +127,9 @@ fn remove_quotes(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Adds the tombstone to the log and to `forgotten`; `before` is the row of the version before it.
-fn note(
-    tx: &Transaction<'_>,
-    before: Option<i64>,
-    tombstone: &NewChange<'_>,
-) -> rusqlite::Result<()> {
-    let identities = Identities::read(tx)?;
-    log::append(tx, identities.for_next(before), tombstone)?;
-    tx.execute(
-        "INSERT OR REPLACE INTO _forgotten (route, record_id, forgotten_at) VALUES (?1, ?2, ?3)",
-        (tombstone.route.as_str(), tombstone.record_id, tombstone.observed_at),
-    )?;
-    Ok(())
-}
-
 /// The tombstones of a store, which a backup made before a `forget` lacks; `None` if the store cannot be read.
 pub(in crate::store) fn tombstones(store: &Path) -> Option<Vec<Change>> {
-    let sql = format!(
-        "{} JOIN _forgotten f ON f.route = c.route AND f.record_id = c.record_id \
-         WHERE c.kind = 'forgotten' ORDER BY c.seq",
-        log::SELECT
-    );
+    let sql = format!("{} WHERE c.kind = 'forgotten' ORDER BY c.seq", log::SELECT);
     open::open_reader(store).ok()?.rows(&sql, []).ok()
 }
 
@@ -170,10 +151,8 @@ pub(in crate::store) fn forget_again(
             Forgotten::Now { .. } => held += 1,
             Forgotten::Before => {}
             // It is younger than the backup. Only a row of the log keeps the next page from storing it.
-            Forgotten::Unknown => note(
-                &tx,
-                None,
-                &NewChange {
+            Forgotten::Unknown => {
+                let tombstone = NewChange {
                     route: *route,
                     record_id: id,
                     kind: Kind::Forgotten,
@@ -181,8 +160,9 @@ pub(in crate::store) fn forget_again(
                     observed_at,
                     business: business.as_deref(),
                     body,
-                },
-            )?,
+                };
+                log::append(&tx, Identities::read(&tx)?.first(), &tombstone)?;
+            }
         }
     }
     if held > 0 {

@@ -89,8 +89,8 @@ fn changes(connection: &Connection, read: &mut dyn FnMut()) -> rusqlite::Result<
     let mut statement = connection.prepare(
         // The text of a record whose data was removed is gone, and its event ids stay.
         "SELECT seq, event_id, route, record_id, version, body FROM changes c \
-         WHERE NOT EXISTS (SELECT 1 FROM _forgotten f WHERE f.route = c.route AND f.record_id = c.record_id) \
-         ORDER BY seq",
+         WHERE NOT EXISTS (SELECT 1 FROM changes f WHERE f.route = c.route AND f.record_id = nullif(c.record_id, '') \
+         AND f.kind = 'forgotten') ORDER BY seq",
     )?;
     let mut rows = statement.query([])?;
     let (mut faults, mut count) = (Vec::new(), 0);
@@ -143,7 +143,7 @@ fn mirror(
         &format!(
             "SELECT count(DISTINCT record_id) FROM changes WHERE route = '{route}' \
              AND record_id <> '' AND record_id NOT IN (SELECT id FROM \"{route}\") \
-             AND record_id NOT IN (SELECT record_id FROM _forgotten WHERE route = '{route}')"
+             AND record_id NOT IN (SELECT record_id FROM changes WHERE route = '{route}' AND kind = 'forgotten')"
         ),
         [],
     )?;

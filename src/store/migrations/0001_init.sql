@@ -62,25 +62,6 @@ CREATE TABLE _pollers (
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 
--- The last poll of each poller; `error` is why it failed, in one word.
-CREATE TABLE _polls (
-    route      TEXT NOT NULL,
-    business   TEXT NOT NULL,
-    error      TEXT,
-    at         TEXT NOT NULL,
-    created    INTEGER NOT NULL,
-    updated    INTEGER NOT NULL,
-    PRIMARY KEY (route, business)
-) WITHOUT ROWID;
-
--- Records whose data the operator had removed. They are not mirrored again.
-CREATE TABLE _forgotten (
-    route        TEXT NOT NULL,
-    record_id    TEXT NOT NULL,
-    forgotten_at TEXT NOT NULL,
-    PRIMARY KEY (route, record_id)
-) WITHOUT ROWID;
-
 -- One row a sink: the changes up to `position` are in `_queue`, were acknowledged, or were not asked for.
 -- Triggers keep `retrying` and `dead`. `skipped` counts changes before the place where the sink began, dead
 -- letters that were dropped, and changes that were no longer in the log. A sink with `hold_above` is held when

@@ -24,7 +24,7 @@ async fn a_close_that_cannot_write_the_polls_gives_up_the_lock() {
     Poll::USUAL.shows(&store, &[record(1, "N")]).await;
     let tool = rusqlite::Connection::open(&path).unwrap();
     tool.execute_batch(
-        "CREATE TRIGGER no_polls BEFORE INSERT ON _polls BEGIN SELECT RAISE(ABORT, 'no'); END;",
+        "CREATE TRIGGER no_polls BEFORE INSERT ON _pollers BEGIN SELECT RAISE(ABORT, 'no'); END;",
     )
     .unwrap();
     Poll { second: 1, ..Poll::USUAL }.shows(&store, &[record(1, "N")]).await;
