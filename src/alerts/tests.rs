@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::record::Change;
 use crate::store::Store;
+use crate::store::fixtures::notices;
 
 const START: &str = "2026-01-01T00:00:00Z";
 
@@ -93,7 +94,7 @@ impl Shop {
 
     /// What was said so far: the second, what it is about, and its state.
     async fn said(&self) -> Vec<(u64, String, String)> {
-        let notices = self.store.read(|reader| reader.notices("ops")).await.unwrap();
+        let notices = self.store.read(|reader| notices(reader, "ops")).await.unwrap();
         let said = |notice: Change| {
             let body: Value = serde_json::from_str(&notice.body).unwrap();
             let at: Timestamp = notice.observed_at.parse().unwrap();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context;
 use clap::ValueHint;
 use indicatif::HumanBytes;
 use serde_json::json;
@@ -14,7 +15,7 @@ use super::progress::Bar;
 use super::signals::StopSignals;
 use super::{output, runtime};
 use crate::config::Config;
-use crate::store::{self, BackupError, CopyControl, CopyFacts, CopyProgress, ForgottenSince};
+use crate::store::{self, CopyControl, CopyFacts, StoreError};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -43,8 +44,9 @@ pub(super) struct RestoreArgs {
 pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let source = config.store.path.clone();
     let (file, replace) = (args.file.clone(), args.replace);
-    let facts = copied(move |control| store::back_up(&source, &file, replace, control))?;
+    let copied = copied(move |control| store::back_up(&source, &file, replace, control));
     let file = args.file.display();
+    let facts = copied.with_context(|| format!("could not copy the store to {file}"))?;
     let CopyFacts { bytes, last_seq, last_change_at } = &facts;
     output::done(
         args.json,
@@ -57,13 +59,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
 pub(super) fn restore(config: &Config, args: RestoreArgs) -> anyhow::Result<ExitCode> {
     let path = config.store.path.clone();
     let now = jiff::Timestamp::now();
-    let restored = copied(move |control| store::restore(&path, &args.file, now, control))?;
+    let unrestored = format!("could not restore {}", args.file.display());
+    let restored = copied(move |control| store::restore(&path, &args.file, now, control));
+    let restored = restored.context(unrestored)?;
     super::index_log(&config.store.path);
     let kept = restored.kept.map(|kept| kept.display().to_string());
-    let again = match restored.forgotten {
-        ForgottenSince::Again(count) => Some(count),
-        ForgottenSince::Unknown => None,
-    };
+    let again = restored.forgotten;
     let mut text =
         format!("{} now holds {}\n", config.store.path.display(), described(&restored.facts));
     if let Some(kept) = &kept {
@@ -96,7 +97,7 @@ pub(super) fn restore(config: &Config, args: RestoreArgs) -> anyhow::Result<Exit
 
 /// Runs a copy with a progress bar on a terminal. SIGINT and SIGTERM stop it; nothing of it stays.
 fn copied<T: Send + 'static>(
-    copy: impl FnOnce(&CopyControl) -> Result<T, BackupError> + Send + 'static,
+    copy: impl FnOnce(&CopyControl) -> Result<T, StoreError> + Send + 'static,
 ) -> anyhow::Result<T> {
     let runtime = runtime()?;
     let stop = CancellationToken::new();
@@ -105,10 +106,7 @@ fn copied<T: Send + 'static>(
         let mut signals = StopSignals::new()?;
         let copied = tokio::task::spawn_blocking(move || {
             let bar = Bar::bytes();
-            let progress = Arc::new(move |progress| match progress {
-                CopyProgress::Copied { bytes, total } => bar.at(bytes, total),
-                CopyProgress::Checking => bar.say("copied, checking the copy"),
-            });
+            let progress = Arc::new(move |bytes, total| bar.at(bytes, total));
             copy(&CopyControl { stop: stopped, progress })
         });
         tokio::pin!(copied);

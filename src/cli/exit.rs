@@ -8,7 +8,7 @@ use crate::config::{ConfigError, KeyError};
 use crate::control::Refusal;
 pub(super) use crate::daemon::exit_code as code_of_api;
 use crate::sink::SinkBuildError;
-use crate::store::{BackupError, StoreError};
+use crate::store::StoreError;
 use crate::sysexits::IO;
 pub(super) use crate::sysexits::{
     CONFIG, DATA, PERMISSION, SOFTWARE, TRY_AGAIN, UNAVAILABLE, USAGE,
@@ -40,9 +40,6 @@ fn code_of_cause(cause: &(dyn Error + 'static)) -> Option<u8> {
     {
         return Some(CONFIG);
     }
-    if let Some(error) = cause.downcast_ref::<BackupError>() {
-        return Some(code_of_backup(error));
-    }
     #[cfg(feature = "sandbox")]
     if let Some(::sandbox::StateError::Foreign { .. } | ::sandbox::StateError::Other { .. }) =
         cause.downcast_ref()
@@ -58,27 +55,24 @@ fn code_of_cause(cause: &(dyn Error + 'static)) -> Option<u8> {
     cause.downcast_ref::<io::Error>().map(code_of_io)
 }
 
-fn code_of_backup(error: &BackupError) -> u8 {
-    match error {
-        BackupError::Exists(_) | BackupError::Unfit(_) | BackupError::IsTheStore(_) => USAGE,
-        BackupError::NotABackup { .. } | BackupError::Unsound(_) => DATA,
-        BackupError::NoRoom { .. } | BackupError::Stopped => TRY_AGAIN,
-        BackupError::Store(error) | BackupError::Copy { source: error, .. } => code_of_store(error),
-    }
-}
-
 fn code_of_store(error: &StoreError) -> u8 {
     match error {
         StoreError::Held { .. }
         | StoreError::Full
         | StoreError::Limit(_)
         | StoreError::Busy
+        | StoreError::NoRoom { .. }
+        | StoreError::Stopped
         | StoreError::TooLong
         | StoreError::NoSearchIndex => TRY_AGAIN,
-        StoreError::Missing(_) | StoreError::Older { .. } => UNAVAILABLE,
-        StoreError::NetworkFileSystem { .. } | StoreError::Linked { .. } => CONFIG,
+        StoreError::Missing(_) => UNAVAILABLE,
+        StoreError::NetworkFileSystem { .. } => CONFIG,
         StoreError::Io { source, .. } => code_of_io(source),
-        StoreError::Foreign { .. } | StoreError::Newer { .. } | StoreError::Corrupt(_) => DATA,
+        StoreError::Exists(_) | StoreError::Unfit(_) => USAGE,
+        StoreError::Foreign { .. }
+        | StoreError::Newer { .. }
+        | StoreError::Corrupt(_)
+        | StoreError::NotABackup { .. } => DATA,
         StoreError::Gone(_) | StoreError::Sqlite(_) => IO,
         StoreError::Closing => SOFTWARE,
     }
@@ -86,8 +80,7 @@ fn code_of_store(error: &StoreError) -> u8 {
 
 /// What to do about a store that this user may not use.
 pub(super) fn advice(error: &anyhow::Error) -> &'static str {
-    let is_of_store =
-        |cause: &(dyn Error + 'static)| cause.is::<StoreError>() || cause.is::<BackupError>();
+    let is_of_store = |cause: &(dyn Error + 'static)| cause.is::<StoreError>();
     match code_of(error) == PERMISSION && error.chain().any(is_of_store) {
         true => "; run this as root, or as the user of the service",
         false => "",

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::file_owner::folder_of;
 use crate::record::{Kind, Route};
-use crate::store::{Forgotten, Operator, Purged, Rewritten};
+use crate::store::{Forgotten, Operator, StoreError};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -67,16 +67,12 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
     let purged = operator.purge();
     super::index_log(path);
-    let rewritten = matches!(purged.rewritten, Rewritten::Done);
     // What a reader of the log holds up, the daemon removes by itself.
-    let is_complete = rewritten && purged.index_deleted.is_ok() && purged.log_emptied.is_ok();
-    let ended = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
+    let ended = if purged.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
     if args.json {
         let removed = json!({
             "versions": forgotten.iter().map(versions_of).sum::<usize>(),
-            "purged": matches!(purged.log_emptied, Ok(true)),
-            "rewritten": rewritten,
-            "index_deleted": purged.index_deleted.is_ok(),
+            "purged": matches!(purged, Ok(true)),
         });
         output::json(&json!({"records": records, "code": code, "removed": removed}))?;
         return Ok(ended);
@@ -168,30 +164,19 @@ fn refuse_unknown(records: &[RecordLine], forgotten: &[Forgotten]) -> anyhow::Re
 }
 
 /// What may still hold words of the records, and what to do about it.
-fn left(purged: &Purged, store: &Path, again: &str) -> String {
-    let mut text = match &purged.rewritten {
-        Rewritten::Done => {
+fn left(purged: &Result<bool, StoreError>, store: &Path, again: &str) -> String {
+    match purged {
+        Ok(true) => {
             "the database file was written anew and holds no word of what was removed\n".to_owned()
         }
-        Rewritten::Failed { error, needed } => format!(
-            "unused parts of the database file may still hold what was removed, because the file could not be written anew: \
-             {error}. That needs {} MiB of free room in {}, and as much in /var/tmp or $TMPDIR. Run {again} then\n",
-            needed.div_ceil(1024 * 1024),
+        Ok(false) => "the database file was written anew; the write-ahead log still holds a copy, because a \
+            program reads the store; the daemon removes it within 30 seconds after that program ends\n"
+            .to_owned(),
+        Err(error) => format!(
+            "the database file, its log or the search index may still hold words of what was removed: {error}. \
+             To write the file anew needs as much free room as the file in {}, and again in /var/tmp or $TMPDIR. \
+             Run {again} then\n",
             folder_of(store).display(),
         ),
-    };
-    if let Ok(false) = &purged.log_emptied {
-        text.push_str(
-            "the write-ahead log still holds a copy, because a program reads the store; \
-             the daemon removes it within 30 seconds after that program ends\n",
-        );
     }
-    let index = purged.index_deleted.as_ref().err().map(|error| ("the search index", error));
-    let log = purged.log_emptied.as_ref().err().map(|error| ("the write-ahead log", error));
-    for (what, error) in index.into_iter().chain(log) {
-        text.push_str(&format!(
-            "{what} may still hold words of what was removed, because {error}; when that is fixed, run {again}\n"
-        ));
-    }
-    text
 }

@@ -12,7 +12,7 @@ use super::output::{self, Column, cell};
 use crate::config::Config;
 use crate::record::Route;
 use crate::status::WorkspaceStatus;
-use crate::store::{Certainty, Gap, Operator};
+use crate::store::{Certainty, Gap, Operator, word};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -47,7 +47,7 @@ struct GapsSelection {
 const COLUMNS: [Column<Gap>; 11] = [
     ("gap", |gap| gap.id.to_string()),
     ("route", |gap| gap.route.clone()),
-    ("state", |gap| gap.state.as_str().replace('_', " ")),
+    ("state", |gap| word(&gap.state).replace('_', " ")),
     ("certainty", |gap| match gap.certainty {
         Certainty::Gap => "sure".to_owned(),
         Certainty::Suspect => "unlikely".to_owned(),

@@ -1,7 +1,5 @@
 //! The progress bar of a command that takes long. It is shown on a terminal only.
 
-use std::time::Duration;
-
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 /// A bar on standard error, if that is a terminal. It is removed when the value is dropped.
@@ -15,7 +13,7 @@ impl Bar {
 
     /// A bar of bytes.
     pub(super) fn bytes() -> Self {
-        Self::shown("{bar:30} {bytes} of {total_bytes} {msg}")
+        Self::shown("{bar:30} {bytes} of {total_bytes}")
     }
 
     fn shown(template: &str) -> Self {
@@ -28,11 +26,5 @@ impl Bar {
     pub(super) fn at(&self, done: u64, total: u64) {
         self.0.set_length(total.max(done));
         self.0.set_position(done);
-    }
-
-    /// Shows what goes on after the end of a bar of bytes.
-    pub(super) fn say(&self, text: &'static str) {
-        self.0.set_message(text);
-        self.0.enable_steady_tick(Duration::from_millis(200));
     }
 }

@@ -15,7 +15,7 @@ use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
 use crate::record::{Change, Route};
 use crate::report::{csv_head, csv_values};
-use crate::store::{Reader, RecordFilter, RecordHistory, SqlValue};
+use crate::store::{Reader, RecordHistory, SqlValue};
 
 /// Records that are listed unless `--limit` is given.
 const LISTED: usize = 50;
@@ -93,9 +93,7 @@ fn list(reader: &Reader, args: Args) -> anyhow::Result<ExitCode> {
         );
     }
     let limit = limit.map_or(LISTED, |limit| limit as usize);
-    let found = reader.records(route, &RecordFilter { equals: wheres, limit })?;
-    let seqs: Vec<i64> = found.iter().filter_map(|record| record.get("_seq")?.as_i64()).collect();
-    let changes = reader.changes(&seqs)?;
+    let changes = reader.changes(&reader.newest(route, &wheres, limit)?)?;
     if listing.json {
         return output::json(&changes);
     }

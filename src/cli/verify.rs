@@ -25,10 +25,10 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     }
     let reader = Reader::open(&config.store.path)?;
     let bar = Bar::rows();
-    let verification = reader.verify(&mut |done, total| bar.at(done, total))?;
+    let findings = reader.verify(&mut |done, total| bar.at(done, total))?;
     drop(bar);
-    output::findings(&verification.findings, args.json)?;
-    if !verification.is_sound() {
+    output::findings(&findings, args.json)?;
+    if findings.iter().any(|finding| !finding.ok) {
         output::aside(
             "shopmirror: the parts of the store do not agree: keep the file, then restore a backup with `shopmirror restore FILE`",
         );

@@ -25,29 +25,20 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let mut watches: BTreeMap<String, AlertWatch> =
         sinks.iter().map(|sink| (sink.clone(), AlertWatch::default())).collect();
-    let mut is_trimmed = false;
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(EVERY) => {}
         }
-        if !is_trimmed {
-            is_trimmed = passing(watch.store.keep_alerts_of(sinks.clone()).await)?.is_some();
-        }
         if watches.is_empty() {
             continue;
         }
         let Some(Some(status)) = stop.run_until_cancelled(watch.snapshot()).await else { continue };
-        passing(look(&mut watches, &watch, &status).await)?;
-    }
-}
-
-/// An error that passes is nothing: the next look is soon.
-fn passing<T>(outcome: Result<T, StoreError>) -> anyhow::Result<Option<T>> {
-    match outcome {
-        Ok(done) => Ok(Some(done)),
-        Err(error) if error.is_transient() => Ok(None),
-        Err(error) => Err(error).context("storing alerts"),
+        match look(&mut watches, &watch, &status).await {
+            // The next look is soon.
+            Err(error) if error.is_transient() => {}
+            looked => looked.context("storing alerts")?,
+        }
     }
 }
 

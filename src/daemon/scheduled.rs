@@ -144,9 +144,10 @@ impl Scheduled {
         let (source, keep) = (self.store.path().to_owned(), self.backup.keep);
         let copy = move || {
             let path = folder.path(now);
-            folder.prepare().with_context(|| format!("could not write {}", path.display()))?;
-            let control = CopyControl { stop, progress: Arc::new(|_| ()) };
-            let facts = store::back_up(&source, &path, true, &control)?;
+            let unwritten = || format!("could not write {}", path.display());
+            folder.prepare().with_context(unwritten)?;
+            let control = CopyControl { stop, progress: Arc::new(|_, _| ()) };
+            let facts = store::back_up(&source, &path, true, &control).with_context(unwritten)?;
             tracing::info!(path = %path.display(), bytes = facts.bytes, seq = facts.last_seq, "backed up the store");
             folder.prune(keep, now).context("could not remove an old backup")?;
             Ok(())

@@ -34,7 +34,6 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut in_the_way = 0_u32;
-    let mut is_checked = false;
     loop {
         match store.upkeep(old_by(&clocks, clock.now()), retention).await {
             Ok(upkeep) => {
@@ -51,13 +50,6 @@ pub(super) async fn run(
             }
             Err(error) if error.is_transient() => {}
             Err(error) => return Err(error).context("maintaining the store"),
-        }
-        if !is_checked {
-            tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                checked = store.check() => checked.context("checking the store after an unclean stop")?,
-            }
-            is_checked = true;
         }
         tokio::select! {
             () = stop.cancelled() => return Ok(()),

@@ -11,12 +11,10 @@ use super::outcome::{Fate, Rules};
 use super::resend::is_superseded;
 use super::room::SMALL;
 use super::task::Task;
-use crate::clock::stamp;
 use crate::record::Change;
-use crate::retry_after;
 use crate::sink::{Sink, Verdict};
 use crate::store::{
-    Acknowledged, DueBy, Gone, Lane, Outcomes, QueueRow, Reader, RowState, SinkState, StoreError,
+    Acknowledged, Gone, Lane, Outcomes, QueueRow, Reader, RowState, SinkState, StoreError,
 };
 
 /// Rows read ahead, and the number below which more are read.
@@ -81,13 +79,6 @@ impl Task {
         self.unsaved_since.map(|since| (since + SAVE_AFTER).saturating_sub(now))
     }
 
-    /// No attempt is planned for later than this: the longest wait with its jitter, and half as much
-    /// again. One that is was planned while the clock was wrong.
-    fn longest_wait(&self) -> Duration {
-        let longest = self.it.settings.retry.iter().max().copied().unwrap_or_default();
-        longest.max(retry_after::MAX_WAIT).mul_f64(1.8)
-    }
-
     /// Whether rows may be due that are not at hand, and there is use for them.
     pub(super) fn may_read(&self, now: Duration) -> bool {
         let is_due = self.next_due.is_some_and(|at| now >= at);
@@ -103,13 +94,12 @@ impl Task {
         }
         let known: HashSet<(Lane, i64)> =
             self.ahead.iter().map(|ahead| ahead.row.key()).chain(self.in_hand.clone()).collect();
-        let latest = now.wall.checked_add(self.longest_wait()).map(stamp).unwrap_or_default();
-        let by = DueBy { now: now.stamp(), latest };
+        let at = now.stamp();
         let lanes = if self.feeding.refill.is_some() { Lane::Refill } else { Lane::Replay };
         let (name, at_hand) = (self.it.name.clone(), self.bytes_ahead());
         let read = self.it.store.read(move |reader| {
             let limit = AHEAD + known.len();
-            let (mut rows, is_cut) = reader.next_rows(&name, lanes, &by, limit)?;
+            let (mut rows, is_cut) = reader.next_rows(&name, lanes, &at, limit)?;
             let mut next = Next { is_cut, ..Next::default() };
             rows.retain(|row| !known.contains(&row.key()));
             let mut bytes = at_hand;
@@ -126,7 +116,7 @@ impl Task {
                     }
                 }
             }
-            next.next_due = reader.next_due(&name, &by.now)?;
+            next.next_due = reader.next_due(&name, &at)?;
             Ok(next)
         });
         let next = read.await?;

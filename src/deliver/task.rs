@@ -13,6 +13,8 @@ use super::pace::Pace;
 use super::refusals::{Refusals, Refused};
 use super::send::{Ahead, Call};
 use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus};
+use crate::clock::stamp;
+use crate::retry_after;
 use crate::sink::Sink;
 use crate::store::{Lane, Outcomes, Reader, SinkRow, SinkState, StoreError};
 
@@ -232,8 +234,12 @@ impl Task {
     /// The task begins, an operator changed something, or the configuration was read again.
     async fn woken(&mut self) -> Result<(), StoreError> {
         let name = self.it.name.clone();
-        // What waits because of the endpoint alone is tried again.
-        self.it.store.retry_faulted(name.clone()).await?;
+        // What waits because of the endpoint alone is tried again. No attempt is planned for later than the longest
+        // wait with its jitter.
+        let longest = self.it.settings.retry.iter().max().copied().unwrap_or_default();
+        let longest = longest.max(retry_after::MAX_WAIT).mul_f64(1.8);
+        let latest = self.it.clock.now().wall.checked_add(longest).map(stamp).unwrap_or_default();
+        self.it.store.retry_faulted(name.clone(), latest).await?;
         let row = self.it.store.read(move |reader| reader.sink(&name)).await?;
         self.adopt(row).await?;
         self.ahead.clear();

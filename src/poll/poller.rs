@@ -9,7 +9,7 @@ use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::record::{Page, PollerId, Record};
 use crate::schedule::{Observation, PollResult};
-use crate::store::PageOutcome;
+use crate::store::{self, PageOutcome};
 
 /// Waits after a poll that failed for a reason that may pass.
 const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
@@ -92,7 +92,7 @@ impl PollerHealth {
             tracing::info!(poller = %self.id, "polls of this route succeed again");
         }
         if let Some(gap) = &stored.gap {
-            tracing::warn!(poller = %self.id, gap = gap.id, certainty = gap.certainty.as_str(), from = gap.from_at,
+            tracing::warn!(poller = %self.id, gap = gap.id, certainty = store::word(&gap.certainty), from = gap.from_at,
                 to = gap.to_at, estimate = gap.estimate,
                 "a page does not prove that nothing was missed since the page before; see `shopmirror gaps`");
         }

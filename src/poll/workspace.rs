@@ -14,7 +14,7 @@ use super::completed::Completed;
 use super::hold::{Hold, PauseReason};
 use crate::api::{ApiError, Class, Ping};
 use crate::budget::Purpose;
-use crate::store::{StoreError, judge_workspace};
+use crate::store::{Kept, StoreError, judge_workspace};
 
 impl Dispatcher {
     /// Sends the ping that ends the hold, if it is due; returns when to try again if the budget has no room.
@@ -58,7 +58,7 @@ impl Dispatcher {
         let kept = match told {
             Ok(Some(name)) => match judge_workspace(known, account, &name, self.clock.now().wall) {
                 Ok(read) => {
-                    let kept = self.store.keep_workspace(read.clone()).await;
+                    let kept = self.store.keep(Kept::WORKSPACE, &read).await;
                     // A name that could not be kept is read again.
                     if kept.is_ok() {
                         self.known = Some(read);
@@ -68,7 +68,7 @@ impl Dispatcher {
                 }
                 Err(other) => {
                     self.ping_failed(&ApiError::OtherWorkspace(other.to_string()));
-                    self.store.keep_other_workspace(other).await
+                    self.store.keep(Kept::OTHER_WORKSPACE, &other).await
                 }
             },
             // The next ping may tell it again.

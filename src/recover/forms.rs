@@ -13,7 +13,7 @@ use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
 use crate::record::poller_name;
-use crate::store::{Store, StoreError};
+use crate::store::{Kept, Store, StoreError};
 
 /// Definitions older than this are read again.
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
@@ -71,12 +71,10 @@ async fn refresh_business(
     at: Timestamp,
     changes: &mut Vec<String>,
 ) -> Result<(), RefreshError> {
-    let owned = || business.map(str::to_owned);
-    let named = |form_type: &str, what| format!("{} {what}", poller_name(form_type, business));
     let listing = async |client: &Client| client.form_types(business).await;
     let mut forms = background.request(listing).await?;
     forms.truncate(MAX_FORMS);
-    let mut failed = None;
+    let (mut read, mut failed) = (Vec::new(), None);
     for form_type in &forms {
         let listing = async |client: &Client| client.custom_fields(form_type, business).await;
         let fields = match background.request(listing).await {
@@ -98,11 +96,11 @@ async fn refresh_business(
             );
             continue;
         }
-        let stored = store.store_form(form_type.clone(), owned(), definition, at).await?;
-        changes.extend(stored.map(|what| named(form_type, what)));
+        read.push((form_type.clone(), definition));
     }
-    let removed = store.keep_forms(owned(), forms, at).await?;
-    changes.extend(removed.iter().map(|form_type| named(form_type, "removed")));
+    let changed = store.store_forms(business.map(str::to_owned), forms, read, at).await?;
+    let named = |(form, what)| format!("{} {what}", poller_name(form, business));
+    changes.extend(changed.iter().map(|(form, what)| named((form, what))));
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -159,7 +157,7 @@ impl CustomFields {
     /// True if nothing has to be read now, or the store cannot say.
     async fn are_fresh(&self) -> Result<bool, StoreError> {
         let now = self.clock.now().wall;
-        match self.store.read(|reader| reader.forms_checked_at()).await {
+        match self.store.read(|reader| reader.kept::<String>(Kept::FORMS_READ)).await {
             Ok(at) => Ok(at.is_some_and(|at| is_fresh(&at, now))),
             Err(error) if error.is_transient() => Ok(true),
             Err(error) => Err(error),

@@ -17,7 +17,7 @@ use crate::backoff::Backoff;
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
 use crate::record::{Fields, Kind, Page, Route};
-use crate::store::{Gap, PersonField, Search, Store, StoreError};
+use crate::store::{Gap, Search, Store, StoreError};
 
 /// How long after it was found a gap is worked on.
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
@@ -277,7 +277,7 @@ impl People {
     /// has is told by e-mail or number, or by name if that is all a record shows.
     fn terms<E>(
         self,
-        mut has: impl FnMut(PersonField, &str) -> Result<bool, E>,
+        mut has: impl FnMut(&str, &str) -> Result<bool, E>,
     ) -> Result<Vec<String>, E> {
         let mut terms = Vec::new();
         for person in self.named {
@@ -285,9 +285,9 @@ impl People {
             let is_named_only = email.is_empty() && mobile.is_empty();
             let mut is_known = false;
             for (field, text, tells) in [
-                (PersonField::Email, email, true),
-                (PersonField::Mobile, mobile, true),
-                (PersonField::Name, name, is_named_only),
+                ("email", email, true),
+                ("mobile_number", mobile, true),
+                ("name", name, is_named_only),
             ] {
                 is_known |= tells && !is_known && !text.is_empty() && has(field, text)?;
             }
@@ -314,7 +314,7 @@ mod tests {
     fn terms(bodies: &[&str], known: &[&str]) -> Vec<String> {
         let mut people = People::default();
         bodies.iter().for_each(|body| people.add(body));
-        let has = |_, text: &str| Ok::<_, std::convert::Infallible>(known.contains(&text));
+        let has = |_: &str, text: &str| Ok::<_, std::convert::Infallible>(known.contains(&text));
         people.terms(has).unwrap()
     }
 

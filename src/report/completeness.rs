@@ -141,13 +141,22 @@ impl Coverage {
             .filter_map(|gap| Some((time(&gap.from_at)?, time(&gap.to_at)?)))
             .collect();
         gaps.sort_unstable();
-        let read = || pollers().filter_map(|row| time(&row.last_success_at));
-        let newest = read().max();
+        // Since then another poller has read the same business, under its other name.
+        let is_replaced = |row: &&PollerRow| {
+            pollers().any(|other| {
+                row.served_business.is_some()
+                    && other.served_business == row.served_business
+                    && other.last_success_at > row.last_success_at
+            })
+        };
+        let current = pollers().filter(|row| !is_replaced(row));
+        let read: Vec<Timestamp> = current.filter_map(|row| time(&row.last_success_at)).collect();
+        let newest = read.iter().max();
         let is_gone =
             |at: &Timestamp| newest.is_some_and(|newest| newest.duration_since(*at) > GONE);
         Self {
             route,
-            read_at: read().filter(|at| !is_gone(at)).map(|at| at.min(now)).min(),
+            read_at: read.iter().filter(|at| !is_gone(at)).map(|at| (*at).min(now)).min(),
             since: pollers().filter_map(|row| time(row.complete_since.as_deref()?)).max(),
             gaps,
         }
@@ -310,17 +319,26 @@ mod tests {
             poller(Some("2"), None, "19T00:00"),
             poller(Some("closed"), None, "11T00:00"),
         ];
-        let coverage = |asked: Option<&str>| {
+        let of = |pollers: &[PollerRow], asked: Option<&str>| {
             let business =
                 BusinessChoice { asked: asked.map(str::to_owned), default: Some("1".to_owned()) };
-            let found = Coverage::of(Route::Jobs, &pollers, &[], &business, at("20T00:00"));
+            let found = Coverage::of(Route::Jobs, pollers, &[], &business, at("20T00:00"));
             (found.since, found.read_at)
         };
+        let coverage = |asked| of(&pollers, asked);
         let since = Some(at("02T00:00"));
         assert_eq!(coverage(None), (since, Some(at("18T00:00"))));
         assert_eq!(coverage(Some("1")), (since, Some(at("18T00:00"))));
         assert_eq!(coverage(Some("2")), (None, Some(at("19T00:00"))));
         assert_eq!(coverage(Some("3")), (None, None), "no poller reads it");
+
+        let mut renamed = [pollers[0].clone(), poller(Some("1"), Some("02T00:00"), "19T00:00")];
+        renamed[1].served_business = Some("1".to_owned());
+        assert_eq!(
+            of(&renamed, Some("1")),
+            (since, Some(at("19T00:00"))),
+            "the other name is gone"
+        );
     }
 
     const NOW: &str = "2026-12-01T10:00:00Z";

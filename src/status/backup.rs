@@ -27,7 +27,7 @@ impl BackupStatus {
         let mut status = Self::default();
         match folder.list(now) {
             Ok(files) => {
-                if let Some(newest) = files.first().filter(|file| !file.is_from_the_future) {
+                if let Some(newest) = files.first() {
                     status.last_at = Some(stamp(newest.at));
                     status.last_file = Some(newest.path.display().to_string());
                 }

@@ -12,8 +12,6 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::duration;
 use crate::number::count;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
-use crate::record::Route;
-use crate::store::MISSING_TABLE;
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;
@@ -133,10 +131,6 @@ impl WorkspaceStatus {
             if sink.state == SinkActivity::Active && sink.retrying + sink.dead == 0 {
                 sink.last_error = None;
             }
-        }
-        let has_table = |route: &Route| self.records.contains_key(route.as_str());
-        for route in Route::ALL.into_iter().filter(|route| !has_table(route)) {
-            found.push(failing(format!("{route}: {MISSING_TABLE}")));
         }
         for poller in self.pollers.iter().filter(|poller| poller.gaps > 0) {
             let (name, gaps) = (poller.name(), count(poller.gaps, "open gap", "open gaps"));

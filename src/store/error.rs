@@ -38,18 +38,6 @@ pub enum StoreError {
         /// The newest schema number known.
         known: i64,
     },
-    /// The file was written by an earlier version of the program, and no daemon has migrated it yet.
-    #[error(
-        "{path} has schema {found} of an earlier shopmirror, this one needs {known}: restart the service or run `shopmirror once`, which brings it up to date"
-    )]
-    Older {
-        /// The file.
-        path: PathBuf,
-        /// The schema number found.
-        found: i64,
-        /// The schema number of this program.
-        known: i64,
-    },
     /// The file lies where locks cannot be trusted.
     #[error("{path} lies on a network file system ({kind}): keep the store on a local disk")]
     NetworkFileSystem {
@@ -57,16 +45,6 @@ pub enum StoreError {
         path: PathBuf,
         /// The file system's name.
         kind: &'static str,
-    },
-    /// The file has more than one name.
-    #[error(
-        "{path} has {links} names (hard links), and each name would have a lock and a write-ahead log of its own: find them with `find / -samefile {path}`, remove all but this one while no shopmirror runs, then start again; copy a store with `shopmirror backup`"
-    )]
-    Linked {
-        /// The file.
-        path: PathBuf,
-        /// How many names it has.
-        links: u64,
     },
     /// A file or folder could not be made or read.
     #[error("could not {action} {path}")]
@@ -81,8 +59,39 @@ pub enum StoreError {
     /// No store is there yet, and the caller may not make one.
     #[error("there is no store at {0}: start `shopmirror run` or `shopmirror once` first")]
     Missing(PathBuf),
+    /// The file for a backup exists.
+    #[error("{0} exists: name another file, or give --replace to overwrite it")]
+    Exists(PathBuf),
+    /// The file for a backup is the store itself, no file, or a file that is no backup.
+    #[error(
+        "{0} cannot hold a backup: it is a store, one of its side files, or no file that shopmirror wrote; name another file"
+    )]
+    Unfit(PathBuf),
+    /// The file to restore is no usable backup.
+    #[error("{path} cannot be used as a backup: {reason}; name another backup")]
+    NotABackup {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A copy would leave too little room on the disk.
+    #[error(
+        "too little room for {path}: {needed} bytes are needed and {free} are free; free some space, or name a file on another disk"
+    )]
+    NoRoom {
+        /// The file to write.
+        path: PathBuf,
+        /// Bytes that must be free.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// The caller asked to stop a copy. No partial file stays.
+    #[error("stopped before the copy was complete; nothing was written")]
+    Stopped,
     /// The disk is full. The daemon waits until there is space.
-    #[error("the disk that holds the store is full: free some space")]
+    #[error("the disk is full: free some space")]
     Full,
     /// The store's files may not grow, although the disk seems to have room.
     #[error("the store may not grow: {0}")]
@@ -126,22 +135,10 @@ impl StoreError {
         self.is_full() || matches!(self, Self::Busy)
     }
 
-    /// Whether the failure lies in what was to be written or in one table, so that what concerns
-    /// other tables may go on.
+    /// Whether the failure lies in one statement or value, so that what concerns other tables may go on.
     #[must_use]
     pub fn is_of_one_route(&self) -> bool {
-        match self {
-            Self::Sqlite(rusqlite::Error::SqliteFailure(error, _)) => matches!(
-                error.code,
-                ErrorCode::ConstraintViolation
-                    | ErrorCode::TypeMismatch
-                    | ErrorCode::TooBig
-                    | ErrorCode::Unknown
-            ),
-            // Whatever else the library reports is about one statement or one value.
-            Self::Sqlite(_) => true,
-            _ => false,
-        }
+        matches!(self, Self::Sqlite(_))
     }
 
     /// Whether there is no room for the store to grow.

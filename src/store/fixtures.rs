@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Forgotten, Operator, PageOutcome, PollFacts, Rewritten, Store};
-use crate::record::{Page, PollerId, Record, Route};
+use super::sql::Sql;
+use super::{Forgotten, Operator, PageOutcome, PollFacts, Reader, Store, StoreError, word};
+use crate::record::{Change, Page, PollerId, Record, Route};
 
 pub(super) fn open() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -74,13 +75,13 @@ pub(super) fn plan(connection: &rusqlite::Connection, sql: &str) -> Vec<String> 
 }
 
 /// Certainty and bounds of each gap, the oldest first.
-pub(super) async fn gaps(store: &Store) -> Vec<(&'static str, String)> {
+pub(super) async fn gaps(store: &Store) -> Vec<(String, String)> {
     let gaps = store.read(|reader| reader.gaps()).await.unwrap();
     let side = |id: Option<String>| id.unwrap_or_else(|| "-".to_owned());
     let shown = gaps.into_iter().rev().map(|gap| {
         let estimate = gap.estimate.map_or_else(|| "?".to_owned(), |n| n.to_string());
         let bounds = format!("{}..{}: {estimate}", side(gap.after_id), side(gap.before_id));
-        (gap.certainty.as_str(), bounds)
+        (word(&gap.certainty), bounds)
     });
     shown.collect()
 }
@@ -89,9 +90,14 @@ pub(super) async fn gaps(store: &Store) -> Vec<(&'static str, String)> {
 pub(crate) fn forget(operator: &mut Operator, id: &str, at: &str) -> Forgotten {
     let forgotten = operator.forget_records(&[(Route::Leads, id.to_owned())], at).unwrap()[0];
     if forgotten != Forgotten::Unknown {
-        let purged = operator.purge();
-        assert!(matches!(purged.rewritten, Rewritten::Done), "{purged:?}");
-        assert!(purged.index_deleted.is_ok(), "{purged:?}");
+        operator.purge().unwrap();
     }
     forgotten
+}
+
+/// All notices that a sink has not taken, with what they say.
+pub(crate) fn notices(reader: &Reader, sink: &str) -> Result<Vec<Change>, StoreError> {
+    let sql = "SELECT seq FROM _queue WHERE sink = ?1 AND lane = 0 ORDER BY seq";
+    let ids: Vec<i64> = reader.connection.values(sql, [sink])?;
+    ids.into_iter().filter_map(|id| reader.notice(id).transpose()).collect()
 }

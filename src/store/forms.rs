@@ -7,85 +7,60 @@ use rusqlite::OptionalExtension;
 
 use super::error::StoreError;
 use super::handle::Store;
+use super::kept::Kept;
 use super::meta;
 use super::open::write_tx;
-use super::reader::Reader;
 use super::sql::Sql;
 use crate::clock::stamp;
 use crate::record::same_meaning;
 use crate::store::mirror::views;
 
-/// The row of `meta` that holds when every form was last read.
-const CHECKED_AT: &str = "custom_fields_checked_at";
-
 impl Store {
-    /// Stores one form's custom fields, given as a JSON array. Returns `added` or `changed`, if their meaning is
-    /// another one now.
-    ///
-    /// # Errors
-    /// Nothing is stored.
-    pub async fn store_form(
-        &self,
-        form_type: String,
-        business: Option<String>,
-        definition: String,
-        at: Timestamp,
-    ) -> Result<Option<&'static str>, StoreError> {
-        let business = business.unwrap_or_default();
-        self.write(move |writer| {
-            let tx = write_tx(&mut writer.connection)?;
-            let known = "SELECT definition FROM _custom_fields WHERE form_type = ?1 AND business = ?2";
-            let known: Option<String> = tx.value(known, [&form_type, &business]).optional()?;
-            let what = match known {
-                None => "added",
-                Some(known) if same_meaning(&known, &definition) => return Ok(None),
-                Some(_) => "changed",
-            };
-            tx.run(
-                "INSERT OR REPLACE INTO _custom_fields (form_type, business, definition, changed_at) \
-                 VALUES (?1, ?2, ?3, ?4)",
-                (&form_type, &business, &definition, stamp(at)),
-            )?;
-            views::refresh(&tx)?;
-            tx.commit()?;
-            Ok(Some(what))
-        })
-        .await
-    }
-
-    /// Forgets the forms that a business no longer lists and returns them; remembers when the forms were read.
+    /// Stores the custom fields of a business: of each form that was read, its name and a JSON array. Forgets the
+    /// forms that are not listed any more. Returns each form that is another one now, and what became of it:
+    /// `added`, `changed` or `removed`.
     ///
     /// # Errors
     /// Nothing is changed.
-    pub async fn keep_forms(
+    pub async fn store_forms(
         &self,
         business: Option<String>,
         listed: Vec<String>,
+        read: Vec<(String, String)>,
         at: Timestamp,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<(String, &'static str)>, StoreError> {
+        let business = business.unwrap_or_default();
         let listed = serde_json::to_string(&listed).expect("names are text");
         self.write(move |writer| {
             let tx = write_tx(&mut writer.connection)?;
-            let removed = tx.values(
+            let mut changed = Vec::new();
+            for (form, definition) in read {
+                let known =
+                    "SELECT definition FROM _custom_fields WHERE form_type = ?1 AND business = ?2";
+                let known: Option<String> = tx.value(known, [&form, &business]).optional()?;
+                let what = match known {
+                    Some(known) if same_meaning(&known, &definition) => continue,
+                    Some(_) => "changed",
+                    None => "added",
+                };
+                tx.run(
+                    "INSERT OR REPLACE INTO _custom_fields (form_type, business, definition, changed_at) \
+                     VALUES (?1, ?2, ?3, ?4)",
+                    (&form, &business, &definition, stamp(at)),
+                )?;
+                changed.push((form, what));
+            }
+            let removed: Vec<String> = tx.values(
                 "DELETE FROM _custom_fields WHERE business = ?1 \
                  AND form_type NOT IN (SELECT value FROM json_each(?2)) RETURNING form_type",
-                [business.unwrap_or_default(), listed],
+                [business, listed],
             )?;
-            meta::set(&tx, CHECKED_AT, &stamp(at))?;
+            changed.extend(removed.into_iter().map(|form| (form, "removed")));
+            meta::write(&tx, Kept::FORMS_READ.0, &stamp(at))?;
             views::refresh(&tx)?;
             tx.commit()?;
-            Ok(removed)
+            Ok(changed)
         })
         .await
-    }
-}
-
-impl Reader {
-    /// When every form was last read; `None` if never.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn forms_checked_at(&self) -> Result<Option<String>, StoreError> {
-        Ok(meta::value(&self.connection, CHECKED_AT)?)
     }
 }

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 
 use super::error::StoreError;
 use super::handle::Store;
@@ -127,13 +127,11 @@ impl Store {
 fn step(log: &Reader) -> Result<IndexProgress, StoreError> {
     let path = path_of(&log.path);
     match follow(&path, log) {
-        Ok(progress) => Ok(progress),
-        // SQLite reports a file that is deleted during the step as a failed disk.
-        Err(error) if path.exists() && !matches!(error, StoreError::NoSearchIndex) => Err(error),
-        Err(_) => {
+        Err(StoreError::NoSearchIndex) => {
             make(&path)?;
             follow(&path, log)
         }
+        followed => followed,
     }
 }
 
@@ -242,13 +240,8 @@ fn remove_file(path: &Path) -> Result<(), StoreError> {
 
 /// What an error of the index means: unless waiting helps, it has to be rebuilt.
 fn unusable(error: rusqlite::Error) -> StoreError {
-    let is_of_the_machine = matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::CannotOpen | ErrorCode::OutOfMemory | ErrorCode::SystemIoFailure)
-    );
     match error.into() {
         error @ (StoreError::Full | StoreError::Busy | StoreError::TooLong) => error,
-        error if is_of_the_machine => error,
         _ => StoreError::NoSearchIndex,
     }
 }
@@ -259,16 +252,13 @@ fn unusable(error: rusqlite::Error) -> StoreError {
 /// # Errors
 /// If the store cannot be read or the index cannot be written; what is missing is indexed later.
 pub fn index_log(store: &Path) -> Result<(), StoreError> {
-    let mut lock = match open::Lock::take(store) {
+    let _lock = match open::Lock::take(store) {
         Err(StoreError::Held { .. }) => return Ok(()),
         taken => taken?,
     };
-    let followed = Reader::open(store).and_then(|log| {
-        while !step(&log)?.is_whole() {}
-        Ok(())
-    });
-    lock.release();
-    followed
+    let log = Reader::open(store)?;
+    while !step(&log)?.is_whole() {}
+    Ok(())
 }
 
 #[cfg(test)]

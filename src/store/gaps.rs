@@ -13,7 +13,7 @@ use super::log::{self, NewChange};
 use super::operate::Operator;
 use super::pollers::{self, PollerRow};
 use super::reader::Reader;
-use super::sql::Sql;
+use super::sql::{Sql, word};
 use crate::contiguity::{Bounds, Contiguity, Proof};
 use crate::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
 
@@ -26,17 +26,6 @@ pub enum Certainty {
     Gap,
     /// There is reason to think that nothing was missed.
     Suspect,
-}
-
-impl Certainty {
-    /// The word in tables and listings.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gap => "gap",
-            Self::Suspect => "suspect",
-        }
-    }
 }
 
 /// What became of a gap.
@@ -52,19 +41,6 @@ pub enum GapState {
     Repaired,
     /// The operator accepted it.
     Accepted,
-}
-
-impl GapState {
-    /// The word in tables and listings.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::PartlyRepaired => "partly_repaired",
-            Self::Repaired => "repaired",
-            Self::Accepted => "accepted",
-        }
-    }
 }
 
 /// An interval in which records of one poller may have been missed.
@@ -199,7 +175,7 @@ impl OpenGaps {
             let whole = gap.most().is_some_and(|most| repaired >= most);
             let state = if whole { GapState::Repaired } else { GapState::PartlyRepaired };
             let sql = "UPDATE gaps SET repaired = ?2, state = ?3 WHERE id = ?1";
-            connection.run(sql, (gap.id, repaired, state.as_str()))?;
+            connection.run(sql, (gap.id, repaired, word(&state)))?;
         }
         Ok(())
     }
@@ -264,8 +240,7 @@ pub(super) fn record(
         }
     }
     let ids = [after, before].map(|id| id.map(|id| id.to_string()));
-    let new =
-        (of_poller.0, of_poller.1, certainty.as_str(), at, from, to, &ids[0], &ids[1], missed);
+    let new = (of_poller.0, of_poller.1, word(&certainty), at, from, to, &ids[0], &ids[1], missed);
     let Some(gap) = connection.row::<Gap>(INSERT, new)? else { return Ok(None) };
     let body = serde_json::to_string(&gap).expect("a gap holds plain values");
     log::append(

@@ -3,13 +3,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Mutex, watch};
 
 use super::error::StoreError;
 use super::log;
-use super::open;
 use super::reader::Reader;
 use super::schema;
 use super::writer::Writer;
@@ -20,9 +18,6 @@ pub(super) struct StoreParts {
     /// with the number of sinks.
     pub(super) writer: Arc<Mutex<Option<Writer>>>,
     reader: Arc<Mutex<Reader>>,
-    /// Whether the store was not shut down cleanly and is not checked since.
-    is_unchecked: AtomicBool,
-    is_closing: AtomicBool,
     last_seq: watch::Sender<i64>,
     path: PathBuf,
 }
@@ -39,16 +34,13 @@ impl Store {
     /// # Errors
     /// [`StoreError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let opened = schema::open(path)?;
-        let is_unchecked = AtomicBool::new(!opened.lock.is_sound);
-        let writer = Writer::new(opened, path)?;
+        let (connection, lock) = schema::open(path)?;
+        let writer = Writer::new(connection, lock, path)?;
         let reader = Reader::open(path)?;
         let last = log::last_seq(&writer.connection)?;
         let shared = StoreParts {
             writer: Arc::new(Mutex::new(Some(writer))),
             reader: Arc::new(Mutex::new(reader)),
-            is_unchecked,
-            is_closing: AtomicBool::new(false),
             last_seq: watch::Sender::new(last),
             path: path.to_owned(),
         };
@@ -128,45 +120,17 @@ impl Store {
         .await
     }
 
-    /// Reads the whole file for damage if it was not shut down cleanly. Runs beside everything else,
-    /// on a connection of its own, and ends early when the store is closed.
-    ///
-    /// # Errors
-    /// [`StoreError::Corrupt`] when the file is damaged.
-    pub async fn check(&self) -> Result<(), StoreError> {
-        if !self.shared.is_unchecked.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let shared = Arc::clone(&self.shared);
-        run_blocking(move || {
-            let stopped = Arc::clone(&shared);
-            let is_stopped = move || stopped.is_closing.load(Ordering::Relaxed);
-            if open::check(&shared.path, is_stopped)? {
-                shared.is_unchecked.store(false, Ordering::Relaxed);
-            }
-            Ok(())
-        })
-        .await
-    }
-
     /// Writes what is remembered, settles the write-ahead log and gives up the lock. Later calls fail.
     ///
     /// # Errors
     /// The store is closed all the same; the next start settles what was left.
     pub async fn close(&self) -> Result<(), StoreError> {
-        let shared = Arc::clone(&self.shared);
         let mut writer = Arc::clone(&self.shared.writer).lock_owned().await;
-        shared.is_closing.store(true, Ordering::Relaxed);
         run_blocking(move || {
             let Some(mut writer) = writer.take() else { return Ok(()) };
             let polls = writer.save_memory();
             let settled = checkpoint::run(&writer.connection, "TRUNCATE");
-            let closed = polls.and(settled);
-            // A store that is damaged, or still to be checked, is left as it was found.
-            writer.lock.is_sound = !shared.is_unchecked.load(Ordering::Relaxed)
-                && !matches!(closed, Err(StoreError::Corrupt(_)));
-            writer.lock.release();
-            closed.map(|_| ())
+            polls.and(settled).map(|_| ())
         })
         .await
     }

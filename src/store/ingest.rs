@@ -118,7 +118,7 @@ impl Store {
     ) -> Result<PageOutcome, StoreError> {
         self.write(move |writer| {
             writer.refuse_replaced_file()?;
-            writer.know(&poller, facts.served_business.as_deref())?;
+            writer.know(&poller)?;
             let at = stamp(facts.at);
             let arrival = Arrival { poller: &poller, page, facts: &facts, at, learned };
             let (outcome, row) = writer.in_batch(poller.route, |batch| arrival.store(batch))?;
@@ -217,7 +217,8 @@ impl Store {
     pub async fn link_jobs(&self, field: Option<String>) -> Result<(), StoreError> {
         self.write(move |writer| {
             let tx = write_tx(&mut writer.connection)?;
-            if !job_links::configure(&tx, field.as_deref())? {
+            writer.job_link = field;
+            if !job_links::look(&tx, writer.job_link.as_deref())? {
                 return Ok(());
             }
             views::refresh(&tx)?;
@@ -286,7 +287,7 @@ impl Arrival<'_> {
         }
         let row = match &before {
             Some(row) if is_stale => row.clone(),
-            _ => self.next_row(before.as_ref(), &diff),
+            _ => self.next_row(before.as_ref(), mirrored.as_ref(), &diff),
         };
         if !proof.contiguity.is_proven() {
             let last = before.as_ref().or(mirrored.as_ref());
@@ -373,7 +374,12 @@ impl Arrival<'_> {
         Ok(())
     }
 
-    fn next_row(&self, before: Option<&PollerRow>, diff: &PageDiff) -> PollerRow {
+    fn next_row(
+        &self,
+        before: Option<&PollerRow>,
+        mirrored: Option<&PollerRow>,
+        diff: &PageDiff,
+    ) -> PollerRow {
         let Self { poller, page, facts, at, learned } = self;
         // A record that is undecided proves nothing for the next page.
         let head = (0..)
@@ -384,7 +390,7 @@ impl Arrival<'_> {
             route: poller.route.as_str().to_owned(),
             business: poller.business.clone(),
             first_polled_at: before.map_or(at, |row| &row.first_polled_at).clone(),
-            complete_since: match before {
+            complete_since: match before.or(mirrored) {
                 Some(row) => row.complete_since.clone(),
                 None => (page.records().len() >= facts.limit as usize).then(|| at.clone()),
             },

@@ -12,7 +12,7 @@ use super::reader::Reader;
 
 /// A value of another module that the store keeps as JSON.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept(&'static str);
+pub struct Kept(pub(super) &'static str);
 
 impl Kept {
     /// What a later process must know of this one's requests.
@@ -21,6 +21,12 @@ impl Kept {
     pub const SHARED_CONFIG: Self = Self("shared_config");
     /// What became of each scheduled report, so that a restart neither repeats nor forgets one.
     pub const REPORT_RUNS: Self = Self("scheduled_reports");
+    /// The workspace that fills the store.
+    pub const WORKSPACE: Self = Self("workspace");
+    /// Another workspace that was met instead.
+    pub const OTHER_WORKSPACE: Self = Self("workspace_other");
+    /// When the custom fields of every form were last read.
+    pub const FORMS_READ: Self = Self("custom_fields_read");
 }
 
 impl Store {

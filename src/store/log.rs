@@ -25,14 +25,20 @@ pub(super) struct NewChange<'a> {
 
 /// The event id: the same for the same version of the same record of the same store, always. The
 /// text is part of it, since a restored backup counts on from an older version.
-pub(super) fn event_id(identity: &str, change: &NewChange<'_>) -> String {
+pub(super) fn event_id(
+    identity: &str,
+    route: &str,
+    record_id: &str,
+    version: i64,
+    body: &str,
+) -> String {
     let mut hash = Sha256::new();
-    for part in [identity, change.route.as_str(), change.record_id] {
+    for part in [identity, route, record_id] {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    hash.update(change.version.to_be_bytes());
-    hash.update(change.body.as_bytes());
+    hash.update(version.to_be_bytes());
+    hash.update(body.as_bytes());
     format!("evt_{:x}", Bytes::copy_from_slice(&hash.finalize()[..16]))
 }
 
@@ -42,14 +48,15 @@ pub(super) fn append(
     identity: &str,
     change: &NewChange<'_>,
 ) -> rusqlite::Result<i64> {
+    let route = change.route.as_str();
     connection
         .prepare_cached(
             "INSERT INTO changes (event_id, route, record_id, kind, version, observed_at, business, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .insert((
-            event_id(identity, change),
-            change.route.as_str(),
+            event_id(identity, route, change.record_id, change.version, change.body),
+            route,
             change.record_id,
             change.kind.as_str(),
             change.version,
@@ -60,7 +67,7 @@ pub(super) fn append(
 }
 
 /// A row joined with the version before it.
-const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, '') AS record_id, c.kind, c.version, c.observed_at, \
+pub(super) const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, '') AS record_id, c.kind, c.version, c.observed_at, \
      c.business, c.body, p.body AS before FROM changes c LEFT JOIN changes p \
      ON c.kind = 'updated' AND p.route = c.route AND p.record_id = c.record_id AND p.version = c.version - 1";
 
@@ -196,30 +203,8 @@ pub(super) const HAS_EVENT: &str =
     "SELECT ?1 = 0 OR EXISTS (SELECT 1 FROM changes WHERE seq = ?1 AND event_id = ?2)";
 
 /// Whether a row is a version of a record that was forgotten. The row that tells of it is none.
-pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN _forgotten f ON f.route = c.route \
-     AND f.record_id = c.record_id WHERE c.seq = ?1 AND c.kind <> 'forgotten')";
-
-/// What the log keeps of each record that was forgotten, in the order in which they were.
-pub(super) fn tombstones(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
-    let sql = format!(
-        "{SELECT} JOIN _forgotten f ON f.route = c.route AND f.record_id = c.record_id \
-         WHERE c.kind = 'forgotten' ORDER BY c.seq"
-    );
-    connection.rows(&sql, [])
-}
-
-/// Replaces the text of every version of a record; returns how many.
-pub(super) fn erase(
-    connection: &Connection,
-    route: Route,
-    id: &str,
-    tombstone: &str,
-) -> rusqlite::Result<usize> {
-    connection.execute(
-        "UPDATE changes SET body = ?3 WHERE route = ?1 AND record_id = ?2",
-        (route.as_str(), id, tombstone),
-    )
-}
+pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN changes f ON f.route = c.route \
+     AND f.record_id = c.record_id AND f.kind = 'forgotten' WHERE c.seq = ?1 AND c.record_id <> '' AND c.kind <> 'forgotten')";
 
 /// The position just before the first row observed at or after `stamp`.
 ///

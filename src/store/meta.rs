@@ -43,9 +43,3 @@ pub(super) fn set(connection: &Connection, name: &str, value: &str) -> rusqlite:
     connection.run(sql, (name, value))?;
     Ok(())
 }
-
-/// Removes the value under a name, if there is one.
-pub(super) fn remove(connection: &Connection, name: &str) -> rusqlite::Result<()> {
-    connection.run("DELETE FROM _meta WHERE name = ?1", [name])?;
-    Ok(())
-}

@@ -32,34 +32,9 @@ const MAX_COLUMNS: usize = 256;
 /// A column's name is cut to this many bytes.
 const MAX_NAME: usize = 200;
 
-/// The fields that the contract promises, so that a query works before the first record arrives.
-fn promised_fields(route: Route) -> &'static [&'static str] {
-    match route {
-        Route::Leads => &["name", "status", "status_stage", "created_at"],
-        _ => &[],
-    }
-}
-
-/// What is wrong with a route whose table is not there, and what to do about it.
-pub const MISSING_TABLE: &str = "its table is not in the database, so its pages cannot be stored: stop the daemon and run `shopmirror verify --rebuild`";
-
-/// The names of all tables.
-pub(super) fn tables(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
-    let names = "SELECT name FROM sqlite_schema WHERE type = 'table'";
-    Ok(connection.values(names, [])?.into_iter().collect())
-}
-
-/// Creates the six tables of a new store.
+/// Creates the tables that are not there: all six in a new store.
 pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
-    for route in Route::ALL {
-        let mut mirror = Mirror { route, columns: Vec::new() };
-        for field in promised_fields(route) {
-            mirror.name_column(field);
-        }
-        mirror.create(connection)?;
-        mirror.save_columns(connection, 0)?;
-    }
-    Ok(())
+    Route::ALL.iter().try_for_each(|route| Mirror::load(connection, *route)?.create(connection))
 }
 
 /// The columns of the fields of a route, in the order of first appearance.
@@ -69,11 +44,6 @@ pub(super) fn field_columns(
 ) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position";
     connection.values(sql, [route.as_str()])
-}
-
-/// Deletes a record's row.
-pub(super) fn delete(connection: &Connection, route: Route, id: &str) -> rusqlite::Result<usize> {
-    connection.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?1"), [id])
 }
 
 /// What a mirror row holds besides the record's own fields.
@@ -238,7 +208,7 @@ impl Mirror {
         let fields: String =
             self.columns.iter().map(|(_, column)| format!("{}, ", quoted(column))).collect();
         connection.execute_batch(&format!(
-            "CREATE TABLE \"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
+            "CREATE TABLE IF NOT EXISTS \"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
             self.route
         ))
     }

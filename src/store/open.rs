@@ -4,7 +4,6 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,8 +20,6 @@ use crate::file_owner;
 pub(super) const APPLICATION_ID: i64 = 0x7368_6d72;
 /// The application id is the last four bytes of this part of an SQLite file.
 const HEADER_LENGTH: usize = 72;
-/// Steps of SQLite, some milliseconds, after which a check looks whether it must end.
-const CHECK_STEPS: i32 = 100_000;
 
 /// The options of every connection.
 const OPTIONS: [(DbConfig, bool); 3] = [
@@ -43,22 +40,13 @@ pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
 /// The schema of this program, as `user_version` of a file says it.
 pub(super) const SCHEMA: i64 = 1;
 
-/// What the lock file says after a clean end. An empty file says nothing: on a full disk, a start empties it and
-/// cannot name itself.
-const CLOSED: &str = "closed";
-
 /// The lock of the process that uses the store; its file names that process.
 #[derive(Debug)]
-pub(super) struct Lock {
-    file: File,
-    /// Whether the store was closed cleanly by the process before, or was checked since.
-    pub(super) is_sound: bool,
-}
+pub(super) struct Lock(File);
 
 impl Lock {
     pub(super) fn take(store: &Path) -> Result<Self, StoreError> {
         let path = with_suffix(store, "-lock");
-        let is_first = !path.exists();
         let mut file = file_owner::open_or_make(&path).map_err(StoreError::io("open", &path))?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
@@ -72,27 +60,12 @@ impl Lock {
                 return Err(StoreError::io("lock", &path)(source));
             }
         }
-        let mut lock = Self { file, is_sound: is_first || said == CLOSED };
-        match lock.write(&format!("{}\n", std::process::id())) {
+        match name_us(&mut file) {
             // On a full disk the lock is held too, but its file does not name the process.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
             written => written.map_err(StoreError::io("write", &path))?,
         }
-        Ok(lock)
-    }
-
-    fn write(&mut self, text: &str) -> std::io::Result<()> {
-        self.file.set_len(0)?;
-        self.file.rewind()?;
-        self.file.write_all(text.as_bytes())
-    }
-
-    /// Notes that the store was closed cleanly, so that the next start need not check it, unless that is still to be done.
-    pub(super) fn release(&mut self) {
-        if self.is_sound {
-            // If the file still names us, the next start only checks the store once more.
-            let _ = self.write(&format!("{CLOSED}\n"));
-        }
+        Ok(Self(file))
     }
 }
 
@@ -100,7 +73,7 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // A program that is just being started may hold a copy of the descriptor, and with it the
         // lock. Unlocking releases it at once.
-        let _ = self.file.unlock();
+        let _ = self.0.unlock();
     }
 }
 
@@ -114,6 +87,12 @@ pub fn holder(store: &Path) -> Option<String> {
     }
 }
 
+fn name_us(file: &mut File) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
 fn named_in(file: &mut File) -> std::io::Result<String> {
     let mut said = String::new();
     Read::take(file, 64).read_to_string(&mut said)?;
@@ -124,31 +103,19 @@ fn known(holder: String) -> String {
     if holder.is_empty() { "(unknown)".to_owned() } else { holder }
 }
 
-/// A store opened for writing.
-pub(super) struct OpenedStore {
-    pub(super) connection: Connection,
-    pub(super) lock: Lock,
-    pub(super) inode: u64,
-}
-
 /// Opens the store at `path` for writing, or a new file. Reads only its first pages and the write-ahead log.
-pub(super) fn open(path: &Path) -> Result<OpenedStore, StoreError> {
+pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
     let folder = file_owner::folder_of(path);
     file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;
     let lock = Lock::take(path)?;
 
     // Created here, so that SQLite gives its side files the same mode and owner.
-    let file = file_owner::open_or_make(path).map_err(StoreError::io("open", path))?;
-    let found = file.metadata().map_err(StoreError::io("read", path))?;
-    refuse_links(path)?;
-    let inode = found.ino();
-    drop(file);
+    drop(file_owner::open_or_make(path).map_err(StoreError::io("open", path))?);
 
     let connection = connect(path, LOCK_WAIT)?;
     identify(&connection, path)?;
-    configure(&connection)?;
-    Ok(OpenedStore { connection, lock, inode })
+    Ok((connection, lock))
 }
 
 /// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what it changes.
@@ -158,25 +125,16 @@ pub(super) fn write_tx(connection: &mut Connection) -> rusqlite::Result<Transact
 
 /// Opens a file that exists for writing. `wait` is how long a write waits for another program's transaction.
 pub(super) fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    connect_by(path, OpenFlags::SQLITE_OPEN_READ_WRITE, wait)
+}
+
+fn connect_by(path: &Path, flag: OpenFlags, wait: Duration) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flag | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(wait)?;
-    Ok(connection)
-}
-
-/// Opens a file to read it.
-fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(COMMAND_WAIT)?;
-    Ok(connection)
-}
-
-fn configure(connection: &Connection) -> rusqlite::Result<()> {
     for (option, on) in OPTIONS {
         connection.set_db_config(option, on)?;
     }
-    Ok(())
+    Ok(connection)
 }
 
 /// Refuses a file of another program or of a newer version; returns the schema number, 0 for an
@@ -224,26 +182,6 @@ pub(super) fn has_our_header(path: &Path) -> bool {
     read.is_ok() && header.ends_with(&id[id.len() - 4..])
 }
 
-/// Reads the whole file for damage on a connection of its own; false if a stop was requested before the end.
-///
-/// # Errors
-/// [`StoreError::Corrupt`] if it is damaged.
-pub(super) fn check(
-    path: &Path,
-    is_stopped: impl FnMut() -> bool + Send + 'static,
-) -> Result<bool, StoreError> {
-    let mut connection = connect_to_read(path)?;
-    connection.execute_batch("PRAGMA cache_size = -2048;")?;
-    connection.progress_handler(CHECK_STEPS, Some(is_stopped))?;
-    let said = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match said.map_err(StoreError::from) {
-        Ok(said) if said == "ok" => Ok(true),
-        Ok(said) => Err(StoreError::Corrupt(said)),
-        Err(StoreError::TooLong) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// Refuses a file that is absent or that this user may not access in this way.
 ///
 /// It does not open the file, because closing it would drop the locks that this process has on it.
@@ -255,40 +193,16 @@ pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Resul
     }
 }
 
-/// Opens a connection that can only read. Refuses a store that an earlier version has written and that is not brought
-/// up to date yet, because statements name columns that it lacks.
+/// Opens a connection that can only read.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
-    let (connection, found) = open_reader_of_any_schema(path)?;
-    if found < SCHEMA {
-        return Err(StoreError::Older { path: path.to_owned(), found, known: SCHEMA });
-    }
-    Ok(connection)
-}
-
-/// Opens a connection that can only read, and tells the schema number. For copies, which know no column.
-pub(super) fn open_reader_of_any_schema(path: &Path) -> Result<(Connection, i64), StoreError> {
     permitted(path, "read", Access::READ_OK)?;
-    let connection = connect_to_read(path)?;
-    let found = identify(&connection, path)?;
-    if found == 0 {
+    let connection = connect_by(path, OpenFlags::SQLITE_OPEN_READ_ONLY, COMMAND_WAIT)?;
+    if identify(&connection, path)? == 0 {
         return Err(StoreError::Missing(path.to_owned()));
     }
-    let pragmas = "PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;";
-    configure(&connection)?;
-    connection.execute_batch(pragmas)?;
+    connection.execute_batch("PRAGMA cache_size = -512; PRAGMA trusted_schema = OFF;")?;
     connection.set_prepared_statement_cache_capacity(32);
-    Ok((connection, found))
-}
-
-/// Refuses a file with several names: the lock and the write-ahead log belong to one of them, so two
-/// processes would write one file without knowing of each other.
-pub(super) fn refuse_links(path: &Path) -> Result<(), StoreError> {
-    let Ok(found) = fs::metadata(path) else { return Ok(()) };
-    let links = found.nlink();
-    if links > 1 {
-        return Err(StoreError::Linked { path: path.to_owned(), links });
-    }
-    Ok(())
+    Ok(connection)
 }
 
 fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), StoreError> {

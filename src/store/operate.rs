@@ -27,7 +27,6 @@ impl Operator {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         drop(open::open_reader(path)?);
         open::permitted(path, "write to", Access::WRITE_OK)?;
-        open::refuse_links(path)?;
         let connection = open::connect(path, open::COMMAND_WAIT)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")?;

@@ -2,48 +2,24 @@
 
 use super::error::StoreError;
 use super::log;
-use super::mirror::views::indexes::compared;
+use super::mirror::views::indexes::{PERSON, compared};
 use super::reader::Reader;
 use super::sql::Sql;
 use crate::record::Route;
 
-/// What a customer can be found by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PersonField {
-    /// The field `email`.
-    Email,
-    /// The field `mobile_number`.
-    Mobile,
-    /// The field `name`.
-    Name,
-}
-
-impl PersonField {
-    const ALL: [Self; 3] = [Self::Name, Self::Email, Self::Mobile];
-
-    fn column(self) -> &'static str {
-        match self {
-            Self::Email => "email",
-            Self::Mobile => "mobile_number",
-            Self::Name => "name",
-        }
-    }
-}
-
 /// Letters beyond ASCII count as different in upper and lower case.
-fn has_customer_sql(field: PersonField) -> String {
-    let value = compared(field.column());
-    format!("SELECT 1 FROM customers WHERE {value} = lower(trim(?1)) LIMIT 1")
+fn has_customer_sql(field: &str) -> String {
+    format!("SELECT 1 FROM customers WHERE {} = lower(trim(?1)) LIMIT 1", compared(field))
 }
 
 impl Reader {
-    /// Whether any business has a customer with this text in a field, whatever the case of its ASCII
-    /// letters: branches share their customers. Found by index.
+    /// Whether any business has a customer with this text in a field, `email`, `mobile_number` or `name`, whatever the
+    /// case of its ASCII letters: branches share their customers. Found by index.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn has_customer(&self, field: PersonField, text: &str) -> Result<bool, StoreError> {
-        if !self.columns(Route::Customers)?.iter().any(|column| column == field.column()) {
+    pub fn has_customer(&self, field: &str, text: &str) -> Result<bool, StoreError> {
+        if !self.columns(Route::Customers)?.iter().any(|column| column == field) {
             return Ok(false);
         }
         Ok(self.connection.prepare_cached(&has_customer_sql(field))?.exists([text])?)
@@ -56,7 +32,7 @@ impl Reader {
     pub fn customer_texts(&self) -> Result<String, StoreError> {
         let columns = self.columns(Route::Customers)?;
         let mut texts = String::new();
-        for name in PersonField::ALL.map(PersonField::column) {
+        for name in PERSON {
             if !columns.iter().any(|column| column == name) {
                 continue;
             }

@@ -1,17 +1,15 @@
 //! What each poller knows: the table `_pollers`.
 //!
-//! A poll that changed nothing stays in memory until something else is written, so that an unchanged page
-//! costs no write.
+//! What a poll that changed nothing tells stays in memory for a while, so that an unchanged page costs no write.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::error::StoreError;
 use super::meta;
-use super::open::write_tx;
 use super::reader::Reader;
 use super::sql::{self, Sql};
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
@@ -22,7 +20,7 @@ pub(super) fn business_text(id: &PollerId) -> &str {
 }
 
 /// A poller's row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PollerRow {
     /// The route.
     pub route: String,
@@ -31,7 +29,6 @@ pub struct PollerRow {
     /// When its first page was stored.
     pub first_polled_at: String,
     /// Since when every created record was seen, but for gaps; `None` if the first page held the whole list.
-    #[serde(skip_serializing)]
     pub complete_since: Option<String>,
     /// When the last page was requested that was stored or found unchanged.
     pub last_success_at: String,
@@ -40,19 +37,15 @@ pub struct PollerRow {
     /// The highest id while ids are integers.
     pub high_id: Option<i64>,
     /// Records asked for at the last page that was stored.
-    #[serde(skip_serializing)]
     pub page_limit: i64,
     /// What the schedule learned, as its own text.
-    #[serde(skip_serializing)]
     pub learned: Option<String>,
     /// The business of the response, as `X-Business` of the last page said.
-    #[serde(skip_serializing)]
     pub served_business: Option<String>,
     /// The ids of the last page that held records, in its order, without those that prove nothing.
-    #[serde(skip_serializing, deserialize_with = "sql::json")]
+    #[serde(deserialize_with = "sql::json")]
     pub head: Vec<String>,
     /// The last row of the log when `head` was taken.
-    #[serde(skip_serializing)]
     pub head_seq: i64,
     /// Pages in a row that were older than the one before; only in memory.
     #[serde(skip)]
@@ -90,44 +83,6 @@ pub(super) fn find_sql() -> String {
 
 pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
     connection.row(&find_sql(), (id.route.as_str(), business_text(id)))
-}
-
-/// Lets a new poller go on as the one that read the same business under its other name, the workspace default
-/// or its own; `served` is the business of the response. Returns the other name, if there was one.
-pub(super) fn rename(
-    connection: &mut Connection,
-    id: &PollerId,
-    served: Option<&str>,
-) -> rusqlite::Result<Option<PollerId>> {
-    let other = match &id.business {
-        Some(_) => None,
-        None => served.map(str::to_owned),
-    };
-    if find(connection, id)?.is_some() || other == id.business {
-        return Ok(None);
-    }
-    let other = PollerId { route: id.route, business: other };
-    let is_same = find(connection, &other)?.is_some_and(|row| match &id.business {
-        Some(name) => row.served_business.as_ref() == Some(name),
-        None => true,
-    });
-    if !is_same {
-        return Ok(None);
-    }
-    let tx = write_tx(connection)?;
-    for table in ["_pollers", "gaps"] {
-        tx.execute(
-            &format!("UPDATE {table} SET business = ?3 WHERE route = ?1 AND business = ?2"),
-            (id.route.as_str(), business_text(&other), business_text(id)),
-        )?;
-    }
-    // Of these records the new poller knows when they were shown last.
-    tx.execute(
-        &format!("UPDATE \"{}\" SET _business = ?2 WHERE _business IS ?1", id.route),
-        (&other.business, &id.business),
-    )?;
-    tx.commit()?;
-    Ok(Some(other))
 }
 
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> {

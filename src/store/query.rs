@@ -11,7 +11,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 
 use super::error::StoreError;
-use super::reader::{Reader, STEPS};
+use super::reader::{Reader, stop_at};
 use crate::clock::second;
 
 /// How long a query may take and how much it may return.
@@ -98,13 +98,10 @@ impl Reader {
         limits: QueryLimits,
     ) -> Result<QueryRows, QueryError> {
         let failed = |error: rusqlite::Error| QueryError::Store(error.into());
-        let begun = Instant::now();
-        let deadline = self.deadline;
-        let is_over = move || {
-            begun.elapsed() > limits.time || deadline.is_some_and(|end| Instant::now() > end)
-        };
+        let end = Instant::now() + limits.time;
+        let end = self.deadline.map_or(end, |deadline| deadline.min(end));
         self.connection.authorizer(Some(only_reading)).map_err(failed)?;
-        self.connection.progress_handler(STEPS, Some(is_over)).map_err(failed)?;
+        stop_at(&mut self.connection, Some(end)).map_err(failed)?;
         // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of it.
         let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
         let default =
@@ -112,7 +109,7 @@ impl Reader {
         let outcome = run(self, sql, parameters, limits);
         self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, default).map_err(failed)?;
         self.connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
-        self.keep_deadline()?;
+        stop_at(&mut self.connection, self.deadline).map_err(failed)?;
         outcome
     }
 }

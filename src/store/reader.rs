@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
 use super::error::StoreError;
@@ -24,15 +24,6 @@ pub struct Reader {
     pub(super) path: PathBuf,
     /// When every read is stopped.
     pub(super) deadline: Option<Instant>,
-}
-
-/// Which mirror rows to list.
-#[derive(Debug, Clone, Default)]
-pub struct RecordFilter {
-    /// Columns and the text that each must equal; a number is compared as text.
-    pub equals: Vec<(String, String)>,
-    /// At most this many, the last changed first.
-    pub limit: usize,
 }
 
 impl Reader {
@@ -58,28 +49,19 @@ impl Reader {
     /// If SQLite does not take the limit.
     pub fn limit_time(&mut self, time: Duration) -> Result<(), StoreError> {
         self.deadline = Some(Instant::now() + time);
-        self.keep_deadline()
-    }
-
-    /// Sets the limit of this connection again after a query had its own.
-    pub(super) fn keep_deadline(&mut self) -> Result<(), StoreError> {
         Ok(stop_at(&mut self.connection, self.deadline)?)
     }
 
-    /// How many records each route has, without a route whose table is missing.
+    /// How many records each route has.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn counts(&self) -> Result<Vec<(Route, i64)>, StoreError> {
-        let tables = mirror::tables(&self.connection)?;
-        Route::ALL
-            .into_iter()
-            .filter(|route| tables.contains(route.as_str()))
-            .map(|route| {
-                let sql = format!("SELECT count(*) FROM \"{route}\"");
-                Ok((route, self.connection.value(&sql, [])?))
-            })
-            .collect()
+        let count = |route| {
+            let sql = format!("SELECT count(*) FROM \"{route}\"");
+            Ok((route, self.connection.value(&sql, [])?))
+        };
+        Route::ALL.into_iter().map(count).collect()
     }
 
     /// The columns of a route's mirror table, in order.
@@ -91,25 +73,26 @@ impl Reader {
         Ok(self.connection.values(sql, [route.as_str()])?)
     }
 
-    /// Mirror rows as JSON objects, the last changed first.
+    /// The numbers of the newest versions of at most `most` records, the last changed first, whose columns have these
+    /// texts; a number is compared as text.
     ///
     /// # Errors
-    /// If the file cannot be read, or a column of the filter does not exist.
-    pub fn records(
+    /// If the file cannot be read, or a column does not exist.
+    pub fn newest(
         &self,
         route: Route,
-        filter: &RecordFilter,
-    ) -> Result<Vec<Map<String, Value>>, StoreError> {
-        let conditions = (1..).zip(&filter.equals).map(|(number, (column, _))| {
+        equals: &[(String, String)],
+        most: usize,
+    ) -> Result<Vec<i64>, StoreError> {
+        let conditions = (1..).zip(equals).map(|(number, (column, _))| {
             format!(" AND CAST({} AS TEXT) = ?{number}", mirror::quoted(column))
         });
-        let mut statement = self.connection.prepare(&format!(
-            "SELECT * FROM \"{route}\" WHERE 1{} ORDER BY _seq DESC LIMIT {}",
+        let sql = format!(
+            "SELECT _seq FROM \"{route}\" WHERE 1{} ORDER BY _seq DESC LIMIT {most}",
             conditions.collect::<String>(),
-            filter.limit
-        ))?;
-        let values = rusqlite::params_from_iter(filter.equals.iter().map(|(_, value)| value));
-        Ok(statement.query_map(values, sql::object)?.collect::<rusqlite::Result<_>>()?)
+        );
+        let values = rusqlite::params_from_iter(equals.iter().map(|(_, value)| value));
+        Ok(self.connection.values(&sql, values)?)
     }
 
     /// One mirror row as a JSON object.
@@ -117,8 +100,8 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn record(&self, route: Route, id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
-        let filter = RecordFilter { equals: vec![("id".to_owned(), id.to_owned())], limit: 1 };
-        Ok(self.records(route, &filter)?.into_iter().next())
+        let sql = format!("SELECT * FROM \"{route}\" WHERE id = ?1");
+        Ok(self.connection.query_row(&sql, [id], sql::object).optional()?)
     }
 }
 

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 
 use super::error::StoreError;
 use super::mirror::{self, views};
-use super::open::{self, APPLICATION_ID, OpenedStore, SCHEMA, write_tx};
+use super::open::{self, APPLICATION_ID, Lock, SCHEMA, write_tx};
 
 /// Numbered steps; `user_version` is the number of steps that a file has.
 const STEPS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_init.sql")];
@@ -17,10 +17,10 @@ const STEPS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_init.sql")
 /// Opens or creates the store at `path` and brings its schema up to date. The time does not depend on the size of
 /// the store. Writes nothing to a store of this version: a sync can take a second on a busy disk, so the upkeep
 /// empties the log.
-pub(super) fn open(path: &Path) -> Result<OpenedStore, StoreError> {
-    let mut opened = open::open(path)?;
-    set_up(&mut opened.connection)?;
-    Ok(opened)
+pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
+    let (mut connection, lock) = open::open(path)?;
+    set_up(&mut connection)?;
+    Ok((connection, lock))
 }
 
 fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
@@ -37,6 +37,7 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     )?;
     connection.set_prepared_statement_cache_capacity(64);
     bring_up_to_date(connection)?;
+    mirror::create_tables(connection)?;
     // Here and not before the first write, which would keep every poll waiting.
     // Another version of the program may make other views of the same columns.
     if !views::outdated(connection)?.is_empty() {
@@ -66,7 +67,6 @@ fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> 
         }
     }
     if from == 0 {
-        mirror::create_tables(&tx)?;
         tx.execute(
             "INSERT INTO _meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
             [],

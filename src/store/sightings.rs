@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use super::pollers::{self, PollerRow, head_json};
+use super::pollers::{PollerRow, head_json};
 use super::sql::Sql;
 use crate::record::{PollerId, Route};
 use crate::store::mirror::job_states;
@@ -26,16 +26,6 @@ pub(super) fn note(
     moved.extend(connection.values(&on_page_sql(id.route), [&head])?);
     if id.route == Route::Jobs {
         job_states::refresh(connection, &moved)?;
-    }
-    Ok(())
-}
-
-/// Notes in the mirror which records are on the newest page of their poller.
-pub(super) fn note_pages(connection: &Connection) -> rusqlite::Result<()> {
-    for row in pollers::list(connection)? {
-        if let Some(id) = row.id() {
-            connection.values::<String>(&on_page_sql(id.route), [head_json(&row.head)])?;
-        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use rusqlite::types::{FromSql, Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 use serde::de::{DeserializeOwned, Error};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// Runs statements on a connection.
@@ -47,6 +47,13 @@ impl Sql for Connection {
     fn connection(&self) -> &Connection {
         self
     }
+}
+
+/// The word that an enum has in JSON, in the tables and in listings.
+#[must_use]
+pub fn word(of: &impl Serialize) -> String {
+    let word = serde_json::to_value(of).expect("an enum without content is a word");
+    word.as_str().unwrap_or_default().to_owned()
 }
 
 /// Reads a row as a struct. Of two columns of one name, the last one counts.

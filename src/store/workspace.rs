@@ -4,17 +4,15 @@
 //! digest: while they stay the same, so does the workspace, whatever its name is.
 
 use jiff::Timestamp;
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::handle::Store;
+use super::kept::Kept;
 use super::meta;
-use super::open::write_tx;
 use super::operate::Operator;
 use super::reader::Reader;
 
-const KNOWN: &str = "workspace";
-const OTHER: &str = "workspace_other";
 /// The longest name that is kept, in characters.
 const MAX_NAME: usize = 200;
 
@@ -99,28 +97,15 @@ pub fn judge_workspace(
     }
 }
 
-impl Store {
-    /// Keeps which workspace fills the store; nothing is said of another one any more.
-    ///
-    /// # Errors
-    /// What was kept before stays.
-    pub async fn keep_workspace(&self, known: KnownWorkspace) -> Result<(), StoreError> {
-        self.write(move |writer| {
-            let tx = write_tx(&mut writer.connection)?;
-            meta::write(&tx, KNOWN, &known)?;
-            meta::remove(&tx, OTHER)?;
-            Ok(tx.commit()?)
-        })
-        .await
-    }
+fn known(connection: &Connection) -> rusqlite::Result<Option<KnownWorkspace>> {
+    meta::read(connection, Kept::WORKSPACE.0)
+}
 
-    /// Keeps which other workspace was met.
-    ///
-    /// # Errors
-    /// What was kept before stays.
-    pub async fn keep_other_workspace(&self, other: OtherWorkspace) -> Result<(), StoreError> {
-        self.write(move |writer| Ok(meta::write(&writer.connection, OTHER, &other)?)).await
-    }
+/// The one that was met since the workspace that fills the store told its name last.
+fn other(connection: &Connection) -> rusqlite::Result<Option<OtherWorkspace>> {
+    let other: Option<OtherWorkspace> = meta::read(connection, Kept::OTHER_WORKSPACE.0)?;
+    let known = known(connection)?;
+    Ok(other.filter(|other| known.is_none_or(|known| known.at < other.at)))
 }
 
 impl Operator {
@@ -129,28 +114,23 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn accept_workspace(&mut self, account: &str) -> Result<Acceptance, StoreError> {
-        let known = meta::read::<KnownWorkspace>(&self.connection, KNOWN)?;
-        let known = known.filter(|known| !known.is_of(account));
-        let (taken, acceptance) =
-            match (meta::read::<OtherWorkspace>(&self.connection, OTHER)?, known) {
-                (Some(other), _) if other.account != account => {
-                    return Ok(Acceptance::Outdated(other));
-                }
-                (Some(other), _) => {
-                    let OtherWorkspace { found: name, account, at, .. } = other.clone();
-                    (KnownWorkspace { name, account, at }, Acceptance::Met(other))
-                }
-                (None, Some(known)) => {
-                    let name = known.name.clone();
-                    let account = account.to_owned();
-                    (KnownWorkspace { account, ..known }, Acceptance::Unnamed { name })
-                }
-                (None, None) => return Ok(Acceptance::Nothing),
-            };
-        let tx = write_tx(&mut self.connection)?;
-        meta::write(&tx, KNOWN, &taken)?;
-        meta::remove(&tx, OTHER)?;
-        tx.commit()?;
+        let known = known(&self.connection)?.filter(|known| !known.is_of(account));
+        let (taken, acceptance) = match (other(&self.connection)?, known) {
+            (Some(other), _) if other.account != account => {
+                return Ok(Acceptance::Outdated(other));
+            }
+            (Some(other), _) => {
+                let OtherWorkspace { found: name, account, at, .. } = other.clone();
+                (KnownWorkspace { name, account, at }, Acceptance::Met(other))
+            }
+            (None, Some(known)) => {
+                let name = known.name.clone();
+                let account = account.to_owned();
+                (KnownWorkspace { account, ..known }, Acceptance::Unnamed { name })
+            }
+            (None, None) => return Ok(Acceptance::Nothing),
+        };
+        meta::write(&self.connection, Kept::WORKSPACE.0, &taken)?;
         Ok(acceptance)
     }
 }
@@ -161,7 +141,7 @@ impl Reader {
     /// # Errors
     /// If the store cannot be read.
     pub fn workspace(&self) -> Result<Option<KnownWorkspace>, StoreError> {
-        Ok(meta::read(&self.connection, KNOWN)?)
+        Ok(known(&self.connection)?)
     }
 
     /// Which other workspace was met last, if the address and key still have to be corrected.
@@ -169,6 +149,6 @@ impl Reader {
     /// # Errors
     /// If the store cannot be read.
     pub fn other_workspace(&self) -> Result<Option<OtherWorkspace>, StoreError> {
-        Ok(meta::read(&self.connection, OTHER)?)
+        Ok(other(&self.connection)?)
     }
 }

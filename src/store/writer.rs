@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::identity::Identities;
 use super::log;
 use super::mirror::Mirror;
-use super::open::{self, OpenedStore, write_tx};
+use super::open::{self, Lock, write_tx};
 use super::pollers::{self, KnownPollers};
 use crate::record::{PollerId, Route};
 use crate::store::keep::checkpoint;
@@ -25,7 +25,8 @@ const MAX_WAL: u64 = 1024 * 1024 * 1024;
 /// What the one write connection works with.
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    pub(super) lock: open::Lock,
+    /// Held as long as the store is open.
+    _lock: Lock,
     pub(super) path: PathBuf,
     inode: u64,
     pub(super) identities: Identities,
@@ -36,6 +37,8 @@ pub(super) struct Writer {
     pub(super) wal_most: u64,
     /// The fields of each route whose changes alone are no change of a record.
     pub(super) ignored: HashMap<Route, Vec<String>>,
+    /// By which field records name their job, if the configuration says it.
+    pub(super) job_link: Option<String>,
     /// The last row of the log when the views were looked at, by this process. Records tell the types of the columns
     /// and how they name their job: the first ones most, later ones seldom.
     looked_at: i64,
@@ -56,19 +59,20 @@ pub(super) struct Batch<'a> {
 }
 
 impl Writer {
-    pub(super) fn new(opened: OpenedStore, path: &Path) -> rusqlite::Result<Self> {
-        let identities = Identities::read(&opened.connection)?;
+    pub(super) fn new(connection: Connection, lock: Lock, path: &Path) -> Result<Self, StoreError> {
+        let found = std::fs::metadata(path).map_err(StoreError::io("read", path))?;
         Ok(Self {
-            connection: opened.connection,
-            lock: opened.lock,
+            identities: Identities::read(&connection)?,
+            connection,
+            _lock: lock,
             path: path.to_owned(),
-            inode: opened.inode,
-            identities,
+            inode: found.ino(),
             known: HashMap::new(),
             prune_from: 0,
             rounds: 0,
             wal_most: MAX_WAL,
             ignored: HashMap::new(),
+            job_link: None,
             looked_at: 0,
         })
     }
@@ -80,15 +84,11 @@ impl Writer {
         }
     }
 
-    /// Reads what a poller knows, unless it is in memory. `served` is the business of its response.
-    pub(super) fn know(&mut self, id: &PollerId, served: Option<&str>) -> Result<(), StoreError> {
-        if self.known.contains_key(id) {
-            return Ok(());
-        }
-        if let Some(old) = pollers::rename(&mut self.connection, id, served)? {
-            self.known.remove(&old);
-        }
-        if let Some(row) = pollers::find(&self.connection, id)? {
+    /// Reads what a poller knows, unless it is in memory.
+    pub(super) fn know(&mut self, id: &PollerId) -> Result<(), StoreError> {
+        if !self.known.contains_key(id)
+            && let Some(row) = pollers::find(&self.connection, id)?
+        {
             self.known.insert(id.clone(), row);
         }
         Ok(())
@@ -135,7 +135,7 @@ impl Writer {
         let last_seq = log::last_seq(&tx)?;
         if batch.has_new_columns || (is_written && last_seq >= self.looked_at.saturating_mul(2)) {
             self.looked_at = last_seq;
-            let is_linked = job_links::look(&tx)?;
+            let is_linked = job_links::look(&tx, self.job_link.as_deref())?;
             // With the indexes by which a job finds its records.
             views::refresh(&tx)?;
             if is_linked {

@@ -16,7 +16,7 @@ use crate::config::{Config, ReportTarget, ScheduledReport, SinkFilter, SinkKind}
 use crate::record::{Change, Kind, Route};
 use crate::report;
 use crate::sink::{Sink, Verdict};
-use crate::store::{NewNotice, Reader, RecordFilter};
+use crate::store::{NewNotice, Reader};
 
 const TITLE: &str = "shopmirror sample title";
 const TEXT: &str = "shopmirror sample text";
@@ -103,9 +103,7 @@ pub(in crate::cli) fn newest_of(
 
 /// The change that the mirror has of the newest record of a route.
 fn newest(mirror: &Reader, route: Route) -> Option<Change> {
-    let newest = RecordFilter { equals: Vec::new(), limit: 1 };
-    let row = mirror.records(route, &newest).ok()?.pop()?;
-    let mut changes = mirror.changes(&[row.get("_seq")?.as_i64()?]).ok()?;
+    let mut changes = mirror.changes(&mirror.newest(route, &[], 1).ok()?).ok()?;
     mirror.add_jobs(&mut changes).ok()?;
     changes.pop().filter(|change| change.kind != Kind::Forgotten)
 }

@@ -7,7 +7,7 @@ use super::unit::Unit;
 use super::writable::{closed, unwritable};
 use crate::cli::{exit, output};
 use crate::config::Config;
-use crate::store::{Reader, StoreError, missing_link};
+use crate::store::{Reader, missing_link};
 
 pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
     let path = &config.store.path;
@@ -42,14 +42,7 @@ pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckRepo
                 report.wrong(exit::CONFIG, "links", text);
             }
         }
-        Err(error) => match error.downcast_ref() {
-            Some(StoreError::Older { found, .. }) => {
-                let text =
-                    format!("{shown}: the next start brings it up to date from schema {found}");
-                report.ok("store", text);
-            }
-            _ => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),
-        },
+        Err(error) => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cli::moment;
 use crate::cli::output::{self, cell};
 use crate::deliver::{Resend, Resent, resend};
 use crate::record::Change;
-use crate::store::{QueueRow, RowState, SinkState};
+use crate::store::{QueueRow, RowState, SinkState, word};
 
 /// The most changes that are listed in each state.
 const LISTED_MAX: usize = 10_000;
@@ -139,7 +139,7 @@ pub(super) fn list(sink: &StoredSink<'_>, json: bool, wide: bool) -> anyhow::Res
                 ("seq", |row| row.seq.to_string()),
                 ("route", |row| row.route.clone()),
                 ("record", |row| cell(&row.record_id, 24)),
-                ("state", |row| row.state.as_str().to_owned()),
+                ("state", |row| word(&row.state)),
                 ("attempts", |row| row.attempts.to_string()),
                 ("next try", |row| moment::shown(row.due_at.as_deref().unwrap_or("-"))),
                 ("last error", |row| cell(row.last_error.as_deref().unwrap_or("-"), 80)),

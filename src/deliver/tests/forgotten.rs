@@ -44,7 +44,7 @@ fn told_of(ids: &[&str]) -> Vec<(String, Kind)> {
 /// Each stored change is accounted for, by the shop's own count and by `verify`.
 async fn assert_sound(shop: &Shop) {
     let verified = shop.store.read(|reader| reader.verify(&mut |_, _| {})).await.unwrap();
-    assert!(verified.is_sound(), "{verified:?}");
+    assert!(verified.iter().all(|finding| finding.ok), "{verified:?}");
     shop.assert_accounted().await;
 }
 

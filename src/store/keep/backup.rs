@@ -9,43 +9,29 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::OptionalExtension;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use crate::file_owner;
 use crate::store::error::StoreError;
-use crate::store::keep::backup_error::BackupError;
+use crate::store::keep::verify::soundness;
 use crate::store::reader::STEPS;
 use crate::store::sql::Sql;
-use crate::store::{full_text, log, open};
+use crate::store::{log, open};
 
 /// How the temporary name ends.
 pub(in crate::store) const PARTIAL: &str = ".partial";
 /// Room that must stay free on the disk beside the copy, unless the store itself is smaller.
 const ROOM_LEFT: u64 = 64 * 1024 * 1024;
 
-/// How far a backup or a restore has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyProgress {
-    /// Copying.
-    Copied {
-        /// Bytes copied.
-        bytes: u64,
-        /// Bytes in all.
-        total: u64,
-    },
-    /// Checking the copy.
-    Checking,
-}
-
 /// What lets a caller follow and stop a copy.
 #[derive(Clone)]
 pub struct CopyControl {
     /// Cancelled to stop the copy; nothing of it stays.
     pub stop: CancellationToken,
-    /// Called again and again while it is made.
-    pub progress: Arc<dyn Fn(CopyProgress) + Send + Sync>,
+    /// Called again and again while it is made, with the bytes that are copied and the bytes in all.
+    pub progress: Arc<dyn Fn(u64, u64) + Send + Sync>,
 }
 
 /// What a sound copy holds.
@@ -63,14 +49,14 @@ pub struct CopyFacts {
 /// and without one. Blocks.
 ///
 /// # Errors
-/// [`BackupError`]. A file that was at `target` before is then as it was.
+/// [`StoreError`]. A file that was at `target` before is then as it was.
 pub fn back_up(
     store: &Path,
     target: &Path,
     replace: bool,
     control: &CopyControl,
-) -> Result<CopyFacts, BackupError> {
-    refuse_unfit(store, target, replace)?;
+) -> Result<CopyFacts, StoreError> {
+    refuse_unfit(target, replace)?;
     let copy = copy(store, target, control)?;
     // A copy for another folder stays root's: its owner may not be meant to read customers' data.
     if is_below(target, file_owner::folder_of(store)) {
@@ -81,24 +67,16 @@ pub fn back_up(
     Ok(facts)
 }
 
-fn refuse_unfit(store: &Path, target: &Path, replace: bool) -> Result<(), BackupError> {
-    let own = ["", "-wal", "-shm", "-lock"].map(|suffix| open::with_suffix(store, suffix));
-    let index = full_text::path_of(store);
-    if target.file_name().is_none()
-        || own.iter().chain([&index]).any(|file| same_file(file, target))
-    {
-        return Err(BackupError::Unfit(target.to_owned()));
-    }
-    // Another store: it may be in use, and its write-ahead log would be taken for that of the copy.
-    if ["-wal", "-lock"].iter().any(|suffix| open::with_suffix(target, suffix).exists()) {
-        return Err(BackupError::Unfit(target.to_owned()));
-    }
+fn refuse_unfit(target: &Path, replace: bool) -> Result<(), StoreError> {
+    // A store: it may be in use, and its write-ahead log would be taken for that of the copy.
+    let is_store =
+        ["-wal", "-lock"].iter().any(|suffix| open::with_suffix(target, suffix).exists());
     match fs::symlink_metadata(target) {
-        Ok(_) if !replace => Err(BackupError::Exists(target.to_owned())),
-        Ok(found) if !found.is_file() => Err(BackupError::Unfit(target.to_owned())),
+        _ if is_store => Err(StoreError::Unfit(target.to_owned())),
+        Ok(_) if !replace => Err(StoreError::Exists(target.to_owned())),
         // A configuration or a key file named by mistake.
-        Ok(found) if found.len() > 0 && !open::is_ours(target) => {
-            Err(BackupError::Unfit(target.to_owned()))
+        Ok(found) if !found.is_file() || !open::has_our_header(target) => {
+            Err(StoreError::Unfit(target.to_owned()))
         }
         _ => Ok(()),
     }
@@ -124,47 +102,47 @@ pub(in crate::store) fn copy(
     source: &Path,
     target: &Path,
     control: &CopyControl,
-) -> Result<NamedTempFile, BackupError> {
-    let failed = BackupError::copy(target);
-    let (mut connection, _) = open::open_reader_of_any_schema(source)?;
+) -> Result<NamedTempFile, StoreError> {
+    let mut connection = open::open_reader(source)?;
     let number = |pragma: &str| {
         connection.value(pragma, []).map(|number: i64| u64::try_from(number).unwrap_or_default())
     };
-    let page_size = number("PRAGMA page_size").map_err(&failed)?;
-    let total = page_size * number("PRAGMA page_count").map_err(&failed)?;
+    let total = number("PRAGMA page_size")? * number("PRAGMA page_count")?;
     let partial = partial(target)?;
     refuse_without_room(&partial, total)?;
     let (watched, path) = (control.clone(), partial.path().to_owned());
     let watch = move || {
         let bytes = fs::metadata(&path).map_or(0, |file| file.len()).min(total);
-        (watched.progress)(CopyProgress::Copied { bytes, total });
+        (watched.progress)(bytes, total);
         watched.stop.is_cancelled()
     };
-    connection.progress_handler(STEPS, Some(watch)).map_err(&failed)?;
-    let path = partial.path().to_str().ok_or_else(|| BackupError::Unfit(target.to_owned()))?;
+    connection.progress_handler(STEPS, Some(watch))?;
+    let path = partial.path().to_str().ok_or_else(|| StoreError::Unfit(target.to_owned()))?;
     let copied = connection.execute("VACUUM INTO ?1", [path]);
     if copied.is_err() {
         // SQLite leaves it where it may not write.
         let _ = fs::remove_file(open::with_suffix(partial.path(), "-journal"));
     }
+    let checked = copied.map_err(StoreError::from).and_then(|_| check(&partial, control));
     if control.stop.is_cancelled() {
-        return Err(BackupError::Stopped);
+        return Err(StoreError::Stopped);
     }
-    copied.map_err(&failed)?;
-    (control.progress)(CopyProgress::Checking);
-    let (mut copied, _) = open::open_reader_of_any_schema(partial.path())?;
+    checked.map(|()| partial)
+}
+
+/// Reads a copy for damage.
+fn check(copy: &NamedTempFile, control: &CopyControl) -> Result<(), StoreError> {
+    let mut connection = open::open_reader(copy.path())?;
     let stop = control.stop.clone();
-    copied.progress_handler(STEPS, Some(move || stop.is_cancelled())).map_err(&failed)?;
-    match crate::store::keep::verify::soundness(&copied) {
-        _ if control.stop.is_cancelled() => Err(BackupError::Stopped),
-        Ok(None) => Ok(partial),
-        Ok(Some(fault)) => Err(BackupError::Unsound(fault)),
-        Err(error) => Err(failed(error)),
+    connection.progress_handler(STEPS, Some(move || stop.is_cancelled()))?;
+    match soundness(&connection)? {
+        Some(fault) => Err(StoreError::Corrupt(fault)),
+        None => Ok(()),
     }
 }
 
 /// A temporary file for owner and group; it is removed unless it gets its name.
-fn partial(target: &Path) -> Result<NamedTempFile, BackupError> {
+fn partial(target: &Path) -> Result<NamedTempFile, StoreError> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let partial = tempfile::Builder::new()
         .prefix(&format!("{name}."))
@@ -176,28 +154,25 @@ fn partial(target: &Path) -> Result<NamedTempFile, BackupError> {
     Ok(partial)
 }
 
-fn refuse_without_room(partial: &NamedTempFile, bytes: u64) -> Result<(), BackupError> {
+fn refuse_without_room(partial: &NamedTempFile, bytes: u64) -> Result<(), StoreError> {
     let Ok(disk) = rustix::fs::fstatvfs(partial.as_file()) else { return Ok(()) };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let needed = bytes.saturating_add(bytes.min(ROOM_LEFT));
     if free < needed {
-        return Err(BackupError::NoRoom { path: partial.path().to_owned(), needed, free });
+        return Err(StoreError::NoRoom { path: partial.path().to_owned(), needed, free });
     }
     Ok(())
 }
 
 /// Syncs a copy and reads what it holds.
-pub(in crate::store) fn facts(copy: &NamedTempFile) -> Result<CopyFacts, BackupError> {
+pub(in crate::store) fn facts(copy: &NamedTempFile) -> Result<CopyFacts, StoreError> {
     let synced = copy.as_file().sync_all().and_then(|()| copy.as_file().metadata());
     let bytes = synced.map_err(StoreError::io("write", copy.path()))?.len();
-    let (connection, _) = open::open_reader_of_any_schema(copy.path())?;
-    let read = |connection: &Connection| -> rusqlite::Result<CopyFacts> {
-        let last_seq = log::last_seq(connection)?;
-        let observed = "SELECT observed_at FROM changes WHERE seq = ?1";
-        let last_change_at = connection.value(observed, [last_seq]).optional()?;
-        Ok(CopyFacts { bytes, last_seq, last_change_at })
-    };
-    read(&connection).map_err(BackupError::copy(copy.path()))
+    let connection = open::open_reader(copy.path())?;
+    let last_seq = log::last_seq(&connection)?;
+    let observed = "SELECT observed_at FROM changes WHERE seq = ?1";
+    let last_change_at = connection.value(observed, [last_seq]).optional()?;
+    Ok(CopyFacts { bytes, last_seq, last_change_at })
 }
 
 /// Gives a synced copy its name, durably.
@@ -205,13 +180,13 @@ pub(in crate::store) fn publish(
     copy: NamedTempFile,
     target: &Path,
     replace: bool,
-) -> Result<(), BackupError> {
+) -> Result<(), StoreError> {
     let named = if replace { copy.persist(target) } else { copy.persist_noclobber(target) };
     named.map_err(|failed| match failed.error.kind() {
-        ErrorKind::AlreadyExists => BackupError::Exists(target.to_owned()),
-        _ => StoreError::io("write", target)(failed.error).into(),
+        ErrorKind::AlreadyExists => StoreError::Exists(target.to_owned()),
+        _ => StoreError::io("write", target)(failed.error),
     })?;
-    Ok(sync_folder_of(target)?)
+    sync_folder_of(target)
 }
 
 /// Makes the names in the folder of `path` durable.

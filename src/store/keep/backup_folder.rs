@@ -38,8 +38,6 @@ pub struct BackupFile {
     pub path: PathBuf,
     /// When it was begun, to the second.
     pub at: Timestamp,
-    /// It is dated more than a day ahead: the clock was wrong when it was made.
-    pub is_from_the_future: bool,
 }
 
 impl BackupFolder {
@@ -77,8 +75,8 @@ impl BackupFolder {
         Ok(())
     }
 
-    /// The backups, newest first; those from the future come last, because nothing tells when they were
-    /// made. None if there is no folder.
+    /// The backups, newest first, without those from the future: nothing tells when they were made. None if there
+    /// is no folder.
     ///
     /// # Errors
     /// If the folder cannot be read.
@@ -88,26 +86,20 @@ impl BackupFolder {
             .names()?
             .iter()
             .filter_map(|name| {
-                let at = self.time_of(name)?;
-                let path = self.folder.join(name);
-                Some(BackupFile { path, at, is_from_the_future: at > believed })
+                let at = self.time_of(name).filter(|at| *at <= believed)?;
+                Some(BackupFile { path: self.folder.join(name), at })
             })
             .collect();
-        files.sort_by_key(|file| (file.is_from_the_future, std::cmp::Reverse(file.at)));
+        files.sort_by_key(|file| std::cmp::Reverse(file.at));
         Ok(files)
     }
 
-    /// Removes all but the newest `keep` backups; returns how many.
+    /// Removes all but the newest `keep` backups.
     ///
     /// # Errors
     /// If a file cannot be removed; newer ones stay in any case.
-    pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<usize> {
-        let mut removed = 0;
-        for file in self.list(now)?.iter().skip(keep) {
-            fs::remove_file(&file.path)?;
-            removed += 1;
-        }
-        Ok(removed)
+    pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<()> {
+        self.list(now)?.iter().skip(keep).try_for_each(|file| fs::remove_file(&file.path))
     }
 
     fn names(&self) -> io::Result<Vec<String>> {

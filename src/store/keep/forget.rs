@@ -1,7 +1,7 @@
 //! Removing one record's data from the store for good, as a privacy request demands.
 //!
 //! What stays is a tombstone: the record's id, its versions and their event ids, so that no event
-//! id is ever used twice, and a row in `forgotten`, so that no page stores the record again. Sinks
+//! id is ever used twice, and that it was forgotten, so that no page stores the record again. Sinks
 //! that ask for `forgotten` get a change; they must remove their copies themselves.
 
 use std::path::Path;
@@ -10,15 +10,19 @@ use rusqlite::{Connection, Transaction};
 
 use crate::record::{Change, Kind, Route, field};
 use crate::store::error::StoreError;
+use crate::store::full_text;
 use crate::store::identity::Identities;
-use crate::store::keep::{checkpoint, quotes};
+use crate::store::keep::checkpoint;
 use crate::store::log::{self, NewChange};
 use crate::store::mirror::job_states;
 use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
 use crate::store::outbox::queue;
 use crate::store::sql::Sql;
-use crate::store::{full_text, mirror};
+
+/// What a waiting alert says in the place of a text that may have quoted the record.
+const REMOVED: &str =
+    "the details were removed together with a forgotten record; see `shopmirror status`";
 
 /// What forgetting a record came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,33 +35,6 @@ pub enum Forgotten {
     Now {
         /// Versions whose text was removed from the log.
         versions: usize,
-    },
-}
-
-/// What became of the copies that unused parts of the files still hold.
-#[derive(Debug)]
-pub struct Purged {
-    /// The search index was deleted, to be rebuilt from what is left. If not, it may still hold words of
-    /// the records.
-    pub index_deleted: Result<(), StoreError>,
-    /// The file was written anew. If not, unused parts of it may still hold words of the records.
-    pub rewritten: Rewritten,
-    /// The write-ahead log was emptied too. If not, the data stays in it until a checkpoint finishes, which
-    /// the daemon does while no program reads the store.
-    pub log_emptied: Result<bool, StoreError>,
-}
-
-/// Whether the database file was written anew.
-#[derive(Debug)]
-pub enum Rewritten {
-    /// It was.
-    Done,
-    /// It failed; the file is as it was.
-    Failed {
-        /// Why.
-        error: StoreError,
-        /// The bytes that it needs beside the file, and again in the folder for temporary files.
-        needed: u64,
     },
 }
 
@@ -81,39 +58,30 @@ impl Operator {
             return Ok(forgotten);
         }
         if forgotten.iter().any(|one| matches!(one, Forgotten::Now { .. })) {
-            quotes::remove(&tx)?;
+            remove_quotes(&tx)?;
         }
         tx.commit()?;
         Ok(forgotten)
     }
 
-    /// Deletes the search index, writes the whole file anew and empties the write-ahead log.
+    /// Deletes the search index, writes the whole file anew and empties the write-ahead log; returns whether the
+    /// log is empty. If a program reads the store, the log keeps a copy until the daemon empties it.
     ///
     /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond the
     /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. On a
-    /// large store it takes seconds.
-    pub fn purge(&mut self) -> Purged {
-        let index_deleted = full_text::remove(&self.path);
-        let rewritten = match self.connection.execute_batch("VACUUM") {
-            Ok(()) => Rewritten::Done,
-            Err(error) => Rewritten::Failed {
-                error: error.into(),
-                needed: self.used_bytes().unwrap_or_default(),
-            },
-        };
-        Purged { index_deleted, rewritten, log_emptied: checkpoint::cut_wal(&self.connection) }
-    }
-
-    /// The bytes of the file that hold something.
-    fn used_bytes(&self) -> rusqlite::Result<u64> {
-        let number = |pragma| self.connection.value::<i64>(pragma, []);
-        let pages = number("PRAGMA page_count")? - number("PRAGMA freelist_count")?;
-        Ok(u64::try_from(pages * number("PRAGMA page_size")?).unwrap_or_default())
+    /// large store it takes seconds, and as much room as the store beside it and in the folder for temporary files.
+    ///
+    /// # Errors
+    /// The files may still hold words of the records.
+    pub fn purge(&mut self) -> Result<bool, StoreError> {
+        full_text::remove(&self.path)?;
+        self.connection.execute_batch("VACUUM")?;
+        checkpoint::cut_wal(&self.connection)
     }
 }
 
 /// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the caller removes
-/// what quotes it once, by [`quotes::remove`].
+/// what quotes it once, by [`remove_quotes`].
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
     let newest = format!("{} LIMIT 1", log::of_record_sql());
     let newest = tx.row::<Change>(&newest, (route.as_str(), id, 0, i64::MAX))?;
@@ -122,13 +90,11 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         return Ok(Forgotten::Before);
     }
     let tombstone = format!("{{\"id\":{}}}", field(&newest.body, "id").unwrap_or("null"));
-    // A tool may have deleted the table.
-    if mirror::tables(tx)?.contains(route.as_str()) {
-        let job = job_states::job_of(tx, route, id)?;
-        mirror::delete(tx, route, id)?;
-        job_states::refresh(tx, job.as_slice())?;
-    }
-    let versions = log::erase(tx, route, id, &tombstone)?;
+    let job = job_states::job_of(tx, route, id)?;
+    tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?1"), [id])?;
+    job_states::refresh(tx, job.as_slice())?;
+    let erase = "UPDATE changes SET body = ?3 WHERE route = ?1 AND record_id = ?2";
+    let versions = tx.execute(erase, (route.as_str(), id, &tombstone))?;
     queue::skip_record(tx, route.as_str(), id, at)?;
     let change = NewChange {
         route,
@@ -139,29 +105,32 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         business: newest.business.as_deref(),
         body: &tombstone,
     };
-    note(tx, Some(newest.seq), &change)?;
+    log::append(tx, Identities::read(tx)?.for_next(Some(newest.seq)), &change)?;
     Ok(Forgotten::Now { versions })
 }
 
-/// Adds the tombstone to the log and to `forgotten`; `before` is the row of the version before it.
-fn note(
-    tx: &Transaction<'_>,
-    before: Option<i64>,
-    tombstone: &NewChange<'_>,
-) -> rusqlite::Result<()> {
-    let identities = Identities::read(tx)?;
-    log::append(tx, identities.for_next(before), tombstone)?;
+/// Removes what tables beside the mirror and the log hold of texts of records, whichever record they quote: errors and
+/// alerts that say what a receiver said, reports that wait, and the search terms of a backfill.
+fn remove_quotes(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    // A report that waits for its sink may name the record; the next one does not.
+    tx.execute("DELETE FROM _queue WHERE lane = 0 AND seq IN (SELECT id FROM _notices WHERE kind = 'report')", [])?;
+    tx.execute("UPDATE _queue SET last_error = NULL", [])?;
     tx.execute(
-        "INSERT OR REPLACE INTO _forgotten (route, record_id, forgotten_at) VALUES (?1, ?2, ?3)",
-        (tombstone.route.as_str(), tombstone.record_id, tombstone.observed_at),
+        "UPDATE _notices SET body = json_set(body, '$.text', ?1, '$.reasons', json_array()) \
+         WHERE kind = 'alert' AND json_extract(body, '$.state') = 'begun'",
+        [REMOVED],
     )?;
+    tx.execute("UPDATE _replays SET last_error = NULL", [])?;
+    tx.execute("UPDATE _sinks SET last_error = NULL", [])?;
+    // They are beginnings of names. A later backfill searches all of them again.
+    tx.execute("DELETE FROM _backfill_terms", [])?;
     Ok(())
 }
 
 /// The tombstones of a store, which a backup made before a `forget` lacks; `None` if the store cannot be read.
 pub(in crate::store) fn tombstones(store: &Path) -> Option<Vec<Change>> {
-    let (connection, _) = open::open_reader_of_any_schema(store).ok()?;
-    log::tombstones(&connection).ok()
+    let sql = format!("{} WHERE c.kind = 'forgotten' ORDER BY c.seq", log::SELECT);
+    open::open_reader(store).ok()?.rows(&sql, []).ok()
 }
 
 /// Forgets these records in a copy of an older store that no other process has open; returns how many
@@ -182,10 +151,8 @@ pub(in crate::store) fn forget_again(
             Forgotten::Now { .. } => held += 1,
             Forgotten::Before => {}
             // It is younger than the backup. Only a row of the log keeps the next page from storing it.
-            Forgotten::Unknown => note(
-                &tx,
-                None,
-                &NewChange {
+            Forgotten::Unknown => {
+                let tombstone = NewChange {
                     route: *route,
                     record_id: id,
                     kind: Kind::Forgotten,
@@ -193,12 +160,13 @@ pub(in crate::store) fn forget_again(
                     observed_at,
                     business: business.as_deref(),
                     body,
-                },
-            )?,
+                };
+                log::append(&tx, Identities::read(&tx)?.first(), &tombstone)?;
+            }
         }
     }
     if held > 0 {
-        quotes::remove(&tx)?;
+        remove_quotes(&tx)?;
     }
     tx.commit()?;
     if held > 0 {

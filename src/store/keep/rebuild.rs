@@ -10,10 +10,10 @@ use serde::Deserialize;
 use crate::record::{Fields, Kind, Route};
 use crate::store::error::StoreError;
 use crate::store::keep::checkpoint;
-use crate::store::mirror::{self, Mirror, RowFacts, job_states, views};
+use crate::store::mirror::{Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
 use crate::store::sql::{self, Sql};
-use crate::store::{full_text, schema, sightings};
+use crate::store::{full_text, schema};
 
 /// Makes the mirror of the store at `path` again from the log, and removes the search index, which the caller
 /// makes again. Returns how many records there are. Blocks.
@@ -30,11 +30,10 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize,
     if !path.exists() {
         return Err(StoreError::Missing(path.to_owned()));
     }
-    let mut opened = schema::open(path)?;
+    let (mut connection, _lock) = schema::open(path)?;
     full_text::remove(path)?;
-    let records = rebuild_all(&mut opened.connection, progress)?;
-    checkpoint::cut_wal(&opened.connection)?;
-    opened.lock.release();
+    let records = rebuild_all(&mut connection, progress)?;
+    checkpoint::cut_wal(&connection)?;
     Ok(records)
 }
 
@@ -51,7 +50,6 @@ fn rebuild_all(
     for route in Route::ALL {
         records += rebuild_route(&tx, route, &mut |made| progress((records + made) as u64, total))?;
     }
-    sightings::note_pages(&tx)?;
     // The indexes went with the old tables.
     views::refresh(&tx)?;
     job_states::rebuild(&tx)?;
@@ -91,12 +89,8 @@ fn rebuild_route(
     progress: &mut dyn FnMut(usize),
 ) -> Result<usize, StoreError> {
     let mut mirror = Mirror::load(tx, route)?;
-    let has_old = mirror::tables(tx)?.contains(route.as_str());
-    // Without one, the new table, which is empty, says nothing of any record.
-    let old = if has_old { format!("old_{route}") } else { route.to_string() };
-    if has_old {
-        tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
-    }
+    let old = format!("old_{route}");
+    tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
     mirror.create(tx)?;
     let mut statement = tx.prepare(&latest_versions_sql(&old))?;
     let (mut records, mut last) = (0, String::new());
@@ -117,9 +111,7 @@ fn rebuild_route(
         progress(records);
     }
     drop(statement);
-    if has_old {
-        // Its indexes go with it.
-        tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
-    }
+    // Its indexes go with it.
+    tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
     Ok(records)
 }

@@ -14,7 +14,6 @@ use tempfile::NamedTempFile;
 use crate::file_owner;
 use crate::store::error::StoreError;
 use crate::store::keep::backup::{self, CopyControl, CopyFacts};
-use crate::store::keep::backup_error::BackupError;
 use crate::store::keep::{backup_folder, checkpoint, forget};
 use crate::store::{full_text, identity, open, schema};
 
@@ -25,17 +24,9 @@ pub struct Restored {
     pub facts: CopyFacts,
     /// Where the store is that was there before; `None` if there was none.
     pub kept: Option<PathBuf>,
-    /// What became of the records that were forgotten after the backup was made.
-    pub forgotten: ForgottenSince,
-}
-
-/// Records that `forget` removed after a backup was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForgottenSince {
-    /// The backup still held this many; they were forgotten again.
-    Again(usize),
-    /// There is no store that could tell, or it cannot be read: the backup may hold some.
-    Unknown,
+    /// How many records the backup held that `forget` had removed since, and that were forgotten again. `None`
+    /// if no store can tell: the backup may hold some.
+    pub forgotten: Option<usize>,
 }
 
 /// Puts the backup `file` in the place of the store at `store`. Blocks.
@@ -44,37 +35,21 @@ pub enum ForgottenSince {
 /// again is delivered again under the event id it had.
 ///
 /// # Errors
-/// [`BackupError`]; the store is then as it was.
+/// [`StoreError`]; the store is then as it was.
 pub fn restore(
     store: &Path,
     file: &Path,
     now: Timestamp,
     control: &CopyControl,
-) -> Result<Restored, BackupError> {
-    if backup::same_file(store, file) {
-        return Err(BackupError::IsTheStore(file.to_owned()));
-    }
-    // A pipe would be waited for.
-    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
-        let reason = "it is no regular file".to_owned();
-        return Err(BackupError::NotABackup { path: file.to_owned(), reason });
+) -> Result<Restored, StoreError> {
+    let is_no_file = fs::metadata(file).is_ok_and(|found| !found.is_file());
+    if is_no_file || backup::same_file(store, file) {
+        let reason = "it is the store in use, or no regular file".to_owned();
+        return Err(StoreError::NotABackup { path: file.to_owned(), reason });
     }
     let folder = file_owner::folder_of(store);
     file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
-    let mut lock = open::Lock::take(store)?;
-    let restored = check_and_swap(store, file, now, control);
-    // A store that was not shut down cleanly and stays must still be checked at its next start.
-    lock.is_sound |= restored.is_ok();
-    lock.release();
-    restored
-}
-
-fn check_and_swap(
-    store: &Path,
-    file: &Path,
-    now: Timestamp,
-    control: &CopyControl,
-) -> Result<Restored, BackupError> {
+    let _lock = open::Lock::take(store)?;
     let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;
     match fs::metadata(store) {
         Ok(replaced) => file_owner::give_as(copy.as_file(), &replaced)
@@ -84,56 +59,43 @@ fn check_and_swap(
     let forgotten = adapt(&copy, store)?;
     let facts = backup::facts(&copy)?;
     // It follows another log, and may hold words that this one has not.
-    full_text::remove(store)
-        .map_err(|source| BackupError::Copy { path: store.to_owned(), source })?;
+    full_text::remove(store)?;
     let kept = swap(store, copy, now)?;
     Ok(Restored { facts, kept, forgotten })
 }
 
 /// Brings the copy to the schema of this program; forgets records in it; and gives it
 /// another identity for what follows.
-fn adapt(copy: &NamedTempFile, store: &Path) -> Result<ForgottenSince, BackupError> {
-    let failed = |source| BackupError::Copy { path: store.to_owned(), source };
-    let refused = BackupError::copy(store);
-    let mut connection = open::connect(copy.path(), open::LOCK_WAIT).map_err(&refused)?;
+fn adapt(copy: &NamedTempFile, store: &Path) -> Result<Option<usize>, StoreError> {
+    let mut connection = open::connect(copy.path(), open::LOCK_WAIT)?;
     // Nothing of it stays beside a copy that is thrown away.
-    connection.pragma_update(None, "journal_mode", "MEMORY").map_err(&refused)?;
-    schema::bring_up_to_date(&mut connection).map_err(&refused)?;
-    let since = match forget::tombstones(store) {
-        Some(records) => {
-            ForgottenSince::Again(forget::forget_again(&mut connection, &records).map_err(failed)?)
-        }
-        None => ForgottenSince::Unknown,
-    };
-    identity::renew(&connection).map_err(&refused)?;
+    connection.pragma_update(None, "journal_mode", "MEMORY")?;
+    schema::bring_up_to_date(&mut connection)?;
+    let records = forget::tombstones(store);
+    let again =
+        records.map(|records| forget::forget_again(&mut connection, &records)).transpose()?;
+    identity::renew(&connection)?;
     // Since the backup, files of sinks have grown by lines that were acknowledged.
-    connection.execute("UPDATE _sinks SET mark = NULL", ()).map_err(&refused)?;
-    connection.close().map_err(|(_, error)| refused(error))?;
-    Ok(since)
+    connection.execute("UPDATE _sinks SET mark = NULL", ())?;
+    Ok(again)
 }
 
 /// Tells a file that is no sound backup from a copy that failed for another reason.
-fn not_a_backup(file: &Path, error: BackupError) -> BackupError {
+fn not_a_backup(file: &Path, error: StoreError) -> StoreError {
     let reason = match error {
-        BackupError::Store(StoreError::Foreign { reason, .. }) => {
-            format!("shopmirror did not write it ({reason})")
-        }
-        BackupError::Store(StoreError::Missing(_)) => {
-            "there is no such file, or it is empty".to_owned()
-        }
-        BackupError::Store(StoreError::Newer { found, known, .. }) => {
+        StoreError::Foreign { reason, .. } => format!("shopmirror did not write it ({reason})"),
+        StoreError::Missing(_) => "there is no such file, or it is empty".to_owned(),
+        StoreError::Newer { found, known, .. } => {
             format!("a newer shopmirror wrote it (schema {found}, this one knows up to {known})")
         }
-        BackupError::Unsound(reason)
-        | BackupError::Store(StoreError::Corrupt(reason))
-        | BackupError::Copy { source: StoreError::Corrupt(reason), .. } => reason,
+        StoreError::Corrupt(reason) => reason,
         error => return error,
     };
-    BackupError::NotABackup { path: file.to_owned(), reason }
+    StoreError::NotABackup { path: file.to_owned(), reason }
 }
 
 /// Gives the copy the name of the store, which gets a dated one.
-fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<PathBuf>, BackupError> {
+fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<PathBuf>, StoreError> {
     if !store.exists() {
         backup::publish(copy, store, false)?;
         return Ok(None);
@@ -147,10 +109,8 @@ fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<Path
     let moved = move_side_files(store, &kept);
     let moved = moved.map_err(StoreError::io("keep the log of", store));
     let synced = moved.and_then(|()| backup::sync_folder_of(store));
-    let swapped =
-        synced.map_err(BackupError::from).and_then(|()| backup::publish(copy, store, true));
+    let swapped = synced.and_then(|()| backup::publish(copy, store, true));
     if swapped.is_err() {
-        // What cannot be taken back is refused by the next start, with what to do.
         let _ = move_side_files(&kept, store).and_then(|()| fs::remove_file(&kept));
     }
     swapped.map(|()| Some(kept))
@@ -168,10 +128,10 @@ fn move_side_files(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Moves the content of the write-ahead log into the store itself. A damaged store is what a restore is for: it is
 /// kept as it is, with its log.
-fn settle(store: &Path) -> Result<(), BackupError> {
+fn settle(store: &Path) -> Result<(), StoreError> {
     let connection = open::connect(store, open::LOCK_WAIT).map_err(StoreError::from);
     match connection.and_then(|connection| checkpoint::run(&connection, "TRUNCATE")) {
-        Ok(false) => Err(BackupError::Copy { path: store.to_owned(), source: StoreError::Busy }),
+        Ok(false) => Err(StoreError::Busy),
         Err(error) => {
             tracing::debug!(%error, "could not settle the write-ahead log of the store to be replaced");
             Ok(())
@@ -196,7 +156,7 @@ mod tests {
     async fn a_record_that_was_forgotten_after_the_backup_does_not_come_back() {
         let dir = tempfile::tempdir().unwrap();
         let (path, backup) = (dir.path().join("mirror.db"), dir.path().join("backup.db"));
-        let control = CopyControl { stop: CancellationToken::new(), progress: Arc::new(|_| ()) };
+        let control = CopyControl { stop: CancellationToken::new(), progress: Arc::new(|_, _| ()) };
         let both = [record(2, "Younger Quetzal"), record(1, "Older Quetzal")];
         let store = Store::open(&path).unwrap();
         Poll::USUAL.shows(&store, &both[1..]).await;
@@ -215,7 +175,7 @@ mod tests {
 
         let restored =
             restore(&path, &backup, "2026-01-01T00:00:00Z".parse().unwrap(), &control).unwrap();
-        assert_eq!(restored.forgotten, ForgottenSince::Again(1));
+        assert_eq!(restored.forgotten, Some(1));
         let file = fs::read(&path).unwrap();
         assert!(!file.windows(7).any(|window| window == b"Quetzal"), "a name is still in the file");
         let store = Store::open(&path).unwrap();
@@ -224,12 +184,12 @@ mod tests {
         store.close().await.unwrap();
         drop(store);
         let reader = Reader::open(&path).unwrap();
-        assert!(reader.verify(&mut |_, _| {}).unwrap().is_sound());
+        assert!(reader.verify(&mut |_, _| {}).unwrap().iter().all(|finding| finding.ok));
         assert!(reader.counts().unwrap().contains(&(Route::Leads, 0)));
 
         fs::write(&path, b"damaged").unwrap();
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let restored = restore(&path, &backup, now, &control).unwrap();
-        assert_eq!(restored.forgotten, ForgottenSince::Unknown);
+        assert_eq!(restored.forgotten, None);
     }
 }

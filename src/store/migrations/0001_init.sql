@@ -62,14 +62,6 @@ CREATE TABLE _pollers (
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 
--- Records whose data the operator had removed. They are not mirrored again.
-CREATE TABLE _forgotten (
-    route        TEXT NOT NULL,
-    record_id    TEXT NOT NULL,
-    forgotten_at TEXT NOT NULL,
-    PRIMARY KEY (route, record_id)
-) WITHOUT ROWID;
-
 -- One row a sink: the changes up to `position` are in `_queue`, were acknowledged, or were not asked for.
 -- Triggers keep `retrying` and `dead`. `skipped` counts changes before the place where the sink began, dead
 -- letters that were dropped, and changes that were no longer in the log. A sink with `hold_above` is held when
@@ -228,6 +220,12 @@ CREATE TABLE _columns (
     position INTEGER NOT NULL,
     PRIMARY KEY (route, field)
 ) WITHOUT ROWID;
+-- The fields that the contract promises, so that a query works before the first record arrives.
+INSERT INTO _columns (route, field, "column", position) VALUES
+    ('leads', 'name', 'name', 0),
+    ('leads', 'status', 'status', 1),
+    ('leads', 'status_stage', 'status_stage', 2),
+    ('leads', 'created_at', 'created_at', 3);
 
 -- The offsets of the shop's time zone from UTC, for plain SQL. A time counts from the row with the latest
 -- `from_at` (UTC) that is not after it.

@@ -34,8 +34,6 @@ const NAMES: [&str; 8] = [
     "work_order_id",
     "work_order_number",
 ];
-/// The row of `_meta` with the field that the configuration names.
-const CONFIGURED: &str = "job_link";
 
 /// How the records of a route name their job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,24 +95,6 @@ fn in_same_business(child: &str, job: &str) -> String {
 /// The links that were found.
 pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<JobLink>> {
     connection.rows("SELECT route, field, job_field FROM _links ORDER BY route", [])
-}
-
-/// Takes the field that the configuration names, unless it is that of before, and looks for the links
-/// again. Returns whether it is another one; `None` lets it be found in the data.
-pub(in crate::store) fn configure(
-    connection: &Connection,
-    field: Option<&str>,
-) -> rusqlite::Result<bool> {
-    if meta::value(connection, CONFIGURED)?.as_deref() == field {
-        return Ok(false);
-    }
-    match field {
-        Some(field) => meta::set(connection, CONFIGURED, field)?,
-        None => meta::remove(connection, CONFIGURED)?,
-    }
-    connection.execute("DELETE FROM _links", [])?;
-    look(connection)?;
-    Ok(true)
 }
 
 /// The link of a route, if one was found.
@@ -190,15 +170,17 @@ pub fn missing_link(route: Route) -> String {
 }
 
 /// Looks for the links that are missing or that the configuration overrules, and stores those that it finds; whether
-/// a link is another one now.
-pub(in crate::store) fn look(connection: &Connection) -> rusqlite::Result<bool> {
-    let configured = meta::value(connection, CONFIGURED)?;
+/// a link is another one now. `configured` is the field that the configuration names.
+pub(in crate::store) fn look(
+    connection: &Connection,
+    configured: Option<&str>,
+) -> rusqlite::Result<bool> {
     let jobs = field_columns(connection, Route::Jobs)?;
     let known = read(connection)?;
     for route in LINKED {
         let fields = field_columns(connection, route)?;
         // A field that is named is that of the routes that have it.
-        let named = configured.as_deref().filter(|name| fields.iter().any(|field| field == name));
+        let named = configured.filter(|name| fields.iter().any(|field| field == name));
         let names = named.as_ref().map_or(&NAMES[..], std::slice::from_ref);
         let is_known = |link: &JobLink| link.route == route && names.contains(&&*link.field);
         if known.iter().any(is_known) {

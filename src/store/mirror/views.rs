@@ -10,7 +10,6 @@ pub(in crate::store) mod indexes;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::store::mirror;
 pub use columns::amount_sql;
 use columns::{RouteColumns, view_columns};
 
@@ -29,15 +28,10 @@ pub(in crate::store) fn outdated(connection: &Connection) -> rusqlite::Result<Ve
     let views = routes.iter().map(|columns| view_sql(columns, &routes));
     let mut find = connection
         .prepare_cached("SELECT type, sql FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE")?;
-    let tables = mirror::tables(connection)?;
     let mut outdated = Vec::new();
     for sql in views.chain(indexes::wanted(&routes)) {
-        let words: Vec<&str> = sql.splitn(6, ' ').collect();
-        let [_, kind, name, _, table, _] = words[..] else { continue };
-        // A tool may have deleted the table.
-        if kind == "INDEX" && !tables.contains(table) {
-            continue;
-        }
+        let words: Vec<&str> = sql.splitn(4, ' ').collect();
+        let [_, kind, name, _] = words[..] else { continue };
         let found: Option<(String, String)> =
             find.query_row([name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         match found {

@@ -78,23 +78,4 @@ impl Store {
         notices::note_dropped(dropped.await?);
         Ok(())
     }
-
-    /// Forgets what sinks were told that get no alerts any more, and what waits to be told: if one of them
-    /// gets alerts again, it is told what is wrong then.
-    ///
-    /// # Errors
-    /// Nothing is changed.
-    pub async fn keep_alerts_of(&self, sinks: Vec<String>) -> Result<(), StoreError> {
-        self.write(move |writer| {
-            let names = serde_json::to_string(&sinks).expect("names are plain texts");
-            let tx = write_tx(&mut writer.connection)?;
-            let of_alerts = "_queue WHERE lane = 0 AND seq IN (SELECT id FROM _notices WHERE kind = 'alert') AND";
-            for table in ["_alerts WHERE", of_alerts] {
-                let others = "sink NOT IN (SELECT value FROM json_each(?1))";
-                tx.execute(&format!("DELETE FROM {table} {others}"), [&names])?;
-            }
-            Ok(tx.commit()?)
-        })
-        .await
-    }
 }

@@ -132,14 +132,6 @@ impl Reader {
         Ok(self.connection.row(ONE, [id])?)
     }
 
-    /// All notices that a sink has not taken, with what they say.
-    #[cfg(test)]
-    pub(crate) fn notices(&self, sink: &str) -> Result<Vec<Change>, StoreError> {
-        let sql = "SELECT seq FROM _queue WHERE sink = ?1 AND lane = 0 ORDER BY seq";
-        let ids: Vec<i64> = self.connection.values(sql, [sink])?;
-        ids.into_iter().filter_map(|id| self.notice(id).transpose()).collect()
-    }
-
     /// How many alerts and reports a sink has not taken, and why.
     ///
     /// # Errors
@@ -216,7 +208,7 @@ pub(in crate::store) fn note_dropped(count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fixtures::{open, plan};
+    use crate::store::fixtures::{notices, open, plan};
 
     fn notice(number: i64) -> NewNotice {
         NewNotice {
@@ -235,7 +227,7 @@ mod tests {
         for _ in 0..2 {
             store.post_notice(sinks(), notice(1)).await.unwrap();
         }
-        let of = |sink: &'static str| store.read(move |reader| reader.notices(sink));
+        let of = |sink: &'static str| store.read(move |reader| notices(reader, sink));
         let (ops, mail) = (of("ops").await.unwrap(), of("mail").await.unwrap());
         assert_eq!((ops.len(), mail.len()), (1, 1));
         assert_eq!(ops[0].event_id, mail[0].event_id, "one id for all sinks");

@@ -33,19 +33,6 @@ pub enum RowState {
     Dead,
 }
 
-impl RowState {
-    /// The word in the store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Retrying => "retrying",
-            Self::Waiting => "waiting",
-            Self::Dead => "dead",
-        }
-    }
-}
-
 /// One row: something that a sink has not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRow {
@@ -87,16 +74,6 @@ impl QueueRow {
     pub fn record(&self) -> Option<(&str, &str)> {
         (!self.record_id.is_empty()).then_some((self.route.as_str(), self.record_id.as_str()))
     }
-}
-
-/// Which rows are due; stamps as [`crate::clock::stamp`] writes them.
-#[derive(Debug, Clone)]
-pub struct DueBy {
-    /// Due at or before this time.
-    pub now: String,
-    /// No attempt is planned for later than this. One that is was planned while the clock was wrong,
-    /// and is due as well.
-    pub latest: String,
 }
 
 /// Rows to queue, and what moves with them in the same transaction.

@@ -3,7 +3,7 @@
 //! The changes up to a sink's position are in its queue, were acknowledged, or were not asked for.
 
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
@@ -15,7 +15,7 @@ use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
 /// What the row of a sink says about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SinkState {
     /// The sink is configured and takes changes.
@@ -27,7 +27,7 @@ pub enum SinkState {
 }
 
 /// Whether new changes are handed to a sink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateState {
     /// They are.
@@ -37,7 +37,7 @@ pub enum GateState {
 }
 
 /// A sink's row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SinkRow {
     /// The sink's name.
     pub name: String,
@@ -68,10 +68,9 @@ pub struct SinkRow {
     /// The flood gate does not count changes up to this row of the log.
     pub released_to: i64,
     /// What the sink remembered of its last delivery.
-    #[serde(skip_serializing)]
     pub mark: Option<String>,
     /// What a destination that keeps its own account has acknowledged.
-    #[serde(flatten, skip_serializing)]
+    #[serde(flatten)]
     pub acknowledged: Acknowledged,
 }
 
@@ -182,7 +181,7 @@ impl Store {
 
 const LIST: &str = "SELECT * FROM _sinks ORDER BY name LIMIT 10000";
 
-const FIND: &str = "SELECT * FROM _sinks WHERE name = ?1";
+pub(in crate::store) const FIND: &str = "SELECT * FROM _sinks WHERE name = ?1";
 
 /// Every change ever stored that the log no longer holds after the position is skipped: those before
 /// the position, and those that were pruned.
@@ -202,18 +201,18 @@ const ACTIVATE: &str = "UPDATE _sinks SET type = ?2, state = 'active', skipped =
 
 const RETIRE: &str = "UPDATE _sinks SET state = 'removed' WHERE name = ?1";
 
-const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
+pub(in crate::store) const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
 
-const RELEASE: &str =
+pub(in crate::store) const RELEASE: &str =
     "UPDATE _sinks SET gate = 'open', released_to = ?2 WHERE name = ?1 AND gate = 'held'";
 
-const SKIP: &str = "UPDATE _sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
+pub(in crate::store) const SKIP: &str = "UPDATE _sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
      filtered = filtered + ?3 - ?2 - ?4 WHERE name = ?1 AND gate = 'held' AND position = ?2";
 
-const ADVANCE: &str = "UPDATE _sinks SET position = ?3, filtered = filtered + ?4, skipped = skipped + ?5 \
+pub(in crate::store) const ADVANCE: &str = "UPDATE _sinks SET position = ?3, filtered = filtered + ?4, skipped = skipped + ?5 \
      WHERE name = ?1 AND position = ?2";
 
-const COUNT: &str = "UPDATE _sinks SET delivered = max(0, delivered + ?2), skipped = skipped + ?3, \
+pub(in crate::store) const COUNT: &str = "UPDATE _sinks SET delivered = max(0, delivered + ?2), skipped = skipped + ?3, \
      last_success_at = CASE WHEN ?2 > 0 THEN ?4 ELSE last_success_at END, \
      last_error = coalesce(?5, last_error), \
      state = CASE WHEN ?6 THEN 'disabled' ELSE state END, mark = coalesce(?7, mark) WHERE name = ?1";
@@ -339,10 +338,4 @@ impl Operator {
         tx.commit()?;
         Ok(true)
     }
-}
-
-/// Every statement that runs for each delivery, for the test of their plans.
-#[cfg(test)]
-pub(in crate::store) fn hot_statements() -> Vec<String> {
-    [ADVANCE, COUNT, HOLD, RELEASE, SKIP, FIND].map(str::to_owned).to_vec()
 }

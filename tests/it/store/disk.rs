@@ -84,7 +84,7 @@ async fn a_full_disk_pauses_polling_says_so_reloads_and_loses_nothing() {
     small.fill().await;
     let said = status().await;
     assert_eq!(said["health"], "failing", "{said}");
-    assert!(said["reasons"].to_string().contains("the store is full"), "{said}");
+    assert!(said["reasons"].to_string().contains("the disk is full"), "{said}");
     let states = said["pollers"].as_array().unwrap();
     assert!(states.iter().all(|poller| poller["state"] == "disk_full"), "{said}");
     small.daemon.signal(Signal::HUP);

@@ -76,7 +76,7 @@ async fn a_record_forgotten_beside_the_daemon_is_told_to_the_sinks_that_ask_and_
     let unknown = place.run(["forget", "leads", &id, "no-such-id"]).await;
     assert_eq!(unknown.code, Some(65), "{unknown:?}");
     assert!(unknown.err.contains("nothing was changed"), "{unknown:?}");
-    assert_eq!(place.number("SELECT count(*) FROM _forgotten"), 0);
+    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"), 0);
     let other = text(&workspace.sandbox.truth(Route::Leads).iter().rev().nth(1).unwrap().id);
     let forgotten = place.run(["forget", "leads", &id, &other]).await;
     assert_eq!(forgotten.code, Some(0), "{forgotten:?}");
@@ -136,7 +136,7 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
         shown.out.contains("in sink audit (file), in sink told (file, which is sent the change"),
         "{shown:?}"
     );
-    assert_eq!(place.number("SELECT count(*) FROM _forgotten"), 0);
+    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"), 0);
 
     let code = preview["code"].as_str().unwrap();
     let later = workspace.add(Route::Leads, json!({"name": "Xylo Phonist"}));
@@ -147,7 +147,7 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let done = place.run(["forget", "--person", "xylo phonist", "--yes", code]).await;
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert_eq!(place.number("SELECT count(*) FROM _forgotten"), 4);
+    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"), 4);
     let left = place.run(["find", "xylo other", "--json"]).await.json();
     assert_eq!(left.as_array().unwrap().len(), 2, "{left}");
     assert!(left.as_array().unwrap().iter().any(|found| found["id"] == json!(other)), "{left}");

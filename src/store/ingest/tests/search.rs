@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::super::*;
-use crate::store::{Store, fixtures};
+use crate::store::{GapState, Store, fixtures};
 
 fn page(records: &[(i64, &str)]) -> Page {
     let text = |(id, name): &(i64, &str)| format!(r#"{{"id":{id},"name":"{name}","email":null}}"#);
@@ -55,12 +55,12 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     // A customer from before the gap is not `created`, whatever the search was for; those in it are.
     store.store_found(search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline)).await.unwrap();
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
-    assert_eq!((gap.state.as_str(), gap.repaired), ("partly_repaired", 1));
+    assert_eq!((gap.state, gap.repaired), (GapState::PartlyRepaired, 1));
     let kinds = kinds(&store).await;
     assert!(kinds.contains(&("4".to_owned(), Kind::Created)));
     assert!(kinds.contains(&("0".to_owned(), Kind::Baseline)));
 
     store.store_found(search(page(&[(6, "F"), (5, "E"), (3, "C")]), Kind::Baseline)).await.unwrap();
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
-    assert_eq!((gap.state.as_str(), gap.repaired), ("repaired", 4));
+    assert_eq!((gap.state, gap.repaired), (GapState::Repaired, 4));
 }

@@ -6,25 +6,17 @@ use crate::record::Route;
 use crate::store::mirror::quoted;
 use crate::store::mirror::views::columns::RouteColumns;
 
-/// An index of the reports. It is made once the table has its columns and that of its condition.
+/// An index of the reports, of those of its columns that the table has; it is made once the first one is there.
 struct Index {
     name: &'static str,
     table: &'static str,
     columns: &'static [&'static str],
-    /// Columns that a report also reads. With them it need not read the table; they follow those
-    /// above, as far as they exist.
-    covers: &'static [&'static str],
     /// A column, and what must hold of it.
     only: Option<(&'static str, &'static str)>,
 }
 
-const fn index(
-    name: &'static str,
-    table: &'static str,
-    columns: &'static [&'static str],
-    covers: &'static [&'static str],
-) -> Index {
-    Index { name, table, columns, covers, only: None }
+const fn index(name: &'static str, table: &'static str, columns: &'static [&'static str]) -> Index {
+    Index { name, table, columns, only: None }
 }
 
 const NOT_COMPLETED: Option<(&str, &str)> = Some(("status_stage", "IS NOT 'completed'"));
@@ -33,50 +25,44 @@ const INDEXES: &[Index] = &[
     index(
         "report_jobs_created",
         "jobs",
-        &["created_at", "_business"],
-        &["mobile_number", "assigned_to"],
+        &["created_at", "_business", "mobile_number", "assigned_to"],
     ),
-    index("report_jobs_mobile", "jobs", &["mobile_number", "created_at"], &[]),
+    index("report_jobs_mobile", "jobs", &["mobile_number", "created_at"]),
     Index {
         only: Some(("total_amount", "> 0")),
         // In the order of the ids, in which the states are found fastest.
-        ..index("report_jobs_owing", "jobs", &["id", "total_amount"], &["_business"])
+        ..index("report_jobs_owing", "jobs", &["id", "total_amount", "_business"])
     },
-    index("report_customers_created", "customers", &["created_at", "_business"], &[]),
-    index("report_customers_mobile", "customers", &["mobile_number", "created_at"], &[]),
-    index("report_customers_email", "customers", &["email", "created_at"], &[]),
-    index(
-        "report_leads_created",
-        "leads",
-        &["created_at", "_business"],
-        &["source", "status_stage"],
-    ),
+    index("report_customers_created", "customers", &["created_at", "_business"]),
+    index("report_customers_mobile", "customers", &["mobile_number", "created_at"]),
+    index("report_customers_email", "customers", &["email", "created_at"]),
+    index("report_leads_created", "leads", &["created_at", "_business", "source", "status_stage"]),
     Index {
         only: NOT_COMPLETED,
         ..index(
             "report_leads_due",
             "leads",
-            &["next_follow_up"],
-            &["name", "status", "id", "status_stage", "_business"],
+            &["next_follow_up", "name", "status", "id", "status_stage", "_business"],
         )
     },
-    index("report_payments_created", "payments", &["created_at", "_business", "amount"], &[]),
+    index("report_payments_created", "payments", &["created_at", "_business", "amount"]),
     index(
         "report_changes_created",
         "job_status_changes",
         &["created_at", "status_stage", "job_number", "_business"],
-        &[],
     ),
     Index {
         only: NOT_COMPLETED,
         ..index(
             "report_outsourced_open",
             "outsourced_jobs",
-            &["vendor_name", "created_at"],
-            &["status_stage", "_business"],
+            &["vendor_name", "created_at", "status_stage", "_business"],
         )
     },
 ];
+
+/// What a customer can be found by.
+pub(in crate::store) const PERSON: [&str; 3] = ["name", "email", "mobile_number"];
 
 /// The statements that make the indexes whose columns exist.
 pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
@@ -93,7 +79,7 @@ pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
 fn of_people(routes: &[RouteColumns]) -> impl Iterator<Item = String> {
     let customers = routes.iter().find(|columns| columns.route == Route::Customers);
     let has = move |column: &&str| customers.is_some_and(|customers| customers.has(column));
-    ["email", "mobile_number", "name"].into_iter().filter(has).map(|column| {
+    PERSON.into_iter().filter(has).map(|column| {
         format!("CREATE INDEX customers_by_{column} ON customers ({})", compared(column))
     })
 }
@@ -120,16 +106,16 @@ fn of_links(routes: &[RouteColumns]) -> Vec<String> {
 }
 
 impl Index {
-    /// The statement that makes it; `None` while a column is missing.
+    /// The statement that makes it; `None` while its first column or that of its condition is missing.
     fn sql(&self, routes: &[RouteColumns]) -> Option<String> {
-        let Self { name, table, columns, covers, only } = self;
+        let Self { name, table, columns, only } = self;
         let in_table = routes.iter().find(|columns| columns.route.as_str() == *table)?;
-        let mut needed = columns.iter().copied().chain(only.map(|(column, _)| column));
+        let mut needed = columns.iter().take(1).copied().chain(only.map(|(column, _)| column));
         if !needed.all(|column| in_table.has(column)) {
             return None;
         }
-        let covered = covers.iter().copied().filter(|column| in_table.has(column));
-        let columns: Vec<&str> = columns.iter().copied().chain(covered).collect();
+        let columns: Vec<&str> =
+            columns.iter().copied().filter(|column| in_table.has(column)).collect();
         let only = only.map(|(column, holds)| format!(" WHERE {column} {holds}"));
         let only = only.unwrap_or_default();
         Some(format!("CREATE INDEX {name} ON {table} ({}){only}", columns.join(", ")))
