@@ -218,7 +218,7 @@ impl View<'_> {
             dl.sums {
                 @for ((column, _), (sum, was)) in columns.filter(|((_, total), _)| total.is_number()) {
                     div {
-                        dt { (words::field(&shown(&column))) }
+                        dt { (words::field(&shown(column))) }
                         dd { strong { (shown(sum)) } " " span.note { (shown(was)) " before" } }
                     }
                 }
