@@ -46,6 +46,7 @@ pub use mirror::MISSING_TABLE;
 pub use mirror::browse::RecordPage;
 pub use mirror::history::RecordHistory;
 pub use mirror::job_links::{JobLink, missing_link};
+pub use mirror::job_states::JobState;
 pub use open::holder;
 pub use operate::Operator;
 pub use outbox::alerts::{AlertRow, AlertStep};

@@ -25,14 +25,11 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let mut watches: BTreeMap<String, AlertWatch> =
         sinks.iter().map(|sink| (sink.clone(), AlertWatch::default())).collect();
-    let mut is_trimmed = false;
+    passing(watch.store.keep_alerts_of(sinks).await)?;
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(EVERY) => {}
-        }
-        if !is_trimmed {
-            is_trimmed = passing(watch.store.keep_alerts_of(sinks.clone()).await)?.is_some();
         }
         if watches.is_empty() {
             continue;
@@ -43,11 +40,10 @@ pub(super) async fn run(
 }
 
 /// An error that passes is nothing: the next look is soon.
-fn passing<T>(outcome: Result<T, StoreError>) -> anyhow::Result<Option<T>> {
+fn passing(outcome: Result<(), StoreError>) -> anyhow::Result<()> {
     match outcome {
-        Ok(done) => Ok(Some(done)),
-        Err(error) if error.is_transient() => Ok(None),
-        Err(error) => Err(error).context("storing alerts"),
+        Err(error) if !error.is_transient() => Err(error).context("storing alerts"),
+        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::api::{Client, HttpTransport, Transport};
 use crate::clock::Clock;
-use crate::config::{self, Config, KeySource};
+use crate::config::{self, Config};
 use crate::deliver::{self, Deliverer, Room, SinkStatus};
 use crate::poll::{self, Dispatcher, Handover, PollerPlan};
 use crate::record::PollerId;
@@ -146,17 +146,7 @@ pub async fn dispatcher(
         clock,
         handover,
         plan,
-        Arc::new(move || read_key(&source)),
+        Arc::new(move || source.read().ok()),
     )
     .await?)
-}
-
-fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
-    match source.read() {
-        Ok(key) => Some(key),
-        Err(error) => {
-            tracing::debug!(%error, "could not read the key");
-            None
-        }
-    }
 }

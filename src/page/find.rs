@@ -16,7 +16,6 @@ use super::titles::Fields;
 use super::words;
 use crate::number::count;
 use crate::record::{Change, Route};
-use crate::report;
 use crate::store::{Found, QueryError, Reader, StoreError};
 
 /// Records that are looked at; a search with more matches says so.
@@ -137,7 +136,7 @@ fn row(reader: &mut Reader, shop: &StatusPage, group: &Group) -> Result<Markup, 
     let also = also.collect::<Vec<_>>().join(", ");
     // A repair says how it stands now.
     let what = match route {
-        Route::Jobs => report::job_state(reader, id)?.and_then(|state| state.status),
+        Route::Jobs => reader.job_state(id)?.and_then(|state| state.status),
         other => Some(words::record(*other).0.to_owned()),
     };
     let about = if *route == Route::Jobs { String::new() } else { fields.about(*route) };

@@ -15,8 +15,8 @@ use super::titles::Fields;
 use super::words;
 use crate::escape;
 use crate::record::Route;
-use crate::report::{JobState, first_upper, job_state};
-use crate::store::{QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
+use crate::report::first_upper;
+use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 
 /// Records of one kind that are shown with another one.
 const MAX_RELATED: usize = 50;
@@ -152,7 +152,7 @@ impl Related {
             }
         }
         lists.retain(|(_, list)| !list.is_empty());
-        let state = if route == Route::Jobs { job_state(reader, id)? } else { None };
+        let state = if route == Route::Jobs { reader.job_state(id)? } else { None };
         Ok(Self { state, lists })
     }
 
