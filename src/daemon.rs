@@ -179,8 +179,7 @@ async fn supervise(
 
 /// Logs once that the store cannot be written, and waits.
 async fn wait_for_store(error: &anyhow::Error, is_logged: &mut bool, stop: &CancellationToken) {
-    if !*is_logged {
-        *is_logged = true;
+    if !std::mem::replace(is_logged, true) {
         tracing::warn!(
             error = format!("{error:#}"),
             "could not open the sinks; retrying every second"

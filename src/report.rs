@@ -25,7 +25,7 @@ mod timetable;
 mod value;
 
 pub use crate::config::Range;
-pub use answer::{Answer, Question, ReportError, answer, refused_parameter};
+pub use answer::{Answer, Question, ReportError, answer, own_parameters};
 pub use builtin::built_in;
 pub use completeness::{Cell, Exactness};
 pub use csv::{csv, csv_head, csv_values};
@@ -34,7 +34,7 @@ pub use delivery::{
 };
 pub use folder::{find, list};
 pub use head::{Chart, ColumnFormat, Parameter, Report};
-pub use home::{Figure, Home, JobState, LINE_DAYS, Standing, home, job_state};
+pub use home::{Figure, Home, LINE_DAYS, Standing, home};
 pub use html::{document, first_upper, fragment};
 pub use json::listed;
 pub use period::Period;

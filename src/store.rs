@@ -43,6 +43,7 @@ pub use keep::forget::Forgotten;
 pub use keep::maintain::Upkeep;
 pub use mirror::history::RecordHistory;
 pub use mirror::job_links::{JobLink, missing_link};
+pub use mirror::job_states::JobState;
 pub use open::holder;
 pub use operate::Operator;
 pub use outbox::alerts::{AlertRow, AlertStep};

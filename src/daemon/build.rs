@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::api::{Client, HttpTransport, Transport};
 use crate::clock::Clock;
-use crate::config::{self, Config, KeySource};
+use crate::config::{self, Config};
 use crate::deliver::{self, Deliverer, Room, SinkStatus};
 use crate::poll::{self, Dispatcher, PollerPlan};
 use crate::record::PollerId;
@@ -134,16 +134,6 @@ pub async fn dispatcher(
     if let Err(error) = kept.await {
         tracing::warn!(%error, "could not store what reports need of the configuration: they use what was stored before; restart when the store can be written");
     }
-    let (plan, read_key) = (poller_plan(config), Arc::new(move || read_key(&source)));
+    let (plan, read_key) = (poller_plan(config), Arc::new(move || source.read().ok()));
     Ok(dispatcher.configured(client, config.budget, plan, read_key).await?)
-}
-
-fn read_key(source: &KeySource) -> Option<secrecy::SecretString> {
-    match source.read() {
-        Ok(key) => Some(key),
-        Err(error) => {
-            tracing::debug!(%error, "could not read the key");
-            None
-        }
-    }
 }

@@ -80,10 +80,8 @@ impl RunningTasks {
             backup: config.backup.clone(),
             reports: config.reports.clone(),
             zone: config.workspace.time_zone.clone(),
-            clock: clock.clone(),
             clocks: clocks.clone(),
-            store: store.clone(),
-            state,
+            watch: watch.clone(),
         };
         tasks.spawn(scheduled.run(finish.clone()));
         tasks.spawn(requests::serve(watch.clone(), finish.clone()));
@@ -111,7 +109,7 @@ impl RunningTasks {
             tokio::select! {
                 () = signals.stop.cancelled() => return Ok(None),
                 () = signals.reload.notified() => {}
-                ended = self.tasks.join_next() => return Err(self.ended_early(ended)),
+                ended = self.tasks.join_next() => return Err(ended_early(ended)),
                 failed = deliveries.failure() => return Err(failed),
                 failed = page.failure() => return Err(failed),
             }
@@ -147,13 +145,13 @@ impl RunningTasks {
         self.tasks.shutdown().await;
         failure.map_or_else(|| Ok(self.polled.try_recv().ok()), Err)
     }
+}
 
-    fn ended_early(&self, ended: Option<Result<anyhow::Result<()>, JoinError>>) -> anyhow::Error {
-        self.finish.cancel();
-        match ended.map_or(Ok(()), result_of) {
-            Err(error) => error,
-            Ok(()) => anyhow!("a task ended without a stop request; report this as a bug"),
-        }
+/// Why a task has ended that was not asked to.
+fn ended_early(ended: Option<Result<anyhow::Result<()>, JoinError>>) -> anyhow::Error {
+    match ended.map_or(Ok(()), result_of) {
+        Err(error) => error,
+        Ok(()) => anyhow!("a task ended without a stop request; report this as a bug"),
     }
 }
 

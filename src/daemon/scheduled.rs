@@ -13,15 +13,15 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
-use super::health::SharedState;
-use crate::clock::{Clock, stamp};
+use super::health::Watch;
+use crate::clock::stamp;
 use crate::config::{BackupSettings, ReportTarget, ReportsSettings, ScheduledReport};
 use crate::poll::Clocks;
 use crate::record::Kind;
 use crate::report::{self, Answer, ReportRun, Timetable};
 use crate::sink;
 use crate::status::{BackupStatus, ScheduledReportStatus};
-use crate::store::{self, BackupFolder, CopyControl, Kept, NewNotice, Reader, Store};
+use crate::store::{self, BackupFolder, CopyControl, Kept, NewNotice, Reader};
 
 /// How often it is looked whether something is due.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -35,17 +35,14 @@ pub(super) struct Scheduled {
     pub(super) backup: BackupSettings,
     pub(super) reports: ReportsSettings,
     pub(super) zone: TimeZone,
-    pub(super) clock: Clock,
     pub(super) clocks: Clocks,
-    pub(super) store: Store,
-    /// Where the state is published.
-    pub(super) state: SharedState,
+    pub(super) watch: Watch,
 }
 
 impl Scheduled {
     /// Makes backups and reports until stopped.
     pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
-        let read = self.store.read(|reader| reader.kept(Kept::REPORT_RUNS)).await;
+        let read = self.watch.store.read(|reader| reader.kept(Kept::REPORT_RUNS)).await;
         let read: Option<BTreeMap<String, ReportRun>> =
             read.context("reading what became of the reports")?;
         let mut runs = read.unwrap_or_default();
@@ -75,7 +72,7 @@ impl Scheduled {
             }
             let statuses =
                 ScheduledReportStatus::of_all(&self.reports, &self.zone, &runs, self.now());
-            self.state.send_modify(|state| state.reports = statuses);
+            self.watch.state.send_modify(|state| state.reports = statuses);
             stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
         }
         Ok(())
@@ -83,13 +80,13 @@ impl Scheduled {
 
     /// The time by the workspace's clock, once it is known.
     fn now(&self) -> Timestamp {
-        let own = self.clock.now();
+        let own = self.watch.clock.now();
         self.clocks.workspace_time(own).unwrap_or(own.wall)
     }
 
     /// Whether [`Self::now`] can be trusted, or the first page did not come for long.
     fn knows_time(&self) -> bool {
-        let own = self.clock.now();
+        let own = self.watch.clock.now();
         self.clocks.workspace_time(own).is_some() || own.elapsed >= WAIT_FOR_PAGE
     }
 
@@ -100,7 +97,7 @@ impl Scheduled {
         stop: &CancellationToken,
     ) -> anyhow::Result<()> {
         let now = self.now();
-        let folder = BackupFolder::new(&self.backup.path, self.store.path());
+        let folder = BackupFolder::new(&self.backup.path, self.watch.store.path());
         let listed = folder.clone();
         let list = move || BackupStatus::of_folder(&listed, now);
         let mut status = tokio::task::spawn_blocking(list).await?;
@@ -115,7 +112,7 @@ impl Scheduled {
             Timetable { at: self.backup.at, days: &[], zone: &self.zone }.due(run, now)
         });
         status.next_at = due.map(|(_, at)| stamp(at));
-        self.state.send_modify(|state| state.backup = Some(status));
+        self.watch.state.send_modify(|state| state.backup = Some(status));
         if let Some((due, at)) = due
             && at <= now
             && self.knows_time()
@@ -130,7 +127,7 @@ impl Scheduled {
 
     /// When the first page was read: a store without a backup counts from then.
     async fn first_polled_at(&self) -> Option<Timestamp> {
-        let pollers = self.store.read(Reader::pollers).await.ok()?;
+        let pollers = self.watch.store.read(Reader::pollers).await.ok()?;
         pollers.iter().map(|poller| &poller.first_polled_at).min()?.parse().ok()
     }
 
@@ -141,7 +138,7 @@ impl Scheduled {
         now: Timestamp,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let (source, keep) = (self.store.path().to_owned(), self.backup.keep);
+        let (source, keep) = (self.watch.store.path().to_owned(), self.backup.keep);
         let copy = move || {
             let path = folder.path(now);
             let unwritten = || format!("could not write {}", path.display());
@@ -157,7 +154,7 @@ impl Scheduled {
 
     /// Keeps what became of the reports; what the store cannot take now is in memory.
     async fn keep(&self, runs: &BTreeMap<String, ReportRun>) -> anyhow::Result<()> {
-        match self.store.keep(Kept::REPORT_RUNS, runs).await {
+        match self.watch.store.keep(Kept::REPORT_RUNS, runs).await {
             Err(error) if !error.is_transient() => {
                 Err(error).context("keeping what became of the scheduled reports")
             }
@@ -213,8 +210,8 @@ impl Scheduled {
                     made_at: stamp(due),
                     body,
                 };
-                self.store.post_notice(vec![name_of_sink.clone()], notice).await?;
-                if let Some(handle) = self.state.borrow().sinks.get(name_of_sink) {
+                self.watch.store.post_notice(vec![name_of_sink.clone()], notice).await?;
+                if let Some(handle) = self.watch.state.borrow().sinks.get(name_of_sink) {
                     handle.wake();
                 }
                 Ok(())
@@ -226,7 +223,7 @@ impl Scheduled {
         let (settings, zone) = (settings.clone(), self.zone.clone());
         let (folder, now) = (self.reports.folder.clone(), self.now());
         let currency = self.reports.currency.clone();
-        let answered = self.store.read_long(move |reader| -> anyhow::Result<Answer> {
+        let answered = self.watch.store.read_long(move |reader| -> anyhow::Result<Answer> {
             reader.limit_time(MAX_READ)?;
             let report = report::find(&settings.report, folder.as_deref())?;
             let question = report::question_of(&settings, currency.as_deref(), &zone, due);

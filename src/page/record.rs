@@ -14,8 +14,8 @@ use super::titles::{Fields, TIME, listed, value};
 use super::words;
 use crate::escape;
 use crate::record::Route;
-use crate::report::{JobState, first_upper, job_state};
-use crate::store::{QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
+use crate::report::first_upper;
+use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 
 /// Records of one kind that are shown with another one.
 const MAX_RELATED: usize = 50;
@@ -44,7 +44,7 @@ pub(super) fn one(
     let fields = Fields::of(body.as_deref().unwrap_or_default(), shop);
     let title = fields.title(route, id);
     let last_seen = reader.last_seen_at(route, id)?;
-    let state = if route == Route::Jobs { job_state(reader, id)? } else { None };
+    let state = if route == Route::Jobs { reader.job_state(id)? } else { None };
     let mut related = Vec::new();
     for (of, mut records) in related_to(reader, route, id)? {
         records.sort_by_key(|record| {

@@ -47,7 +47,8 @@ mod tests {
     #[test]
     fn a_day_of_which_nothing_is_known_is_grey_and_is_no_zero() {
         let unknown = Cell { value: SqlValue::Null, exactness: Exactness::Unknown };
-        let days = [unknown, SqlValue::Real(0.0).into(), SqlValue::Real(4.0).into()];
+        let known = |number| Cell { value: SqlValue::Real(number), exactness: Exactness::Exact };
+        let days = [unknown, known(0.0), known(4.0)];
         let drawn = spark(&days).into_string();
         assert_eq!(drawn.matches("fill-opacity").count(), 1, "{drawn}");
         assert_eq!(drawn.matches("<rect").count(), 3, "{drawn}");

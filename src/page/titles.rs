@@ -9,7 +9,7 @@ use super::frame::record_link;
 use super::text::{moment, money, shown};
 use super::words;
 use crate::record::{self, Route};
-use crate::report::{first_upper, job_state};
+use crate::report::first_upper;
 use crate::store::{QueryError, Reader, RelatedRecord};
 
 /// How a time of a record is written.
@@ -134,7 +134,7 @@ pub(super) fn listed(
     let mut items = Vec::new();
     for RelatedRecord { id, body } in records {
         let fields = Fields::of(body, page);
-        let state = if route == Route::Jobs { job_state(reader, id)? } else { None };
+        let state = if route == Route::Jobs { reader.job_state(id)? } else { None };
         let status = state.and_then(|state| state.status).map(|status| shown(&status));
         items.push(html! {
             li {

@@ -26,6 +26,9 @@ pub(super) const LIMITS: QueryLimits =
 /// The most rows of a report of single records that a table and a page show.
 const SHOWN_MAX: usize = 500;
 
+/// What stands in place of rows if there are none.
+pub(super) const NOTHING: &str = "nothing, as far as is known";
+
 /// The column with the day, week or month that a row counts.
 pub(super) const PERIOD: &str = "period";
 
@@ -129,15 +132,6 @@ impl Answer {
             false => as_of,
         }
     }
-
-    /// What to write in place of rows if there are none.
-    #[must_use]
-    pub fn nothing(&self) -> &'static str {
-        match self.report.has_period() {
-            true => "nothing in this period, as far as is known",
-            false => "nothing",
-        }
-    }
 }
 
 /// Why there is no answer.
@@ -183,7 +177,7 @@ pub fn answer(
     reader.set_days(&days)?;
     let business = chosen(&reader.pollers()?, question.business.as_deref())?;
     let unknown_jobs = match (days.first(), days.last()) {
-        (Some(first), Some(last)) if report.counts_completions() => {
+        (Some(first), Some(last)) if report.has_period() && report.shows_states() => {
             let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
             reader.unknown_jobs_completed(first.from, last.to, asked, default)?
         }
@@ -198,7 +192,7 @@ pub fn answer(
     let (columns, rows) = horizon.answer(reader, report, &parameters)?;
     let mut notes = notes::of_links(reader, report)?;
     notes.extend(notes::of_report(reader, report, &parameters)?);
-    notes.extend(notes::of_unknown_jobs(report, horizon.unknown_jobs.len()));
+    notes.extend(notes::of_unknown_jobs(horizon.unknown_jobs.len()));
     notes.push(horizon.line(report.has_period(), zone));
     let totals = totals(report, &columns, &rows, |column| {
         !report.is_list || horizon.whole_of(report, column) == Known::Wholly
@@ -236,12 +230,6 @@ fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, 
     Ok(BusinessChoice { asked: asked.map(str::to_owned), default })
 }
 
-/// What is wrong with values for the parameters of a report; `None` if it takes them.
-#[must_use]
-pub fn refused_parameter(report: &Report, set: &[(String, String)]) -> Option<ReportError> {
-    own_parameters(report, set).err()
-}
-
 fn parameters(
     report: &Report,
     question: &Question,
@@ -249,21 +237,23 @@ fn parameters(
     local: &Zoned,
     business: &BusinessChoice,
 ) -> Result<Vec<(String, SqlValue)>, ReportError> {
-    let text = |text: &Option<String>| text.clone().map_or(SqlValue::Null, SqlValue::Text);
     let mut values: Vec<(String, SqlValue)> = vec![
         ("from".to_owned(), period.from.to_string().into()),
         ("to".to_owned(), period.to.to_string().into()),
         ("today".to_owned(), local.date().to_string().into()),
         ("now".to_owned(), second(local.timestamp()).into()),
-        ("business".to_owned(), text(&business.asked)),
-        ("default_business".to_owned(), text(&business.default)),
+        ("business".to_owned(), business.asked.clone().into()),
+        ("default_business".to_owned(), business.default.clone().into()),
     ];
     values.extend(own_parameters(report, &question.set)?);
     Ok(values)
 }
 
 /// The report's own parameters with their values.
-fn own_parameters(
+///
+/// # Errors
+/// [`ReportError::Refused`] if it does not take one of them.
+pub fn own_parameters(
     report: &Report,
     set: &[(String, String)],
 ) -> Result<Vec<(String, SqlValue)>, ReportError> {

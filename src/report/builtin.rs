@@ -26,20 +26,21 @@ const TURNAROUND: &str = include_str!("sql/turnaround.sql");
 /// The built-in reports, in the order in which they are listed.
 #[must_use]
 pub fn built_in() -> Vec<Report> {
-    TEXTS
-        .iter()
-        .map(|(name, text)| {
-            let sql = match *name {
-                "turnaround-by-brand" => divided(text, "brand", "device_brand"),
-                "turnaround-by-person" => divided(text, "person", "assigned_to"),
-                "outstanding" => text.replace("{total}", &amount_sql("j.total_amount")),
-                _ => (*text).to_owned(),
-            };
-            Report::parse(name, &sql).expect("a test reads every built-in report")
-        })
-        .collect()
+    let report = |(name, text): &(&str, &str)| match *name {
+        "turnaround-by-brand" => made(name, &divided(text, "brand", "device_brand")),
+        "turnaround-by-person" => made(name, &divided(text, "person", "assigned_to")),
+        _ => made(name, text),
+    };
+    TEXTS.iter().map(report).collect()
 }
 
 fn divided(text: &str, by: &str, column: &str) -> String {
     text.replace("{by}", by).replace("{column}", column)
+}
+
+/// A report of this program.
+pub(super) fn made(name: &str, text: &str) -> Report {
+    let [amount, total] = ["r.amount", "j.total_amount"].map(amount_sql);
+    let text = text.replace("{amount}", &amount).replace("{total}", &total);
+    Report::parse(name, &text).expect("a test asks every report")
 }

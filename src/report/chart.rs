@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::answer::{Answer, PERIOD};
 use super::completeness::{Cell, Exactness};
-use super::value::shown;
+use super::value::{displayed, shown};
 use crate::escape::{self, is_unsafe};
 use crate::number::grouped;
 
@@ -108,10 +108,7 @@ impl<'a> Data<'a> {
 
 /// A number in words.
 fn told(cell: &Cell) -> String {
-    match number(cell) {
-        Some(value) => format!("{}{}", cell.exactness.mark(), grouped(value)),
-        None => "unknown".to_owned(),
-    }
+    displayed(cell, "", None, None)
 }
 
 /// A text that fits beside a chart of this width.

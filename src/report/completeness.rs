@@ -42,18 +42,6 @@ pub enum Exactness {
     Unknown,
 }
 
-impl Exactness {
-    /// What stands before the number.
-    #[must_use]
-    pub fn mark(self) -> &'static str {
-        match self {
-            Self::AtLeast => "≥ ",
-            Self::About => "about ",
-            Self::Exact | Self::Unknown => "",
-        }
-    }
-}
-
 /// A value, and how sure it is. What is unknown is NULL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
@@ -85,12 +73,6 @@ impl Cell {
     #[must_use]
     pub fn is_number(&self) -> bool {
         self.number().is_some() || self.exactness == Exactness::Unknown
-    }
-}
-
-impl From<SqlValue> for Cell {
-    fn from(value: SqlValue) -> Self {
-        Self { value, exactness: Exactness::Exact }
     }
 }
 

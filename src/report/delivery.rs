@@ -174,19 +174,13 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = file_owner::folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
-    let written = (|| {
-        let mut file = file_owner::open_or_make(&part)?;
-        file.set_len(0)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&part, path)?;
-        File::open(folder)?.sync_all()
-    })();
-    if written.is_err() {
-        // What was begun is of no use; if this fails as well, the next try replaces it.
-        let _ = fs::remove_file(&part);
-    }
-    written
+    // What a failure left of an earlier try is replaced.
+    let mut file = file_owner::open_or_make(&part)?;
+    file.set_len(0)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&part, path)?;
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

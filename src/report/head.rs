@@ -190,11 +190,6 @@ impl Report {
         !self.measures.values().flatten().any(|name| name == column)
     }
 
-    /// Whether it counts the completions of the period.
-    pub(super) fn counts_completions(&self) -> bool {
-        self.has_period() && self.uses("completed_at")
-    }
-
     /// Whether it shows what jobs are now.
     #[must_use]
     pub fn shows_states(&self) -> bool {
@@ -249,18 +244,13 @@ impl Parameter {
         self.default.as_str().map_or_else(|| self.default.to_string(), str::to_owned)
     }
 
-    /// A value of the type of the default.
+    /// A value as the default is one: a number or a text.
     pub(super) fn read(&self, text: &str) -> Result<SqlValue, &'static str> {
-        match self.default {
-            Value::Integer(_) => {
-                text.parse::<i64>().map(Into::into).map_err(|_| "must be a whole number")
-            }
-            Value::Float(_) => match text.parse::<f64>() {
-                Ok(number) if number.is_finite() => Ok(number.into()),
-                _ => Err("must be a number"),
-            },
-            _ => Ok(text.to_owned().into()),
+        if !matches!(self.default, Value::Integer(_) | Value::Float(_)) {
+            return Ok(text.to_owned().into());
         }
+        let whole = text.parse::<i64>().map(Into::into);
+        whole.or_else(|_| text.parse::<f64>().map(Into::into)).map_err(|_| "must be a number")
     }
 }
 

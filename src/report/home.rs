@@ -12,18 +12,19 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::answer::{LIMITS, PERIOD, ReportError};
+use super::builtin::made;
 use super::completeness::{BusinessChoice, Cell, Exactness, Lists};
 use super::head::Report;
 use super::horizon::Horizon;
 use super::notes;
 use super::period::Period;
-use super::value::{number, shown};
+use super::value::shown;
 use crate::clock::second;
 use crate::config::Range;
 use crate::record::Route;
-use crate::store::{QueryError, Reader, SqlValue, amount_sql};
+use crate::store::{Reader, SqlValue};
 use ready::is_ready;
-use span::Spans;
+use span::spans;
 
 /// Days of the small line of a number, today included.
 pub const LINE_DAYS: usize = 30;
@@ -98,13 +99,13 @@ pub fn home(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<Home, ReportError> {
-    let Spans { days, all, today } = Spans::of(range, zone, now);
-    reader.set_days(&all)?;
-    let from = all.iter().map(|span| span.from).min().unwrap_or(now);
+    let (today, days) = (now.to_zoned(zone.clone()).date(), spans(range, zone, now));
+    reader.set_days(&days)?;
+    let from = days.iter().map(|span| span.from).min().unwrap_or(now);
     let horizon = Horizon {
         lists: Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?,
         unknown_jobs: reader.unknown_jobs_completed(from, now, None, None)?,
-        days: all,
+        days,
     };
     let parameters = vec![
         ("today".to_owned(), today.to_string().into()),
@@ -112,14 +113,15 @@ pub fn home(
     ];
     let mut source = Source { reader, horizon, parameters, notes: BTreeSet::new() };
     let statuses = source.rows(include_str!("sql/home/statuses.sql"))?;
-    let used = source.rows(include_str!("sql/home/used-statuses.sql"))?;
     let ready = |rows: &[Vec<Cell>]| -> BTreeSet<String> {
         let names = rows.iter().map(|row| shown(&row[0].value, None));
         names.filter(|status| is_ready(status, named)).collect()
     };
     let ready_status = ready(&statuses);
     // Without a status of such a name, a count of none says nothing.
-    let knows_ready = !(named.is_empty() && ready_status.is_empty() && ready(&used).is_empty());
+    let knows_ready = !named.is_empty()
+        || !ready_status.is_empty()
+        || !ready(&source.rows(include_str!("sql/home/used-statuses.sql"))?).is_empty();
     let said = Vec::from_iter(ready_status.iter().map(String::as_str)).join("|");
     source.parameters.push(("ready".to_owned(), said.into()));
     let if_known = |count: Cell| if knows_ready { count } else { Cell::unknown() };
@@ -138,7 +140,7 @@ pub fn home(
         source.notes.insert(text.to_owned());
     }
     Ok(Home {
-        days,
+        days: range.days(today),
         as_of: now,
         taken_in: source.figure(include_str!("sql/home/taken-in.sql"))?,
         completed: source.figure(include_str!("sql/home/completed.sql"))?,
@@ -185,9 +187,7 @@ impl Source<'_> {
 
     /// The rows of a report; none if the workspace does not send what it needs.
     fn rows(&mut self, text: &str) -> Result<Vec<Vec<Cell>>, ReportError> {
-        let [amount, total] = ["r.amount", "j.total_amount"].map(amount_sql);
-        let text = text.replace("{amount}", &amount).replace("{total}", &total);
-        let report = Report::parse("home", &text).expect("a test reads every report of Home");
+        let report = made("home", text);
         let Self { reader, horizon, parameters, notes } = self;
         match horizon.answer(reader, &report, parameters) {
             Ok((_, rows)) => {
@@ -224,46 +224,6 @@ fn complete_since(lists: &Lists, zone: &TimeZone) -> String {
         return "Complete from the first record on".to_owned();
     };
     since.to_zoned(zone.clone()).strftime("Complete since %-d %B %Y, %H:%M").to_string()
-}
-
-/// How a job stands now.
-#[derive(Debug, Clone, PartialEq)]
-pub struct JobState {
-    /// Its current status.
-    pub status: Option<String>,
-    /// Since when, in UTC.
-    pub since: Option<String>,
-    /// What says so: `job` or `status change`.
-    pub source: String,
-    /// What is paid.
-    pub paid: Option<f64>,
-    /// What it costs, as it was last seen.
-    pub total: Option<f64>,
-}
-
-/// How a job stands now; `None` if it is not in the mirror. Blocks.
-///
-/// # Errors
-/// If the store cannot be read in time.
-pub fn job_state(reader: &mut Reader, id: &str) -> Result<Option<JobState>, QueryError> {
-    let total = match reader.columns(Route::Jobs)?.iter().any(|known| known == "total_amount") {
-        true => amount_sql("j.total_amount"),
-        false => "NULL".to_owned(),
-    };
-    let sql = format!(
-        "SELECT s.status, s.since, s.source, s.paid, {total} \
-         FROM _job_states s JOIN jobs j ON j.id = s.id WHERE s.id = :id"
-    );
-    let id = [("id".to_owned(), SqlValue::Text(id.to_owned()))];
-    let found = reader.query(&sql, &id, LIMITS)?;
-    let text = |value: &SqlValue| (*value != SqlValue::Null).then(|| shown(value, None));
-    Ok(found.rows.first().map(|row| JobState {
-        status: text(&row[0]),
-        since: text(&row[1]),
-        source: shown(&row[2], None),
-        paid: number(&row[3]),
-        total: number(&row[4]),
-    }))
 }
 
 #[cfg(test)]

@@ -83,41 +83,40 @@ impl Horizon {
         rows: Vec<Vec<SqlValue>>,
     ) -> Vec<Vec<Cell>> {
         let period_column = columns.iter().position(|column| column == PERIOD);
+        let lacks_states = self.lacks_states(report);
         let of_column = |name: &String| {
             let routes = report.counted_routes(name);
-            let is_of_rows = !routes.is_empty() && !report.is_list;
-            is_of_rows.then(|| (name.clone(), self.periods_of(&routes)))
+            if routes.is_empty() || report.is_list {
+                return None;
+            }
+            // An open repair may be completed, and an amount paid, by a status change or a payment that was missed.
+            let is_of_now = |(_, time): &(Route, CountedTime)| {
+                matches!(time, CountedTime::Standing | CountedTime::Before)
+            };
+            let is_about = lacks_states && routes.iter().any(is_of_now);
+            Some((self.periods_of(&routes), report.can_only_grow(name), is_about))
         };
-        let counted: Vec<Option<(String, PeriodsKnown)>> = columns.iter().map(of_column).collect();
+        let counted: Vec<_> = columns.iter().map(of_column).collect();
         let cells = |row: Vec<SqlValue>| {
-            let period = period_column.map(|column| row[column].clone());
-            let cell = |(value, counted): (SqlValue, &Option<(String, PeriodsKnown)>)| {
-                let Some((name, known)) = counted else { return value.into() };
-                let known = match &period {
-                    Some(SqlValue::Text(period)) => known.of(period),
-                    _ => known.whole,
+            let period = period_column.and_then(|column| match &row[column] {
+                SqlValue::Text(period) => Some(period.clone()),
+                _ => None,
+            });
+            let cell = |(value, counted): (SqlValue, &Option<(PeriodsKnown<'_>, bool, bool)>)| {
+                let Some((known, can_only_grow, is_about)) = counted else {
+                    return Cell::of(value, Exactness::Exact);
                 };
-                let exactness = known.exactness(number(&value), report.can_only_grow(name));
-                Cell::of(value, self.weakened(exactness, report, name))
+                let of_period = period.as_ref().and_then(|period| known.periods.get(&**period));
+                let known = of_period.unwrap_or(&known.whole);
+                let exactness = match known.exactness(number(&value), *can_only_grow) {
+                    Exactness::Exact | Exactness::AtLeast if *is_about => Exactness::About,
+                    exactness => exactness,
+                };
+                Cell::of(value, exactness)
             };
             row.into_iter().zip(&counted).map(cell).collect()
         };
         rows.into_iter().map(cells).collect()
-    }
-
-    /// How sure a number is of which this much is known by its own records: an open repair may be completed,
-    /// and an amount paid, by a status change or a payment that was missed.
-    fn weakened(&self, exactness: Exactness, report: &Report, column: &str) -> Exactness {
-        let is_of_now = |(_, time): &(Route, CountedTime)| {
-            matches!(time, CountedTime::Standing | CountedTime::Before)
-        };
-        match exactness != Exactness::Unknown
-            && self.lacks_states(report)
-            && report.counted_routes(column).iter().any(is_of_now)
-        {
-            true => Exactness::About,
-            false => exactness,
-        }
     }
 
     /// Whether status changes or payments of the mirrored jobs are missing that matter now.
@@ -132,29 +131,24 @@ impl Horizon {
     }
 
     /// What all of the routes know of each day, week or month, and of all of them together.
-    fn periods_of(&self, routes: &[(Route, CountedTime)]) -> PeriodsKnown {
-        let mut periods: HashMap<&str, Known> = HashMap::new();
-        let mut whole: Option<Known> = None;
-        for day in &self.days {
-            let (from, to) = (day.from, day.to);
-            let is_to_come = from >= self.lists.now;
-            let known =
-                routes.iter().map(|(route, time)| self.knows(*route, *time, from, to)).min();
-            let known = known.unwrap_or(Known::Wholly);
-            // What is to come does not make the days before it unknown.
-            match periods.get_mut(day.period.as_str()) {
-                Some(_) if is_to_come => {}
-                Some(before) => *before = before.with(known),
-                None => drop(periods.insert(&day.period, known)),
-            }
-            if !is_to_come || whole.is_none() {
-                whole = Some(whole.map_or(known, |before| before.with(known)));
-            }
-        }
+    fn periods_of(&self, routes: &[(Route, CountedTime)]) -> PeriodsKnown<'_> {
+        let periods = self.days.chunk_by(|a, b| a.period == b.period);
+        let known = |days: &'_ [ReportDay]| self.knows_all(routes, days);
         PeriodsKnown {
-            periods: periods.into_iter().map(|(name, known)| (name.to_owned(), known)).collect(),
-            whole: whole.unwrap_or(Known::Wholly),
+            periods: periods.map(|days| (days[0].period.as_str(), known(days))).collect(),
+            whole: known(&self.days),
         }
+    }
+
+    /// What all of the routes know of these days. What is to come does not make the days before it unknown.
+    fn knows_all(&self, routes: &[(Route, CountedTime)], days: &[ReportDay]) -> Known {
+        let to_come = days.iter().skip(1).position(|day| day.from >= self.lists.now);
+        let days = &days[..to_come.map_or(days.len(), |place| place + 1)];
+        let of_day = |day: &ReportDay| {
+            let known = routes.iter();
+            known.map(|(route, time)| self.knows(*route, *time, day.from, day.to)).min()
+        };
+        days.iter().filter_map(of_day).reduce(Known::with).unwrap_or(Known::Wholly)
     }
 
     fn knows(&self, route: Route, time: CountedTime, from: Timestamp, to: Timestamp) -> Known {
@@ -244,13 +238,7 @@ impl Horizon {
 }
 
 /// What is known of each day, week or month.
-struct PeriodsKnown {
-    periods: HashMap<String, Known>,
+struct PeriodsKnown<'a> {
+    periods: HashMap<&'a str, Known>,
     whole: Known,
-}
-
-impl PeriodsKnown {
-    fn of(&self, period: &str) -> Known {
-        self.periods.get(period).copied().unwrap_or(self.whole)
-    }
 }

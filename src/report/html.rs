@@ -2,12 +2,11 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::answer::Answer;
+use super::answer::{Answer, NOTHING};
 use super::chart::{NARROW, WIDE, svg};
-use super::completeness::{Cell, Exactness};
+use super::completeness::Exactness;
 use crate::escape::{cut, shown_lines};
 use crate::record::Route;
-use crate::store::SqlValue;
 
 /// The longest text of a cell, in characters.
 const CELL_MAX: usize = 2_000;
@@ -48,12 +47,12 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
     }
     html! {
         @if answer.rows.is_empty() {
-            p { (first_upper(answer.nothing())) "." }
+            p { (first_upper(NOTHING)) "." }
         } @else {
             div.scroll tabindex="0" role="region" aria-label=(format!("Table of {}", cell(&answer.report.title))) {
                 table.report {
                     thead { tr { @for (index, column) in answer.columns.iter().enumerate() {
-                        th.number[answer.has_numbers(index)] scope="col" { (heading(column)) }
+                        th.number[answer.has_numbers(index)] scope="col" { (cell(&column.replace('_', " "))) }
                     } } }
                     tbody {
                         @for row in rows {
@@ -61,7 +60,7 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
                                 @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
                                     td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[answer.period_column() == Some(index)] {
                                         @match named_route(&answer.columns[index]).and_then(|route| link(route, &text)) {
-                                            Some(link) if is_known(value) => a href=(link) { (cell(&text)) },
+                                            Some(link) if !text.is_empty() => a href=(link) { (cell(&text)) },
                                             _ => (cell(&text)),
                                         }
                                     }
@@ -83,19 +82,10 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
     }
 }
 
-/// Whether a cell names a record.
-fn is_known(cell: &Cell) -> bool {
-    cell.exactness == Exactness::Exact && cell.value != SqlValue::Null
-}
-
-/// The route of whose records a column holds the ids.
+/// The route of whose records a column holds the ids, as `job_id` those of `jobs`.
 fn named_route(column: &str) -> Option<Route> {
-    match column {
-        "job_id" => Some(Route::Jobs),
-        "lead_id" => Some(Route::Leads),
-        "customer_id" => Some(Route::Customers),
-        _ => None,
-    }
+    let one = column.strip_suffix("_id")?;
+    Route::ALL.into_iter().find(|route| route.as_str().strip_suffix('s') == Some(one))
 }
 
 /// A text as the beginning of a sentence.
@@ -129,10 +119,6 @@ pub fn document(answer: &Answer) -> String {
         }
     }
     .into_string()
-}
-
-fn heading(name: &str) -> String {
-    cell(&name.replace('_', " "))
 }
 
 /// Text of a cell: characters that turn the direction of text or control a terminal as `\u{..}`.

@@ -35,13 +35,11 @@ pub(super) fn of_report(
 }
 
 /// That repairs are left out because the mirror does not hold them.
-pub(super) fn of_unknown_jobs(report: &Report, jobs: usize) -> Option<String> {
-    if jobs == 0 {
-        return None;
-    }
+pub(super) fn of_unknown_jobs(jobs: usize) -> Option<String> {
     let repairs = count(jobs, "completed repair is", "completed repairs are");
-    let effect = if report.needs_job_link { ", so the true turnaround may be longer" } else { "" };
-    Some(format!(
-        "{repairs} left out, of which only a status change was seen: most were taken in before the mirror began{effect}"
-    ))
+    (jobs > 0).then(|| {
+        format!(
+            "{repairs} left out, of which only a status change was seen: most were taken in before the mirror began, so the true numbers may be higher"
+        )
+    })
 }

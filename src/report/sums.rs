@@ -18,7 +18,7 @@ pub(super) fn totals(
     }
     let total = |(index, column): (usize, &String)| {
         if !has_sum(column) {
-            return SqlValue::Null.into();
+            return Cell::of(SqlValue::Null, Exactness::Exact);
         }
         let mut cells = rows.iter().map(|row| &row[index]);
         let is_real = cells.clone().any(|cell| matches!(cell.value, SqlValue::Real(_)));
@@ -61,7 +61,7 @@ mod tests {
         let rows = [row(1, 0.1, exact, exact), row(2, 0.2, Exactness::AtLeast, unknown)];
         let totals = |is_known: fn(&str) -> bool| totals(&report, &columns, &rows, is_known);
         let wanted = [
-            SqlValue::Null.into(),
+            Cell::of(SqlValue::Null, exact),
             Cell::of(3.into(), Exactness::AtLeast),
             Cell::of(0.3.into(), exact),
             Cell::of(SqlValue::Null, unknown),

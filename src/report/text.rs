@@ -1,6 +1,6 @@
 //! An answer as a table of plain text, for the terminal, mails and files.
 
-use super::answer::Answer;
+use super::answer::{Answer, NOTHING};
 use crate::escape::{cell, shown};
 use crate::table::fitted;
 
@@ -13,7 +13,7 @@ const CELL_MAX: usize = 60;
 pub fn text(answer: &Answer, width: usize) -> String {
     let mut made = shown(&format!("{}, {}", answer.report.title, answer.subject())) + "\n\n";
     match answer.rows.is_empty() {
-        true => made.push_str(&format!("{}\n", answer.nothing())),
+        true => made.push_str(&format!("{NOTHING}\n")),
         false => made.push_str(&rows(answer, width)),
     }
     made.push('\n');
@@ -26,15 +26,10 @@ pub fn text(answer: &Answer, width: usize) -> String {
 fn rows(answer: &Answer, width: usize) -> String {
     let heads: Vec<String> = answer.columns.iter().map(|column| cell(column, CELL_MAX)).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let value = |text: String| match text.as_str() {
-        "" => "-".to_owned(),
-        text => cell(text, CELL_MAX),
-    };
-    let rows = answer.shown_rows().iter();
-    let mut rows: Vec<Vec<String>> =
-        rows.map(|row| answer.shown(row).map(value).collect()).collect();
-    let totals = answer.shown_totals();
-    rows.extend(totals.map(|totals| totals.iter().map(|text| cell(text, CELL_MAX)).collect()));
+    let rows = answer.shown_rows().iter().map(|row| answer.shown(row).collect());
+    let rows = rows.chain(answer.shown_totals());
+    let shown = |row: Vec<String>| row.iter().map(|text| cell(text, CELL_MAX)).collect();
+    let rows: Vec<Vec<String>> = rows.map(shown).collect();
     let numbers: Vec<bool> = (0..heads.len()).map(|column| answer.has_numbers(column)).collect();
     fitted(&heads, &rows, width, &|column, _| numbers[column])
 }

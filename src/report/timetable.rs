@@ -71,15 +71,14 @@ impl Timetable<'_> {
     /// The first time after `after`.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Timestamp {
-        self.around(after, -1..=9).find(|due| *due > after).unwrap_or(Timestamp::MAX)
-    }
-
-    /// The latest time up to `now` that is after `handled` and less than a day ago: what has to be
-    /// made now.
-    #[must_use]
-    pub fn missed(&self, handled: Timestamp, now: Timestamp) -> Option<Timestamp> {
-        let due = self.around(now, -9..=1).filter(|due| *due <= now).last()?;
-        (due > handled && now.duration_since(due) < LATEST).then_some(due)
+        let today = after.to_zoned(self.zone.clone()).date();
+        let due = |days: i32| {
+            let day = today.checked_add(days.days()).ok()?;
+            let is_wanted = self.days.is_empty() || self.days.contains(&Day(day.weekday()));
+            let at = is_wanted.then(|| day.to_datetime(self.at).to_zoned(self.zone.clone()))?;
+            Some(at.ok()?.timestamp())
+        };
+        (-1..=9).filter_map(due).find(|due| *due > after).unwrap_or(Timestamp::MAX)
     }
 
     /// The time for which one is made next, and when; what is to be made now has a time up to `now`.
@@ -87,27 +86,12 @@ impl Timetable<'_> {
     pub fn due(&self, run: &ReportRun, now: Timestamp) -> (Timestamp, Timestamp) {
         // A time far ahead was noted while the clock was wrong, and says nothing.
         let is_believed = run.settled_at.duration_since(now) < LATEST;
-        let settled = if is_believed { run.settled_at } else { now - LATEST };
-        let due = self.missed(settled, now).unwrap_or_else(|| self.next(now.max(settled)));
+        let oldest = now - LATEST;
+        let due = self.next(if is_believed { run.settled_at.max(oldest) } else { oldest });
         match run.failed_at {
             Some(at) if due <= now && at <= now => (due, at + RETRY),
             _ => (due, due),
         }
-    }
-
-    /// The times of the days around a moment, in order.
-    fn around(
-        &self,
-        moment: Timestamp,
-        days: std::ops::RangeInclusive<i32>,
-    ) -> impl Iterator<Item = Timestamp> {
-        let today = moment.to_zoned(self.zone.clone()).date();
-        days.filter_map(move |days| {
-            let day = today.checked_add(days.days()).ok()?;
-            let is_wanted = self.days.is_empty() || self.days.contains(&Day(day.weekday()));
-            let at = is_wanted.then(|| day.to_datetime(self.at).to_zoned(self.zone.clone()))?;
-            Some(at.ok()?.timestamp())
-        })
     }
 }
 
@@ -149,7 +133,7 @@ mod tests {
             for _ in 0..6_000 {
                 let due = table.next(last);
                 assert!((0..=25).contains(&due.duration_since(last).as_hours()), "{last} {zone:?}");
-                assert_eq!(table.missed(last, due), Some(due), "{due} {zone:?}");
+                assert_eq!(table.due(&ReportRun::new(last), due).0, due, "{zone:?}");
                 last = due;
             }
         }

@@ -42,7 +42,9 @@ pub(super) fn displayed(
     };
     match exactness {
         Exactness::Unknown => "unknown".to_owned(),
-        known => format!("{}{text}", known.mark()),
+        Exactness::AtLeast => format!("≥ {text}"),
+        Exactness::About => format!("about {text}"),
+        Exactness::Exact => text,
     }
 }
 

@@ -54,5 +54,5 @@ fn problem(config: &Config, settings: &ScheduledReport) -> Option<String> {
         ));
     }
     let set: Vec<_> = settings.parameters.clone().into_iter().collect();
-    report::refused_parameter(&found, &set).map(|error| error.to_string())
+    report::own_parameters(&found, &set).err().map(|error| error.to_string())
 }

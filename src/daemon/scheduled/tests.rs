@@ -2,8 +2,14 @@
 
 use std::path::Path;
 
+use tokio::sync::mpsc;
+
 use super::*;
+use crate::clock::Clock;
 use crate::config::{Base, Config};
+use crate::daemon::health::SharedState;
+use crate::poll::BackgroundClient;
+use crate::store::Store;
 
 /// A running task and what it publishes.
 struct Running {
@@ -39,14 +45,19 @@ impl Running {
         let (state, stop) = (SharedState::default(), CancellationToken::new());
         let clock = Clock::starting_at(at.parse().unwrap());
         let clocks = Clocks::default();
+        let (requests, _) = mpsc::channel(1);
         let scheduled = Scheduled {
             backup: config.backup,
             reports: config.reports,
             zone: config.workspace.time_zone,
-            clock: clock.clone(),
             clocks: clocks.clone(),
-            store: store.clone(),
-            state: state.clone(),
+            watch: Watch {
+                store: store.clone(),
+                clock: clock.clone(),
+                background: BackgroundClient::new(requests.clone()),
+                requests,
+                state: state.clone(),
+            },
         };
         let task = tokio::spawn(scheduled.run(stop.clone()));
         Self { state, stop, task, store, clock, clocks }

@@ -6,60 +6,51 @@ use jiff::{Timestamp, ToSpan};
 
 use super::LINE_DAYS;
 use crate::config::Range;
-use crate::report::period::{Period, start_of};
+use crate::report::period::start_of;
 use crate::store::ReportDay;
 
-/// The range, what it is compared with, and the days of the line.
-pub(super) struct Spans {
-    pub(super) days: Period,
-    /// The range, the one before, then each day of the line: the rows of the table `days`.
-    pub(super) all: Vec<ReportDay>,
-    pub(super) today: Date,
-}
-
-impl Spans {
-    pub(super) fn of(range: Range, zone: &TimeZone, now: Timestamp) -> Self {
-        let local = now.to_zoned(zone.clone());
-        let today = local.date();
-        let start = |day: Date| start_of(day, zone);
-        let this_hour = |back: jiff::Span| {
-            let then = local.datetime().saturating_sub(back).to_zoned(zone.clone());
-            then.map_or(Timestamp::MIN, |then| then.timestamp())
-        };
-        let days = range.days(today);
-        let week_ago = days.from.saturating_sub(7.days());
-        let month_ago = days.from.saturating_sub(1.month());
-        let (before_from, before_to) = match range {
-            Range::Today | Range::ThisWeek => (week_ago, this_hour(7.days())),
-            Range::ThisMonth => (month_ago, this_hour(1.month())),
-            _ => (month_ago, start(days.from)),
-        };
-        let after = |day: Date| start(day.saturating_add(1.day()));
-        let line = (0..LINE_DAYS as i64).rev().map(|back| {
-            let day = today.saturating_sub(back.days());
-            (start(day), after(day))
-        });
-        let range = (start(days.from), after(days.to));
-        let spans = [range, (start(before_from), before_to)].into_iter().chain(line);
-        let row = |(index, (from, to)): (usize, (Timestamp, Timestamp))| {
-            let day = format!("{index:02}");
-            ReportDay { period: day.clone(), day, from, to }
-        };
-        Self { days, all: spans.enumerate().map(row).collect(), today }
-    }
+/// The range, the one before, then each day of the line: the rows of the table `days`.
+pub(super) fn spans(range: Range, zone: &TimeZone, now: Timestamp) -> Vec<ReportDay> {
+    let local = now.to_zoned(zone.clone());
+    let today = local.date();
+    let start = |day: Date| start_of(day, zone);
+    let this_hour = |back: jiff::Span| {
+        let then = local.datetime().saturating_sub(back).to_zoned(zone.clone());
+        then.map_or(Timestamp::MIN, |then| then.timestamp())
+    };
+    let days = range.days(today);
+    let week_ago = days.from.saturating_sub(7.days());
+    let month_ago = days.from.saturating_sub(1.month());
+    let (before_from, before_to) = match range {
+        Range::Today | Range::ThisWeek => (week_ago, this_hour(7.days())),
+        Range::ThisMonth => (month_ago, this_hour(1.month())),
+        _ => (month_ago, start(days.from)),
+    };
+    let after = |day: Date| start(day.saturating_add(1.day()));
+    let line = (0..LINE_DAYS as i64).rev().map(|back| {
+        let day = today.saturating_sub(back.days());
+        (start(day), after(day))
+    });
+    let range = (start(days.from), after(days.to));
+    let spans = [range, (start(before_from), before_to)].into_iter().chain(line);
+    let row = |(index, (from, to)): (usize, (Timestamp, Timestamp))| {
+        let day = format!("{index:02}");
+        ReportDay { period: day.clone(), day, from, to }
+    };
+    spans.enumerate().map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn spans(range: Range, now: &str) -> [String; 4] {
+    fn bounds(range: Range, now: &str) -> [String; 4] {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
-        let spans = Spans::of(range, &berlin, now.parse().unwrap());
-        assert_eq!(spans.all.len(), 2 + LINE_DAYS);
+        let spans = spans(range, &berlin, now.parse().unwrap());
+        assert_eq!(spans.len(), 2 + LINE_DAYS);
         let local =
             |at: Timestamp| at.to_zoned(berlin.clone()).strftime("%Y-%m-%d %H:%M").to_string();
-        let [now, before] = [&spans.all[0], &spans.all[1]];
+        let [now, before] = [&spans[0], &spans[1]];
         [now.from, now.to, before.from, before.to].map(local)
     }
 
@@ -67,17 +58,17 @@ mod tests {
     fn a_range_is_compared_with_the_one_before_up_to_the_same_hour() {
         // A Wednesday; clocks changed on the Sunday before.
         let now = "2026-04-01T08:30:00Z";
-        let [from, to, before, until] = spans(Range::Today, now);
+        let [from, to, before, until] = bounds(Range::Today, now);
         assert_eq!((from.as_str(), to.as_str()), ("2026-04-01 00:00", "2026-04-02 00:00"));
         assert_eq!((before.as_str(), until.as_str()), ("2026-03-25 00:00", "2026-03-25 10:30"));
-        let [from, _, before, until] = spans(Range::ThisWeek, now);
+        let [from, _, before, until] = bounds(Range::ThisWeek, now);
         assert_eq!((from.as_str(), before.as_str()), ("2026-03-30 00:00", "2026-03-23 00:00"));
         assert_eq!(until, "2026-03-25 10:30");
-        let [from, to, before, until] = spans(Range::LastMonth, now);
+        let [from, to, before, until] = bounds(Range::LastMonth, now);
         assert_eq!((from.as_str(), to.as_str()), ("2026-03-01 00:00", "2026-04-01 00:00"));
         assert_eq!((before.as_str(), until.as_str()), ("2026-02-01 00:00", "2026-03-01 00:00"));
         // The month before has no 31st day.
-        let [from, _, before, until] = spans(Range::ThisMonth, "2026-03-31T08:30:00Z");
+        let [from, _, before, until] = bounds(Range::ThisMonth, "2026-03-31T08:30:00Z");
         assert_eq!((from.as_str(), before.as_str()), ("2026-03-01 00:00", "2026-02-01 00:00"));
         assert_eq!(until, "2026-02-28 10:30");
     }

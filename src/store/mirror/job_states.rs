@@ -5,6 +5,7 @@
 //! one of its sources; the table follows from the mirror.
 
 use rusqlite::{Connection, OptionalExtension};
+use serde::Deserialize;
 
 use crate::record::{Change, Route};
 use crate::store::error::StoreError;
@@ -16,12 +17,40 @@ use crate::store::sql::Sql;
 /// Jobs whose states are rebuilt by one statement, which looks through its lists without an index.
 const STEP: usize = 100;
 
+/// How a job stands now, and what it costs as it was last seen.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct JobState {
+    /// Its current status.
+    pub status: Option<String>,
+    /// Since when, in UTC.
+    pub since: Option<String>,
+    /// What says so: `job` or `status change`.
+    pub source: String,
+    /// What is paid.
+    pub paid: Option<f64>,
+    /// What it costs.
+    pub total: Option<f64>,
+}
+
 /// A job as received, with its current state.
 const CURRENT_JOB: &str = "SELECT json_set(c.body, '$.current_status', s.status, '$.current_stage', s.stage, \
      '$.status_since', s.since, '$.completed_at', s.completed_at, '$.paid_total', s.paid) \
      FROM jobs j JOIN changes c ON c.seq = j._seq JOIN _job_states s ON s.id = j.id WHERE j.id = ?1";
 
 impl Reader {
+    /// How a job stands now; `None` if it is not in the mirror.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn job_state(&self, id: &str) -> Result<Option<JobState>, StoreError> {
+        let sql = format!(
+            "SELECT s.status, s.since, s.source, s.paid, {} AS total FROM _job_states s \
+             JOIN jobs j ON j.id = s.id JOIN changes c ON c.seq = j._seq WHERE s.id = ?1",
+            amount_sql("json_extract(c.body, '$.total_amount')")
+        );
+        Ok(self.connection.row(&sql, [id])?)
+    }
+
     /// Gives each status change and payment its job, if the mirror has it: the fields of the job as received,
     /// and its current state.
     ///
@@ -125,8 +154,6 @@ fn column(columns: &[String], row: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
     use crate::store::mirror;
 

@@ -1,11 +1,13 @@
 //! Reports of times of which not everything is known: before the mirror began, in a gap, after the last
 //! reading. What is unknown is never 0.
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use shopmirror::api::decode;
 use shopmirror::record::{PollerId, Route};
-use shopmirror::store::Store;
+use shopmirror::report::{self, Cell, Exactness, Range};
+use shopmirror::store::{Reader, Store};
 
 use super::store_page;
 use crate::support::Place;
@@ -243,6 +245,63 @@ async fn open_repairs_are_about_so_many_where_status_changes_may_be_missing() {
     assert_eq!((&json["totals_about"][2], &json["at_least"]), (&json!(true), &json!([])), "{json}");
     let table = place.run(["report", "open-repairs"]).await.out;
     assert!(table.contains("about 3") && !table.contains("≥"), "{table}");
+}
+
+#[tokio::test]
+async fn home_says_of_each_number_how_sure_it_is() {
+    let (place, store) = place("");
+    let now = Timestamp::now();
+    let at = now.to_string();
+    let home = || {
+        let mut reader = Reader::open(&place.store()).unwrap();
+        report::home(&mut reader, Range::ThisMonth, &[], &TimeZone::UTC, now).unwrap()
+    };
+    let sure = |cell: &Cell| (cell.number().map(|number| number as i64), cell.exactness);
+    let unknown = (None, Exactness::Unknown);
+    let before = home();
+    for cell in [&before.taken_in.now, &before.leads.now, &before.now.open, &before.now.unpaid] {
+        assert_eq!(sure(cell), unknown, "no list was read: {before:?}");
+    }
+
+    // A full page: nobody knows what came before it. Of the other lists there is no record.
+    let job = |id: u8| {
+        json!({"id": id, "job_number": format!("R-{id}"), "status": "New",
+            "status_stage": "open", "created_at": at, "total_amount": 7})
+    };
+    let read = |route| Shown { route, at: &at, limit: 100, ..USUAL };
+    Shown { limit: 2, ..read(Route::Jobs) }.store(&store, &[job(1), job(2)]).await;
+    for route in [Route::Leads, Route::Payments, Route::JobStatusChanges] {
+        read(route).store(&store, &[]).await;
+    }
+    let first = home();
+    assert_eq!(sure(&first.taken_in.now), (Some(2), Exactness::AtLeast), "{first:?}");
+    assert_eq!(sure(&first.taken_in.before), unknown, "before the mirror began: {first:?}");
+    assert_eq!(first.taken_in.days.len(), report::LINE_DAYS);
+    let none = (Some(0), Exactness::Exact);
+    for cell in [&first.leads.now, &first.money_in.now, &first.now.follow_ups] {
+        assert_eq!(sure(cell), none, "an empty list is known: {first:?}");
+    }
+    assert_eq!(sure(&first.now.open), (Some(2), Exactness::About), "no change names a repair");
+    for cell in [&first.completed.now, &first.now.unpaid, &first.now.overdue, &first.now.ready] {
+        assert_eq!(sure(cell), unknown, "nothing says it: {first:?}");
+    }
+
+    let change = |id: u8, job: u8, stage: &str| {
+        json!({"id": id, "job_number": format!("R-{job}"), "status": "Ready for pickup",
+            "status_stage": stage, "created_at": at})
+    };
+    let changes = [change(1, 1, "open"), change(2, 2, "completed"), change(3, 9, "completed")];
+    let later = (now + SignedDuration::from_secs(1)).to_string();
+    let changed = Shown { at: &later, ..read(Route::JobStatusChanges) };
+    changed.store(&store, &changes).await;
+    store.close().await.unwrap();
+    let last = home();
+    let one = (Some(1), Exactness::AtLeast);
+    assert_eq!(sure(&last.now.open), one, "older repairs may be open: {last:?}");
+    assert_eq!(sure(&last.now.ready), one, "{last:?}");
+    assert_eq!(sure(&last.completed.now), one, "the repair 9 is not in the mirror: {last:?}");
+    assert_eq!(sure(&last.now.unpaid), (Some(7), Exactness::About), "no payment names a repair");
+    assert_eq!(last.by_status, [("Ready for pickup".to_owned(), 1.0)]);
 }
 
 #[tokio::test]
