@@ -13,7 +13,7 @@ use crate::clock::{Moment, stamp};
 use crate::deliver::SinkActivity;
 use crate::record::{Kind, poller_name};
 use crate::status::{Health, WorkspaceStatus};
-use crate::store::{AlertRow, AlertStep, Gap, NewNotice};
+use crate::store::{AlertRow, AlertStep, Gap, NewNotice, word};
 
 /// Bad health is said after it lasted so long; and what is over must be over for so long.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -84,7 +84,7 @@ pub struct Symptom {
 pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
     let mut found = Vec::new();
     if let Some(poller) = status.pollers.iter().find(|poller| poller.state.is_key_refused()) {
-        let why = poller.state.as_str();
+        let why = word(&poller.state);
         let text = format!(
             "the workspace refuses the key ({why}): nothing is read until the key file holds a valid key"
         );
@@ -92,7 +92,8 @@ pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
     }
     let (health, reasons) = status.without_sink(sink);
     if health != Health::Ok {
-        let text = format!("health is {}: {}", health.as_str(), reasons.join("; "));
+        let level = word(&health).replace('_', " ");
+        let text = format!("health is {level}: {}", reasons.join("; "));
         let symptom = Symptom::new("health".to_owned(), [(SETTLED, health as i64)], text);
         found.push(Symptom { reasons, ..symptom });
     }

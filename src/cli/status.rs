@@ -16,7 +16,7 @@ use crate::duration;
 use crate::poll::PollerStatus;
 use crate::record::Route;
 use crate::status::{BackupStatus, Health, ScheduledReportStatus, WorkspaceStatus};
-use crate::store::{BackupFolder, Kept, Reader};
+use crate::store::{BackupFolder, Kept, Reader, word};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Args {
@@ -153,7 +153,7 @@ pub(super) fn decoded<T: DeserializeOwned>(reply: &[u8]) -> anyhow::Result<T> {
 fn print(store: &Path, status: &WorkspaceStatus, wide: bool) -> anyhow::Result<ExitCode> {
     let health = match status.health {
         Health::Ok => "ok".to_owned(),
-        other => other.as_str().to_uppercase(),
+        other => word(&other).replace('_', " ").to_uppercase(),
     };
     let mut facts = vec![("health", health)];
     facts.extend(status.reasons.iter().map(|reason| ("", reason.clone())));

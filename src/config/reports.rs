@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use jiff::civil::{Time, Weekday};
 use jiff::fmt::strtime::BrokenDownTime;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use toml::Value;
 
 use super::sinks::{Sinks, check_notified};
@@ -80,7 +80,7 @@ fn weekday<'de, D: Deserializer<'de>>(d: D) -> Result<Weekday, D::Error> {
 }
 
 /// Days with a name, seen from today.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Range {
     /// Today so far.
@@ -110,7 +110,7 @@ pub enum Range {
 }
 
 /// In what the days of a report are counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum CountedBy {
     /// Each day.
@@ -125,16 +125,6 @@ pub enum CountedBy {
 impl CountedBy {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Day, Self::Week, Self::Month];
-
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-        }
-    }
 }
 
 /// In what form a report is written.

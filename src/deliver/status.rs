@@ -1,7 +1,5 @@
 //! The status of a sink, for people and tools.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::store::{NoticeCounts, Replay, SinkRow};
@@ -25,28 +23,6 @@ pub enum SinkActivity {
     Disabled,
     /// No daemon runs.
     Stopped,
-}
-
-impl SinkActivity {
-    /// The word that is shown.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Refusing => "refusing",
-            Self::Holding => "holding",
-            Self::Held => "held",
-            Self::Disabled => "disabled",
-            Self::Stopped => "stopped",
-        }
-    }
-}
-
-impl fmt::Display for SinkActivity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 /// The status of a sink.

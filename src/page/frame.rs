@@ -8,6 +8,7 @@ use super::context::PageContext;
 use super::text::shown;
 use crate::record::Route;
 use crate::report::Range;
+use crate::store::word;
 
 /// A whole page around its body; `tab` is the address of the page of the navigation that it belongs to, and empty if
 /// it is none of them.
@@ -69,12 +70,12 @@ fn navigation(current: &str, shows_records: bool) -> Markup {
 pub(super) fn ranges(
     all: &[Range],
     is_current: impl Fn(Range) -> bool,
-    address: impl Fn(&'static str) -> String,
+    address: impl Fn(&str) -> String,
 ) -> Markup {
     html! {
         nav.ranges aria-label="Range" {
             @for range in all.iter().copied() {
-                a href=(address(range.as_str())) aria-current=[is_current(range).then_some("true")] { (range.title()) }
+                a href=(address(&word(&range))) aria-current=[is_current(range).then_some("true")] { (range.title()) }
             }
         }
     }

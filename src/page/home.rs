@@ -20,10 +20,9 @@ const BARS_MAX: usize = 12;
 /// The parts of the page as it is now.
 pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Markup> {
     let (status, home) = (context.status().await, context.numbers(range).await);
-    let address = |range| link(".", &[("range", range)]);
     let head = [
         health(status.as_deref(), home.as_deref()),
-        ranges(&Range::HOME, |each| each == range, address),
+        ranges(&Range::HOME, |each| each == range, |range| link(".", &[("range", range)])),
     ];
     let numbers = match &home {
         Some(home) => {

@@ -11,6 +11,7 @@ use crate::budget::BudgetStatus;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::status::{Health, WorkspaceStatus};
+use crate::store::word;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -67,7 +68,7 @@ fn text(status: &WorkspaceStatus) -> String {
     let records: Vec<(&String, &i64)> = status.records.iter().collect();
     [
         family(&of_workspace, std::slice::from_ref(status), |_| Labels::new()),
-        family(&of_health, &Health::ALL, |h| vec![("state", h.as_str().replace(' ', "_"))]),
+        family(&of_health, &Health::ALL, |h| vec![("state", word(h))]),
         family(&of_budget, status.budget.as_slice(), |_| Labels::new()),
         family(&of_pollers, &status.pollers, of_poller),
         family(&of_sinks, &status.sinks, of_sink),

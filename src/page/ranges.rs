@@ -44,6 +44,7 @@ impl Period {
 mod tests {
     use super::*;
     use crate::report::Range;
+    use crate::store::word;
 
     fn days(text: &str) -> Period {
         let (from, to) = text.split_once(' ').unwrap();
@@ -70,7 +71,7 @@ mod tests {
     fn ranges_are_seen_from_today_and_said_in_words() {
         let today = "2026-11-25".parse().unwrap();
         let said =
-            Range::REPORT.map(|range| format!("{}: {}", range.as_str(), range.days(today).said()));
+            Range::REPORT.map(|range| format!("{}: {}", word(&range), range.days(today).said()));
         assert_eq!(
             said,
             [

@@ -16,7 +16,7 @@ use super::text::shown;
 use super::words;
 use crate::config::{CountedBy, ReportFormat};
 use crate::report::{self, Answer, Period, Question, Range, Report, ReportError};
-use crate::store::Reader;
+use crate::store::{Reader, word};
 
 /// What is asked of a report.
 #[derive(Deserialize)]
@@ -159,7 +159,8 @@ impl View<'_> {
 
     fn of_days(&self, days: Period, more: &[(&str, &str)]) -> String {
         let (from, to) = (days.from.to_string(), days.to.to_string());
-        let days = [("from", from.as_str()), ("to", &to), ("by", self.answer.by.as_str())];
+        let by = word(&self.answer.by);
+        let days = [("from", from.as_str()), ("to", &to), ("by", &by)];
         self.address(&[&days, more].concat())
     }
 
@@ -181,7 +182,8 @@ impl View<'_> {
         let business = self.question.business.as_deref().unwrap_or_default();
         let set: BTreeMap<&String, &String> =
             self.question.set.iter().map(|(name, value)| (name, value)).collect();
-        let by = CountedBy::ALL.map(|by| (by.as_str(), by.as_str()));
+        let by = CountedBy::ALL.map(|by| word(&by));
+        let by: Vec<_> = by.iter().map(|by| (by.as_str(), by.as_str())).collect();
         let known = self.businesses.iter().map(|known| (known.as_str(), known.as_str()));
         let known: Vec<_> = [("", "all")].into_iter().chain(known).collect();
         let has_choice =
@@ -194,7 +196,7 @@ impl View<'_> {
                         label { "From " input type="date" name="from" value=(days.from) required; }
                         label { "To " input type="date" name="to" value=(days.to) required; }
                     }
-                    @if self.answer.period_column().is_some() { (select("Count by", "by", &by, self.answer.by.as_str())) }
+                    @if self.answer.period_column().is_some() { (select("Count by", "by", &by, &word(&self.answer.by))) }
                     @if !self.businesses.is_empty() { (select("Business", "business", &known, business)) }
                     @for (name, parameter) in &report.parameters {
                         @let value = set.get(name).map_or_else(|| parameter.default(), |value| (*value).clone());

@@ -13,7 +13,7 @@ use super::words;
 use crate::number::whole;
 use crate::record::poller_name;
 use crate::status::{SayTime, Table};
-use crate::store::Gap;
+use crate::store::{Gap, word};
 
 /// Open gaps that are listed.
 const GAPS_SHOWN: usize = 20;
@@ -35,7 +35,7 @@ pub(super) async fn parts(context: &PageContext) -> Vec<Markup> {
         moved.map_or_else(|_| "-".to_owned(), local)
     };
     vec![
-        health(status.health.as_str(), &status.sentence(), &status.reasons),
+        health(&word(&status.health).replace('_', " "), &status.sentence(), &status.reasons),
         facts(&status.facts(&say)),
         section("pollers", "Pollers", &status.poller_table(&say)),
         section("sinks", "Sinks", &status.sink_table(&say)),

@@ -40,21 +40,6 @@ pub enum PauseReason {
     StoreLocked,
 }
 
-impl PauseReason {
-    /// The reason in one word, as the status and the journal show it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::KeyRefused => "key_refused",
-            Self::KeyWrongType => "key_wrong_type",
-            Self::WrongHost => "wrong_host",
-            Self::OtherWorkspace => "other_workspace",
-            Self::DiskFull => "disk_full",
-            Self::StoreLocked => "store_locked",
-        }
-    }
-}
-
 /// Keeps every poller back until what it waits for succeeds: a ping, or for the store a write.
 #[derive(Debug)]
 pub(super) struct Hold {

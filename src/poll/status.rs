@@ -32,19 +32,6 @@ pub enum PollerState {
 }
 
 impl PollerState {
-    /// The state as the status shows it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::Paused(reason) => reason.as_str(),
-            Self::RouteBroken => "route_broken",
-            Self::Backoff => "backoff",
-            Self::Starting => "starting",
-            Self::Ok => "ok",
-        }
-    }
-
     /// Whether the workspace refuses the key.
     #[must_use]
     pub fn is_key_refused(self) -> bool {

@@ -14,7 +14,7 @@ use super::completed::Completed;
 use super::hold::{Hold, PauseReason};
 use crate::api::{ApiError, Class, Ping};
 use crate::budget::Purpose;
-use crate::store::{Kept, StoreError, judge_workspace};
+use crate::store::{Kept, StoreError, judge_workspace, word};
 
 impl Dispatcher {
     /// Sends the ping that ends the hold, if it is due; returns when to try again if the budget has no room.
@@ -97,7 +97,7 @@ impl Dispatcher {
         if !hold.failed(error, now, fastrand::f64()) || self.to_poll.is_some() {
             return;
         }
-        let state = hold.reason().map(PauseReason::as_str);
+        let state = hold.reason().map(|reason| word(&reason));
         if error.class() == Class::Busy {
             tracing::warn!(state, %error, "polling waits until the workspace answers a ping");
         } else {

@@ -41,7 +41,7 @@ pub(super) fn json(answer: &Answer) -> Value {
         answer.totals.iter().flatten().map(|cell| cell.exactness == wanted).collect()
     };
     let (from, to) = (answer.period.from.to_string(), answer.period.to.to_string());
-    let period = json!({ "from": from, "to": to, "by": answer.by.as_str() });
+    let period = json!({ "from": from, "to": to, "by": answer.by });
     json!({
         "report": answer.report.name,
         "columns": answer.columns,

@@ -6,6 +6,7 @@ use jiff::civil::{Date, Weekday};
 use super::html::first_upper;
 use super::period::Period;
 use crate::config::{CountedBy, Range};
+use crate::store::word;
 
 impl Range {
     /// Those of Home.
@@ -20,27 +21,10 @@ impl Range {
         Self::TwelveMonths,
     ];
 
-    /// Its name in addresses.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Today => "today",
-            Self::Yesterday => "yesterday",
-            Self::Last7Days => "last-7-days",
-            Self::Last30Days => "last-30-days",
-            Self::ThisWeek => "this-week",
-            Self::LastWeek => "last-week",
-            Self::ThisMonth => "this-month",
-            Self::LastMonth => "last-month",
-            Self::ThisYear => "this-year",
-            Self::TwelveMonths => "12-months",
-        }
-    }
-
     /// Its name for people.
     #[must_use]
     pub fn title(self) -> String {
-        first_upper(&self.as_str().replace('-', " "))
+        first_upper(&word(&self).replace('-', " "))
     }
 
     /// In what its days are counted.
@@ -96,7 +80,7 @@ mod tests {
         ] {
             let Period { from: first, to: last } = range.days(today);
             assert_eq!((first.to_string(), last.to_string()), (from.into(), to.into()));
-            let read: Range = serde_json::from_value(range.as_str().into()).unwrap();
+            let read: Range = serde_json::from_value(word(&range).into()).unwrap();
             assert_eq!(read, range);
         }
     }

@@ -40,17 +40,6 @@ pub enum Health {
 impl Health {
     /// All of them, the best first.
     pub const ALL: [Self; 4] = [Self::Ok, Self::Degraded, Self::AtRisk, Self::Failing];
-
-    /// The word that is shown.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Degraded => "degraded",
-            Self::AtRisk => "at risk",
-            Self::Failing => "failing",
-        }
-    }
 }
 
 impl WorkspaceStatus {

@@ -10,7 +10,7 @@ use crate::deliver::SinkStatus;
 use crate::duration::seconds as span;
 use crate::number::{count, whole};
 use crate::poll::{PollerState, PollerStatus};
-use crate::store::missing_link;
+use crate::store::{missing_link, word};
 
 /// Says a time by the seconds that pass from the status until then; it is past if they are negative.
 pub type SayTime<'a> = &'a dyn Fn(f64) -> String;
@@ -81,12 +81,12 @@ impl WorkspaceStatus {
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let row = |poller: &PollerStatus| {
             let state = match poller.state {
-                PollerState::Ok if poller.at_risk => "AT RISK",
-                state => state.as_str(),
+                PollerState::Ok if poller.at_risk => "AT RISK".to_owned(),
+                state => word(&state),
             };
             vec![
                 ("route", poller.name()),
-                ("state", state.to_owned()),
+                ("state", state),
                 ("gaps", whole(poller.gaps)),
                 ("last read", poller.last_read(|age| say(-age))),
                 ("next", or_dash(poller.next_poll_s.map(say))),
@@ -112,8 +112,8 @@ impl WorkspaceStatus {
     pub fn sink_table(&self, say: SayTime<'_>) -> Table {
         let row = |sink: &SinkStatus| {
             let state = match sink.next_attempt_s {
-                Some(left) => format!("{}, next try {}", sink.state, say(left)),
-                None => sink.state.to_string(),
+                Some(left) => format!("{}, next try {}", word(&sink.state), say(left)),
+                None => word(&sink.state),
             };
             vec![
                 ("sink", sink.name.clone()),
