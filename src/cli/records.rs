@@ -1,26 +1,19 @@
-//! `records`: the records of a route as a table or as JSON, all of them as CSV or NDJSON; with an id, one record
-//! and its history.
+//! `records`: the records of a route; with an id, one record and its history.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use clap::ValueEnum;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::exit::{DATA, USAGE, refuse};
 use super::log;
-use super::output::{self, cell};
+use super::output::{self, Output, cell};
 use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
-use crate::record::{Change, Route};
-use crate::report::{csv_head, csv_values};
-use crate::store::{Reader, RecordHistory, SqlValue};
+use crate::record::Route;
+use crate::store::{Reader, RecordHistory};
 
 /// Records that are listed unless `--limit` is given.
 const LISTED: usize = 50;
-/// Records read at once for CSV and NDJSON.
-const STEP: i64 = 500;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -35,21 +28,6 @@ pub(super) struct Args {
     /// At most this many, the last changed first [default: 50]
     #[arg(long, conflicts_with = "id")]
     limit: Option<u32>,
-    /// How to print them; csv and ndjson hold every record of the route
-    #[arg(long, value_enum, default_value_t = Form::Table)]
-    format: Form,
-    #[command(flatten)]
-    listing: super::Listing,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people
-    Table,
-    /// One line for each record, with the columns of the mirror
-    Csv,
-    /// One JSON object per line, exactly as the workspace sent it
-    Ndjson,
 }
 
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
@@ -57,35 +35,17 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
-    let is_whole = args.format != Form::Table;
-    let is_part = args.id.is_some() || !args.wheres.is_empty() || args.limit.is_some();
-    if is_whole && (is_part || args.listing.json) {
-        return refuse(
-            USAGE,
-            "csv and ndjson hold every record of the route: leave out the id, --where, --limit and --json",
-        );
-    }
-    if is_whole {
-        let reader = Reader::open(&config.store.path)?;
-        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        match args.format {
-            Form::Csv => write_csv(&reader, args.route, &mut out)?,
-            _ => write_ndjson(&reader, args.route, &mut out)?,
-        }
-        out.flush()?;
-        return Ok(ExitCode::SUCCESS);
-    }
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let reader = super::reader(config)?;
     match &args.id {
-        Some(id) => one(&reader, args.route, id, args.listing.json),
-        None => list(&reader, args),
+        Some(id) => one(&reader, args.route, id, out),
+        None => list(&reader, args, out),
     }
 }
 
-fn list(reader: &Reader, args: Args) -> anyhow::Result<ExitCode> {
-    let Args { route, wheres, limit, listing, .. } = args;
-    let columns = reader.columns(route)?;
+fn list(reader: &Reader, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
+    let Args { route, wheres, limit, .. } = args;
+    let columns = reader.columns(*route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
         return refuse(
             USAGE,
@@ -93,23 +53,16 @@ fn list(reader: &Reader, args: Args) -> anyhow::Result<ExitCode> {
         );
     }
     let limit = limit.map_or(LISTED, |limit| limit as usize);
-    let changes = reader.changes(&reader.newest(route, &wheres, limit)?)?;
-    if listing.json {
+    let changes = reader.changes(&reader.newest(*route, wheres, limit)?)?;
+    if out.json {
         return output::json(&changes);
     }
     let lines: Vec<RecordLine> = changes.into_iter().map(RecordLine::from).collect();
-    output::table(&lines, COLUMNS, "no records match", listing.wide)
-}
-
-/// A record as JSON: a struct, because `json!` would lose digits of numbers.
-#[derive(Serialize)]
-struct Versions<'h> {
-    changes: &'h [Change],
-    has_older: bool,
+    out.table(&lines, COLUMNS, "no records match")
 }
 
 /// One record and the changes that led to it.
-fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<ExitCode> {
+fn one(reader: &Reader, route: Route, id: &str, out: Output) -> anyhow::Result<ExitCode> {
     let Some(record) = reader.record(route, id)? else {
         return refuse(
             DATA,
@@ -118,10 +71,11 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
             ),
         );
     };
-    let RecordHistory { changes: history, has_older } = reader.history(route, id)?;
-    if json {
-        return output::json(&Versions { changes: &history, has_older });
+    let history = reader.history(route, id)?;
+    if out.json {
+        return output::json(&history);
     }
+    let RecordHistory { changes: history, has_older } = history;
     let mut text = String::new();
     for (name, value) in &record {
         let value = match value {
@@ -141,44 +95,4 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
         text.push_str(&log::line(change));
     }
     output::text(&text)
-}
-
-/// Each record's exact text, in the order of the changes; nothing is lost.
-fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
-    each_row(reader, route, |_, seq| {
-        for change in reader.changes(&[seq])? {
-            // A record may have been sent over several lines; line breaks stand between its parts only.
-            let line = change.body.replace(['\n', '\r'], " ");
-            writeln!(out, "{line}")?;
-        }
-        Ok(())
-    })
-}
-
-fn write_csv(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
-    let columns = reader.columns(route)?;
-    out.write_all(csv_head(&columns).as_bytes())?;
-    each_row(reader, route, |row, _| {
-        // Columns that were added meanwhile are behind those of the header.
-        Ok(out.write_all(csv_values(row.iter().take(columns.len())).as_bytes())?)
-    })
-}
-
-/// Gives `each` the values of every row of a route and the number of its newest version, in the order of these.
-fn each_row(
-    reader: &Reader,
-    route: Route,
-    mut each: impl FnMut(&[SqlValue], i64) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut after = 0;
-    loop {
-        let rows = reader.record_rows_after(route, after, STEP)?;
-        if rows.is_empty() {
-            return Ok(());
-        }
-        for (seq, row) in &rows {
-            each(row, *seq)?;
-            after = *seq;
-        }
-    }
 }
