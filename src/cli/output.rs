@@ -47,10 +47,10 @@ pub(super) type Column<T> = (&'static str, fn(&T) -> String);
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(super) struct Output {
     /// Print the result as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub(super) json: bool,
     /// Show all columns of a table, also those that do not fit the terminal
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub(super) wide: bool,
 }
 
