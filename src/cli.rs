@@ -48,6 +48,7 @@ use crate::config::{Config, ConfigError};
 use crate::record::Route;
 use crate::store::{self, Kept, Reader};
 use exit::{SOFTWARE, USAGE, code_of};
+use output::Output;
 
 /// The places of the configuration if `--config` is not given.
 const PLACES: [&str; 2] = ["shopmirror.toml", "/etc/shopmirror/shopmirror.toml"];
@@ -70,14 +71,7 @@ Environment:
   CREDENTIALS_DIRECTORY  where systemd keeps the credential api-key
   SHOPMIRROR_LOG         what is logged: error, warn, info, debug or trace, also for single modules
   SHOPMIRROR_LOG_FORMAT  json writes each line of the log as a JSON object
-  NO_COLOR               if set, no colours are printed
-
-Files:
-  shopmirror.toml                  the configuration, if it is in the current folder
-  /etc/shopmirror/shopmirror.toml  the configuration otherwise
-  /etc/shopmirror/api-key          the key of the workspace, as the service is installed
-  /var/lib/shopmirror/mirror.db    the database, as the service is installed
-  /var/lib/shopmirror/backups      the daily copies of the database";
+  NO_COLOR               if set, no colours are printed";
 
 /// Mirrors a repair shop's workspace into SQLite and forwards every new and changed record.
 #[derive(Debug, Parser)]
@@ -86,6 +80,8 @@ struct Cli {
     /// The configuration [default: ./shopmirror.toml, else /etc/shopmirror/shopmirror.toml]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    out: Output,
     #[command(subcommand)]
     command: Command,
 }
@@ -105,12 +101,12 @@ enum Command {
     /// Run the daemon: poll, store, deliver
     Run,
     /// Poll every route once, deliver, and exit; for cron and CI
-    Once(once::Args),
+    Once,
     /// Show health, routes, budget and sinks, or how often a route is polled and why
     Status(status::Args),
     /// Find records of the mirror by words, ids or phone numbers; costs no request
     Find(find::Args),
-    /// List the records of a route, write all of them, or show one with its history
+    /// List the records of a route, or show one with its history
     Records(records::Args),
     /// List changes, the latest last
     Log(log::Args),
@@ -142,17 +138,6 @@ enum Command {
         /// The command, for example `man run` or `man sinks replay`
         command: Vec<String>,
     },
-}
-
-/// How a listing is printed.
-#[derive(Debug, Clone, Copy, clap::Args)]
-struct Listing {
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
-    /// Show all columns, also those that do not fit the terminal
-    #[arg(long, global = true)]
-    wide: bool,
 }
 
 /// Parses the name of a route.
@@ -191,29 +176,29 @@ pub fn main() -> ExitCode {
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
-    let place = cli.config;
-    match cli.command {
+    let Cli { config: place, out, command } = cli;
+    match command {
         Command::Init(args) => init::run(place, &args),
-        Command::Check(args) => check::run(&config_path(place)?, &args),
+        Command::Check(args) => check::run(&config_path(place)?, &args, out),
         #[cfg(feature = "sandbox")]
         Command::Demo(args) => demo::run(&args),
         #[cfg(feature = "sandbox")]
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run => run::run(&config_path(place)?),
-        Command::Once(args) => once::run(&config_path(place)?, args),
-        Command::Status(args) => status::run(&config_path(place)?, args),
-        Command::Find(args) => find::run(&load_for_reading(place)?, &args),
-        Command::Records(args) => records::run(&load_for_reading(place)?, args),
-        Command::Log(args) => log::run(&load_for_reading(place)?, &args),
-        Command::Report(args) => report::run(&load_for_reading(place)?, args),
-        Command::Gaps(args) => gaps::run(&load_for_reading(place)?, args),
-        Command::Sinks(args) => sinks::run(&load(place)?, &args),
-        Command::Search(args) => search::run(&load(place)?, &args),
-        Command::Backfill(args) => backfill::run(&load(place)?, &args),
-        Command::Backup(args) => backup::run(&load(place)?, &args),
-        Command::Restore(args) => backup::restore(&load(place)?, args),
-        Command::Verify(args) => verify::run(&load(place)?, &args),
-        Command::Forget(args) => forget::run(&load(place)?, &args),
+        Command::Once => once::run(&config_path(place)?, out),
+        Command::Status(args) => status::run(&load_for_reading(place)?, args, out),
+        Command::Find(args) => find::run(&load_for_reading(place)?, &args, out),
+        Command::Records(args) => records::run(&load_for_reading(place)?, &args, out),
+        Command::Log(args) => log::run(&load_for_reading(place)?, &args, out),
+        Command::Report(args) => report::run(&load_for_reading(place)?, args, out),
+        Command::Gaps(args) => gaps::run(&load_for_reading(place)?, args, out),
+        Command::Sinks(args) => sinks::run(&load(place)?, &args, out),
+        Command::Search(args) => search::run(&load(place)?, &args, out),
+        Command::Backfill(args) => backfill::run(&load(place)?, &args, out),
+        Command::Backup(args) => backup::run(&load(place)?, args, out),
+        Command::Restore(args) => backup::restore(&load(place)?, args, out),
+        Command::Verify(args) => verify::run(&load(place)?, &args, out),
+        Command::Forget(args) => forget::run(&load(place)?, &args, out),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => completions::man(&command),
     }
@@ -239,13 +224,10 @@ fn load(given: Option<PathBuf>) -> anyhow::Result<Config> {
     read_config(&config_path(given)?)
 }
 
-/// As [`load`], for commands that only read the database.
+/// As [`load`], for commands that only read the database. Who may not read the configuration gets the part of it
+/// that the database holds.
 fn load_for_reading(given: Option<PathBuf>) -> anyhow::Result<Config> {
-    read_shared_config(&config_path(given)?)
-}
-
-/// As [`read_config`]. Who may not read the configuration gets the part of it that the database holds.
-fn read_shared_config(path: &Path) -> anyhow::Result<Config> {
+    let path = &config_path(given)?;
     let failed = match read_config(path) {
         Ok(config) => return Ok(config),
         Err(error) => error,

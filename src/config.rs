@@ -150,15 +150,7 @@ impl Config {
     /// The path of the store of the file at `path` unless it names another.
     #[must_use]
     pub fn default_store_path(path: &Path) -> PathBuf {
-        store_path("", &Base::of_file(path, None, None))
-    }
-
-    /// The path of the store in the file at `path`, even if other parts of the file have problems.
-    /// `None` if the file cannot be read.
-    #[must_use]
-    pub fn store_path(path: &Path) -> Option<PathBuf> {
-        let text = small_file::text(path, FILE_MAX).ok()?;
-        Some(store_path(&text, &Base::of_file(path, None, None)))
+        Base::of_file(path, None, None).store_path("mirror.db")
     }
 
     /// Checks the text of a file. Messages use `file_name` as its name.
@@ -211,15 +203,6 @@ fn sections(document: &Table<'_>) -> Option<Config> {
         sinks: sinks.into_iter().map(|(name, sink)| Some((name, sink?))).collect::<Option<_>>()?,
         for_readers: for_readers(document.report.text),
     })
-}
-
-/// The path of the store in a document, even if other parts have problems.
-fn store_path(text: &str, base: &Base) -> PathBuf {
-    let (document, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(text, base);
-    let document = Table::document(&report, document.get_ref());
-    let read = store::read(&document.table("store"));
-    read.map_or_else(|| base.store_path("mirror.db"), |store| store.path)
 }
 
 /// What commands that only read the database need of a document. Nothing of it can be a secret: no sink, no

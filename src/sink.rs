@@ -173,16 +173,6 @@ pub trait Sink: Send + Sync {
         None
     }
 
-    /// The newest changes that the destination has under the name that this sink stores under, by number
-    /// and event id, if it keeps an account of that. They belong to another store if its log does not
-    /// have them.
-    ///
-    /// # Errors
-    /// What is wrong, and how to fix it.
-    async fn newest_stored(&self) -> Result<Vec<(i64, String)>, String> {
-        Ok(Vec::new())
-    }
-
     /// From now on the destination must have what it was given up to this row of the log. If it has
     /// less, changes are [`Verdict::NotTried`] and [`take_lost`](Self::take_lost) says so.
     fn expect_stored(&mut self, _seq: i64) {}

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::exit::{CONFIG, DATA, TRY_AGAIN, refuse};
-use super::output;
+use super::output::{self, Output};
 use super::progress::Bar;
 use super::runtime;
 use super::search::ask_daemon;
@@ -28,9 +28,6 @@ pub(super) struct Args {
     /// Stop after this many searches; the same command continues later
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     most: usize,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// What `backfill --json` prints for each business.
@@ -47,10 +44,10 @@ struct BackfillResult {
     finished: bool,
 }
 
-pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(async {
         tokio::select! {
-            finished = backfill_all(config, args) => finished.map(|()| ExitCode::SUCCESS),
+            finished = backfill_all(config, args, out) => finished,
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted?;
                 refuse(TRY_AGAIN, "interrupted; the same command continues from here")
@@ -59,38 +56,33 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn backfill_all(config: &Config, args: &Args) -> anyhow::Result<()> {
+async fn backfill_all(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let mut results = Vec::new();
     let mut most = args.most;
     for business in config.workspace.polled_businesses() {
-        let result = backfill(config, business, args, most).await?;
+        let result = backfill(config, business, most).await?;
         most -= result.asked;
         results.push(result);
     }
-    if args.json {
-        output::json(&results)?;
-        return Ok(());
-    }
-    for BackfillResult { found, asked, finished, .. } in &results {
+    let line = |BackfillResult { found, asked, finished, .. }: &BackfillResult| {
         let found = output::count(*found, "customer", "customers");
         let asked = output::count(*asked, "search", "searches");
         let end = if *finished { "more would find no one" } else { "the same command continues" };
-        output::text(&format!("{found} found with {asked}; {end}\n"))?;
-    }
-    Ok(())
+        format!("{found} found with {asked}; {end}\n")
+    };
+    out.done(&results, &results.iter().map(line).collect::<String>())
 }
 
 /// Makes up to `most` searches in a business, from where an earlier run stopped.
 async fn backfill(
     config: &Config,
     business: Option<String>,
-    args: &Args,
     most: usize,
 ) -> anyhow::Result<BackfillResult> {
     let reader = Reader::open(&config.store.path)?;
     let searched = reader.backfill_terms(business.as_deref())?;
     let mut prefixes = Prefixes::resume(&reader.customer_texts()?, &searched);
-    let bar = (!args.json).then(Bar::rows);
+    let bar = Bar::rows();
     let (mut found, mut asked, mut refused, mut finished) = (0, 0, 0, false);
     while asked < most {
         let Some(term) = prefixes.take() else {
@@ -123,9 +115,7 @@ async fn backfill(
             }
             Err(wrong) => return Err(wrong.into()),
         }
-        if let Some(bar) = &bar {
-            bar.at(asked as u64, (asked + prefixes.left()) as u64);
-        }
+        bar.at(asked as u64, (asked + prefixes.left()) as u64);
     }
     Ok(BackfillResult { business, found, asked, finished })
 }

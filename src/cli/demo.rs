@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,14 +15,13 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{log, logging, output, read_config, run, runtime};
+use super::output::{self, Output};
+use super::{log, logging, read_config, run, runtime};
 use crate::api::decode;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::control::{self, ControlRequest};
 use crate::daemon::{self, Signals};
 use crate::record::{PollerId, Route, field};
-use crate::status::WorkspaceStatus;
 use crate::store::{PollFacts, Reader, Store};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
@@ -32,8 +32,6 @@ const PAST_STEP: usize = 80;
 const PAST_LIMIT: u32 = 100;
 /// How often to look for new changes to print.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long the demo waits for the status page.
-const SETTLE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -51,14 +49,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .await
             .context("cannot listen on a loopback port for the sandbox")?;
         let base_url = format!("http://{}/api", listener.local_addr()?);
+        // A port that is free now, for the daemon to open.
+        let page = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
         let start = Some(jiff::Timestamp::now());
         let shop = Options { shop: Shop::Busy, long_past: true, start, ..Options::default() };
         let sandbox = Sandbox::new(shop);
         let stop = CancellationToken::new();
         let serving = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
-        let config = configure(&dir, &base_url, &sandbox.automation_key())?;
+        let config = configure(&dir, &base_url, page, &sandbox.automation_key())?;
         let before = remember(&config.store.path, &sandbox).await?;
-        let ended = work(config, &dir, &base_url, before, args.time).await;
+        introduce(&dir, &base_url, page)?;
+        let ended = work(config, &dir, before, args.time).await;
         stop.cancel();
         serving.await??;
         ended?;
@@ -100,7 +101,7 @@ async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
 }
 
 /// Writes a configuration like a real one, and reads it as `run` does.
-fn configure(dir: &Path, base_url: &str, key: &str) -> anyhow::Result<Config> {
+fn configure(dir: &Path, base_url: &str, page: SocketAddr, key: &str) -> anyhow::Result<Config> {
     write(&dir.join("api-key"), key)?;
     let path = dir.join("shopmirror.toml");
     let text = format!(
@@ -117,7 +118,7 @@ max_interval = "15s"
 path = "mirror.db"
 
 [status]
-listen = "127.0.0.1:0"
+listen = "{page}"
 show_records = true
 
 [sinks.audit]
@@ -137,29 +138,12 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The address of the status page, as soon as it is open; `None` if that takes too long.
-async fn page(store: &Path) -> Option<String> {
-    let opened = async {
-        loop {
-            let reply = control::send(store, &ControlRequest::Status).await;
-            let status: Option<WorkspaceStatus> =
-                reply.ok().and_then(|reply| serde_json::from_slice(&reply).ok());
-            match status.and_then(|status| status.page) {
-                Some(page) => return page,
-                None => tokio::time::sleep(LOOK_EVERY).await,
-            }
-        }
-    };
-    tokio::time::timeout(SETTLE, opened).await.ok()
-}
-
-fn introduce(dir: &Path, base_url: &str, page: Option<&str>) -> anyhow::Result<ExitCode> {
+fn introduce(dir: &Path, base_url: &str, page: SocketAddr) -> anyhow::Result<ExitCode> {
     let dir = dir.display();
-    let page = page.unwrap_or("did not open; see the messages of the daemon");
     // As it was called, because it may not be in PATH.
     let program = std::env::args().next().unwrap_or_else(|| "shopmirror".to_owned());
     output::text(&format!(
-        "status page   {page}\n\n\
+        "status page   http://{page}/\n\n\
          A simulated shop is running at {base_url}; shopmirror polls it at most 60 times a minute\n\n\
          database        {dir}/mirror.db\n\
          change log      {dir}/audit.ndjson (one change per line)\n\
@@ -175,7 +159,6 @@ fn introduce(dir: &Path, base_url: &str, page: Option<&str>) -> anyhow::Result<E
 async fn work(
     config: Config,
     dir: &Path,
-    base_url: &str,
     before: i64,
     time: Option<Duration>,
 ) -> anyhow::Result<()> {
@@ -196,26 +179,19 @@ async fn work(
         outcome = running => outcome,
         refused = run::forward(&signals) => refused,
         () = ending => Ok(()),
-        failed = print_changes(dir, base_url, &store, before) => failed,
+        failed = print_changes(&store, before) => failed,
     }
 }
 
-/// Prints where everything is, and then the changes as they arrive.
-async fn print_changes(
-    dir: &Path,
-    base_url: &str,
-    store: &Path,
-    before: i64,
-) -> anyhow::Result<()> {
-    introduce(dir, base_url, page(store).await.as_deref())?;
+/// Prints the changes as they arrive.
+async fn print_changes(store: &Path, before: i64) -> anyhow::Result<()> {
     let reader = Reader::open(store)?;
     output::text(&format!("         {before} changes were in the log before\n"))?;
     let mut position = before;
     loop {
-        for change in reader.changes_after(position, 200)? {
-            position = change.seq;
-            output::text(&output::fitted(&log::line(&change), false))?;
-        }
+        let changes = reader.changes_after(position, 200)?;
+        position = changes.last().map_or(position, |last| last.seq);
+        log::print(&changes, Output::default())?;
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -57,19 +57,17 @@ impl DirectClient {
         });
     }
 
-    /// Waits until the budget allows a request.
-    async fn allowed(&mut self) {
-        while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
-            tokio::time::sleep_until(self.clock.instant(at)).await;
-        }
-    }
-
     /// Makes one request as soon as the budget allows it.
     pub(super) async fn request<T>(
         &mut self,
         request: impl AsyncFnOnce(&Client) -> (Result<T, ApiError>, RateHeaders),
     ) -> Result<T, ApiError> {
-        say_if_long(self.allowed()).await;
+        let allowed = async {
+            while let Err(at) = self.budget.try_take(Purpose::Poll, self.clock.now()) {
+                tokio::time::sleep_until(self.clock.instant(at)).await;
+            }
+        };
+        say_if_long(allowed).await;
         self.note(Spending::add);
         let (result, rate) = request(&self.client).await;
         self.budget.observe(&poll::seen(&rate), self.clock.now());

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::exit::{USAGE, refuse};
-use super::output;
+use super::output::{self, Output};
 use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
 use crate::record::{FoundRecord, Route};
@@ -20,15 +19,10 @@ pub(super) struct Args {
     /// At most this many
     #[arg(long, default_value_t = 20)]
     limit: u32,
-    #[command(flatten)]
-    listing: super::Listing,
 }
 
-pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let term = args.term.join(" ");
-    if !term.chars().any(char::is_alphanumeric) {
-        return refuse(USAGE, "the term holds no letter and no digit: name a word or a number");
-    }
     let limit = args.limit as usize;
     let reader = super::reader(config)?;
     let Found { changes: found, searched } = reader.find(&term, args.route, limit)?;
@@ -39,11 +33,11 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             searched.last_seq
         ));
     }
-    if args.listing.json {
+    if out.json {
         let found: Result<Vec<FoundRecord>, _> =
             found.into_iter().map(FoundRecord::try_from).collect();
         return output::json(&found?);
     }
     let lines: Vec<RecordLine> = found.into_iter().map(RecordLine::from).collect();
-    output::table(&lines, COLUMNS, "nothing found", args.listing.wide)
+    out.table(&lines, COLUMNS, "nothing found")
 }

@@ -2,19 +2,17 @@
 
 mod person;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
 
 use super::exit::{DATA, TRY_AGAIN, refuse};
-use super::output::{self, cell};
+use super::output::{self, Output, cell};
 use super::record_line::{NAMING, RecordLine};
 use super::runtime;
 use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
-use crate::file_owner::folder_of;
 use crate::record::{Kind, Route};
 use crate::store::{Forgotten, Operator, StoreError};
 
@@ -33,12 +31,9 @@ pub(super) struct Args {
     /// Forget the list of --person that was printed with this code, if it is still the same
     #[arg(long, value_name = "CODE", requires = "person")]
     yes: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
-pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let records: Vec<RecordLine> = match (&args.person, args.route) {
         (Some(words), _) => person::records(&super::reader(config)?, words)?,
         (None, Some(route)) => {
@@ -54,7 +49,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
                 "the records of these words are not those of the list with this code: run the command without --yes, and look at the list again",
             );
         }
-        None if args.person.is_some() => return preview(config, &records, &code, args.json),
+        None if args.person.is_some() => return preview(config, &records, &code, out),
         _ => {}
     }
     let path = &config.store.path;
@@ -67,36 +62,21 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
     let purged = operator.purge();
     super::index_log(path);
-    // What a reader of the log holds up, the daemon removes by itself.
-    let ended = if purged.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) };
-    if args.json {
-        let removed = json!({
-            "versions": forgotten.iter().map(versions_of).sum::<usize>(),
-            "purged": matches!(purged, Ok(true)),
-        });
-        output::json(&json!({"records": records, "code": code, "removed": removed}))?;
-        return Ok(ended);
-    }
-    let mut text = String::new();
-    for (RecordLine { route, id, .. }, forgotten) in records.iter().zip(&forgotten) {
-        let shown = cell(id, 40);
-        text.push_str(&match versions_of(forgotten) {
-            0 => format!("{shown} in {route} was forgotten before\n"),
-            versions => {
-                let versions = output::count(versions, "version", "versions");
-                format!("removed the data of {shown} in {route}: {versions}\n")
-            }
-        });
-    }
-    let again = records.first().map_or_else(String::new, |RecordLine { route, id, .. }| {
-        format!("`shopmirror forget {route} {}`", cell(id, 40))
-    });
-    text.push_str(&left(&purged, path, &again));
-    if forgotten.iter().any(|forgotten| versions_of(forgotten) > 0) {
+    let versions: Vec<usize> = forgotten.iter().map(versions_of).filter(|n| *n > 0).collect();
+    let total: usize = versions.iter().sum();
+    let mut text = format!(
+        "removed the data of {}: {}\n{}",
+        output::count(versions.len(), "record", "records"),
+        output::count(total, "version", "versions"),
+        left(&purged)
+    );
+    if total > 0 {
         text.push_str(&copies(config, &records));
     }
-    output::text(&text)?;
-    Ok(ended)
+    let removed = json!({"versions": total, "purged": matches!(purged, Ok(true))});
+    out.done(&json!({"records": records, "code": code, "removed": removed}), &text)?;
+    // What a reader of the log holds up, the daemon removes by itself.
+    Ok(if purged.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) })
 }
 
 /// Lists what `--person` finds. Nothing is changed.
@@ -104,19 +84,16 @@ fn preview(
     config: &Config,
     records: &[RecordLine],
     code: &str,
-    json: bool,
+    out: Output,
 ) -> anyhow::Result<ExitCode> {
-    if json {
+    if out.json {
         return output::json(&json!({"records": records, "code": code, "removed": null}));
     }
-    output::table(records, NAMING, "nothing found", true)?;
+    Output { wide: true, ..out }.table(records, NAMING, "nothing found")?;
     if !records.is_empty() {
-        let these = match records.len() {
-            1 => "this record".to_owned(),
-            count => format!("these {count} records"),
-        };
+        let records_found = output::count(records.len(), "record", "records");
         output::text(&format!(
-            "nothing was changed. To forget {these}, run the same command with --yes {code}. If one is of another \
+            "nothing was changed. To forget {records_found}, run the same command with --yes {code}. If one is of another \
              person, name the ids instead: `shopmirror forget ROUTE ID`\n{}",
             copies(config, records)
         ))?;
@@ -164,7 +141,7 @@ fn refuse_unknown(records: &[RecordLine], forgotten: &[Forgotten]) -> anyhow::Re
 }
 
 /// What may still hold words of the records, and what to do about it.
-fn left(purged: &Result<bool, StoreError>, store: &Path, again: &str) -> String {
+fn left(purged: &Result<bool, StoreError>) -> String {
     match purged {
         Ok(true) => {
             "the database file was written anew and holds no word of what was removed\n".to_owned()
@@ -174,9 +151,7 @@ fn left(purged: &Result<bool, StoreError>, store: &Path, again: &str) -> String 
             .to_owned(),
         Err(error) => format!(
             "the database file, its log or the search index may still hold words of what was removed: {error}. \
-             To write the file anew needs as much free room as the file in {}, and again in /var/tmp or $TMPDIR. \
-             Run {again} then\n",
-            folder_of(store).display(),
+             Make room for two more copies of the file, and run the same command again\n"
         ),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::exit::{DATA, refuse};
 use super::moment;
-use super::output::{self, Column, cell};
+use super::output::{self, Column, Output, cell};
 use crate::config::Config;
 use crate::record::Route;
 use crate::status::WorkspaceStatus;
@@ -18,8 +18,6 @@ use crate::store::{Certainty, Gap, Operator, word};
 pub(super) struct Args {
     #[command(subcommand)]
     action: Option<GapsAction>,
-    #[command(flatten)]
-    listing: super::Listing,
 }
 
 #[derive(Debug, Subcommand)]
@@ -64,22 +62,9 @@ const COLUMNS: [Column<Gap>; 11] = [
     ("note", |gap| cell(gap.note.as_deref().unwrap_or("-"), 60)),
 ];
 
-pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
-    match args.action {
-        None => list(config, args.listing.json, args.listing.wide),
-        Some(GapsAction::Accept { which, note }) => {
-            accept(config, which, note.as_deref(), args.listing.json)
-        }
-    }
-}
-
-fn accept(
-    config: &Config,
-    which: GapsSelection,
-    note: Option<&str>,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let count = Operator::open(&config.store.path)?.accept_gaps(which.id, note)?;
+pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<ExitCode> {
+    let Some(GapsAction::Accept { which, note }) = args.action else { return list(config, out) };
+    let count = Operator::open(&config.store.path)?.accept_gaps(which.id, note.as_deref())?;
     if let (0, Some(id)) = (count, which.id) {
         return refuse(
             DATA,
@@ -87,22 +72,21 @@ fn accept(
         );
     }
     let gaps = output::count(count, "gap", "gaps");
-    output::done(json, &json!({"gaps": count}), &format!("{gaps} accepted\n"))
+    out.done(&json!({"gaps": count}), &format!("{gaps} accepted\n"))
 }
 
-fn list(config: &Config, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
+fn list(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
     let reader = super::reader(config)?;
     let gaps = reader.gaps()?;
-    if json {
+    if out.json {
         return output::json(&gaps);
     }
     let emptied = WorkspaceStatus::stored(&reader, Timestamp::now())?.emptied;
     if !gaps.is_empty() || emptied.is_empty() {
-        output::table(
+        out.table(
             &gaps,
             &COLUMNS,
             "no gaps: every page shared a record with the previous page, or held the whole list",
-            wide,
         )?;
     }
     output::text(&advice(&gaps))?;

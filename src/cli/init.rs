@@ -35,15 +35,6 @@ pub(super) struct Args {
     key_file: Option<PathBuf>,
 }
 
-/// What the workspace accepted.
-struct Accepted {
-    config: Config,
-    text: String,
-    key: SecretString,
-    /// What the workspace said.
-    said: String,
-}
-
 /// Asks, tries, writes, and prints what happens next.
 pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCode> {
     let files = Files::plan(place, args.key_file.as_deref())?;
@@ -65,7 +56,7 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
     });
     // A thread may still wait for the terminal. From here on signals do not interrupt the writing.
     runtime.shutdown_background();
-    let Accepted { config, text, key, said } = outcome?;
+    let (text, key, said) = outcome?;
     output::text(&format!("ok     {}\n", output::plain(&said)))?;
     let readers = match files.write(&text, &key)? {
         None => "(only you may read the key)",
@@ -76,12 +67,12 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
         output::text(&format!("wrote  {file} {readers}\n"))?;
     }
     let start = Unit::of_config(&files.config).map(|unit| enable(&unit));
-    let next = text::next(&config, &files.config, start.as_deref());
+    let next = text::next(&files.config, start.as_deref());
     output::text(&output::plain(&next))
 }
 
-/// An address and a key that the workspace accepts; costs one request.
-async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
+/// The configuration and a key that the workspace accepts, and what it says; costs one request.
+async fn accepted(files: &Files, args: &Args) -> anyhow::Result<(String, SecretString, String)> {
     let question = "Address of the workspace, for example https://myshop.example.com/api: ";
     let url = match &args.address {
         Some(text) => checked_address(text)?,
@@ -97,12 +88,12 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<Accepted> {
         }
     };
     output::aside(&format!("trying {url} ..."));
-    let greeting = greet(&mut DirectClient::new(&config, key.clone())?).await;
-    if let Some(ahead_s) = greeting.ahead_s {
+    let (said, ahead_s) = greet(&mut DirectClient::new(&config, key.clone())?).await;
+    if let Some(ahead_s) = ahead_s {
         output::aside(&clock_advice(ahead_s));
     }
-    match greeting.result {
-        Ok(said) => Ok(Accepted { config, text, key, said }),
+    match said {
+        Ok(said) => Ok((text, key, said)),
         Err(error) => {
             let text = match error.class() {
                 Class::KeyRefused => "the workspace refused this key: copy the current automation key from the portal's integrations settings".to_owned(),

@@ -5,14 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::exit::{TRY_AGAIN, refuse};
-use super::moment;
-use super::output::{self, cell};
+use super::moment::{self, Place};
+use super::output::{self, Output, cell};
 use super::record_line::title;
-use crate::clock::stamp;
 use crate::config::Config;
 use crate::record::{Change, Kind, Route};
 use crate::store::Reader;
@@ -29,53 +27,46 @@ pub(super) struct Args {
     /// Continue with new changes until interrupted; with --json, one object per line
     #[arg(long, short)]
     follow: bool,
-    /// Only changes after this number
-    #[arg(long, value_name = "SEQ")]
-    after: Option<i64>,
-    /// Only changes seen since then: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = moment::since, conflicts_with = "after")]
-    since: Option<Timestamp>,
+    /// Begin with this change, or at this time: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
+    #[arg(long, value_name = "SEQ|TIME", value_parser = moment::place)]
+    since: Option<Place>,
     /// Only changes of this route
     #[arg(long, value_parser = super::route())]
     route: Option<Route>,
     /// Only changes of this kind: baseline, created, updated, gap or forgotten
     #[arg(long)]
     kind: Option<Kind>,
-    /// At most this many [default: 50]
+    /// At most this many, the latest [default: 50]
     #[arg(long)]
     limit: Option<u32>,
-    #[command(flatten)]
-    listing: super::Listing,
 }
 
 impl Args {
-    fn limit(&self) -> usize {
-        self.limit.map_or(LISTED, |limit| limit as usize)
-    }
-
     fn wants(&self, change: &Change) -> bool {
         self.route.is_none_or(|route| route == change.route)
             && self.kind.is_none_or(|kind| kind == change.kind)
     }
 }
 
-pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let store = &config.store.path;
     let opened = file_at(store);
     let reader = Reader::open(store)?;
-    let Found { changes: found, mut position, is_cut } = match args.after {
-        Some(after) => first_after(&reader, args, after)?,
-        None => latest(&reader, args)?,
-    };
+    let last = reader.last_seq()?;
+    let (found, is_cut) = latest(&reader, args, last)?;
     if is_cut && args.limit.is_none() {
-        let which = if args.after.is_some() { "first" } else { "last" };
-        output::aside(&format!(
-            "only the {which} {LISTED} changes are listed: give --limit for more"
-        ));
+        output::aside(&format!("only the last {LISTED} changes are listed: give --limit for more"));
     }
+    if out.json && !args.follow {
+        return output::json(&found);
+    }
+    if found.is_empty() && !args.follow {
+        output::text("the log holds no such change\n")?;
+    }
+    print(&found, out)?;
     if args.follow {
-        let is_replaced = || file_at(store) != opened;
-        follow(&reader, args, found, &mut position, is_replaced)?;
+        let wants = |change: &Change| args.wants(change);
+        let position = follow(&reader, last, wants, out, || file_at(store) != opened)?;
         return refuse(
             TRY_AGAIN,
             format!(
@@ -85,16 +76,18 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
             ),
         );
     }
-    if args.listing.json {
-        return output::json(&found);
-    }
-    if found.is_empty() {
-        output::text("the log holds no such change\n")?;
-    }
-    for change in &found {
-        output::text(&output::fitted(&line(change), args.listing.wide))?;
-    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line for each change.
+pub(super) fn print(changes: &[Change], out: Output) -> anyhow::Result<()> {
+    for change in changes {
+        output::text(&match out.json {
+            true => format!("{}\n", change.data_json()),
+            false => out.fitted(&line(change)),
+        })?;
+    }
+    Ok(())
 }
 
 /// The device and the number of the file at `path`.
@@ -102,77 +95,43 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Prints what was found and each new change, until the store is another file than the one that is
-/// read.
+/// Prints each wanted change after `position`, until it is over; returns the last one that was read.
 fn follow(
     reader: &Reader,
-    args: &Args,
-    mut found: Vec<Change>,
-    position: &mut i64,
-    is_replaced: impl Fn() -> bool,
-) -> anyhow::Result<()> {
+    mut position: i64,
+    wants: impl Fn(&Change) -> bool,
+    out: Output,
+    is_over: impl Fn() -> bool,
+) -> anyhow::Result<i64> {
     loop {
-        for change in found.drain(..) {
-            output::text(&match args.listing.json {
-                true => format!("{}\n", change.data_json()),
-                false => output::fitted(&line(&change), args.listing.wide),
-            })?;
-        }
-        let more = reader.changes_after(*position, LOG_STEP)?;
-        match more.last() {
-            Some(last) => *position = last.seq,
-            None if is_replaced() => return Ok(()),
+        let mut found = reader.changes_after(position, LOG_STEP)?;
+        match found.last() {
+            Some(last) => position = last.seq,
+            None if is_over() => return Ok(position),
             None => std::thread::sleep(FOLLOW_EVERY),
         }
-        found = more.into_iter().filter(|change| args.wants(change)).collect();
+        found.retain(&wants);
+        print(&found, out)?;
     }
 }
 
-/// The changes to list.
-struct Found {
-    /// Oldest first.
-    changes: Vec<Change>,
-    /// The number after which `--follow` continues.
-    position: i64,
-    /// More changes match than the limit allows.
-    is_cut: bool,
-}
-
-/// The first changes after a number.
-fn first_after(reader: &Reader, args: &Args, after: i64) -> anyhow::Result<Found> {
-    let (mut found, mut position) = (Vec::new(), after);
-    while found.len() <= args.limit() {
-        let step = reader.changes_after(position, LOG_STEP)?;
-        let Some(last) = step.last() else { break };
-        position = last.seq;
-        found.extend(step.into_iter().filter(|change| args.wants(change)));
-    }
-    let is_cut = found.len() > args.limit();
-    if is_cut {
-        found.truncate(args.limit());
-        position = found.last().map_or(after, |change: &Change| change.seq);
-    }
-    Ok(Found { changes: found, position, is_cut })
-}
-
-/// The latest changes.
-fn latest(reader: &Reader, args: &Args) -> anyhow::Result<Found> {
-    let last = reader.last_seq()?;
+/// The latest changes up to `last`, oldest first, and whether more match than the limit allows.
+fn latest(reader: &Reader, args: &Args, last: i64) -> anyhow::Result<(Vec<Change>, bool)> {
+    let limit = args.limit.map_or(LISTED, |limit| limit as usize);
     let step = i64::try_from(LOG_STEP).expect("a small number");
-    let begin = args.since.map_or(Ok(0), |since| reader.position_at(&stamp(since)))?;
+    let begin = args.since.map_or(Ok(0), |since| since.before(reader))?;
     let (mut found, mut upper) = (Vec::new(), last);
-    while found.len() <= args.limit() && upper > begin {
+    while found.len() <= limit && upper > begin {
         let lower = (upper - step).max(begin);
         let mut chunk = reader.changes_after(lower, LOG_STEP)?;
-        chunk.retain(|change| change.seq <= upper);
+        chunk.retain(|change| change.seq <= upper && args.wants(change));
         upper = lower;
-        chunk.retain(|change| args.wants(change));
         chunk.append(&mut found);
         found = chunk;
     }
-    let too_many = found.len().saturating_sub(args.limit());
+    let too_many = found.len().saturating_sub(limit);
     found.drain(..too_many);
-    Ok(Found { changes: found, position: last, is_cut: too_many > 0 })
+    Ok((found, too_many > 0))
 }
 
 /// One change on one line.

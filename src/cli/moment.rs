@@ -1,5 +1,5 @@
-//! Times in commands: printed in the time of the shop on a terminal and in UTC elsewhere, read as an age or as a
-//! timestamp.
+//! Times in commands: printed in the time of the shop on a terminal and in UTC elsewhere. A place in the log is read
+//! as a number, an age or a timestamp.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+
+use crate::clock::stamp;
+use crate::store::{Reader, StoreError};
 
 /// The time zone of the shop, once the configuration was read.
 static SHOP_ZONE: OnceLock<TimeZone> = OnceLock::new();
@@ -32,9 +35,31 @@ fn in_zone(stamp: &str, zone: Option<TimeZone>) -> String {
     }
 }
 
-/// Reads `--since`: an age such as `2h`, or a timestamp with its offset.
-pub(super) fn since(text: &str) -> Result<Timestamp, String> {
-    since_from(text, Timestamp::now())
+/// A place in the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// This row.
+    Row(i64),
+    /// The first row of this time or later.
+    Time(Timestamp),
+}
+
+impl Place {
+    /// The last row before the place.
+    pub(super) fn before(self, reader: &Reader) -> Result<i64, StoreError> {
+        match self {
+            Self::Row(row) => Ok(row.saturating_sub(1).max(0)),
+            Self::Time(at) => reader.position_at(&stamp(at)),
+        }
+    }
+}
+
+/// Reads a place in the log: a number, an age such as `2h`, or a timestamp with its offset.
+pub(super) fn place(text: &str) -> Result<Place, String> {
+    match text.parse() {
+        Ok(row) => Ok(Place::Row(row)),
+        Err(_) => since_from(text, Timestamp::now()).map(Place::Time),
+    }
 }
 
 fn since_from(text: &str, now: Timestamp) -> Result<Timestamp, String> {
@@ -43,7 +68,8 @@ fn since_from(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     }
     let age: Option<Duration> = humantime::parse_duration(text).ok();
     age.and_then(|age| now.checked_sub(age).ok()).ok_or_else(|| {
-        "write an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z".to_owned()
+        "write a number of the log, an age such as 2h, or a time such as 2026-03-01T08:00:00Z"
+            .to_owned()
     })
 }
 

@@ -1,5 +1,6 @@
 //! `once`: polls every route once, delivers, and ends; for cron and CI.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,8 +10,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::{self, refuse};
-use super::signals::StopSignals;
-use super::{logging, output, read_config, runtime};
+use super::output::{self, Output};
+use super::signals::stoppable;
+use super::{logging, read_config, runtime};
 use crate::api::{ApiError, Client};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -19,38 +21,23 @@ use crate::deliver::{SinkActivity, SinkStatus};
 use crate::record::PollerId;
 use crate::store::Store;
 
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub(super) struct Args {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Polls every route once, delivers, and prints the result.
-pub(super) fn run(path: &Path, args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(path: &Path, out: Output) -> anyhow::Result<ExitCode> {
     logging::start("warn");
     let config = read_config(path)?;
     let runtime = runtime()?;
-    let outcome = runtime.block_on(async {
-        let mut signals = StopSignals::new()?;
-        let stop = CancellationToken::new();
-        let work = poll_and_deliver(&config, args, &stop);
-        tokio::pin!(work);
-        tokio::select! {
-            outcome = &mut work => return outcome,
-            () = signals.next() => {}
-        }
-        // Cancels what is in progress and keeps its result; a second signal ends at once.
-        stop.cancel();
-        tokio::select! {
-            outcome = &mut work => { outcome?; }
-            () = signals.next() => {}
-        }
-        refuse(exit::TRY_AGAIN, "interrupted; the next run continues from here")
-    });
+    let stop = CancellationToken::new();
+    // A signal cancels what is in progress and keeps its result.
+    let work = stoppable(&stop, poll_and_deliver(&config, out, &stop));
+    let outcome = runtime.block_on(work).flatten();
     // A file system that hangs must not keep the process from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    outcome
+    match outcome {
+        Ok(_) if stop.is_cancelled() => {
+            refuse(exit::TRY_AGAIN, "interrupted; the next run continues from here")
+        }
+        outcome => outcome,
+    }
 }
 
 /// The result of one run.
@@ -62,7 +49,7 @@ struct OnceResult {
 
 async fn poll_and_deliver(
     config: &Config,
-    args: Args,
+    out: Output,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     // Before the store, so that a run that cannot start creates nothing.
@@ -70,18 +57,14 @@ async fn poll_and_deliver(
     let client = daemon::client_of_startable(config, clock.clone())?;
     let path = config.store.path.clone();
     // Opening may check a large file first.
-    let opening = tokio::task::spawn_blocking(move || Store::open(&path));
-    let store = tokio::select! {
-        opened = opening => opened??,
-        () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
-    };
+    let store = tokio::task::spawn_blocking(move || Store::open(&path)).await??;
     let outcome = work_on(config, client, &clock, &store, stop).await;
     let closed = store.close().await;
     let outcome = outcome?;
     closed?;
     let path = config.store.path.clone();
     tokio::task::spawn_blocking(move || super::index_log(&path)).await?;
-    print(&outcome, args.json)
+    print(&outcome, out)
 }
 
 /// Polls and delivers. After an error the rest is still done, and the first error is returned.
@@ -126,34 +109,23 @@ async fn work_on(
     Ok(OnceResult { stored, failed, unsettled })
 }
 
-fn print(result: &OnceResult, json: bool) -> anyhow::Result<ExitCode> {
+fn print(result: &OnceResult, out: Output) -> anyhow::Result<ExitCode> {
     let OnceResult { stored, failed, unsettled } = result;
-    let printed = if json {
-        let failed: Vec<Value> = failed
-            .iter()
-            .map(|(poller, error)| {
-                json!({ "poller": poller.to_string(), "error": error.to_string() })
-            })
-            .collect();
-        output::json(&json!({ "stored": stored, "failed": failed, "undelivered": unsettled }))
-    } else {
-        output::text(&format!("{} stored\n", output::count(*stored, "change", "changes")))
-    };
+    let failures: Vec<Value> = failed
+        .iter()
+        .map(|(poller, error)| json!({"poller": poller.to_string(), "error": error.to_string()}))
+        .collect();
+    let printed = out.done(
+        &json!({"stored": stored, "failed": failures, "undelivered": unsettled}),
+        &format!("{} stored\n", output::count(*stored, "change", "changes")),
+    );
     match printed {
         // The exit code is still of use to a reader that has closed the pipe.
         Err(error) if exit::is_closed_pipe(&error) => {}
         printed => drop(printed?),
     }
     for sink in unsettled {
-        let held = format!(
-            "the sink is held because too many changes came at once: run `shopmirror sinks {} release`, or add --skip to drop them",
-            sink.name
-        );
-        let why = match (sink.state, &sink.last_error) {
-            (SinkActivity::Held, _) => &held,
-            (_, Some(error)) => error,
-            (_, None) => "the sink accepts nothing now",
-        };
+        let why = sink.last_error.as_deref().unwrap_or("see `shopmirror sinks`");
         let behind = output::count(sink.behind + sink.retrying, "change", "changes");
         output::aside(&format!("sink {}: {behind} not delivered: {why}", sink.name));
     }
@@ -167,12 +139,9 @@ fn print(result: &OnceResult, json: bool) -> anyhow::Result<ExitCode> {
 
 /// Prints each error once, with every poller that had it.
 fn print_failures(failed: &[(PollerId, ApiError)]) {
-    let mut errors: Vec<(&ApiError, Vec<String>)> = Vec::new();
+    let mut errors = BTreeMap::<String, Vec<String>>::new();
     for (poller, error) in failed {
-        match errors.iter_mut().find(|(other, _)| *other == error) {
-            Some((_, pollers)) => pollers.push(poller.to_string()),
-            None => errors.push((error, vec![poller.to_string()])),
-        }
+        errors.entry(error.to_string()).or_default().push(poller.to_string());
     }
     for (error, pollers) in errors {
         output::aside(&format!("{}: {error}", pollers.join(", ")));

@@ -5,15 +5,14 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::exit::{DATA, USAGE, refuse};
 use super::log;
-use super::output::{self, cell};
+use super::output::{self, Output, cell};
 use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
-use crate::record::{Change, Route};
+use crate::record::Route;
 use crate::report::{csv_head, csv_values};
 use crate::store::{Reader, RecordHistory, SqlValue};
 
@@ -36,10 +35,8 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "id")]
     limit: Option<u32>,
     /// How to print them; csv and ndjson hold every record of the route
-    #[arg(long, value_enum, default_value_t = Form::Table)]
+    #[arg(long, value_enum, default_value_t = Form::Table, conflicts_with_all = ["id", "wheres", "limit", "json"])]
     format: Form,
-    #[command(flatten)]
-    listing: super::Listing,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -57,35 +54,26 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
-    let is_whole = args.format != Form::Table;
-    let is_part = args.id.is_some() || !args.wheres.is_empty() || args.limit.is_some();
-    if is_whole && (is_part || args.listing.json) {
-        return refuse(
-            USAGE,
-            "csv and ndjson hold every record of the route: leave out the id, --where, --limit and --json",
-        );
-    }
-    if is_whole {
-        let reader = Reader::open(&config.store.path)?;
-        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        match args.format {
-            Form::Csv => write_csv(&reader, args.route, &mut out)?,
-            _ => write_ndjson(&reader, args.route, &mut out)?,
-        }
-        out.flush()?;
-        return Ok(ExitCode::SUCCESS);
-    }
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let reader = super::reader(config)?;
-    match &args.id {
-        Some(id) => one(&reader, args.route, id, args.listing.json),
-        None => list(&reader, args),
+    match (&args.id, args.format) {
+        (Some(id), _) => one(&reader, args.route, id, out),
+        (None, Form::Table) => list(&reader, args, out),
+        (None, form) => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            match form {
+                Form::Csv => write_csv(&reader, args.route, &mut out)?,
+                _ => write_ndjson(&reader, args.route, &mut out)?,
+            }
+            out.flush()?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
-fn list(reader: &Reader, args: Args) -> anyhow::Result<ExitCode> {
-    let Args { route, wheres, limit, listing, .. } = args;
-    let columns = reader.columns(route)?;
+fn list(reader: &Reader, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
+    let Args { route, wheres, limit, .. } = args;
+    let columns = reader.columns(*route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
         return refuse(
             USAGE,
@@ -93,23 +81,16 @@ fn list(reader: &Reader, args: Args) -> anyhow::Result<ExitCode> {
         );
     }
     let limit = limit.map_or(LISTED, |limit| limit as usize);
-    let changes = reader.changes(&reader.newest(route, &wheres, limit)?)?;
-    if listing.json {
+    let changes = reader.changes(&reader.newest(*route, wheres, limit)?)?;
+    if out.json {
         return output::json(&changes);
     }
     let lines: Vec<RecordLine> = changes.into_iter().map(RecordLine::from).collect();
-    output::table(&lines, COLUMNS, "no records match", listing.wide)
-}
-
-/// A record as JSON: a struct, because `json!` would lose digits of numbers.
-#[derive(Serialize)]
-struct Versions<'h> {
-    changes: &'h [Change],
-    has_older: bool,
+    out.table(&lines, COLUMNS, "no records match")
 }
 
 /// One record and the changes that led to it.
-fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<ExitCode> {
+fn one(reader: &Reader, route: Route, id: &str, out: Output) -> anyhow::Result<ExitCode> {
     let Some(record) = reader.record(route, id)? else {
         return refuse(
             DATA,
@@ -118,10 +99,11 @@ fn one(reader: &Reader, route: Route, id: &str, json: bool) -> anyhow::Result<Ex
             ),
         );
     };
-    let RecordHistory { changes: history, has_older } = reader.history(route, id)?;
-    if json {
-        return output::json(&Versions { changes: &history, has_older });
+    let history = reader.history(route, id)?;
+    if out.json {
+        return output::json(&history);
     }
+    let RecordHistory { changes: history, has_older } = history;
     let mut text = String::new();
     for (name, value) in &record {
         let value = match value {

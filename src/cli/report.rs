@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::exit::{self, DATA, USAGE};
-use super::output::{self, cell};
+use super::output::{self, Output, cell};
 use super::records;
 use crate::config::{Config, CountedBy, ReportFormat};
 use crate::report::{self, Question, ReportError};
@@ -34,18 +34,16 @@ pub(super) struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     format: ReportFormat,
-    #[command(flatten)]
-    listing: super::Listing,
     /// Print the query of the report instead of its answer, for example to change it
     #[arg(long)]
     sql: bool,
 }
 
-pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<ExitCode> {
     let folder = config.reports.folder.as_deref();
-    let format = if args.listing.json { ReportFormat::Json } else { args.format };
-    let (json, wide) = (format == ReportFormat::Json, args.listing.wide);
-    let Some(name) = &args.name else { return list(folder, json, wide) };
+    let format = if out.json { ReportFormat::Json } else { args.format };
+    let out = Output { json: format == ReportFormat::Json, ..out };
+    let Some(name) = &args.name else { return list(folder, out) };
     let report = report::find(name, folder).map_err(unanswered)?;
     if args.sql {
         return output::text(&output::plain(&report.text));
@@ -63,21 +61,21 @@ pub(super) fn run(config: &Config, args: Args) -> anyhow::Result<ExitCode> {
     let answer = report::answer(&mut reader, &report, &question, zone, Timestamp::now())
         .map_err(unanswered)?;
     let text = match format {
-        ReportFormat::Table => report::text(&answer, output::width(wide)),
+        ReportFormat::Table => report::text(&answer, out.width()),
         format => report::rendered(&answer, format).map_err(unanswered)?,
     };
     output::raw(text.as_bytes())
 }
 
-fn list(folder: Option<&Path>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
+fn list(folder: Option<&Path>, out: Output) -> anyhow::Result<ExitCode> {
     let (reports, errors) = report::list(folder);
     for error in &errors {
         output::aside(&format!("shopmirror: {error}"));
     }
-    if json {
+    if out.json {
         return output::json(&report::listed(&reports));
     }
-    output::table(
+    out.listing(
         &reports,
         &[
             ("name", |report| cell(&report.name, 40)),
@@ -85,7 +83,6 @@ fn list(folder: Option<&Path>, json: bool, wide: bool) -> anyhow::Result<ExitCod
             ("shows", |report| cell(&report.about, 200)),
         ],
         "no reports",
-        wide,
     )
 }
 

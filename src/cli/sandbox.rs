@@ -8,14 +8,13 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::exit::{USAGE, refuse};
-use super::signals::StopSignals;
+use super::signals::stoppable;
 use super::{logging, output, runtime};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Loopback address and port; port 0 picks a free port
+    /// Address and port; port 0 picks a free port
     #[arg(long, default_value = "127.0.0.1:8780")]
     listen: SocketAddr,
     /// The same seed gives the same history
@@ -24,9 +23,6 @@ pub(super) struct Args {
     /// The size of the shop: quiet, busy or chain
     #[arg(long, default_value_t = Shop::default())]
     shop: Shop,
-    /// The speed of its clock; 2 is twice as fast as real time
-    #[arg(long, default_value_t = 1.0, value_parser = speed)]
-    speed: f64,
     /// Requests per minute that one key may make
     #[arg(long, default_value_t = 60)]
     requests_per_minute: u32,
@@ -36,15 +32,6 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if !args.listen.ip().is_loopback() {
-        return refuse(
-            USAGE,
-            format!(
-                "the sandbox has no password: --listen must be 127.0.0.1 or [::1], not {}",
-                args.listen.ip()
-            ),
-        );
-    }
     logging::start("warn");
     runtime()?.block_on(async {
         let listener = TcpListener::bind(args.listen).await.with_context(|| {
@@ -54,7 +41,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let sandbox = Sandbox::open(&Options {
             seed: args.seed,
             shop: args.shop,
-            speed: args.speed,
             requests_per_minute: args.requests_per_minute,
             state_file: args.state.clone(),
             ..Options::default()
@@ -69,24 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             sandbox.rest_key(),
         ))?;
         let stop = CancellationToken::new();
-        let mut signals = StopSignals::new()?;
-        let stop_line = async {
-            signals.next().await;
-            stop.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            served = sandbox::serve(listener, sandbox, stop.clone()) => served?,
-            () = stop_line => {}
-        }
+        stoppable(&stop, sandbox::serve(listener, sandbox, stop.clone())).await??;
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// Parses the speed of a clock: above 0, at most 100,000.
-fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(speed) if speed > 0.0 && speed <= 100_000.0 => Ok(speed),
-        _ => Err("the speed must be a number above 0, at most 100000".to_owned()),
-    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::direct::say_if_long;
 use super::exit::{TRY_AGAIN, UNAVAILABLE, refuse};
-use super::output;
+use super::output::{self, Output};
 use super::record_line::{NAMING, RecordLine};
 use super::runtime;
 use super::status::decoded;
@@ -19,7 +19,6 @@ use crate::recover::MAX_SHOWN;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The term, 1 to 100 characters
-    #[arg(value_parser = search_term)]
     term: String,
     /// Search this business [default: the first that is configured, else the workspace's default]
     #[arg(long, value_name = "ID")]
@@ -27,18 +26,9 @@ pub(super) struct Args {
     /// Store what is found, and forward new customers to the sinks
     #[arg(long)]
     store: bool,
-    #[command(flatten)]
-    listing: super::Listing,
 }
 
-fn search_term(text: &str) -> Result<String, String> {
-    match text.chars().count() {
-        1..=100 if !text.trim().is_empty() => Ok(text.to_owned()),
-        _ => Err("a search term has 1 to 100 characters".to_owned()),
-    }
-}
-
-pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let request = SearchRequest {
         term: args.term.clone(),
         business: args.business.clone().or_else(|| config.workspace.businesses.first().cloned()),
@@ -46,11 +36,11 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         backfill: false,
     };
     let result = runtime()?.block_on(say_if_long(ask_daemon(config, request)))??;
-    if args.listing.json {
+    if out.json {
         return output::json(&result.records);
     }
     let found: Vec<RecordLine> = result.records.iter().map(|record| line(record.get())).collect();
-    output::table(&found, NAMING, "no customers match", args.listing.wide)?;
+    out.table(&found, NAMING, "no customers match")?;
     if found.len() >= MAX_SHOWN {
         output::aside(
             "a search returns at most 25 customers; there may be more: use a longer term",

@@ -3,6 +3,9 @@
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::exit::{TRY_AGAIN, refuse};
 
 /// SIGINT and SIGTERM. From when it is made on, they no longer end the process by themselves.
 pub(super) struct StopSignals {
@@ -22,5 +25,25 @@ impl StopSignals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+}
+
+/// Does work that ends early in order once `stop` is cancelled. The first signal cancels it, the second ends
+/// the work at once.
+pub(super) async fn stoppable<T>(
+    stop: &CancellationToken,
+    work: impl Future<Output = T>,
+) -> anyhow::Result<T> {
+    let mut signals = StopSignals::new()?;
+    tokio::pin!(work);
+    while !stop.is_cancelled() {
+        tokio::select! {
+            done = &mut work => return Ok(done),
+            () = signals.next() => stop.cancel(),
+        }
+    }
+    tokio::select! {
+        done = &mut work => Ok(done),
+        () = signals.next() => refuse(TRY_AGAIN, "interrupted"),
     }
 }

@@ -11,8 +11,9 @@ use clap::Subcommand;
 use serde_json::Value;
 
 use super::exit::{self, USAGE, refuse};
+use super::output::{self, Output};
+use super::runtime;
 use super::status::{current, in_or_ago};
-use super::{output, runtime};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::status::WorkspaceStatus;
@@ -24,8 +25,6 @@ pub(super) struct Args {
     name: Option<String>,
     #[command(subcommand)]
     verb: Option<Verb>,
-    #[command(flatten)]
-    listing: super::Listing,
 }
 
 #[derive(Debug, Subcommand)]
@@ -33,10 +32,7 @@ enum Verb {
     /// Send one change, marked as a test, and report what became of it
     Test(attempt::Args),
     /// List the changes that the sink has refused, and those that wait for one of them
-    Dead {
-        /// Show this change whole
-        seq: Option<i64>,
-    },
+    Dead,
     /// Send refused changes again now, under the same event ids
     Redrive {
         #[command(flatten)]
@@ -64,11 +60,9 @@ enum Verb {
     Forget,
 }
 
-pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
-    let super::Listing { json, wide } = args.listing;
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let (name, verb) = match (&args.name, &args.verb) {
-        (None, None) => return list(config, None, json, wide),
-        (Some(name), None) => return list(config, Some(name), json, wide),
+        (name, None) => return list(config, name.as_deref(), out),
         (Some(name), Some(verb)) => (name, verb),
         (None, Some(_)) => {
             return refuse(
@@ -79,12 +73,11 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
     };
     if let Verb::Test(args) = verb {
         // It needs no store.
-        return attempt::run(config, name, args, json);
+        return attempt::run(config, name, args, out);
     }
     let sink = &StoredSink::open(config, name)?;
     let done = match verb {
-        Verb::Test(_) | Verb::Dead { seq: None } => return dead::list(sink, json, wide),
-        Verb::Dead { seq: Some(seq) } => return dead::show(sink, *seq, json),
+        Verb::Test(_) | Verb::Dead => return dead::list(sink, out),
         Verb::Redrive { which, all_versions } => dead::redrive(sink, which, *all_versions),
         Verb::Drop(which) => dead::drop(sink, which),
         Verb::Replay(args) => replay::run(sink, args),
@@ -93,7 +86,7 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         Verb::Forget => manage::forget(sink),
     };
     let (printed, text) = done?;
-    output::done(json, &printed, &format!("{text}\n"))
+    out.done(&printed, &format!("{text}\n"))
 }
 
 /// What a verb did, for programs and for people.
@@ -143,7 +136,7 @@ pub(super) fn unknown(name: &str, known: &[&str]) -> anyhow::Error {
     exit::error(USAGE, text)
 }
 
-fn list(config: &Config, name: Option<&str>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
+fn list(config: &Config, name: Option<&str>, out: Output) -> anyhow::Result<ExitCode> {
     let mut status = current(config)?;
     if let Some(name) = name {
         let known: Vec<&str> = status.sinks.iter().map(|sink| sink.name.as_str()).collect();
@@ -152,12 +145,12 @@ fn list(config: &Config, name: Option<&str>, json: bool, wide: bool) -> anyhow::
         }
         status.sinks.retain(|sink| sink.name == name);
     }
-    if json { output::json(&status.sinks) } else { table(&status, wide) }
+    if out.json { output::json(&status.sinks) } else { table(&status, out) }
 }
 
 /// The table of the sinks, and what is to be said of replays and of sinks that are no longer configured.
-pub(super) fn table(status: &WorkspaceStatus, wide: bool) -> anyhow::Result<ExitCode> {
-    output::overview(&status.sink_table(&in_or_ago), wide)?;
+pub(super) fn table(status: &WorkspaceStatus, out: Output) -> anyhow::Result<ExitCode> {
+    out.overview(&status.sink_table(&in_or_ago))?;
     for replay in status.sinks.iter().filter_map(|sink| sink.replay.as_ref()) {
         output::text(&format!("{}\n", output::plain(&replay::line(replay))))?;
     }

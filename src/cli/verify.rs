@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::exit::DATA;
-use super::output;
+use super::output::{self, Output};
 use super::progress::Bar;
 use crate::config::Config;
 use crate::store::{self, Reader};
@@ -13,21 +13,24 @@ pub(super) struct Args {
     /// First make the mirror tables again from the log; refused while a daemon runs
     #[arg(long)]
     rebuild: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Prints one line for the file, the log, each route's mirror and each sink.
-pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     if args.rebuild {
-        rebuild(config)?;
+        let path = &config.store.path;
+        let bar = Bar::rows();
+        let records = store::rebuild(path, &mut |done, total| bar.at(done, total))?;
+        drop(bar);
+        super::index_log(path);
+        let records = output::count(records, "record", "records");
+        output::aside(&format!("rebuilt the mirror from the log: {records}"));
     }
     let reader = Reader::open(&config.store.path)?;
     let bar = Bar::rows();
     let findings = reader.verify(&mut |done, total| bar.at(done, total))?;
     drop(bar);
-    output::findings(&findings, args.json)?;
+    out.findings(&findings)?;
     if findings.iter().any(|finding| !finding.ok) {
         output::aside(
             "shopmirror: the parts of the store do not agree: keep the file, then restore a backup with `shopmirror restore FILE`",
@@ -35,15 +38,4 @@ pub(super) fn run(config: &Config, args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(DATA));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Makes the mirror tables again from the log.
-fn rebuild(config: &Config) -> anyhow::Result<()> {
-    let bar = Bar::rows();
-    let records = store::rebuild(&config.store.path, &mut |done, total| bar.at(done, total))?;
-    drop(bar);
-    super::index_log(&config.store.path);
-    let records = output::count(records, "record", "records");
-    output::aside(&format!("rebuilt the mirror from the log: {records}"));
-    Ok(())
 }

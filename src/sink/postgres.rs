@@ -204,16 +204,6 @@ impl Sink for PostgresSink {
         self.lost.is_none().then_some(self.expected)
     }
 
-    /// The newest change of each sink in the database that has this sink's `workspace` name, by number
-    /// and event id. Call it after a probe.
-    async fn newest_stored(&self) -> Result<Vec<(i64, String)>, String> {
-        self.look(async {
-            let Session { client, schema, .. } = &self.session().await?;
-            write::newest(client, schema, &self.workspace).await
-        })
-        .await
-    }
-
     /// From now on the database must have what it was given up to this row of the log.
     fn expect_stored(&mut self, seq: i64) {
         self.expected = seq;

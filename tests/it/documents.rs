@@ -43,7 +43,7 @@ const PRINTS: &[(&str, &[&str])] = &[
     ("shopmirror report busiest-hours --format svg", &["<svg"]),
     ("shopmirror backup copy.db", &["copy.db holds", "the copy was checked"]),
     ("shopmirror verify", &["mirror leads", "records equal their newest version in the log"]),
-    ("shopmirror forget leads 4711", &["removed the data of 4711 in leads: 2 versions"]),
+    ("shopmirror forget leads 4711", &["removed the data of 1 record: 2 versions"]),
     ("shopmirror find miller iphone", &["leads", "4712", "Tom Miller"]),
     ("shopmirror find +44 7700 900123", &["customers", "815"]),
 ];

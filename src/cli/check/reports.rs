@@ -4,23 +4,17 @@
 use jiff::Timestamp;
 
 use super::CheckReport;
-use super::unit::Unit;
 use super::writable::unwritable;
-use crate::cli::{exit, moment};
+use crate::cli::moment;
 use crate::clock::stamp;
 use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport};
 use crate::report::{self, Timetable};
 
 /// Tests each scheduled report; with `are_files_tested` the files and folders too.
-pub(super) fn check(
-    config: &Config,
-    are_files_tested: bool,
-    unit: Option<&Unit>,
-    report: &mut CheckReport,
-) {
+pub(super) fn check(config: &Config, are_files_tested: bool, report: &mut CheckReport) {
     if are_files_tested {
         for error in report::list(config.reports.folder.as_deref()).1 {
-            report.wrong(exit::CONFIG, "reports", error.to_string());
+            report.wrong("reports", error.to_string());
         }
     }
     let now = Timestamp::now();
@@ -28,10 +22,11 @@ pub(super) fn check(
         let what = format!("report {name}");
         let problem = problem(config, settings).or_else(|| {
             let ReportTarget::File(file) = &settings.to else { return None };
-            are_files_tested.then(|| unwritable(file, &config.store.path, unit)).flatten()
+            let unwritable = || unwritable(file, &config.store.path, report.unit.as_ref());
+            are_files_tested.then(unwritable).flatten()
         });
         match problem {
-            Some(problem) => report.wrong(exit::CONFIG, what, problem),
+            Some(problem) => report.wrong(what, problem),
             None => {
                 let zone = &config.workspace.time_zone;
                 let table = Timetable { at: settings.at, days: &settings.days, zone };

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::alerts;
 use crate::clock::stamp;
@@ -16,7 +16,7 @@ use crate::config::{Config, ReportTarget, ScheduledReport, SinkFilter, SinkKind}
 use crate::record::{Change, Kind, Route};
 use crate::report;
 use crate::sink::{Sink, Verdict};
-use crate::store::{NewNotice, Reader};
+use crate::store::Reader;
 
 const TITLE: &str = "shopmirror sample title";
 const TEXT: &str = "shopmirror sample text";
@@ -46,7 +46,8 @@ pub(super) fn problem(sink: &dyn Sink, filter: &SinkFilter, store: &Path) -> Opt
 pub(super) fn notice_problems(config: &Config, name: &str, sink: &dyn Sink) -> Vec<String> {
     let now = Timestamp::now();
     let is_told = config.alerts.sinks.iter().any(|told| told == name);
-    let alert = is_told.then(|| notice(alerts::sample(TITLE, TEXT, now), now));
+    let alert = is_told.then(|| alerts::sample(TITLE, TEXT, now));
+    let alert = alert.map(|made| change(made.kind, &made.about, made.body, now));
     let is_given = |(_, settings): &(&String, &ScheduledReport)| matches!(&settings.to, ReportTarget::Sink(to) if to == name);
     let report = config.reports.schedule.iter().find(is_given).map(|(name, _)| {
         change(Kind::Report, name, report::sample_body(name, TITLE, TEXT, now), now)
@@ -82,10 +83,6 @@ fn notice_problem(
         }
         _ => None,
     }
-}
-
-fn notice(made: NewNotice, now: Timestamp) -> Change {
-    change(made.kind, &made.about, made.body, now)
 }
 
 /// The change of the newest record of these routes, or one that is made up.
@@ -151,7 +148,8 @@ fn current_job() -> String {
 
 /// The record as if this had happened to it.
 fn of_kind(kind: Kind, record: Change) -> Change {
-    let before = (kind == Kind::Updated).then(|| other_values(&record.body));
+    // Every field is new.
+    let before = (kind == Kind::Updated).then(|| "{}".to_owned());
     match kind {
         Kind::Gap => {
             Change { body: GAP.to_owned(), record_id: None, before, job: None, kind, ..record }
@@ -162,20 +160,6 @@ fn of_kind(kind: Kind, record: Change) -> Change {
         }
         _ => Change { kind, before, ..record },
     }
-}
-
-/// The record with another value in each field, so that every field has changed.
-fn other_values(body: &str) -> String {
-    let mut fields: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    for (_, value) in fields.iter_mut().filter(|(name, _)| *name != "id") {
-        *value = match value {
-            Value::String(_) => json!("before"),
-            Value::Number(_) => json!(0),
-            Value::Null => json!(""),
-            _ => Value::Null,
-        };
-    }
-    Value::Object(fields).to_string()
 }
 
 const JOB: &str = r#"{"id":"test","job_number":"JOB-00012","customer_name":"Test of shopmirror","mobile_country_code":"+49","mobile_number":"5550100",

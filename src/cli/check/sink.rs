@@ -11,7 +11,6 @@ use crate::cli::exit;
 use crate::config::{Config, SinkKind, SinkSettings};
 use crate::file_owner::folder_of;
 use crate::sink::{self, Sink, SinkBuildError};
-use crate::store::Reader;
 
 /// The longest first line of a script that the kernel reads.
 const INTERPRETER_LINE_MAX: u64 = 255;
@@ -48,17 +47,13 @@ impl BuiltSink<'_> {
             Err(_) => Vec::new(),
         };
         for problem in problems {
-            report.wrong(exit::CONFIG, self.what(), problem);
+            report.wrong(self.what(), problem);
         }
     }
 
     /// Tests whether its destination accepts a connection.
-    pub(super) async fn probe(
-        &self,
-        config: &Config,
-        unit: Option<&Unit>,
-        report: &mut CheckReport,
-    ) {
+    pub(super) async fn probe(&self, config: &Config, report: &mut CheckReport) {
+        let unit = report.unit.as_ref();
         let store = &config.store.path;
         let outcome = match &self.settings.kind {
             SinkKind::File(file) => before_file(&file.path, store, unit),
@@ -67,47 +62,19 @@ impl BuiltSink<'_> {
         };
         let outcome = match (outcome, &self.built) {
             (Some(outcome), _) => outcome,
-            (None, Ok(sink)) => probed(&**sink, store).await,
+            (None, Ok(sink)) => sink.try_out().await.map_err(|text| (exit::UNAVAILABLE, text)),
             // Said already.
             (None, Err(SinkBuildError::LeftOut { .. })) => return,
             (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
         };
         match outcome {
             Ok(text) => report.ok(self.what(), text),
-            Err((code, text)) => report.wrong(code, self.what(), text),
+            Err((code, text)) => report.failed(code, self.what(), text),
         }
     }
 }
 
 type SinkResult = Result<String, (u8, String)>;
-
-/// What the destination says, and whether what it has is of this store.
-async fn probed(sink: &dyn Sink, store: &Path) -> SinkResult {
-    let unavailable = |text| (exit::UNAVAILABLE, text);
-    let said = sink.try_out().await.map_err(unavailable)?;
-    let newest = sink.newest_stored().await.map_err(unavailable)?;
-    // The log is read last: the daemon of this store may be storing just now.
-    match newest.iter().find(|(seq, event_id)| !may_be_of(store, *seq, event_id)) {
-        None => Ok(said),
-        Some((seq, _)) => {
-            let text = format!(
-                "connected, but its `workspace` name is in use: change {seq} there is that of another store, or of this one before a restore; give this sink a `workspace` name that no store uses"
-            );
-            Err((exit::CONFIG, text))
-        }
-    }
-}
-
-/// Whether the log of the store has, or may have had, this change.
-fn may_be_of(store: &Path, seq: i64, event_id: &str) -> bool {
-    let found = Reader::open(store).map_err(anyhow::Error::new).and_then(|reader| {
-        let change = reader.changes(&[seq])?.pop();
-        // The log does not keep every older change.
-        Ok(change.map_or(seq <= reader.last_seq()?, |change| change.event_id == event_id))
-    });
-    // A store that cannot be read is told by its own check.
-    found.unwrap_or_else(|_| store.exists())
-}
 
 /// What is known about the file of a sink before it is opened.
 fn before_file(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<SinkResult> {

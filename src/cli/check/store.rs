@@ -3,18 +3,17 @@
 use rustix::fs::Access;
 
 use super::CheckReport;
-use super::unit::Unit;
 use super::writable::{closed, unwritable};
 use crate::cli::{exit, output};
 use crate::config::Config;
 use crate::store::{Reader, missing_link};
 
-pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
+pub(super) fn check(config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
     let shown = path.display();
     let own = || closed(path, Access::WRITE_OK).filter(|_| path.exists());
-    if let Some(problem) = unwritable(path, path, unit).or_else(own) {
-        return report.wrong(exit::CONFIG, "store", format!("{problem}; see [store] path"));
+    if let Some(problem) = unwritable(path, path, report.unit.as_ref()).or_else(own) {
+        return report.wrong("store", format!("{problem}; see [store] path"));
     }
     if !path.exists() {
         return report.ok("store", format!("{shown} will be created by the first start"));
@@ -39,15 +38,15 @@ pub(super) fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckRepo
                 let text = format!(
                     "{route}: `{field}`, which [reports] job_link names, holds no number or id of a mirrored job"
                 );
-                report.wrong(exit::CONFIG, "links", text);
+                report.wrong("links", text);
             }
         }
-        Err(error) => report.wrong(exit::code_of(&error), "store", format!("{error:#}")),
+        Err(error) => report.failed(exit::code_of(&error), "store", format!("{error:#}")),
     }
 }
 
 /// The folder of the daily backup can be made, and takes files.
-pub(super) fn check_backup(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
+pub(super) fn check_backup(config: &Config, report: &mut CheckReport) {
     let folder = &config.backup.path;
     if config.backup.keep == 0 {
         return;
@@ -60,9 +59,9 @@ pub(super) fn check_backup(config: &Config, unit: Option<&Unit>, report: &mut Ch
             .ancestors()
             .find(|above| above.exists() || config.store.path.parent() == Some(above))
             .unwrap_or(folder);
-        unwritable(&made_in.join("backup.db"), &config.store.path, unit)
+        unwritable(&made_in.join("backup.db"), &config.store.path, report.unit.as_ref())
     };
     if let Some(problem) = problem {
-        report.wrong(exit::CONFIG, "backup", format!("{problem}; see [backup] path"));
+        report.wrong("backup", format!("{problem}; see [backup] path"));
     }
 }

@@ -14,15 +14,15 @@ use crate::poll::{clock_advice, clock_ahead_s};
 use crate::record::PollerId;
 use crate::store::Reader;
 
-pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut CheckReport) {
-    let Some(key) = check_key(config, unit, report) else { return };
+pub(super) async fn check(config: &Config, report: &mut CheckReport) {
+    let Some(key) = check_key(config, report) else { return };
     let mut client = match DirectClient::new(config, key) {
         Ok(client) => client,
-        Err(error) => return report.wrong(exit::CONFIG, "workspace", error.to_string()),
+        Err(error) => return report.wrong("workspace", error.to_string()),
     };
-    let Greeting { result, ahead_s } = greet(&mut client).await;
+    let (result, ahead_s) = greet(&mut client).await;
     if let Some(ahead_s) = ahead_s {
-        report.wrong(exit::CONFIG, "clock", clock_advice(ahead_s));
+        report.wrong("clock", clock_advice(ahead_s));
     }
     match result {
         Ok(said) => {
@@ -30,7 +30,7 @@ pub(super) async fn check(config: &Config, unit: Option<&Unit>, report: &mut Che
                 check_businesses(config, &mut client, report).await;
             }
         }
-        Err(error) => report.wrong(exit::code_of_api(&error), "workspace", error.to_string()),
+        Err(error) => report.failed(exit::code_of_api(&error), "workspace", error.to_string()),
     }
 }
 
@@ -51,26 +51,22 @@ async fn is_the_known_one(
     let is_known = matches!(other, Ok(None));
     match other {
         Ok(None) => report.ok("workspace", said),
-        Ok(Some(other)) => report.wrong(exit::CONFIG, "workspace", other.to_string()),
+        Ok(Some(other)) => report.wrong("workspace", other.to_string()),
         Err(error) => {
             let text = format!(
                 "{said}; whether it is the one that filled the store could not be asked: {error}"
             );
-            report.wrong(exit::code_of_api(&error), "workspace", text);
+            report.failed(exit::code_of_api(&error), "workspace", text);
         }
     }
     is_known
 }
 
-/// The first response of the workspace.
-pub(in crate::cli) struct Greeting {
-    /// What the workspace says of itself and of the key.
-    pub(in crate::cli) result: Result<String, ApiError>,
-    /// By how much this machine's clock is wrong; see [`clock_ahead_s`].
-    pub(in crate::cli) ahead_s: Option<f64>,
-}
-
-pub(in crate::cli) async fn greet(client: &mut DirectClient) -> Greeting {
+/// What the workspace says of itself and of the key in its first response, and by how much this machine's
+/// clock is wrong; see [`clock_ahead_s`].
+pub(in crate::cli) async fn greet(
+    client: &mut DirectClient,
+) -> (Result<String, ApiError>, Option<f64>) {
     let mut ahead_s = None;
     let ping = async |client: &Client| {
         let (result, rate) = client.automation_ping().await;
@@ -78,38 +74,27 @@ pub(in crate::cli) async fn greet(client: &mut DirectClient) -> Greeting {
         (result, rate)
     };
     let result = client.request(ping).await.map(|ping| described(&ping));
-    Greeting { result, ahead_s }
+    (result, ahead_s)
 }
 
 /// The key that the daemon will use; `None` if it cannot be read here, which is reported.
-fn check_key(
-    config: &Config,
-    unit: Option<&Unit>,
-    report: &mut CheckReport,
-) -> Option<SecretString> {
+fn check_key(config: &Config, report: &mut CheckReport) -> Option<SecretString> {
     match config.workspace.key.read() {
         Ok(key) => {
             match config.workspace.key.warning() {
-                Some(warning) => report.wrong(exit::CONFIG, "key", warning),
+                Some(warning) => report.wrong("key", warning),
                 None => report.ok("key", "readable"),
             }
             Some(key)
         }
-        Err(KeyError::Absent) if unit.is_some_and(Unit::gives_key) => {
-            let text = match unit.and_then(Unit::credential_file) {
-                Some(_) => {
-                    "the service gets it from its unit, from a file that this user cannot read: run check as root"
-                }
-                None => {
-                    "only the service can read it: after the start, `shopmirror status` shows whether it works"
-                }
-            };
+        Err(KeyError::Absent) if report.unit.as_ref().is_some_and(Unit::gives_key) => {
+            let text = "the service gets it from its unit, and this user cannot read it: run check as root, or look at `shopmirror status` after the start";
             report.ok("key", text);
             report.ok("workspace", "not tested without the key");
             None
         }
         Err(error) => {
-            report.wrong(exit::CONFIG, "key", error.to_string());
+            report.wrong("key", error.to_string());
             None
         }
     }
@@ -127,9 +112,9 @@ async fn check_businesses(config: &Config, client: &mut DirectClient, report: &m
         };
         let code = exit::code_of_api(&error);
         if error.class() != Class::RouteBroken {
-            return report.wrong(code, what, error.to_string());
+            return report.failed(code, what, error.to_string());
         }
-        report.wrong(code, what, format!("correct `businesses` under [workspace]: {error}"));
+        report.failed(code, what, format!("correct `businesses` under [workspace]: {error}"));
     }
 }
 

@@ -11,9 +11,6 @@ use crate::store::Reader;
 /// More records than this are of more than one person.
 const MAX_RECORDS: usize = 1000;
 
-/// Fewer letters or digits than this begin the names of many.
-const MIN_LETTERS: usize = 3;
-
 /// A code of these records: the same list has the same one.
 pub(super) fn code(records: &[RecordLine]) -> String {
     let lines = records.iter().map(|RecordLine { route, id, .. }| format!("{route} {id:?}\n"));
@@ -23,11 +20,10 @@ pub(super) fn code(records: &[RecordLine]) -> String {
 
 /// What the mirror holds of a person; the same record once.
 pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<RecordLine>> {
-    // In bytes, so that a name such as 李 is long enough.
+    // In bytes, so that a name such as 李 is long enough. Fewer letters begin the names of many.
     let letters = words.chars().filter(|c| c.is_alphanumeric());
-    if letters.map(char::len_utf8).sum::<usize>() < MIN_LETTERS {
-        let text = format!("write a name or a number of at least {MIN_LETTERS} letters or digits");
-        return refuse(USAGE, text);
+    if letters.map(char::len_utf8).sum::<usize>() < 3 {
+        return refuse(USAGE, "write a name or a number of at least 3 letters or digits");
     }
     let found = reader.find(words, None, MAX_RECORDS)?;
     if !found.searched.is_whole() {

@@ -9,10 +9,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rustix::fs::{Access, Gid};
+use rustix::fs::Gid;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::cli::exit::{PERMISSION, USAGE, refuse};
+use crate::cli::exit::{USAGE, refuse};
 use crate::file_owner::folder_of;
 
 /// The folder of the shipped units.
@@ -23,15 +23,14 @@ pub(super) struct Files {
     pub(super) config: PathBuf,
     /// `None` if the operator has put the key file into its place.
     new_key: Option<PathBuf>,
-    folder: PathBuf,
 }
 
 impl Files {
     /// Chooses the places, and refuses those that are taken or cannot be written.
     pub(super) fn plan(place: Option<PathBuf>, key_file: Option<&Path>) -> anyhow::Result<Self> {
         let config = place.unwrap_or_else(usual_place);
-        let folder = folder_of(&config).to_owned();
-        refuse_folder(&folder)?;
+        let folder = folder_of(&config);
+        refuse_folder(folder)?;
         if is_taken(&config) {
             return refuse(
                 USAGE,
@@ -58,7 +57,7 @@ impl Files {
             }
             _ => Some(wanted),
         };
-        Ok(Self { config, new_key, folder })
+        Ok(Self { config, new_key })
     }
 
     /// The name of the key file, as the configuration names it.
@@ -73,13 +72,14 @@ impl Files {
 
     /// Writes both files durably, or none; returns the group that may read them, if not only the user may.
     pub(super) fn write(&self, config: &str, key: &SecretString) -> anyhow::Result<Option<Gid>> {
-        let group = group(&self.folder)?;
+        let folder = folder_of(&self.config);
+        let group = group(folder)?;
         let key_mode = if group.is_none() { 0o600 } else { 0o640 };
         if let Some(path) = &self.new_key {
             create(path, &format!("{}\n", key.expose_secret()), key_mode, group)?;
         }
         let written = create(&self.config, config, 0o640, group)
-            .and_then(|()| File::open(&self.folder)?.sync_all().map_err(Into::into));
+            .and_then(|()| File::open(folder)?.sync_all().map_err(Into::into));
         if written.is_err()
             && let Some(path) = &self.new_key
         {
@@ -110,28 +110,14 @@ fn is_taken(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
+/// Fails if no file can be made in the folder.
 fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
-    let shown = folder.display();
-    let is_service = folder == Path::new(SERVICE_DIR);
-    let text = if !folder.is_dir() {
+    tempfile::tempfile_in(folder).map(drop).with_context(|| {
         format!(
-            "the folder {shown} does not exist: install the package or create it, or name another file with --config"
+            "cannot write to the folder {}: create it, run this as root, or name another file with --config",
+            folder.display()
         )
-    } else if rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
-        return refuse(
-            PERMISSION,
-            format!(
-                "this user may not write to the folder {shown}: run this as root, or name another file with --config"
-            ),
-        );
-    } else if is_service && fs::metadata(folder)?.gid() == 0 {
-        format!(
-            "the folder {shown} belongs to the group root, so the service could not read the files: run systemd-sysusers and systemd-tmpfiles --create shopmirror.conf first"
-        )
-    } else {
-        return Ok(());
-    };
-    refuse(USAGE, text)
+    })
 }
 
 /// Root writes for the group of the folder, which is that of the service in the folder of the units; every

@@ -4,8 +4,6 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-use crate::config::Config;
-
 /// A configuration that mirrors a workspace and forwards nothing.
 pub(super) fn config(base_url: &str, key_name: &str, zone: &TimeZone) -> String {
     let zone = match zone.iana_name().filter(|_| !zone.is_unknown()) {
@@ -36,34 +34,12 @@ api_key_file = "{key_name}"
     )
 }
 
-/// What the daemon will do, and how to start it: `start` is the command for the service, if there is one.
-pub(super) fn next(config: &Config, path: &Path, start: Option<&str>) -> String {
-    let all = config.budget.requests_per_minute;
-    let own = all - config.budget.reserve;
-    let mut text = format!(
-        "\nWhat it will do:\n\
-         - ask the workspace for new and changed records, at most {own} times in 60 seconds; {} of the\n  \
-           {all} requests that the key has are left to other programs\n\
-         - store every record in {}\n\
-         - send nothing to any other system until you add a sink to the configuration\n\n",
-        config.budget.reserve,
-        config.store.path.display(),
-    );
+/// How to start what was configured: `start` is the command for the service, if there is one.
+pub(super) fn next(path: &Path, start: Option<&str>) -> String {
     let shown = path.display();
-    // Where every command looks for it, the configuration need not be named.
-    let look = match path == Path::new("/etc/shopmirror/shopmirror.toml") {
-        true => "shopmirror status".to_owned(),
-        false => format!("shopmirror --config {shown} status"),
+    let start = match start {
+        Some(start) => format!("Start it now and at each boot:  {start}"),
+        None => format!("Run the daemon:  shopmirror --config {shown} run"),
     };
-    text.push_str(&match start {
-        Some(start) => format!(
-            "Start it now and at each boot:  {start}\nThen look at it:                {look}\n"
-        ),
-        None => format!(
-            "Read every route once:  shopmirror --config {shown} once\n\
-             Run the daemon:         shopmirror --config {shown} run\n\
-             Look at it:             {look}\n"
-        ),
-    });
-    text
+    format!("\n{start}\nLook at it:  shopmirror --config {shown} status\n")
 }

@@ -2,15 +2,13 @@
 
 use std::process::ExitCode;
 
-use serde::Serialize;
 use serde_json::json;
 
 use super::{Done, StoredSink};
 use crate::cli::exit::{self, DATA, refuse};
 use crate::cli::moment;
-use crate::cli::output::{self, cell};
+use crate::cli::output::{self, Output, cell};
 use crate::deliver::{Resend, Resent, resend};
-use crate::record::Change;
 use crate::store::{QueueRow, RowState, SinkState, word};
 
 /// The most changes that are listed in each state.
@@ -30,9 +28,15 @@ pub(super) struct Selection {
 impl Selection {
     /// The changes that are chosen by their numbers, each of which the sink must have refused.
     fn named(&self, sink: &StoredSink<'_>) -> anyhow::Result<Vec<QueueRow>> {
-        let row = |seq: &i64| match sink.reader.exception(sink.name(), *seq)? {
-            Some(row) => Ok(row),
-            None => Err(not_refused(sink, *seq)),
+        let row = |seq: &i64| {
+            let row = sink.reader.exception(sink.name(), *seq)?;
+            row.ok_or_else(|| {
+                let text = format!(
+                    "change {seq} is not one that this sink has refused: see `shopmirror sinks {} dead`",
+                    sink.name()
+                );
+                exit::error(DATA, text)
+            })
         };
         self.seqs.iter().map(row).collect()
     }
@@ -41,14 +45,6 @@ impl Selection {
     fn choices(&self) -> Vec<Option<i64>> {
         if self.all { vec![None] } else { self.seqs.iter().copied().map(Some).collect() }
     }
-}
-
-fn not_refused(sink: &StoredSink<'_>, seq: i64) -> anyhow::Error {
-    let text = format!(
-        "change {seq} is not one that this sink has refused: see `shopmirror sinks {} dead`",
-        sink.name()
-    );
-    exit::error(DATA, text)
 }
 
 /// Has refused changes sent again, and wakes the daemon.
@@ -123,32 +119,27 @@ fn things(changes: usize, notices: usize) -> String {
     }
 }
 
-pub(super) fn list(sink: &StoredSink<'_>, json: bool, wide: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCode> {
     let states = [RowState::Dead, RowState::Retrying, RowState::Waiting];
     let refused = sink.reader.exceptions(sink.name(), &states, LISTED_MAX)?;
     let dead = refused.iter().filter(|row| row.state == RowState::Dead).count();
     if dead == LISTED_MAX {
         output::aside(&format!("only the oldest {LISTED_MAX} of {} are listed", sink.row.dead));
     }
-    if json {
-        output::json(&refused)?;
-    } else {
-        output::table(
-            &refused,
-            &[
-                ("seq", |row| row.seq.to_string()),
-                ("route", |row| row.route.clone()),
-                ("record", |row| cell(&row.record_id, 24)),
-                ("state", |row| word(&row.state)),
-                ("attempts", |row| row.attempts.to_string()),
-                ("next try", |row| moment::shown(row.due_at.as_deref().unwrap_or("-"))),
-                ("last error", |row| cell(row.last_error.as_deref().unwrap_or("-"), 80)),
-                ("since", |row| moment::shown(&row.since)),
-            ],
-            "no refused changes",
-            wide,
-        )?;
-    }
+    out.table(
+        &refused,
+        &[
+            ("seq", |row| row.seq.to_string()),
+            ("route", |row| row.route.clone()),
+            ("record", |row| cell(&row.record_id, 24)),
+            ("state", |row| word(&row.state)),
+            ("attempts", |row| row.attempts.to_string()),
+            ("next try", |row| moment::shown(row.due_at.as_deref().unwrap_or("-"))),
+            ("last error", |row| cell(row.last_error.as_deref().unwrap_or("-"), 80)),
+            ("since", |row| moment::shown(&row.since)),
+        ],
+        "no refused changes",
+    )?;
     let notices = sink.reader.notice_counts(sink.name())?;
     if notices.refused > 0 {
         let (name, refused) = (sink.name(), notices.refused);
@@ -160,23 +151,4 @@ pub(super) fn list(sink: &StoredSink<'_>, json: bool, wide: bool) -> anyhow::Res
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A refused change as JSON: a struct, because `json!` would lose digits of numbers.
-#[derive(Serialize)]
-struct RefusedChange {
-    change: Change,
-    delivery: QueueRow,
-}
-
-pub(super) fn show(sink: &StoredSink<'_>, seq: i64, json: bool) -> anyhow::Result<ExitCode> {
-    let delivery = sink.reader.exception(sink.name(), seq)?;
-    let (Some(delivery), Some(change)) = (delivery, sink.reader.changes(&[seq])?.pop()) else {
-        return Err(not_refused(sink, seq));
-    };
-    let shown = RefusedChange { change, delivery };
-    if json {
-        return output::json(&shown);
-    }
-    output::text(&format!("{}\n", output::plain(&serde_json::to_string_pretty(&shown)?)))
 }

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::{Done, StoredSink};
-use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
+use crate::cli::exit::{DATA, TRY_AGAIN, refuse};
 use crate::cli::output;
 use crate::deliver::unread;
 use crate::store::{GateState, SinkState, holder};
@@ -52,9 +52,6 @@ fn wanted(sink: &StoredSink<'_>, last: i64) -> anyhow::Result<i64> {
 pub(super) fn rename(sink: &StoredSink<'_>, new: &str) -> anyhow::Result<Done> {
     let name = sink.name();
     let sinks = &sink.config.sinks;
-    if new == name {
-        return refuse(USAGE, format!("the sink is called {name} already: give it another name"));
-    }
     if sinks.contains_key(name) || !sinks.contains_key(new) {
         return refuse(
             DATA,
@@ -87,12 +84,10 @@ pub(super) fn forget(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
         Some(format!(
             "sink {name} is configured: remove [sinks.{name}] from the configuration and reload the daemon first"
         ))
-    } else if row.state != SinkState::Removed {
+    } else if row.state != SinkState::Removed || !sink.operator()?.forget_sink(name)? {
         Some(format!(
             "sink {name} is still in use by the daemon: reload the daemon, then run the command again"
         ))
-    } else if !sink.operator()?.forget_sink(name)? {
-        Some(format!("sink {name} was configured again meanwhile: nothing was changed"))
     } else {
         None
     };

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::{Done, StoredSink};
 use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
-use crate::cli::{moment, output, records};
+use crate::cli::moment::{self, Place};
+use crate::cli::{output, records};
 use crate::clock::stamp;
 use crate::record::{Kind, Route};
 use crate::store::{Replay, ReplayChoice, ReplayState, SinkState};
@@ -16,10 +17,10 @@ use crate::store::{Replay, ReplayChoice, ReplayState, SinkState};
 pub(super) struct Args {
     /// Begin with this row of the log, or at this time: an age such as 2h or 3d, or a time such as
     /// 2026-03-01T08:00:00Z [default: the beginning of the log]
-    #[arg(long, value_name = "SEQ|TIME", value_parser = place)]
+    #[arg(long, value_name = "SEQ|TIME", value_parser = moment::place)]
     from: Option<Place>,
     /// End with this row of the log, or before this time [default: what the sink got last]
-    #[arg(long, value_name = "SEQ|TIME", value_parser = place)]
+    #[arg(long, value_name = "SEQ|TIME", value_parser = moment::place)]
     to: Option<Place>,
     /// Only this route, also if the sink asks for others; can be repeated
     #[arg(long = "route", value_name = "ROUTE", value_parser = crate::cli::route())]
@@ -39,20 +40,6 @@ pub(super) struct Args {
     /// End the replay that is under way
     #[arg(long)]
     cancel: bool,
-}
-
-/// A place in the log.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Row(i64),
-    Time(Timestamp),
-}
-
-fn place(text: &str) -> Result<Place, String> {
-    match text.parse() {
-        Ok(row) => Ok(Place::Row(row)),
-        Err(_) => moment::since(text).map(Place::Time),
-    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -102,11 +89,7 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
 
 /// The last row before the range, and the last row of it: nothing that the sink has not received yet.
 fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
-    let from = match args.from {
-        None => 0,
-        Some(Place::Row(row)) => row.saturating_sub(1).max(0),
-        Some(Place::Time(at)) => sink.reader.position_at(&stamp(at))?,
-    };
+    let from = args.from.map_or(Ok(0), |from| from.before(&sink.reader))?;
     let position = sink.row.position;
     let to = match args.to {
         None => position,
@@ -138,41 +121,24 @@ fn cancel(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
     Ok((json!(replay), replay.as_ref().map_or_else(String::new, line)))
 }
 
-fn outcome(replay: &Replay) -> String {
-    let mut text = format!(
-        "{} sent, {} refused, {} left out",
-        changes(replay.sent),
-        replay.refused,
-        replay.left_out
-    );
-    if let Some(error) = &replay.last_error {
-        text.push_str(&format!("; last problem: {error}"));
-    }
-    if replay.may_leave_older() {
-        text.push_str(&format!(
-            "; because of --all-versions, records may be in an older state at the receiver until they change: run `shopmirror sinks {} replay` to send the newest version of each",
-            replay.sink
-        ));
-    }
-    text
-}
-
 /// One line about the last replay of a sink, for `status` and `sinks`.
 pub(super) fn line(replay: &Replay) -> String {
+    let Replay { sink, refused, left_out, last_error, .. } = replay;
     let (from, to) = (replay.from_seq + 1, replay.to_seq);
     let state = match replay.state {
         ReplayState::Running => percent(replay),
         ReplayState::Done => "all".to_owned(),
         ReplayState::Cancelled => format!("cancelled after {}", percent(replay)),
     };
-    format!("replay of {}: {state} of rows {from} to {to}, {}", replay.sink, outcome(replay))
+    let sent = output::count(replay.sent, "change", "changes");
+    let problem = last_error.as_ref().map(|error| format!("; last problem: {error}"));
+    format!(
+        "replay of {sink}: {state} of rows {from} to {to}, {sent} sent, {refused} refused, {left_out} left out{}",
+        problem.unwrap_or_default()
+    )
 }
 
 fn percent(replay: &Replay) -> String {
     let rows = (replay.to_seq - replay.from_seq).max(1);
     format!("{} %", (replay.position - replay.from_seq).clamp(0, rows) * 100 / rows)
-}
-
-fn changes(count: i64) -> String {
-    output::count(count, "change", "changes")
 }

@@ -4,9 +4,8 @@
 //! the caller's own note of it repeats nothing. A number that belongs to another change means that
 //! another store writes under the same name; then nothing is stored.
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Transaction};
 
 use super::error::{Doing, PostgresError};
 use super::session::Schema;
@@ -138,24 +137,6 @@ async fn append(
              give this sink a `workspace` name that no store uses",
             row.get::<_, i64>(0)
         ))),
-    }
-}
-
-/// The newest change that each sink with this name of a workspace has stored, by number and event id.
-pub(super) async fn newest(
-    client: &Client,
-    schema: &Schema,
-    workspace: &str,
-) -> Result<Vec<(i64, String)>, PostgresError> {
-    let look = format!(
-        "SELECT seq, event_id FROM {} WHERE workspace = $1 ORDER BY sink",
-        schema.table("positions")
-    );
-    match client.query_typed(&look, &[(&workspace, Type::TEXT)]).await {
-        Ok(rows) => Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect()),
-        // The first delivery makes it.
-        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(Vec::new()),
-        Err(error) => Err(schema.failed(Doing::Storing)(error)),
     }
 }
 

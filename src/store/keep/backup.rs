@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
+use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +36,7 @@ pub struct CopyControl {
 }
 
 /// What a sound copy holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CopyFacts {
     /// Its size.
     pub bytes: u64,

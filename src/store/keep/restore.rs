@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::file_owner;
@@ -18,15 +19,16 @@ use crate::store::keep::{backup_folder, checkpoint, forget};
 use crate::store::{full_text, identity, open, schema};
 
 /// What a restore did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// What the store holds now.
+    #[serde(flatten)]
     pub facts: CopyFacts,
     /// Where the store is that was there before; `None` if there was none.
     pub kept: Option<PathBuf>,
     /// How many records the backup held that `forget` had removed since, and that were forgotten again. `None`
     /// if no store can tell: the backup may hold some.
-    pub forgotten: Option<usize>,
+    pub forgotten_again: Option<usize>,
 }
 
 /// Puts the backup `file` in the place of the store at `store`. Blocks.
@@ -56,12 +58,12 @@ pub fn restore(
             .map_err(StoreError::io("give its owner", copy.path()))?,
         Err(_) => file_owner::give_to_folder(copy.as_file(), copy.path()),
     }
-    let forgotten = adapt(&copy, store)?;
+    let forgotten_again = adapt(&copy, store)?;
     let facts = backup::facts(&copy)?;
     // It follows another log, and may hold words that this one has not.
     full_text::remove(store)?;
     let kept = swap(store, copy, now)?;
-    Ok(Restored { facts, kept, forgotten })
+    Ok(Restored { facts, kept, forgotten_again })
 }
 
 /// Brings the copy to the schema of this program; forgets records in it; and gives it
@@ -175,7 +177,7 @@ mod tests {
 
         let restored =
             restore(&path, &backup, "2026-01-01T00:00:00Z".parse().unwrap(), &control).unwrap();
-        assert_eq!(restored.forgotten, Some(1));
+        assert_eq!(restored.forgotten_again, Some(1));
         let file = fs::read(&path).unwrap();
         assert!(!file.windows(7).any(|window| window == b"Quetzal"), "a name is still in the file");
         let store = Store::open(&path).unwrap();
@@ -190,6 +192,6 @@ mod tests {
         fs::write(&path, b"damaged").unwrap();
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let restored = restore(&path, &backup, now, &control).unwrap();
-        assert_eq!(restored.forgotten, None);
+        assert_eq!(restored.forgotten_again, None);
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use rusqlite::OptionalExtension;
+use serde::Serialize;
 
 use crate::record::{Change, Route};
 use crate::store::error::StoreError;
@@ -15,7 +16,7 @@ const MAX_HISTORY: usize = 200;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The newest versions of one record.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecordHistory {
     /// The versions, the oldest first.
     pub changes: Vec<Change>,

@@ -91,20 +91,6 @@ const END: &str = "UPDATE _replays SET state = 'done', ended_at = ?1 WHERE state
 const CANCEL: &str =
     "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state = 'running'";
 
-impl Replay {
-    /// Whether records may be in an older state at the receiver than before: older versions were sent,
-    /// and not every newer one after them. What was under way at the end counts nowhere.
-    #[must_use]
-    pub fn may_leave_older(&self) -> bool {
-        let is_short = match self.state {
-            ReplayState::Running => false,
-            ReplayState::Done => self.refused > 0,
-            ReplayState::Cancelled => true,
-        };
-        self.choice.all_versions && is_short
-    }
-}
-
 fn find(connection: &Connection, sink: &str) -> rusqlite::Result<Option<Replay>> {
     connection.row("SELECT *, wanted AS choice FROM _replays WHERE sink = ?1", [sink])
 }

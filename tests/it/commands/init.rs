@@ -153,7 +153,7 @@ async fn without_a_terminal_or_a_writable_folder_nothing_is_asked() {
         assert!(said(&output).contains("the key with --key-file FILE"), "{}", said(&output));
     }
     let output = ended(empty.command(&[], &["--config", "no/such/shopmirror.toml", "init"])).await;
-    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(74), "{}", said(&output));
     if may_become_another_user() {
         fs::set_permissions(empty.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let output = empty.init_by(&STRANGER, &[]).await;

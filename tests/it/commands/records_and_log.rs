@@ -30,15 +30,16 @@ async fn a_record_has_one_shape_in_every_listing() {
 async fn the_log_is_filtered_and_a_list_that_is_cut_says_so() {
     let (workspace, place) = filled("").await;
     let last = place.number("SELECT max(seq) FROM changes").to_string();
-    let cut = place.run(["log", "--after", "0"]).await;
+    let cut = place.run(["log", "--since", "1"]).await;
     assert_eq!((cut.code, cut.out.lines().count()), (Some(0), 50), "{cut:?}");
-    assert!(cut.err.contains("only the first 50 changes"), "{cut:?}");
-    let whole = place.run(["log", "--after", "0", "--limit", "100000"]).await;
+    assert!(cut.err.contains("only the last 50 changes"), "{cut:?}");
+    let whole = place.run(["log", "--since", "1", "--limit", "100000"]).await;
     assert_eq!((whole.out.lines().count().to_string(), &*whole.err), (last.clone(), ""));
 
     workspace.sandbox.burst(Route::Jobs, 150);
     assert_eq!(place.run(["once"]).await.code, Some(0));
-    let args = ["log", "--route", "jobs", "--after", &last, "--limit", "500", "--json"];
+    let next = (last.parse::<i64>().unwrap() + 1).to_string();
+    let args = ["log", "--route", "jobs", "--since", &next, "--limit", "500", "--json"];
     let after = place.run(args).await.json();
     assert_eq!(after.as_array().unwrap().len(), 101, "{after}");
     let gap = place.run(["log", "--kind", "gap"]).await.out;

@@ -193,6 +193,5 @@ async fn a_search_that_may_have_left_some_out_says_so() {
     assert!(many.err.contains("a search returns at most 25"), "{many:?}");
     let few = place.run(["search", "no such name"]).await;
     assert!(few.code == Some(0) && !few.err.contains("at most 25"), "{few:?}");
-    assert_eq!(place.run(["search", "  "]).await.code, Some(64));
     drop(daemon);
 }

@@ -17,6 +17,7 @@ async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
     let place = workspace.place();
     let audit = Place::file_sink("audit", "");
     place.configure(&audit);
+    fs::copy(place.path("shopmirror.toml"), place.path("old.toml")).unwrap();
     let daemon = place.started().await;
     workspace.all_polled().await;
     let broken = [
@@ -37,7 +38,7 @@ async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
         workspace.sandbox.burst(Route::Leads, 1);
         wait_until("the old one stays", || place.lines("audit.ndjson").len() == refusals).await;
         if broken.contains("CANARY") {
-            let status = place.status().await;
+            let status = place.run(["--config", "old.toml", "status", "--json"]).await.json();
             assert_eq!(status["health"], "degraded", "{status}");
             let why = status["reload_refused"].as_str().unwrap();
             assert!(why.contains("shopmirror.toml:") && why.contains("`path`"), "{why}");
