@@ -134,6 +134,7 @@ impl Dispatcher {
         let is_same_account = self.client.account() == client.account();
         if !is_same_account {
             self.budget.end_rest();
+            self.clocks = Clocks::default();
         }
         self.budget.reconfigure(budget);
         if self.pollers.is_empty() {

@@ -32,7 +32,10 @@ enum Verb {
     /// Send one change, marked as a test, and report what became of it
     Test(attempt::Args),
     /// List the changes that the sink has refused, and those that wait for one of them
-    Dead,
+    Dead {
+        /// Show this change whole
+        seq: Option<i64>,
+    },
     /// Send refused changes again now, under the same event ids
     Redrive {
         #[command(flatten)]
@@ -77,7 +80,8 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     }
     let sink = &StoredSink::open(config, name)?;
     let done = match verb {
-        Verb::Test(_) | Verb::Dead => return dead::list(sink, out),
+        Verb::Test(_) | Verb::Dead { seq: None } => return dead::list(sink, out),
+        Verb::Dead { seq: Some(seq) } => return dead::show(sink, *seq, out),
         Verb::Redrive { which, all_versions } => dead::redrive(sink, which, *all_versions),
         Verb::Drop(which) => dead::drop(sink, which),
         Verb::Replay(args) => replay::run(sink, args),

@@ -29,12 +29,18 @@ pub enum BackgroundError {
     Api(#[from] ApiError),
 }
 
+/// Why the response to a request is not used that was sent with a newer key than intended.
+const KEY_CHANGED: &str =
+    "the key changed while the request was sent, and its response was not used: try again";
+
 /// Where the grant for one request goes.
 pub type GrantReply = oneshot::Sender<Result<Grant, BackgroundError>>;
 
 /// One request of the budget, to be sent now.
 pub struct Grant {
     client: Client,
+    /// The number of the key that it was granted for: the workspace of another one may be another.
+    key: u64,
     /// Told what the response says about the rate limit.
     ended: oneshot::Sender<RateHeaders>,
 }
@@ -65,6 +71,9 @@ impl BackgroundClient {
         let (result, rate) = request(&grant.client).await;
         // Sending fails if the dispatcher has stopped, which changes nothing here.
         let _ = grant.ended.send(rate);
+        if rate.key != grant.key {
+            return Err(ApiError::OtherWorkspace(KEY_CHANGED.to_owned()).into());
+        }
         Ok(result?)
     }
 
@@ -103,7 +112,7 @@ impl Dispatcher {
         self.schedule.spent(now);
         let (reply, _) = self.waiting.take()?;
         let (ended, response) = oneshot::channel();
-        let grant = Grant { client: self.client.clone(), ended };
+        let grant = Grant { client: self.client.clone(), key: self.client.key_number(), ended };
         // If the caller has gone away, nothing is sent, and `ended` goes with the grant.
         let _ = reply.send(Ok(grant));
         under_way.spawn(async move { Completed::Background { rate: response.await.ok() } });

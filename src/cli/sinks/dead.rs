@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::{Done, StoredSink};
@@ -9,6 +10,7 @@ use crate::cli::exit::{self, DATA, refuse};
 use crate::cli::moment;
 use crate::cli::output::{self, Output, cell};
 use crate::deliver::{Resend, Resent, resend};
+use crate::record::Change;
 use crate::store::{QueueRow, RowState, SinkState, word};
 
 /// The most changes that are listed in each state.
@@ -28,15 +30,9 @@ pub(super) struct Selection {
 impl Selection {
     /// The changes that are chosen by their numbers, each of which the sink must have refused.
     fn named(&self, sink: &StoredSink<'_>) -> anyhow::Result<Vec<QueueRow>> {
-        let row = |seq: &i64| {
-            let row = sink.reader.exception(sink.name(), *seq)?;
-            row.ok_or_else(|| {
-                let text = format!(
-                    "change {seq} is not one that this sink has refused: see `shopmirror sinks {} dead`",
-                    sink.name()
-                );
-                exit::error(DATA, text)
-            })
+        let row = |seq: &i64| match sink.reader.exception(sink.name(), *seq)? {
+            Some(row) => Ok(row),
+            None => Err(not_refused(sink, *seq)),
         };
         self.seqs.iter().map(row).collect()
     }
@@ -45,6 +41,14 @@ impl Selection {
     fn choices(&self) -> Vec<Option<i64>> {
         if self.all { vec![None] } else { self.seqs.iter().copied().map(Some).collect() }
     }
+}
+
+fn not_refused(sink: &StoredSink<'_>, seq: i64) -> anyhow::Error {
+    let text = format!(
+        "change {seq} is not one that this sink has refused: see `shopmirror sinks {} dead`",
+        sink.name()
+    );
+    exit::error(DATA, text)
 }
 
 /// Has refused changes sent again, and wakes the daemon.
@@ -151,4 +155,20 @@ pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCod
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A refused change as JSON: a struct, because `json!` would lose digits of numbers.
+#[derive(Serialize)]
+struct RefusedChange {
+    change: Change,
+    delivery: QueueRow,
+}
+
+pub(super) fn show(sink: &StoredSink<'_>, seq: i64, out: Output) -> anyhow::Result<ExitCode> {
+    let delivery = sink.reader.exception(sink.name(), seq)?;
+    let (Some(delivery), Some(change)) = (delivery, sink.reader.changes(&[seq])?.pop()) else {
+        return Err(not_refused(sink, seq));
+    };
+    let shown = RefusedChange { change, delivery };
+    out.done(&shown, &format!("{}\n", serde_json::to_string_pretty(&shown)?))
 }

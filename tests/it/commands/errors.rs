@@ -130,8 +130,14 @@ async fn who_may_read_the_database_needs_neither_the_configuration_nor_the_key()
     for name in ["mirror.db", "mirror.db-wal", "mirror.db-shm"] {
         mode(name, 0o644);
     }
-    for args in [&["report", "intake"][..], &["records", "jobs"], &["status"], &["log"], &["gaps"]]
-    {
+    for args in [
+        &["report", "intake"][..],
+        &["records", "jobs"],
+        &["status"],
+        &["log"],
+        &["gaps"],
+        &["records", "jobs", "--format", "csv"],
+    ] {
         let ended = place.run_by(&STRANGER, args).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
     }
