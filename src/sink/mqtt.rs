@@ -175,7 +175,7 @@ impl Sink for MqttSink {
         let published = tokio::select! {
             biased;
             published = self.publish(&open.client, changes) => published,
-            ended = &mut open.task => Err(why(ended)),
+            ended = &mut open.task => Err(why(ended, changes.len() > 1)),
         };
         if published.is_ok() {
             self.open = Some(open);
@@ -191,7 +191,7 @@ impl Sink for MqttSink {
         let answered = async { asking.await.ok()?.wait_async().await.ok() };
         tokio::select! {
             Some(_) = answered => Ok("connected; nothing was published".to_owned()),
-            ended = &mut open.task => Err(why(ended).into_reason()),
+            ended = &mut open.task => Err(why(ended, false).into_reason()),
         }
     }
 }
@@ -216,8 +216,9 @@ fn is_too_large(error: &ConnectionError) -> bool {
     }
 }
 
-/// Why the connection ended, with what to do about it.
-fn why(ended: Result<ConnectionError, JoinError>) -> Verdict {
+/// Why the connection ended, with what to do about it. A broker that refuses one of several changes may
+/// only end the connection: then each half of them is to be tried by itself.
+fn why(ended: Result<ConnectionError, JoinError>, of_several: bool) -> Verdict {
     let error = match ended {
         Ok(error) => error,
         Err(error) => return Verdict::fault(error),
@@ -226,6 +227,9 @@ fn why(ended: Result<ConnectionError, JoinError>) -> Verdict {
         return Verdict::refused(
             "larger than the broker takes: raise max_packet_size or message_size_limit in its configuration",
         );
+    }
+    if of_several && matches!(error, ConnectionError::MqttState(_)) {
+        return Verdict::refused(error);
     }
     Verdict::fault(match (tls::problem_of(&error), &error) {
         (Some(problem), _) => format!("connecting to the MQTT broker: {problem}"),
@@ -252,7 +256,7 @@ mod tests {
                 max,
             }),
         ] {
-            let verdict = why(Ok(ConnectionError::MqttState(state)));
+            let verdict = why(Ok(ConnectionError::MqttState(state)), false);
             let Verdict::Refused { reason, .. } = &verdict else { panic!("{verdict:?}") };
             assert!(reason.contains("raise max_packet_size"), "{reason}");
         }
