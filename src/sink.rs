@@ -15,6 +15,7 @@ mod email;
 mod file;
 #[cfg(test)]
 mod fixtures;
+mod http;
 mod intake;
 mod lookup;
 #[cfg(feature = "mqtt")]
@@ -29,6 +30,7 @@ mod reason;
 mod s3;
 mod webhook;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -38,6 +40,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SinkKind;
+use crate::duration;
 use crate::record::Change;
 pub use build_error::SinkBuildError;
 pub use file::advice as file_advice;
@@ -93,6 +96,17 @@ impl Verdict {
         Self::Gone { reason: reason.to_string() }
     }
 
+    /// Its reason; empty if it has none.
+    #[cfg(any(feature = "postgres", feature = "mqtt"))]
+    fn into_reason(self) -> String {
+        match self {
+            Self::Refused { reason, .. } | Self::Fault { reason, .. } | Self::Gone { reason } => {
+                reason
+            }
+            Self::Done | Self::NotTried | Self::CutShort => String::new(),
+        }
+    }
+
     /// The same verdict, whose reason may be shown: it repeats no secret of the sink.
     fn without(mut self, secrets: &Secrets) -> Self {
         if let Self::Refused { reason, .. } | Self::Fault { reason, .. } | Self::Gone { reason } =
@@ -129,19 +143,21 @@ pub trait Sink: Send + Sync {
         &reason::NONE
     }
 
-    /// Hands over changes, which are in the order of the log; returns one verdict for each. Callers use
-    /// [`hand_over`](trait.Sink.html#method.hand_over).
+    /// How long one attempt may take, and what to check if it takes longer. As it is, the sink ends its
+    /// attempts itself.
+    fn limit(&self) -> (Duration, &'static str) {
+        (Duration::MAX, "")
+    }
+
+    /// Tries once to hand over these changes, at most a batch, all of them or none. Callers use
+    /// [`hand_over`](trait.Sink.html#method.hand_over), which may drop the attempt at any moment.
     ///
-    /// Unless the sink keeps the order, they belong to different records. After a fault no further
-    /// change is begun, and those are [`Verdict::NotTried`]; so is a change behind a refused one of its
-    /// record. After `stop`, changes that are not finished are [`Verdict::CutShort`]. `now` is the wall
-    /// clock at this attempt.
-    async fn deliver(
-        &mut self,
-        changes: &[Change],
-        now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict>;
+    /// Unless the sink keeps the order, they belong to different records. `now` is the wall clock at this
+    /// attempt.
+    ///
+    /// # Errors
+    /// What became of all of them instead of [`Verdict::Done`].
+    async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict>;
 
     /// Checks whether the sink could work now, without delivering or creating anything.
     ///
@@ -185,7 +201,12 @@ pub trait Sink: Send + Sync {
 }
 
 impl dyn Sink + '_ {
-    /// Delivers as [`Sink::deliver`] does. No reason repeats a secret.
+    /// Hands over changes, which are in the order of the log; returns one verdict for each. No reason
+    /// repeats a secret.
+    ///
+    /// Of what is refused together, first the changes that cannot be written go, then each half is tried by
+    /// itself. A change behind a refused one of its record is [`Verdict::NotTried`], and so is each behind a
+    /// fault. `stop` cuts the attempt that is under way short.
     pub async fn hand_over(
         &mut self,
         changes: &[Change],
@@ -195,8 +216,63 @@ impl dyn Sink + '_ {
         if stop.is_cancelled() {
             return vec![Verdict::CutShort; changes.len()];
         }
-        let verdicts = self.deliver(changes, now, stop).await;
-        verdicts.into_iter().map(|verdict| verdict.without(self.secrets())).collect()
+        let record = |index: usize| (changes[index].route, changes[index].record_id.as_deref());
+        let mut verdicts = vec![Verdict::NotTried; changes.len()];
+        let mut refused = HashSet::new();
+        let all: Vec<usize> = (0..changes.len()).collect();
+        // The next one last.
+        let mut parts: Vec<Vec<usize>> =
+            all.chunks(self.batch()).rev().map(<[usize]>::to_vec).collect();
+        while let Some(mut part) = parts.pop() {
+            part.retain(|&index| !refused.contains(&record(index)));
+            if part.is_empty() {
+                continue;
+            }
+            let given: Vec<&Change> = part.iter().map(|&index| &changes[index]).collect();
+            let verdict = self.attempt(&given, now, stop).await;
+            let is_refused = matches!(verdict, Verdict::Refused { .. });
+            if is_refused && part.len() > 1 {
+                let whole = part.len();
+                part.retain(|&index| match self.preview(&changes[index], now) {
+                    Ok(_) => true,
+                    Err(verdict) => {
+                        verdicts[index] = verdict.without(self.secrets());
+                        refused.insert(record(index));
+                        false
+                    }
+                });
+                if part.len() == whole {
+                    parts.push(part.split_off(whole / 2));
+                }
+                parts.push(part);
+                continue;
+            }
+            for index in part {
+                verdicts[index] = verdict.clone();
+                refused.extend(is_refused.then(|| record(index)));
+            }
+            if !is_refused && verdict != Verdict::Done {
+                break;
+            }
+        }
+        verdicts
+    }
+
+    async fn attempt(
+        &mut self,
+        changes: &[&Change],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Verdict {
+        let (limit, advice) = self.limit();
+        let attempt = tokio::time::timeout(limit, self.deliver(changes, now));
+        let verdict = match stop.run_until_cancelled(attempt).await {
+            None => Verdict::CutShort,
+            Some(Err(_)) => Verdict::fault(too_late(limit, advice)),
+            Some(Ok(Ok(()))) => Verdict::Done,
+            Some(Ok(Err(verdict))) => verdict,
+        };
+        verdict.without(self.secrets())
     }
 
     /// Probes as [`Sink::probe`] does. No reason repeats a secret.
@@ -204,8 +280,15 @@ impl dyn Sink + '_ {
     /// # Errors
     /// What is wrong, and how to fix it.
     pub async fn try_out(&self) -> Result<String, String> {
-        self.probe().await.map_err(|reason| self.secrets().reason(&reason))
+        let (limit, advice) = self.limit();
+        let probed = tokio::time::timeout(limit, self.probe()).await;
+        let probed = probed.unwrap_or_else(|_| Err(too_late(limit, advice)));
+        probed.map_err(|reason| self.secrets().reason(&reason))
     }
+}
+
+fn too_late(limit: Duration, advice: &str) -> String {
+    format!("not finished within {}: {advice}", duration::exact(limit))
 }
 
 impl fmt::Debug for dyn Sink {
@@ -220,24 +303,27 @@ impl fmt::Debug for dyn Sink {
 /// # Errors
 /// [`SinkBuildError`] if the configuration can never work.
 pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuildError> {
+    let unusable = |problem| SinkBuildError::Server { sink: name.to_owned(), problem };
     let sink: Box<dyn Sink> = match kind {
         SinkKind::Webhook(it) => {
-            let sink = webhook::WebhookSink::build(name, it)?;
+            let sink = webhook::WebhookSink::build(it).map_err(unusable)?;
             return Ok((0..it.concurrency.max(1)).map(|_| Box::new(sink.clone()) as _).collect());
         }
         SinkKind::Command(it) => Box::new(command::CommandSink::new(it)),
         SinkKind::File(it) => Box::new(file::FileSink::new(name, it)),
-        SinkKind::Intake(it) => Box::new(intake::IntakeSink::build(name, it)?),
+        SinkKind::Intake(it) => Box::new(intake::IntakeSink::build(it).map_err(unusable)?),
         #[cfg(feature = "postgres")]
-        SinkKind::Postgres(it) => Box::new(postgres::PostgresSink::build(name, it)?),
+        SinkKind::Postgres(it) => {
+            Box::new(postgres::PostgresSink::build(name, it).map_err(unusable)?)
+        }
         #[cfg(feature = "nats")]
-        SinkKind::Nats(it) => Box::new(nats::NatsSink::build(name, it)?),
+        SinkKind::Nats(it) => Box::new(nats::NatsSink::build(it).map_err(unusable)?),
         #[cfg(feature = "mqtt")]
-        SinkKind::Mqtt(it) => Box::new(mqtt::MqttSink::build(name, it)?),
+        SinkKind::Mqtt(it) => Box::new(mqtt::MqttSink::build(it).map_err(unusable)?),
         #[cfg(feature = "s3")]
-        SinkKind::S3(it) => Box::new(s3::S3Sink::build(name, it)?),
+        SinkKind::S3(it) => Box::new(s3::S3Sink::build(it).map_err(unusable)?),
         #[cfg(feature = "email")]
-        SinkKind::Email(it) => Box::new(email::EmailSink::build(name, it)?),
+        SinkKind::Email(it) => Box::new(email::EmailSink::build(name, it).map_err(unusable)?),
         #[cfg(not(all(
             feature = "postgres",
             feature = "nats",

@@ -55,12 +55,7 @@ impl CloudEvents {
 
     /// The whole event as one JSON object. It begins with the id.
     pub(super) fn structured(&self, change: &Change) -> String {
-        serde_json::to_string(&self.event(change))
-            .expect("a change holds valid JSON texts and plain values")
-    }
-
-    fn event<'c>(&'c self, change: &'c Change) -> CloudEvent<'c> {
-        CloudEvent {
+        let event = CloudEvent {
             id: &change.event_id,
             specversion: "1.0",
             event_type: change.event_type(),
@@ -71,6 +66,7 @@ impl CloudEvents {
             sequence: change.seq.to_string(),
             datacontenttype: JSON,
             data: change,
-        }
+        };
+        serde_json::to_string(&event).expect("a change holds valid JSON texts and plain values")
     }
 }

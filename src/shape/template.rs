@@ -14,14 +14,10 @@ use serde::de::IgnoredAny;
 use super::json_slots::{CLOSE, OPEN, fill};
 use super::values::Context;
 
-/// The longest template, in bytes.
-const SOURCE_MAX: usize = 64 * 1024;
 /// The longest output, in bytes.
 const OUTPUT_MAX: usize = 256 * 1024;
 /// The most steps of one run.
 const FUEL: u64 = 50_000;
-/// The deepest nesting of blocks and macros.
-const RECURSION: usize = 50;
 /// The only template of an environment: there is nothing to include.
 const NAME: &str = "template";
 
@@ -114,9 +110,6 @@ impl Template {
     /// The first problem.
     pub fn compile(source: &str, escape: Escape, names: &[&str]) -> Result<Self, TemplateError> {
         let whole = |problem: &str| TemplateError { at: None, problem: problem.to_owned() };
-        if source.len() > SOURCE_MAX {
-            return Err(whole("it is longer than 64 KiB: shorten it"));
-        }
         if let Some(at) = source.find([OPEN, CLOSE, '\0']) {
             let problem = "a control character stands here: remove it".to_owned();
             return Err(TemplateError { at: Some(place(source, at)), problem });
@@ -171,11 +164,9 @@ fn environment(escape: Escape) -> Environment<'static> {
     environment.set_debug(false);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
-    environment.set_recursion_limit(RECURSION);
     // Text from a record is never taken for text of the template.
     environment.remove_filter("safe");
     environment.add_filter("entities", entities);
-    environment.remove_global("debug");
     environment.set_auto_escape_callback(move |_| match escape {
         Escape::Json => AutoEscape::Custom("json".into()),
         Escape::Html => AutoEscape::Html,
@@ -189,8 +180,8 @@ fn environment(escape: Escape) -> Environment<'static> {
         }
         match escape {
             Escape::Json => Ok(write!(output, "{OPEN}{}{CLOSE}", json(value)?)?),
-            Escape::Html => plain(value, &mut |text| write!(output, "{}", HtmlEscape(text))),
-            Escape::Text => plain(value, &mut |text| output.write_str(text)),
+            Escape::Html => Ok(write!(output, "{}", HtmlEscape(&plain(value)?))?),
+            Escape::Text => Ok(output.write_str(&plain(value)?)?),
         }
     });
     environment
@@ -206,57 +197,22 @@ fn entities(value: &Value) -> Result<String, Error> {
 }
 
 fn json(value: &Value) -> Result<String, Error> {
-    let mut text = Bounded(Vec::new());
-    match serde_json::to_writer(&mut text, &Json(value)) {
-        Ok(()) => Ok(String::from_utf8(text.0).expect("JSON is text")),
-        Err(error) if error.is_io() => Err(ErrorKind::WriteFailure.into()),
-        Err(_) => Err(ErrorKind::BadSerialization.into()),
-    }
+    serde_json::to_string(value).map_err(|_| ErrorKind::BadSerialization.into())
 }
 
-/// Writes a value as people read it: a list with commas, nothing for null. What is nested is JSON.
-///
-/// A list is written item by item, because one that a template made may have many millions: the bound of
-/// the output ends it.
-fn plain(value: &Value, write: &mut dyn FnMut(&str) -> fmt::Result) -> Result<(), Error> {
+/// A value as people read it: a list with commas, nothing for null. What is nested is JSON.
+fn plain(value: &Value) -> Result<String, Error> {
     let is_list = |value: &Value| matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
-    let is_nested = |item: &Value| is_list(item) || item.kind() == ValueKind::Map;
+    let is_nested = |item: Value| is_list(&item) || item.kind() == ValueKind::Map;
     match value.kind() {
-        ValueKind::None | ValueKind::Undefined => Ok(()),
+        ValueKind::None | ValueKind::Undefined => Ok(String::new()),
+        _ if is_list(value) && !value.try_iter()?.any(is_nested) => {
+            let items = value.try_iter()?.filter(|item| !item.is_none());
+            Ok(items.map(|item| plain(&item)).collect::<Result<Vec<_>, _>>()?.join(", "))
+        }
         // A bool by itself would be `True`.
-        ValueKind::Map | ValueKind::Bool => Ok(write(&json(value)?)?),
-        // More items than the output may have bytes end in the bound, whatever stands behind them.
-        _ if is_list(value) && value.try_iter()?.take(OUTPUT_MAX).any(|item| is_nested(&item)) => {
-            Ok(write(&json(value)?)?)
-        }
-        _ if is_list(value) => {
-            let mut between = "";
-            for (place, item) in value.try_iter()?.enumerate() {
-                if place >= OUTPUT_MAX {
-                    return Err(ErrorKind::WriteFailure.into());
-                }
-                if !item.is_none() {
-                    write(between)?;
-                    plain(&item, write)?;
-                    between = ", ";
-                }
-            }
-            Ok(())
-        }
-        _ => Ok(write(&value.to_string())?),
-    }
-}
-
-/// A value as JSON.
-struct Json<'v>(&'v Value);
-
-impl serde::Serialize for Json<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.is_undefined() {
-            serializer.serialize_unit()
-        } else {
-            self.0.serialize(serializer)
-        }
+        ValueKind::Map | ValueKind::Bool | ValueKind::Seq | ValueKind::Iterable => json(value),
+        _ => Ok(value.to_string()),
     }
 }
 
@@ -277,7 +233,7 @@ impl io::Write for Bounded {
 }
 
 /// The problem in our words where there are better ones. The engine's own texts name types and words
-/// of the template, never values, but for an undefined name.
+/// of the template, never values.
 fn explained(error: &Error, source: &str) -> TemplateError {
     let at = error.range().map(|range| place(source, range.start));
     let at = at.or_else(|| error.line().map(|line| (line, 1)));
@@ -286,14 +242,10 @@ fn explained(error: &Error, source: &str) -> TemplateError {
             let part = error.range().and_then(|range| {
                 filtered(source.get(..range.start)?).or_else(|| source.get(range))
             });
-            let part = part.map(str::trim);
-            let part = part.filter(|part| !part.is_empty() && part.chars().count() <= 80);
-            match part {
-                Some(part) => format!(
-                    "`{part}` is not defined for this change; use `… is defined` or `|default(\"\")` if it may be absent"
-                ),
-                None => "a name is not defined for this change; use `… is defined` or `|default(\"\")` if it may be absent".to_owned(),
-            }
+            format!(
+                "`{}` is not defined for this change; use `… is defined` or `|default(\"\")` if it may be absent",
+                part.unwrap_or("a name")
+            )
         }
         ErrorKind::WriteFailure => {
             format!("its output is longer than {OUTPUT_MAX} bytes: make it shorter")

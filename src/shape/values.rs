@@ -1,14 +1,11 @@
 //! What a template sees of a change.
 //!
-//! A number keeps its value: a whole number of any length that fits 128 bits, else a fraction. A string
-//! with half of a surrogate pair is valid JSON and no text: it is shown as the JSON that it is.
-
-use std::collections::BTreeMap;
+//! A whole number of 64 bits keeps its value. Half of a surrogate pair is valid JSON and no text: it is
+//! shown as U+FFFD.
 
 use minijinja::Value;
-use serde_json::value::RawValue;
 
-use crate::record::{Change, Kind};
+use crate::record::{Change, Kind, as_text};
 
 /// The names that a template may use.
 pub const NAMES: [&str; 15] = [
@@ -31,9 +28,6 @@ pub const NAMES: [&str; 15] = [
 
 /// The names that a template over several changes may use.
 pub const DIGEST_NAMES: [&str; 2] = ["changes", "count"];
-
-/// A value nested deeper is a text.
-const DEEPEST: usize = 32;
 
 /// The values of the names that a template may use.
 #[derive(Debug, Clone)]
@@ -81,38 +75,8 @@ impl Context {
 
 /// The value of a JSON text; a text that cannot be read is itself.
 fn value_of(text: &str) -> Value {
-    match serde_json::from_str::<&RawValue>(text) {
-        Ok(raw) => value(raw, DEEPEST),
-        Err(_) => Value::from(text),
-    }
-}
-
-fn value(raw: &RawValue, depth: usize) -> Value {
-    let text = raw.get();
-    read(text, depth).unwrap_or_else(|| Value::from(text))
-}
-
-fn read(text: &str, depth: usize) -> Option<Value> {
-    let depth = depth.checked_sub(1)?;
-    Some(match text.as_bytes().first()? {
-        b'{' => {
-            let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-            let members = members.into_iter().map(|(name, member)| (name, value(member, depth)));
-            Value::from(members.collect::<BTreeMap<String, Value>>())
-        }
-        b'[' => {
-            let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-            Value::from(items.into_iter().map(|item| value(item, depth)).collect::<Vec<Value>>())
-        }
-        b'"' => Value::from(serde_json::from_str::<String>(text).ok()?),
-        b't' => Value::from(true),
-        b'f' => Value::from(false),
-        b'n' => Value::from(()),
-        _ => match text.parse::<i128>() {
-            Ok(whole) => i64::try_from(whole).map_or_else(|_| Value::from(whole), Value::from),
-            Err(_) => Value::from(text.parse::<f64>().ok()?),
-        },
-    })
+    let read = serde_json::from_str(text).or_else(|_| serde_json::from_str(&as_text(text)));
+    read.unwrap_or_else(|_| Value::from(text))
 }
 
 #[cfg(test)]
@@ -122,13 +86,13 @@ mod tests {
     #[test]
     fn numbers_texts_and_half_characters_are_read() {
         let value = value_of(
-            r#"{"id":12345678901234567890123,"n":-4,"f":1.5,"s":"a\\ud800","h":"x\ud83d!","p":"\ud83d\ude00"}"#,
+            r#"{"id":12345678901234567890,"n":-4,"f":1.5,"s":"a\\ud800","h":"x\ud83d!","p":"\ud83d\ude00"}"#,
         );
         let shown = |name: &str| value.get_attr(name).unwrap().to_string();
-        assert_eq!(shown("id"), "12345678901234567890123");
+        assert_eq!(shown("id"), "12345678901234567890");
         assert_eq!((shown("n"), shown("f")), ("-4".into(), "1.5".into()));
         assert_eq!(shown("s"), r"a\ud800");
-        assert_eq!(shown("h"), r#""x\ud83d!""#);
+        assert_eq!(shown("h"), "x\u{fffd}!");
         assert_eq!(shown("p"), "😀");
     }
 }

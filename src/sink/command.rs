@@ -2,27 +2,23 @@
 //!
 //! There is no shell, no inherited environment and no data in an argument. Exit 0 acknowledges the
 //! changes; 65 refuses them for good. The sink pauses on 75 and 69 (try again, unavailable), 126, 127,
-//! a signal that tells the program to end, and a program that cannot be started. Any other code or
-//! signal and a time-out refuse the changes. What is refused together is handed over again in halves,
-//! until a change that is refused stands alone: it does not hold up the others.
+//! a signal that tells the program to end, a program that cannot be started, and a batch that takes too
+//! long: its changes are then given one by one. Any other code or signal, and one change that takes too
+//! long, refuse the changes.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr};
-use tokio_util::sync::CancellationToken;
 
 use super::preview::Preview;
 use super::reason::{Secrets, may_be_secret};
@@ -70,75 +66,6 @@ impl CommandSink {
         shaped.map_err(Verdict::refused)
     }
 
-    /// Runs the program with this on its standard input. While it runs, the file alone holds the input.
-    async fn run(&self, input: String, stop: &CancellationToken) -> Run {
-        let file = whole(&input);
-        drop(input);
-        let input = match file {
-            Ok(input) => input,
-            Err(error) => {
-                let program = &self.argv[0];
-                return Run::ended(Verdict::fault(format!(
-                    "making the input of {program}: {error}"
-                )));
-            }
-        };
-        let mut child = match self.spawn(input) {
-            Ok(child) => child,
-            Err(error) => {
-                let hint = match error.kind() {
-                    io::ErrorKind::NotFound => "; install it, or correct the path",
-                    io::ErrorKind::PermissionDenied => {
-                        "; allow this user to execute it, and under systemd name it in ExecPaths="
-                    }
-                    io::ErrorKind::WouldBlock => {
-                        "; raise TasksMax= in the unit, or set `batch`, so that fewer programs run at once"
-                    }
-                    _ => "",
-                };
-                return Run::ended(Verdict::fault(format!(
-                    "starting {}: {error}{hint}",
-                    self.argv[0]
-                )));
-            }
-        };
-        let group = Group::of(&child);
-        let mut said = Vec::new();
-        let ended = {
-            let run = pin!(wait_with_stderr(&mut child, &mut said));
-            tokio::select! {
-                biased;
-                ended = run => Some(ended),
-                () = stop.cancelled() => None,
-                () = tokio::time::sleep(self.timeout) => {
-                    Some(Err(NoStatus::TimedOut))
-                }
-            }
-        };
-        match ended {
-            Some(Ok((status, mut stderr))) => {
-                group.leave();
-                let rest = async { while read_stderr(&mut stderr, &mut said).await {} };
-                let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
-                Run::ended(judge(status, &said))
-            }
-            Some(Err(NoStatus::TimedOut)) => {
-                group.kill(&mut child).await;
-                let limit = duration::exact(self.timeout);
-                let reason = format!("killed after its time-out of {limit}{}", quote(&said));
-                Run { verdict: Verdict::refused(reason), timed_out: true }
-            }
-            Some(Err(NoStatus::Unknown(error))) => {
-                group.kill(&mut child).await;
-                Run::ended(Verdict::fault(format!("waiting for {}: {error}", self.argv[0])))
-            }
-            None => {
-                group.kill(&mut child).await;
-                Run::ended(Verdict::CutShort)
-            }
-        }
-    }
-
     fn spawn(&self, input: File) -> io::Result<Child> {
         let kept = ENVIRONMENT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         tokio::process::Command::new(&self.argv[0])
@@ -165,72 +92,69 @@ impl Sink for CommandSink {
         self.batch
     }
 
-    async fn deliver(
-        &mut self,
-        changes: &[Change],
-        _now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = vec![Verdict::NotTried; changes.len()];
-        let mut lines = vec![String::new(); changes.len()];
-        for (index, change) in changes.iter().enumerate() {
-            match self.input(change) {
-                Ok(line) => lines[index] = line + "\n",
-                Err(verdict) => verdicts[index] = verdict,
-            }
+    async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
+        let program = &self.argv[0];
+        let mut input = String::new();
+        for change in changes {
+            input += &self.input(change)?;
+            input.push('\n');
         }
-        let mut time_outs = 0;
-        // The next part last.
-        let starts = (0..changes.len()).step_by(self.batch).rev();
-        let mut parts: Vec<(usize, usize)> =
-            starts.map(|start| (start, changes.len().min(start + self.batch))).collect();
-        while let Some((start, end)) = parts.pop() {
-            let input = lines[start..end].concat();
-            if input.is_empty() {
-                continue;
-            }
-            let Run { verdict, timed_out } = self.run(input, stop).await;
-            time_outs += u32::from(timed_out);
-            let verdict = match verdict {
-                Verdict::Refused { reason, .. }
-                    if timed_out && time_outs > most_time_outs(changes.len().min(self.batch)) =>
-                {
-                    Verdict::fault(format!("{reason}, for several changes in turn"))
+        let file = whole(&input).map_err(|error| {
+            Verdict::fault(format!("making the input of {program}: {error}; free some space"))
+        })?;
+        // While the program runs, the file alone holds it.
+        drop(input);
+        let mut child = self.spawn(file).map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => "; install it, or correct the path",
+                io::ErrorKind::PermissionDenied => {
+                    "; allow this user to execute it, and under systemd name it in ExecPaths="
                 }
-                Verdict::Refused { .. } if end - start > 1 => {
-                    let middle = start + (end - start) / 2;
-                    parts.extend([(middle, end), (start, middle)]);
-                    continue;
+                io::ErrorKind::WouldBlock => {
+                    "; raise TasksMax= in the unit, or set `batch`, so that fewer programs run at once"
                 }
-                verdict => verdict,
+                _ => "",
             };
-            let open = verdicts[start..end].iter_mut().filter(|one| **one == Verdict::NotTried);
-            open.for_each(|one| *one = verdict.clone());
-            if matches!(verdict, Verdict::Fault { .. } | Verdict::CutShort) {
-                break;
+            Verdict::fault(format!("starting {program}: {error}{hint}"))
+        })?;
+        let group = Group::of(&child);
+        let mut stderr = child.stderr.take().expect("it is a pipe");
+        let mut said = Vec::new();
+        let listening = async {
+            read_stderr(&mut stderr, &mut said).await;
+            std::future::pending().await
+        };
+        let status = tokio::select! {
+            biased;
+            status = child.wait() => status,
+            never = listening => never,
+            () = tokio::time::sleep(self.timeout) => {
+                let limit = duration::exact(self.timeout);
+                let reason = format!("killed after its time-out of {limit}{}", quote(&said));
+                let is_of_one = changes.len() == 1;
+                return Err(if is_of_one { Verdict::refused(reason) } else { Verdict::fault(reason) });
             }
-        }
-        verdicts
+        };
+        let status =
+            status.map_err(|error| Verdict::fault(format!("waiting for {program}: {error}")))?;
+        group.leave();
+        let rest = read_stderr(&mut stderr, &mut said);
+        let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
+        judge(status, &said)
     }
 
     /// Checks that the program can be run, without running it.
     async fn probe(&self) -> Result<String, String> {
         let program = Path::new(&self.argv[0]);
-        match program.metadata() {
+        let shown = program.display();
+        if !program.is_file() {
+            return Err(format!("there is no program {shown}; install it, or correct `command`"));
+        }
+        match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
+            Ok(()) => Ok(format!("{shown} can be run; it was not run")),
             Err(error) => Err(format!(
-                "the program {} cannot be found: {error}; install it, or correct `command`",
-                program.display()
+                "{shown} cannot be run: {error}; give this user the right to execute it"
             )),
-            Ok(metadata) if !metadata.is_file() => {
-                Err(format!("{} is not a program; correct `command`", program.display()))
-            }
-            Ok(_) => match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
-                Ok(()) => Ok(format!("{} can be run; it was not run", program.display())),
-                Err(error) => Err(format!(
-                    "{} cannot be run: {error}; give this user the right to execute it",
-                    program.display()
-                )),
-            },
         }
     }
 
@@ -246,11 +170,6 @@ impl Sink for CommandSink {
     }
 }
 
-/// One change that hangs causes one time-out for each halving of the batch, and one for itself.
-fn most_time_outs(changes: usize) -> u32 {
-    changes.next_power_of_two().ilog2() + 1
-}
-
 /// What may be secret of an argument, as `--token=…` has it; options and paths are not.
 fn secrets_in(argument: &str) -> impl Iterator<Item = String> {
     let value = argument.split_once('=').map(|(_, value)| value);
@@ -259,73 +178,28 @@ fn secrets_in(argument: &str) -> impl Iterator<Item = String> {
     parts.filter(may_be).map(str::to_owned)
 }
 
-/// What one run of the program came to.
-struct Run {
-    verdict: Verdict,
-    /// It was killed because it took too long.
-    timed_out: bool,
-}
-
-impl Run {
-    fn ended(verdict: Verdict) -> Self {
-        Self { verdict, timed_out: false }
-    }
-}
-
-/// Why a run has no exit status.
-enum NoStatus {
-    TimedOut,
-    Unknown(io::Error),
-}
-
-/// A file in memory with this text. A pipe would end in the middle if this process were killed, and
-/// the program would take the part for the whole.
+/// A file with this text and without a name. A pipe would end in the middle if this process were killed,
+/// and the program would take the part for the whole.
 fn whole(input: &str) -> io::Result<File> {
-    let name = "shopmirror-change";
-    // A kernel before 6.3 does not know the second flag, and a hardened one wants it.
-    let file = match memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => memfd_create(name, MemfdFlags::CLOEXEC)?,
-        made => made?,
-    };
-    let mut file = File::from(file);
+    let mut file = tempfile::tempfile()?;
     file.write_all(input.as_bytes())?;
     file.rewind()?;
     Ok(file)
 }
 
-/// Reads the program's standard error until it ends; the last output may be left.
-async fn wait_with_stderr(
-    child: &mut Child,
-    said: &mut Vec<u8>,
-) -> Result<(ExitStatus, Option<ChildStderr>), NoStatus> {
-    let mut stderr = child.stderr.take();
-    let status = loop {
-        tokio::select! {
-            status = child.wait() => break status.map_err(NoStatus::Unknown)?,
-            open = read_stderr(&mut stderr, said), if stderr.is_some() => if !open { stderr = None },
-        }
-    };
-    Ok((status, stderr))
-}
-
-/// Reads once, keeps the first bytes of all and drops the others; false at the end.
-async fn read_stderr(stderr: &mut Option<ChildStderr>, said: &mut Vec<u8>) -> bool {
-    let Some(stderr) = stderr else { return false };
+/// Reads standard error to its end, and keeps the first bytes of it.
+async fn read_stderr(stderr: &mut ChildStderr, said: &mut Vec<u8>) {
     let mut chunk = [0; STDERR_BYTES];
-    match stderr.read(&mut chunk).await {
-        Ok(0) | Err(_) => false,
-        Ok(length) => {
-            let room = STDERR_BYTES - said.len();
-            said.extend_from_slice(&chunk[..length.min(room)]);
-            true
-        }
+    while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
+        let room = STDERR_BYTES - said.len();
+        said.extend_from_slice(&chunk[..length.min(room)]);
     }
 }
 
-fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
+fn judge(status: ExitStatus, said: &[u8]) -> Result<(), Verdict> {
     let said = quote(said);
-    match (status.code(), status.signal()) {
-        (Some(0), _) => Verdict::Done,
+    Err(match (status.code(), status.signal().unwrap_or_default()) {
+        (Some(0), _) => return Ok(()),
         (Some(65), _) => Verdict::refused_for_good(format!("ended with 65, refused{said}")),
         (Some(code @ (69 | 75)), _) => {
             Verdict::fault(format!("ended with {code}, try again{said}"))
@@ -335,12 +209,11 @@ fn judge(status: ExitStatus, said: &[u8]) -> Verdict {
         }
         (Some(code), _) => Verdict::refused(format!("ended with {code}{said}")),
         // A service manager that stops the service may send the signal to all of its processes.
-        (None, Some(signal)) if TOLD_TO_END.contains(&signal) => {
+        (None, signal) if TOLD_TO_END.contains(&signal) => {
             Verdict::fault(format!("ended by signal {signal}{said}"))
         }
-        (None, Some(signal)) => Verdict::refused(format!("ended by signal {signal}{said}")),
-        (None, None) => Verdict::refused(format!("ended without a code{said}")),
-    }
+        (None, signal) => Verdict::refused(format!("ended by signal {signal}{said}")),
+    })
 }
 
 /// The first line that is not blank, as the end of a reason.
@@ -363,12 +236,6 @@ impl Group {
     /// Lets the group live: the program has ended, and its id may belong to another process.
     fn leave(mut self) {
         self.0 = None;
-    }
-
-    async fn kill(self, child: &mut Child) {
-        drop(self);
-        // After SIGKILL this wait is short. It removes the ended process.
-        let _ = child.wait().await;
     }
 }
 

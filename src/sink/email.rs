@@ -9,15 +9,13 @@ mod message;
 mod report;
 mod server;
 
-use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tokio_util::sync::CancellationToken;
 
 use super::reason::Secrets;
-use super::{Preview, Sink, SinkBuildError, Verdict};
+use super::{Preview, Sink, Verdict};
 use crate::config::EmailSettings;
 use crate::record::{Change, Kind};
 use crate::shape::Context;
@@ -26,8 +24,6 @@ use server::Server;
 
 /// The most changes in one mail of a digest.
 const DIGEST: usize = 200;
-/// The most mails on one connection; some servers take no more. After a crash as many are repeated.
-const MAILS: usize = 20;
 
 /// One mail for each change, or for each batch of changes.
 pub(super) struct EmailSink {
@@ -37,39 +33,10 @@ pub(super) struct EmailSink {
 }
 
 impl EmailSink {
-    pub(super) fn build(name: &str, settings: &EmailSettings) -> Result<Self, SinkBuildError> {
-        let refuse = |problem| SinkBuildError::Server { sink: name.to_owned(), problem };
-        let writer = Writer::build(settings).map_err(refuse)?;
-        let server = Server::build(name, settings, writer.envelope()).map_err(refuse)?;
+    pub(super) fn build(name: &str, settings: &EmailSettings) -> Result<Self, String> {
+        let writer = Writer::build(settings)?;
+        let server = Server::build(name, settings, writer.envelope())?;
         Ok(Self { writer, server, digest: settings.digest })
-    }
-
-    /// The changes of a part that can be shown alone. The others are refused; a change behind a refused
-    /// one of its record has to wait.
-    fn showable(
-        &self,
-        part: &[usize],
-        changes: &[Change],
-        now: Timestamp,
-        verdicts: &mut [Verdict],
-    ) -> Vec<usize> {
-        let mut refused = HashSet::new();
-        let mut showable = Vec::new();
-        for &index in part {
-            let change = &changes[index];
-            let record = (change.route, change.record_id.as_deref());
-            if refused.contains(&record) {
-                continue;
-            }
-            match self.mail(&[change], now) {
-                Ok(_) => showable.push(index),
-                Err(error) => {
-                    verdicts[index] = Verdict::refused(error);
-                    refused.insert(record);
-                }
-            }
-        }
-        showable
     }
 
     fn mail(&self, changes: &[&Change], now: Timestamp) -> Result<Vec<u8>, WriteError> {
@@ -94,7 +61,7 @@ impl Sink for EmailSink {
     }
 
     fn batch(&self) -> usize {
-        if self.digest.is_some() { DIGEST } else { MAILS }
+        if self.digest.is_some() { DIGEST } else { 1 }
     }
 
     /// A digest refuses a change that cannot be shown by itself.
@@ -106,46 +73,13 @@ impl Sink for EmailSink {
         self.digest.unwrap_or_default()
     }
 
-    async fn deliver(
-        &mut self,
-        changes: &[Change],
-        now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = vec![Verdict::NotTried; changes.len()];
-        let all: Vec<usize> = (0..changes.len()).collect();
-        let most = if self.digest.is_some() { DIGEST } else { 1 };
-        let mut parts: VecDeque<Vec<usize>> = all.chunks(most).map(<[usize]>::to_vec).collect();
-        let mut line = None;
-        while let Some(part) = parts.pop_front() {
-            let shown: Vec<&Change> = part.iter().map(|&index| &changes[index]).collect();
-            let Ok(mail) = self.mail(&shown, now) else {
-                let mut rest = self.showable(&part, changes, now, &mut verdicts);
-                if rest.len() == part.len() {
-                    // Each can be shown alone: they are too much for one mail.
-                    parts.push_front(rest.split_off(rest.len() / 2));
-                }
-                if !rest.is_empty() {
-                    parts.push_front(rest);
-                }
-                continue;
-            };
-            let verdict = self.server.send(&mut line, &mail, stop).await;
-            part.iter().for_each(|&index| verdicts[index] = verdict.clone());
-            let goes_on = match verdict {
-                Verdict::Done => true,
-                Verdict::Fault { .. } => false,
-                // A later part of a digest may have later versions of the same records.
-                _ => self.digest.is_none(),
-            };
-            if !goes_on {
-                break;
-            }
-        }
-        if let Some(line) = line {
-            server::quit(line).await;
-        }
-        verdicts
+    fn limit(&self) -> (Duration, &'static str) {
+        self.server.limit()
+    }
+
+    async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
+        let mail = self.mail(changes, now).map_err(Verdict::refused)?;
+        self.server.send(&mail).await
     }
 
     async fn probe(&self) -> Result<String, String> {

@@ -14,7 +14,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use super::preview::Preview;
 use super::{Sink, Verdict};
@@ -75,34 +74,21 @@ impl Sink for FileSink {
         true
     }
 
-    /// A write that has begun is always finished, even after a stop or a fault.
-    async fn deliver(
-        &mut self,
-        changes: &[Change],
-        _now: Timestamp,
-        _stop: &CancellationToken,
-    ) -> Vec<Verdict> {
+    fn limit(&self) -> (Duration, &'static str) {
+        let advice = "check the disk that the file is on; nothing else is written to it before this \
+             write has ended";
+        (self.write_timeout, advice)
+    }
+
+    /// A write that has begun is always finished, even if the attempt is dropped.
+    async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
         let lines: String = changes.iter().map(|change| line(&self.format, change)).collect();
-        let (appender, mark) = (Arc::clone(&self.appender), self.mark.clone());
-        let write = async {
-            let mut appender = appender.lock_owned().await;
-            let append = move || appender.append(mark.as_ref(), &lines);
-            tokio::task::spawn_blocking(append).await
-        };
-        let verdict = match tokio::time::timeout(self.write_timeout, write).await {
-            Ok(Ok(Ok(mark))) => {
-                self.mark = Some(mark);
-                Verdict::Done
-            }
-            Ok(Ok(Err(error))) => Verdict::fault(error),
-            Ok(Err(_)) => Verdict::fault("the write failed inside this program"),
-            Err(_) => Verdict::fault(format!(
-                "{} was not written within {} s: check the disk it is on; the write is awaited, and nothing else is written to this file before it has ended",
-                self.path.display(),
-                self.write_timeout.as_secs_f64()
-            )),
-        };
-        vec![verdict; changes.len()]
+        let mark = self.mark.clone();
+        let mut appender = Arc::clone(&self.appender).lock_owned().await;
+        let append = move || appender.append(mark.as_ref(), &lines);
+        let appended = tokio::task::spawn_blocking(append).await.map_err(Verdict::fault)?;
+        self.mark = Some(appended.map_err(Verdict::fault)?);
+        Ok(())
     }
 
     async fn probe(&self) -> Result<String, String> {
@@ -150,6 +136,8 @@ fn line(format: &FileFormat, change: &Change) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
     use crate::record::fixtures;
 
@@ -158,8 +146,8 @@ mod tests {
     }
 
     async fn deliver(sink: &mut FileSink, seq: i64) -> Verdict {
-        let stop = CancellationToken::new();
-        sink.deliver(&[change(seq)], Timestamp::UNIX_EPOCH, &stop).await.remove(0)
+        let (sink, stop): (&mut dyn Sink, _) = (sink, CancellationToken::new());
+        sink.hand_over(&[change(seq)], Timestamp::UNIX_EPOCH, &stop).await.remove(0)
     }
 
     #[tokio::test]

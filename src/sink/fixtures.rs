@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{Sink, Verdict};
 use crate::record::Change;
@@ -76,14 +75,11 @@ impl Scripted {
         under_way.push(change.clone());
     }
 
-    async fn answer(&self, change: &Change, stop: &CancellationToken) -> Verdict {
+    async fn answer(&self, change: &Change) -> Verdict {
         self.begin(change);
-        let wait = tokio::time::sleep((self.delay)(change));
-        let waited = stop.run_until_cancelled(wait).await;
-        self.under_way.lock().unwrap().retain(|other| other.seq != change.seq);
-        if waited.is_none() {
-            return Verdict::CutShort;
-        }
+        let ending = UnderWay { sink: self, seq: change.seq };
+        tokio::time::sleep((self.delay)(change)).await;
+        drop(ending);
         let verdict = (self.verdict_on.lock().unwrap())(change);
         let given = (self.start.elapsed(), change.clone(), verdict.clone());
         self.given.lock().unwrap().push(given);
@@ -91,19 +87,28 @@ impl Scripted {
     }
 }
 
+/// A change until it is responded to, or its attempt is dropped.
+struct UnderWay<'a> {
+    sink: &'a Scripted,
+    seq: i64,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.sink.under_way.lock().unwrap().retain(|other| other.seq != self.seq);
+    }
+}
+
 #[async_trait]
 impl Sink for Scripted {
-    async fn deliver(
-        &mut self,
-        changes: &[Change],
-        _now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = Vec::with_capacity(changes.len());
+    async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
         for change in changes {
-            verdicts.push(self.answer(change, stop).await);
+            match self.answer(change).await {
+                Verdict::Done => {}
+                verdict => return Err(verdict),
+            }
         }
-        verdicts
+        Ok(())
     }
 
     async fn probe(&self) -> Result<String, String> {

@@ -5,169 +5,166 @@
 //! configured address only.
 
 mod input;
-mod response;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use reqwest::Client;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Client, RequestBuilder};
 use secrecy::ExposeSecret;
-use tokio_util::sync::CancellationToken;
+use serde::Deserialize;
 use url::Url;
 
+use super::http::{self, Answer};
 use super::preview::{HIDDEN, Preview};
 use super::reason::Secrets;
-use super::{Sink, SinkBuildError, Verdict};
+use super::{Sink, Verdict};
 use crate::config::{Auth, Intake, IntakeSettings};
 use crate::record::Change;
-use crate::tls::{client_builder, http_client};
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// One intake route of one workspace.
 pub(super) struct IntakeSink {
     client: Client,
-    url: Url,
     settings: IntakeSettings,
+    /// The key of the last attempt.
+    secrets: Secrets,
 }
 
 impl IntakeSink {
-    pub(super) fn build(name: &str, settings: &IntakeSettings) -> Result<Self, SinkBuildError> {
-        let refuse = |problem: String| SinkBuildError::Server { sink: name.to_owned(), problem };
-        let builder = client_builder()
-            .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .timeout(settings.timeout);
-        // Without TLS only a loopback address is reached.
-        let is_plain = settings.base_url.scheme() == "http";
-        let client = http_client(builder, is_plain, None).map_err(refuse)?;
-        let url = place(&settings.base_url, settings.create);
-        Ok(Self { client, url, settings: settings.clone() })
+    pub(super) fn build(settings: &IntakeSettings) -> Result<Self, String> {
+        Ok(Self {
+            client: http::client(settings.base_url.scheme() == "http", None)?,
+            settings: settings.clone(),
+            secrets: Secrets::new([]),
+        })
     }
 
-    /// The headers of a request, and what must not be shown of them.
-    async fn headers(&self, change: &Change) -> Result<(HeaderMap, Secrets), Verdict> {
-        let (name, value, key) = self.key().await?.ok_or_else(|| {
-            Verdict::fault("the key cannot be sent in a header: correct its file")
-        })?;
-        let text = |text: &str, what: &str| {
-            HeaderValue::from_str(text)
-                .map_err(|_| Verdict::fault(format!("{what} cannot be sent in a header")))
-        };
-        let mut headers = HeaderMap::new();
-        headers.insert(name, value);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let id = idempotency_key(&self.settings, change);
-        headers.insert("idempotency-key", text(&id, "the event id")?);
-        if let Some(business) = &self.settings.business {
-            headers.insert("x-business", text(business, "`business`")?);
+    /// The address of a route.
+    fn url(&self, route: &str) -> Url {
+        let mut url = self.settings.base_url.clone();
+        url.set_path(&format!("{}/integrations/{route}", url.path().trim_end_matches('/')));
+        url
+    }
+
+    /// Where and as what a record is made.
+    fn place(&self) -> (Url, &'static str) {
+        match self.settings.create {
+            Intake::Lead => (self.url("leads"), "lead"),
+            Intake::SelfCheckin => (self.url("self-checkin"), "checkin"),
         }
-        Ok((headers, key))
     }
 
-    /// The header with the key. Its file is read each time, so that a new key counts at once.
-    async fn key(&self) -> Result<Option<(HeaderName, HeaderValue, Secrets)>, Verdict> {
-        let source = self.settings.key.clone();
-        // On a thread of its own: a disk that hangs holds up no other task.
-        let reading = tokio::task::spawn_blocking(move || source.read());
-        let key = reading.await.map_err(Verdict::fault)?.map_err(Verdict::fault)?;
+    /// Adds the key, whose file is read each time, so that a new key counts at once. Returns what must not
+    /// be shown, too.
+    fn with_key(&self, request: RequestBuilder) -> Result<(RequestBuilder, Secrets), String> {
+        let key = self.settings.key.read().map_err(|error| error.to_string())?;
+        let key = key.expose_secret();
         let (name, text) = match self.settings.auth {
-            Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
-            Auth::XApiKey => (HeaderName::from_static("x-api-key"), key.expose_secret().to_owned()),
+            Auth::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
+            Auth::XApiKey => (HeaderName::from_static("x-api-key"), key.to_owned()),
         };
-        Ok(HeaderValue::from_str(&text).ok().map(|mut value| {
-            value.set_sensitive(true);
-            (name, value, Secrets::new([key.expose_secret().to_owned()]))
-        }))
+        let mut value = HeaderValue::from_str(&text)
+            .map_err(|_| "the key cannot be sent in a header: correct its file")?;
+        value.set_sensitive(true);
+        Ok((request.header(name, value), Secrets::new([key.to_owned()])))
     }
 
-    async fn send(&self, change: &Change, now: Timestamp, stop: &CancellationToken) -> Verdict {
-        let body = match input::of(&self.settings, change) {
-            Ok(body) => body,
-            Err(verdict) => return verdict,
-        };
-        let (headers, key) = match self.headers(change).await {
-            Ok(made) => made,
-            Err(verdict) => return verdict,
-        };
-        let sending = async {
-            let request = self.client.post(self.url.clone()).headers(headers).body(body);
-            let said = response::read(request.send().await, self.settings.timeout, now).await;
-            said.verdict.without(&key)
-        };
-        stop.run_until_cancelled(sending).await.unwrap_or(Verdict::CutShort)
+    /// A key counts for all routes and businesses of an integration: what is made of one change in each needs
+    /// its own. The name of the sink is no part of it, so that a renamed sink makes nothing twice.
+    fn idempotency_key(&self, change: &Change) -> String {
+        let parts = [change.event_id.as_str(), self.place().1].into_iter();
+        parts.chain(self.settings.business.as_deref()).collect::<Vec<_>>().join("-")
     }
 }
 
 #[async_trait]
 impl Sink for IntakeSink {
-    async fn deliver(
-        &mut self,
-        changes: &[Change],
-        now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = Vec::with_capacity(changes.len());
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn limit(&self) -> (Duration, &'static str) {
+        (self.settings.timeout, "check the workspace and the network, or raise `timeout`")
+    }
+
+    async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
         for change in changes {
-            verdicts.push(self.send(change, now, stop).await);
+            let request = self
+                .client
+                .post(self.place().0)
+                .header(CONTENT_TYPE, "application/json")
+                .header("idempotency-key", self.idempotency_key(change))
+                .body(input::of(&self.settings, change)?);
+            let (mut request, key) = self.with_key(request).map_err(Verdict::fault)?;
+            self.secrets = key;
+            if let Some(business) = &self.settings.business {
+                request = request.header("x-business", business);
+            }
+            judge(&Answer::to(request).await.map_err(Verdict::fault)?, now)?;
         }
-        verdicts
+        Ok(())
     }
 
     /// Asks for a connection test with the key, which makes nothing.
     async fn probe(&self) -> Result<String, String> {
-        let key = self.key().await.map_err(|verdict| match verdict {
-            Verdict::Fault { reason, .. } => reason,
-            _ => "the key cannot be read".to_owned(),
-        })?;
-        let (name, value, key) =
-            key.ok_or("the key cannot be sent in a header: correct its file")?;
-        let mut url = self.settings.base_url.clone();
-        url.set_path(&format!("{}/integrations/ping", url.path().trim_end_matches('/')));
-        let sent = self.client.get(url).header(name, value).send().await;
-        let said = response::read(sent, self.settings.timeout, Timestamp::UNIX_EPOCH).await;
-        match (said.status, said.verdict.without(&key)) {
-            (Some(200), _) => Ok("the workspace accepts the key; nothing was created".to_owned()),
-            (_, Verdict::Fault { reason, .. } | Verdict::Refused { reason, .. }) => Err(reason),
-            _ => {
-                Err("the response to a connection test is not understood; check base_url"
-                    .to_owned())
-            }
+        let (request, key) = self.with_key(self.client.get(self.url("ping")))?;
+        let answer = Answer::to(request).await.map_err(|reason| key.reason(&reason))?;
+        match answer.code {
+            200 => Ok("the workspace accepts the key; nothing was created".to_owned()),
+            code => Err(key.reason(&answer.reason(remedy(code).unwrap_or("check base_url")))),
         }
     }
 
     /// The request as it would be sent, without the key.
     fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
-        let key = ("idempotency-key".to_owned(), idempotency_key(&self.settings, change));
+        let key = ("idempotency-key".to_owned(), self.idempotency_key(change));
         Ok(Preview {
-            how: format!("POST {}", self.url),
+            how: format!("POST {}", self.place().0),
             headers: vec![key, ("authorization".to_owned(), HIDDEN.to_owned())],
             body: input::of(&self.settings, change)?,
         })
     }
 }
 
-/// A key counts for all routes and businesses of an integration: what is made of one change in each needs
-/// its own. The name of the sink is no part of it, so that a renamed sink makes nothing twice.
-fn idempotency_key(settings: &IntakeSettings, change: &Change) -> String {
-    let kind = match settings.create {
-        Intake::Lead => "lead",
-        Intake::SelfCheckin => "checkin",
-    };
-    let parts = [change.event_id.as_str(), kind].into_iter().chain(settings.business.as_deref());
-    parts.collect::<Vec<_>>().join("-")
+#[derive(Deserialize)]
+struct Envelope {
+    status: String,
 }
 
-fn place(base_url: &Url, create: Intake) -> Url {
-    let route = match create {
-        Intake::Lead => "leads",
-        Intake::SelfCheckin => "self-checkin",
-    };
-    let mut url = base_url.clone();
-    url.set_path(&format!("{}/integrations/{route}", url.path().trim_end_matches('/')));
-    url
+/// Contract, "Errors": only 429, 423, 5xx and network errors are retried. Any other 4xx refuses the
+/// change for good, except those that say something about the key or the address.
+fn judge(answer: &Answer, now: Timestamp) -> Result<(), Verdict> {
+    let code = answer.code;
+    if !(200..300).contains(&code) {
+        return Err(match remedy(code) {
+            Some(remedy) => answer.fault(remedy, now),
+            None => Verdict::refused_for_good(answer.reason("refused")),
+        });
+    }
+    match serde_json::from_slice::<Envelope>(&answer.body) {
+        Ok(Envelope { status })
+            if ["completed", "duplicate", "received"].contains(&status.as_str()) =>
+        {
+            Ok(())
+        }
+        // It is not known what came of it. The repeat has the same key.
+        _ => Err(Verdict::fault(
+            "the response is not one of an intake route: check that base_url is the workspace's API address",
+        )),
+    }
+}
+
+/// What to do about a status that does not blame the change.
+fn remedy(code: u16) -> Option<&'static str> {
+    Some(match code {
+        300..=399 => "redirects are not followed; put the final address into base_url",
+        401 => "the key is refused: put a valid key into api_key_file",
+        403 => "the key may not create records: use a key of the type REST API",
+        404 => "check base_url",
+        412 => "the workspace has an address of its own: put it into base_url",
+        423 | 429 => "the workspace asks to wait",
+        500..=599 => "the workspace failed",
+        _ => return None,
+    })
 }

@@ -11,23 +11,18 @@ mod session;
 mod tables;
 mod write;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tokio_postgres::Config;
-use tokio_util::sync::CancellationToken;
 
-use super::lookup::{current, first};
-use super::reason::Secrets;
-use super::{Sink, SinkBuildError, Verdict};
-use crate::config::{PostgresSettings, SinkUrl, postgres_target};
-use crate::duration;
+use super::lookup::current;
+use super::reason::{Secrets, login};
+use super::{Sink, Verdict};
+use crate::config::{PostgresSettings, postgres_target};
 use crate::record::Change;
-use error::{Doing, PostgresError};
+use error::Doing;
 use session::Session;
-use write::Owner;
 
 /// The most changes in one transaction.
 const BATCH: usize = 1024;
@@ -35,12 +30,8 @@ const BATCH: usize = 1024;
 /// One database.
 pub(super) struct PostgresSink {
     name: String,
-    url: SinkUrl,
+    settings: PostgresSettings,
     secrets: Secrets,
-    ca_file: Option<PathBuf>,
-    schema: String,
-    workspace: String,
-    timeout: Duration,
     /// `None` before the first delivery, and after a failure.
     open: Option<Session>,
     /// The position that the database must have at least.
@@ -50,57 +41,43 @@ pub(super) struct PostgresSink {
 }
 
 impl PostgresSink {
-    pub(super) fn build(name: &str, settings: &PostgresSettings) -> Result<Self, SinkBuildError> {
-        let target = first(name, &settings.url, postgres_target)?;
+    pub(super) fn build(name: &str, settings: &PostgresSettings) -> Result<Self, String> {
+        let target = current(&settings.url, postgres_target)?;
         let user = target.get_user().unwrap_or_default();
         let password = String::from_utf8_lossy(target.get_password().unwrap_or_default());
         Ok(Self {
             name: name.to_owned(),
-            secrets: Secrets::of_login(user, &password),
-            url: settings.url.clone(),
-            ca_file: settings.ca_file.clone(),
-            schema: settings.schema.clone(),
-            workspace: settings.workspace.clone(),
-            timeout: settings.timeout,
+            secrets: Secrets::new(login(user, &password)),
+            settings: settings.clone(),
             open: None,
             expected: 0,
             lost: None,
         })
     }
 
-    fn too_late(&self) -> String {
-        let limit = duration::text(self.timeout);
-        format!("no result within {limit}; check the server and the network, or raise `timeout`")
-    }
-
-    async fn store(&mut self, changes: &[Change]) -> Result<(), PostgresError> {
-        // A change that only tries the sink is no row of the log.
-        let logged: Vec<&Change> = changes.iter().filter(|change| !change.is_test()).collect();
-        if self.open.as_ref().is_none_or(Session::is_closed) {
-            self.open = None;
-            self.open = Some(self.connect().await?);
-        }
-        let Some(Session { client, schema, .. }) = &mut self.open else {
-            unreachable!("it was opened above");
-        };
-        let Some(last) = logged.iter().map(|change| change.seq).max() else { return Ok(()) };
+    async fn store(
+        &mut self,
+        Session { client, schema, .. }: &mut Session,
+        changes: &[&Change],
+    ) -> Result<(), Verdict> {
+        let Some(last) = changes.last() else { return Ok(()) };
         let failed = schema.failed(Doing::Storing);
+        let workspace = &self.settings.workspace;
         let tx = client.transaction().await.map_err(&failed)?;
-        let owner = Owner { workspace: &self.workspace, sink: &self.name };
-        write::store(&tx, schema, owner, self.expected, &logged).await?;
+        let held = write::hold(&tx, schema, workspace, &self.name).await?;
+        if held < self.expected {
+            (self.lost, self.expected) = (Some(held), held);
+            return Err(Verdict::NotTried);
+        }
+        write::store(&tx, schema, workspace, &self.name, changes).await?;
         tx.commit().await.map_err(&failed)?;
-        self.expected = last.max(self.expected);
+        self.expected = last.seq.max(self.expected);
         Ok(())
     }
 
-    /// The server at this attempt.
-    async fn target(&self) -> Result<Config, PostgresError> {
-        current(&self.url, postgres_target).await.map_err(PostgresError::Server)
-    }
-
     /// Connects, and makes the tables that are missing.
-    async fn connect(&self) -> Result<Session, PostgresError> {
-        let mut session = self.session().await?;
+    async fn connect(&self) -> Result<Session, Verdict> {
+        let mut session = Session::open(&self.settings).await?;
         let Session { client, schema, .. } = &mut session;
         let tx = client.transaction().await.map_err(schema.failed(Doing::MakingTables))?;
         tables::make(&tx, schema).await?;
@@ -108,19 +85,14 @@ impl PostgresSink {
         Ok(session)
     }
 
-    async fn session(&self) -> Result<Session, PostgresError> {
-        Session::open(&self.target().await?, self.ca_file.as_deref(), &self.schema, self.timeout)
-            .await
-    }
-
-    async fn look<T>(
-        &self,
-        looking: impl Future<Output = Result<T, PostgresError>>,
-    ) -> Result<T, String> {
-        match tokio::time::timeout(self.timeout, looking).await {
-            Ok(found) => found.map_err(|error| error.to_string()),
-            Err(_) => Err(self.too_late()),
-        }
+    /// Does what a delivery does, without a change, and takes it back.
+    async fn rehearse(&self) -> Result<String, Verdict> {
+        let Session { client, schema, .. } = &mut Session::open(&self.settings).await?;
+        let tx = client.transaction().await.map_err(schema.failed(Doing::Storing))?;
+        tables::make(&tx, schema).await?;
+        write::hold(&tx, schema, &self.settings.workspace, &self.name).await?;
+        write::store(&tx, schema, &self.settings.workspace, &self.name, &[]).await?;
+        Ok(format!("connected; this role may make and write the tables of schema {}", schema.name))
     }
 }
 
@@ -139,63 +111,27 @@ impl Sink for PostgresSink {
         true
     }
 
-    async fn deliver(
-        &mut self,
-        changes: &[Change],
-        _now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = vec![Verdict::NotTried; changes.len()];
-        // Parts still to be stored, the first one last.
-        let mut parts = vec![(0, changes.len())];
-        while let Some((start, end)) = parts.pop() {
-            let part = &mut verdicts[start..end];
-            let storing = tokio::time::timeout(self.timeout, self.store(&changes[start..end]));
-            let outcome = match stop.run_until_cancelled(storing).await {
-                Some(Ok(outcome)) => outcome,
-                Some(Err(_)) => Err(PostgresError::Server(self.too_late())),
-                None => {
-                    self.open = None;
-                    verdicts[start..].fill(Verdict::CutShort);
-                    break;
-                }
-            };
-            match outcome {
-                Ok(()) => part.fill(Verdict::Done),
-                Err(PostgresError::Data(_)) if part.len() > 1 => {
-                    let middle = usize::midpoint(start, end);
-                    parts.extend([(middle, end), (start, middle)]);
-                }
-                Err(error @ PostgresError::Data(_)) => part.fill(Verdict::refused(error)),
-                Err(PostgresError::Lost(held)) => {
-                    self.lost = Some(held);
-                    self.expected = held;
-                    break;
-                }
-                Err(error @ PostgresError::Server(_)) => {
-                    self.open = None;
-                    part.fill(Verdict::fault(error));
-                    break;
-                }
-            }
-        }
-        verdicts
+    fn limit(&self) -> (Duration, &'static str) {
+        (self.settings.timeout, "check the server and the network, or raise `timeout`")
     }
 
-    /// Does what a delivery does, without a change, and takes it back.
+    async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
+        // A change that only tries the sink is no row of the log.
+        let logged: Vec<&Change> =
+            changes.iter().copied().filter(|change| !change.is_test()).collect();
+        let mut session = match self.open.take() {
+            Some(session) if !session.client.is_closed() => session,
+            _ => self.connect().await?,
+        };
+        let stored = self.store(&mut session, &logged).await;
+        if !matches!(stored, Err(Verdict::Fault { .. })) {
+            self.open = Some(session);
+        }
+        stored
+    }
+
     async fn probe(&self) -> Result<String, String> {
-        self.look(async {
-            let Session { client, schema, .. } = &mut self.session().await?;
-            let tx = client.transaction().await.map_err(schema.failed(Doing::Storing))?;
-            tables::make(&tx, schema).await?;
-            let owner = Owner { workspace: &self.workspace, sink: &self.name };
-            write::store(&tx, schema, owner, 0, &[]).await?;
-            Ok(format!(
-                "connected; this role may make and write the tables of schema {}",
-                schema.name
-            ))
-        })
-        .await
+        self.rehearse().await.map_err(Verdict::into_reason)
     }
 
     /// The row of the log up to which the database has what it was given; `None` while it is not

@@ -11,8 +11,6 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use crate::escape;
-#[cfg(any(feature = "nats", feature = "mqtt"))]
-use crate::record::Change;
 
 /// The longest reason, in characters; one that is escaped counts as one.
 const MAX_REASON: usize = 400;
@@ -24,6 +22,7 @@ const REPLACEMENT: &str = "[secret]";
 pub(super) static NONE: Secrets = Secrets { spellings: Vec::new() };
 
 /// What must not be shown, in each spelling in which a server may repeat it.
+#[derive(Clone)]
 pub struct Secrets {
     /// The longest first, so that a part is not replaced before the whole.
     spellings: Vec<SecretString>,
@@ -38,25 +37,6 @@ impl Secrets {
         spellings.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         spellings.dedup();
         Self { spellings: spellings.into_iter().map(SecretString::from).collect() }
-    }
-
-    /// A user's password, alone and as HTTP and mail servers get it together with the name.
-    #[cfg(any(
-        test,
-        feature = "email",
-        feature = "postgres",
-        feature = "nats",
-        feature = "mqtt",
-        feature = "s3"
-    ))]
-    pub(super) fn of_login(user: &str, password: &str) -> Self {
-        Self::new(login(user, password))
-    }
-
-    /// What an address holds, see [`secrets_of`].
-    #[cfg(any(feature = "nats", feature = "mqtt"))]
-    pub(super) fn of_url(url: &Url) -> Self {
-        Self::new(secrets_of(url))
     }
 
     /// The text without the secrets, safe and short.
@@ -98,7 +78,8 @@ pub(super) fn may_be_secret(text: &str) -> bool {
     text.chars().count() >= if is_of_words { 20 } else { 8 }
 }
 
-fn login(user: &str, password: &str) -> [String; 3] {
+/// A user's password, alone and as HTTP and mail servers get it together with the name.
+pub(super) fn login(user: &str, password: &str) -> [String; 3] {
     [password.to_owned(), format!("{user}:{password}"), format!("\0{user}\0{password}")]
 }
 
@@ -125,29 +106,13 @@ pub(super) fn said(text: &[u8], whole: bool) -> String {
     if words.is_empty() { String::new() } else { format!("; it said: {}", words.join(" ")) }
 }
 
-/// Why a destination does not take the message of a change: how long it is, what to do, and what of it
-/// is not the record.
-#[cfg(any(feature = "nats", feature = "mqtt"))]
-pub(super) fn too_large(change: &Change, who: &str, remedy: &str) -> String {
-    let (message, record) = (change.data_json().len(), change.body.len());
-    let mut text = format!("larger than {who} takes, {message} bytes: {remedy}");
-    if change.before.is_some() && message > 2 * record {
-        text.push_str(&format!(
-            "; the record has {record} bytes, the rest are the values in `changed`"
-        ));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    #[cfg(any(feature = "nats", feature = "mqtt"))]
-    use crate::record::fixtures;
 
     #[test]
     fn a_login_is_hidden_in_every_spelling() {
-        let secrets = Secrets::of_login("shop", "CANARY/pass\"1");
+        let secrets = Secrets::new(login("shop", "CANARY/pass\"1"));
         for said in [
             "535 bad password CANARY/pass\"1 for shop".to_owned(),
             "{\"password\":\"CANARY\\/pass\\\"1\"}".to_owned(),
@@ -205,7 +170,7 @@ mod tests {
 
     #[test]
     fn no_part_of_a_secret_is_left_where_a_text_is_cut() {
-        let secrets = Secrets::of_login("shop", "CANARYPASS");
+        let secrets = Secrets::new(login("shop", "CANARYPASS"));
         let text = "bad password CANARYPASS";
         for end in 1..text.len() {
             let reason = secrets.reason(&said(&text.as_bytes()[..end], false));
@@ -215,21 +180,5 @@ mod tests {
             let reason = secrets.reason(&format!("{}CANARYPASS", " ".repeat(before)));
             assert!(!reason.contains('C') && reason.chars().count() <= MAX_REASON + 1, "{reason}");
         }
-    }
-
-    #[cfg(any(feature = "nats", feature = "mqtt"))]
-    #[test]
-    fn an_edit_whose_values_before_are_too_large_is_told_apart_from_a_large_record() {
-        let long = format!(r#"{{"id":7,"note":"{}"}}"#, "x".repeat(100_000));
-        let change = |body: &str, before: &str| Change {
-            before: Some(before.into()),
-            ..fixtures::change(body)
-        };
-        let told = |body, before| too_large(&change(body, before), "the server", "raise it");
-        let shortened = told(r#"{"id":7}"#, &long);
-        assert!(shortened.starts_with("larger than the server takes, 100"), "{shortened}");
-        assert!(shortened.ends_with("the rest are the values in `changed`"), "{shortened}");
-        let other = long.replacen("\"id\":7", "\"id\":7,\"a\":1", 1);
-        assert!(told(&other, &long).ends_with(": raise it"), "{}", told(&other, &long));
     }
 }

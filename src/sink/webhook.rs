@@ -5,35 +5,26 @@
 //! sent. Only 2xx is an acknowledgement. The beginning of any other response's body is quoted; neither
 //! the address nor a secret is ever part of a text.
 
-mod response;
 mod sign;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Method, Response, StatusCode};
+use reqwest::{Client, Method, RequestBuilder};
 use secrecy::ExposeSecret;
-use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::lookup::{LocalLookup, current, first, parsed};
+use super::http::{self, Answer};
+use super::lookup::current;
 use super::preview::{HIDDEN, Preview};
 use super::reason::{Secrets, may_be_secret, secrets_of};
-use super::{Sink, SinkBuildError, Verdict};
+use super::{Sink, Verdict};
 use crate::config::{WebhookSettings, webhook_url};
 use crate::record::Change;
 use crate::shape::Shaped;
-use crate::tls::{client_builder, http_client};
 use sign::Signer;
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Shorter than the five seconds after which common servers close an idle connection, so that a
-/// request seldom meets one that is just being closed.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// One webhook; clones share its connections.
 #[derive(Clone)]
@@ -43,26 +34,25 @@ pub(super) struct WebhookSink {
     scheme: String,
     signer: Signer,
     settings: WebhookSettings,
+    /// Those of the address at the last attempt, too.
+    secrets: Secrets,
 }
 
 impl WebhookSink {
-    pub(super) fn build(name: &str, settings: &WebhookSettings) -> Result<Self, SinkBuildError> {
-        let allow_plain = settings.allow_plain;
-        let url = first(name, &settings.url, |url| webhook_url(url, allow_plain))?;
-        let client = client(&url, settings)
-            .map_err(|problem| SinkBuildError::Server { sink: name.to_owned(), problem })?;
+    pub(super) fn build(settings: &WebhookSettings) -> Result<Self, String> {
+        let url = address(settings)?;
         Ok(Self {
-            client,
+            client: http::client(url.scheme() == "http", settings.ca_file.as_deref())?,
             scheme: url.scheme().to_owned(),
             signer: Signer::of(&settings.secrets),
+            secrets: secrets(&url, settings),
             settings: settings.clone(),
         })
     }
 
     /// The address of this attempt.
-    async fn address(&self) -> Result<Url, String> {
-        let allow_plain = self.settings.allow_plain;
-        let url = current(&self.settings.url, move |url| webhook_url(url, allow_plain)).await?;
+    fn address(&self) -> Result<Url, String> {
+        let url = address(&self.settings)?;
         match url.scheme() == self.scheme {
             true => Ok(url),
             false => Err(format!(
@@ -74,12 +64,11 @@ impl WebhookSink {
 
     /// Where the result of a request is shown, if the response says so and the configuration allows it. It
     /// is read without the body, the signature and the configured headers of the request.
-    fn result_of(&self, response: &Response, url: &Url) -> Option<Url> {
-        let status = response.status();
-        if status != StatusCode::FOUND && status != StatusCode::SEE_OTHER {
+    fn result_of(&self, answer: &Answer, url: &Url) -> Option<Url> {
+        if ![302, 303].contains(&answer.code) {
             return None;
         }
-        let mut result = url.join(response.headers().get(LOCATION)?.to_str().ok()?).ok()?;
+        let mut result = url.join(answer.headers.get(LOCATION)?.to_str().ok()?).ok()?;
         result.set_username("").and_then(|()| result.set_password(None)).ok()?;
         let host = self.settings.redirect_host.as_deref();
         (result.scheme() == self.scheme && result.host_str() == host).then_some(result)
@@ -90,7 +79,7 @@ impl WebhookSink {
         url: Url,
         change: &Change,
         now: Timestamp,
-    ) -> Result<reqwest::Request, Verdict> {
+    ) -> Result<RequestBuilder, Verdict> {
         let Shaped { body, content_type, headers: shape } =
             self.settings.format.shape(change).map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
@@ -106,66 +95,58 @@ impl WebhookSink {
             headers.insert("webhook-signature", header(&signature)?);
         }
         // The client's builder moves a user and password out of the address into a header.
-        let request = self.client.post(url).headers(headers).body(body);
-        request.build().map_err(|_| Verdict::fault("the request cannot be made from the url"))
-    }
-
-    async fn post(&self, change: &Change, now: Timestamp, stop: &CancellationToken) -> Verdict {
-        let attempt = async {
-            let url = match self.address().await {
-                Ok(url) => url,
-                Err(reason) => return Verdict::fault(reason),
-            };
-            let request = match self.request(url.clone(), change, now) {
-                Ok(request) => request,
-                Err(verdict) => return verdict,
-            };
-            let mut outcome = self.client.execute(request).await;
-            if let Ok(response) = &outcome
-                && let Some(result) = self.result_of(response, &url)
-            {
-                outcome = self.client.get(result).send().await;
-            }
-            match response::of(outcome, self.settings.timeout, now).await {
-                Verdict::Done => Verdict::Done,
-                verdict => verdict.without(&secrets(&url, &self.settings)),
-            }
-        };
-        stop.run_until_cancelled(attempt).await.unwrap_or(Verdict::CutShort)
+        Ok(self.client.post(url).headers(headers).body(body))
     }
 }
 
 #[async_trait]
 impl Sink for WebhookSink {
-    async fn deliver(
-        &mut self,
-        changes: &[Change],
-        now: Timestamp,
-        stop: &CancellationToken,
-    ) -> Vec<Verdict> {
-        let mut verdicts = Vec::with_capacity(changes.len());
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn limit(&self) -> (Duration, &'static str) {
+        (self.settings.timeout, "check the endpoint and the network, or raise `timeout`")
+    }
+
+    async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
         for change in changes {
-            verdicts.push(self.post(change, now, stop).await);
+            let url = self.address().map_err(Verdict::fault)?;
+            self.secrets = secrets(&url, &self.settings);
+            let request = self.request(url.clone(), change, now)?;
+            let mut answer = Answer::to(request).await.map_err(Verdict::fault)?;
+            if let Some(result) = self.result_of(&answer, &url) {
+                answer = Answer::to(self.client.get(result)).await.map_err(Verdict::fault)?;
+            }
+            judge(&answer, now)?;
         }
-        verdicts
+        Ok(())
     }
 
     /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate, and
-    /// what the endpoint says of the address and the headers.
+    /// what the endpoint says of the address and the headers. Many endpoints take `POST` only and answer 405.
     async fn probe(&self) -> Result<String, String> {
-        let url = self.address().await?;
-        let request = self.client.request(Method::OPTIONS, url.clone());
-        let outcome = request.headers(self.settings.headers.clone()).send().await;
-        let follows = self.settings.redirect_host.is_some();
-        response::of_probe(outcome, self.settings.timeout, follows)
-            .map_err(|reason| secrets(&url, &self.settings).reason(&reason))
+        let request = self.client.request(Method::OPTIONS, self.address()?);
+        let code = Answer::to(request.headers(self.settings.headers.clone())).await?.code;
+        match code {
+            302 | 303 if self.settings.redirect_host.is_some() => {}
+            300..=399 | 401 | 403 | 404 | 410 | 500 | 502..=599 => {
+                return Err(format!(
+                    "the endpoint answered {code} to OPTIONS: {}; if it takes POST only, try `shopmirror sinks NAME test`",
+                    hint(code)
+                ));
+            }
+            _ => {}
+        }
+        Ok(format!("the endpoint responds ({code} to OPTIONS); nothing was posted"))
     }
 
     /// The request as it would be sent. Configured headers may be secrets, and the address is one.
     fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
-        let allow_plain = self.settings.allow_plain;
-        let url = parsed(&self.settings.url, |url| webhook_url(url, allow_plain));
-        let request = self.request(url.map_err(Verdict::fault)?, change, now)?;
+        let url = address(&self.settings).map_err(Verdict::fault)?;
+        let request = self.request(url, change, now)?.build().map_err(|_| {
+            Verdict::fault("the request cannot be made from the url and the headers")
+        })?;
         let shown = |name: &HeaderName, value: &HeaderValue| {
             let own = !self.settings.headers.contains_key(name) && name != AUTHORIZATION;
             let value = if own { value.to_str().unwrap_or(HIDDEN) } else { HIDDEN };
@@ -204,17 +185,33 @@ fn header(text: &str) -> Result<HeaderValue, Verdict> {
         .map_err(|_| Verdict::refused_for_good("the event id cannot be sent as a header"))
 }
 
-fn client(url: &Url, settings: &WebhookSettings) -> Result<Client, String> {
-    let timeout = settings.timeout;
-    let mut builder = client_builder()
-        .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
-        .gzip(false)
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .connect_timeout(CONNECT_TIMEOUT.min(timeout))
-        .timeout(timeout);
-    let is_plain = url.scheme() == "http";
-    if is_plain {
-        builder = builder.dns_resolver(Arc::new(LocalLookup));
+fn address(settings: &WebhookSettings) -> Result<Url, String> {
+    current(&settings.url, |url| webhook_url(url, settings.allow_plain))
+}
+
+fn judge(answer: &Answer, now: Timestamp) -> Result<(), Verdict> {
+    match answer.code {
+        200..=299 => Ok(()),
+        410 => Err(Verdict::gone(answer.reason("the endpoint is gone"))),
+        400 | 409 | 413 | 415 | 422 => {
+            Err(Verdict::refused(answer.reason("the endpoint refused this change")))
+        }
+        code => Err(answer.fault(hint(code), now)),
     }
-    http_client(builder, is_plain, settings.ca_file.as_deref())
+}
+
+/// What to do about a status.
+fn hint(code: u16) -> &'static str {
+    match code {
+        300..=399 => {
+            "redirects are not followed: put the final address into the url; a service that shows its \
+             result elsewhere, as Google Apps Script does, needs `redirect_host`"
+        }
+        401 | 403 => "check the address, the headers and the secret",
+        404 | 405 => "check the address",
+        410 => "the endpoint is gone: put its new address into the url",
+        423 | 429 => "the endpoint asks to wait",
+        500..=599 => "the endpoint failed: see its log",
+        _ => "only 2xx counts as delivered; check the address",
+    }
 }

@@ -79,8 +79,9 @@ fn a_problem_has_its_line_and_column() {
 
 #[test]
 fn work_and_output_are_bounded() {
+    let long = format!("{{% for a in range(1000) %}}{}{{% endfor %}}", "x".repeat(300));
     for escape in [Escape::Text, Escape::Html, Escape::Json] {
-        let said = rendered("{{ [\"a\", none] * 50000000 }}", escape).unwrap_err().problem;
+        let said = rendered(&long, escape).unwrap_err().problem;
         assert!(said.contains("longer than 262144 bytes"), "{said}");
     }
     let endless = "{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}1";
@@ -88,7 +89,6 @@ fn work_and_output_are_bounded() {
     let deep = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}";
     assert!(rendered(deep, Escape::Text).is_err());
     assert!(problem("{% include \"/etc/passwd\" %}").contains("one piece"));
-    assert!(compile(&"x".repeat(64 * 1024 + 1), Escape::Text).is_err());
 }
 
 #[test]

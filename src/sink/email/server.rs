@@ -1,14 +1,13 @@
 //! The conversation with a mail server, which `lettre` holds, and what its answers mean.
 //!
 //! Each step is sent by itself, so that a refusal says which one it was, and a mail reaches the
-//! recipients that the server accepts. A mail that the server refuses (5xx), or whose recipients it
-//! refuses all, blames the change. Everything else blames the server or the configuration: the
-//! connection, TLS, the login, the sender, and every 4xx.
+//! recipients that the server accepts. A mail that the server refuses (5xx) blames the change. Everything
+//! else blames the server or the configuration: the connection, TLS, the login, the sender, the
+//! recipients if all are refused, and every 4xx.
 
 use std::error::Error as _;
 use std::time::Duration;
 
-use lettre::Address;
 use lettre::address::Envelope;
 use lettre::transport::smtp::Error;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
@@ -18,10 +17,8 @@ use lettre::transport::smtp::client::{
 use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
 use lettre::transport::smtp::extension::ClientId;
 use secrecy::ExposeSecret;
-use tokio_util::sync::CancellationToken;
 
 use crate::config::{EmailSettings, MailTls};
-use crate::duration;
 use crate::sink::reason::{self, Secrets};
 use crate::sink::{Preview, Verdict};
 use crate::tls::{authorities, problem_of};
@@ -44,27 +41,6 @@ pub(super) struct Server {
     noted: Vec<String>,
 }
 
-/// A step that failed, and why.
-struct Failed {
-    step: Step,
-    error: Error,
-}
-
-enum Step {
-    Connect,
-    StartTls,
-    Login,
-    Sender,
-    Recipient(Address),
-    Message,
-}
-
-impl Step {
-    fn failed(self) -> impl FnOnce(Error) -> Failed {
-        |error| Failed { step: self, error }
-    }
-}
-
 impl Server {
     pub(super) fn build(
         sink: &str,
@@ -78,7 +54,7 @@ impl Server {
             port: settings.port,
             tls: tls(settings)?,
             secrets: match login {
-                Some((user, password)) => Secrets::of_login(user, password),
+                Some((user, password)) => Secrets::new(reason::login(user, password)),
                 None => Secrets::new([]),
             },
             login: login.map(|(user, password)| Credentials::new(user.clone(), password.into())),
@@ -92,24 +68,31 @@ impl Server {
         &self.secrets
     }
 
-    /// Sends one mail. `line` is the connection of the mail before, and stays for the next one.
-    pub(super) async fn send(
-        &mut self,
-        line: &mut Option<AsyncSmtpConnection>,
-        mail: &[u8],
-        stop: &CancellationToken,
-    ) -> Verdict {
-        let sending = tokio::time::timeout(self.timeout, self.converse(line.take(), mail));
-        match stop.run_until_cancelled(sending).await {
-            None => Verdict::CutShort,
-            Some(Err(_)) => Verdict::fault(self.too_slow()),
-            Some(Ok(Ok((connection, refused)))) => {
-                *line = Some(connection);
-                self.note(&refused);
-                Verdict::Done
-            }
-            Some(Ok(Err(failed))) => self.judge(&failed),
+    pub(super) fn limit(&self) -> (Duration, &'static str) {
+        (self.timeout, "check the mail server, port and tls, or raise `timeout`")
+    }
+
+    /// Sends one mail.
+    pub(super) async fn send(&mut self, mail: &[u8]) -> Result<(), Verdict> {
+        let (mut connection, mut refused) = self.begin().await.map_err(Verdict::fault)?;
+        if refused.len() == self.envelope.to().len() {
+            return Err(Verdict::fault(refused.swap_remove(0)));
         }
+        let judge = |error: Error| {
+            let text = self.explain("the mail", "its text says why", &error);
+            if error.is_permanent() { Verdict::refused(text) } else { Verdict::fault(text) }
+        };
+        connection.command(Data).await.map_err(judge)?;
+        connection.message(mail).await.map_err(judge)?;
+        quit(connection).await;
+        if refused != self.noted {
+            for reason in &refused {
+                let reason = self.secrets.reason(reason);
+                tracing::warn!(sink = self.sink, reason, "mails reach only the other recipients");
+            }
+            self.noted = refused;
+        }
+        Ok(())
     }
 
     /// What [`Self::send`] would do.
@@ -121,72 +104,42 @@ impl Server {
 
     /// Begins a mail, and sends none.
     pub(super) async fn probe(&self) -> Result<String, String> {
-        match tokio::time::timeout(self.timeout, self.begin(None)).await {
-            Err(_) => Err(self.too_slow()),
-            Ok(Err(failed)) => Err(self.explain(&failed)),
-            Ok(Ok((connection, refused))) => {
-                quit(connection).await;
-                match refused.is_empty() {
-                    true => {
-                        let login = if self.login.is_some() { "the login, " } else { "" };
-                        Ok(format!(
-                            "the mail server accepts {login}the sender and every recipient; no mail was sent"
-                        ))
-                    }
-                    false => Err(self.explain_all(&refused).join("; ")),
-                }
-            }
+        let (connection, refused) = self.begin().await?;
+        quit(connection).await;
+        if !refused.is_empty() {
+            return Err(refused.join("; "));
         }
+        let login = if self.login.is_some() { "the login, " } else { "" };
+        Ok(format!(
+            "the mail server accepts {login}the sender and every recipient; no mail was sent"
+        ))
     }
 
-    /// One mail; returns the recipients that do not get it.
-    async fn converse(
-        &self,
-        line: Option<AsyncSmtpConnection>,
-        mail: &[u8],
-    ) -> Result<(AsyncSmtpConnection, Vec<Failed>), Failed> {
-        let (mut connection, mut refused) = self.begin(line).await?;
-        if refused.len() == self.envelope.to().len() {
-            return Err(refused.swap_remove(0));
-        }
-        connection.command(Data).await.map_err(Step::Message.failed())?;
-        connection.message(mail).await.map_err(Step::Message.failed())?;
-        Ok((connection, refused))
-    }
-
-    /// Names the sender and the recipients to the server; returns the recipients that it refuses.
-    async fn begin(
-        &self,
-        line: Option<AsyncSmtpConnection>,
-    ) -> Result<(AsyncSmtpConnection, Vec<Failed>), Failed> {
+    /// Connects, and names the sender and the recipients to the server; returns why it refuses recipients.
+    async fn begin(&self) -> Result<(AsyncSmtpConnection, Vec<String>), String> {
+        let failed = |what, remedy| move |error: Error| self.explain(what, remedy, &error);
+        let mut connection = self.connect().await?;
         let sender = MailFrom::new(self.envelope.from().cloned(), Vec::new());
-        let mut begun = None;
-        if let Some(mut connection) = line {
-            // A server may take only some mails on one connection.
-            begun = connection.command(&sender).await.is_ok().then_some(connection);
-        }
-        let mut connection = match begun {
-            Some(connection) => connection,
-            None => {
-                let mut connection = self.connect().await?;
-                connection.command(sender).await.map_err(Step::Sender.failed())?;
-                connection
-            }
-        };
+        let remedy = "correct from, or let the server allow it";
+        connection.command(sender).await.map_err(failed("the sender", remedy))?;
         let mut refused = Vec::new();
         for recipient in self.envelope.to() {
             let taken = connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
-            match taken.map_err(Step::Recipient(recipient.clone()).failed()) {
-                Ok(_) => {}
-                Err(failed) if failed.error.is_permanent() => refused.push(failed),
-                Err(failed) => return Err(failed),
+            if let Err(error) = taken {
+                let text =
+                    self.explain(&format!("the recipient {recipient}"), "correct to", &error);
+                if !error.is_permanent() {
+                    return Err(text);
+                }
+                refused.push(text);
             }
         }
         Ok((connection, refused))
     }
 
     /// A connection that is protected and logged in as configured.
-    async fn connect(&self) -> Result<AsyncSmtpConnection, Failed> {
+    async fn connect(&self) -> Result<AsyncSmtpConnection, String> {
+        let failed = |what, remedy| move |error: Error| self.explain(what, remedy, &error);
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let hello = ClientId::Domain(name);
         let from_first = match &self.tls {
@@ -195,62 +148,32 @@ impl Server {
         };
         let place = (self.host.as_str(), self.port);
         let connecting = AsyncSmtpConnection::connect_tokio1(place, None, &hello, from_first, None);
-        let mut connection = connecting.await.map_err(Step::Connect.failed())?;
+        let mut connection =
+            connecting.await.map_err(failed("the connection", "ask who runs it"))?;
         if let Tls::Required(parameters) = &self.tls {
             let safe = connection.starttls(parameters.clone(), &hello).await;
-            safe.map_err(Step::StartTls.failed())?;
+            safe.map_err(|error| match error.is_client() && problem_of(&error).is_none() {
+                true => "the mail server offers no STARTTLS: set tls to \"tls\", or check the port"
+                    .to_owned(),
+                false => failed("STARTTLS", "check port and tls")(error),
+            })?;
         }
         if let Some(login) = &self.login {
             let taken = connection.auth(DEFAULT_MECHANISMS, login).await;
-            taken.map_err(Step::Login.failed())?;
+            taken.map_err(failed("the login", "correct login_file"))?;
         }
         Ok(connection)
     }
 
-    /// Logs the recipients that get no mail, once until they change.
-    fn note(&mut self, refused: &[Failed]) {
-        let refused = self.explain_all(refused);
-        if refused == self.noted {
-            return;
-        }
-        for reason in &refused {
-            let reason = self.secrets.reason(reason);
-            tracing::warn!(sink = self.sink, reason, "mails reach only the other recipients");
-        }
-        self.noted = refused;
-    }
-
-    fn too_slow(&self) -> String {
-        let limit = duration::exact(self.timeout);
-        format!(
-            "the mail server did not finish within {limit}: check port and tls; if it is only slow, raise timeout"
-        )
-    }
-
-    fn judge(&self, failed: &Failed) -> Verdict {
-        let text = self.explain(failed);
-        match failed.step {
-            Step::Recipient(_) | Step::Message if failed.error.is_permanent() => {
-                Verdict::refused(text)
-            }
-            _ => Verdict::fault(text),
-        }
-    }
-
-    fn explain_all(&self, failed: &[Failed]) -> Vec<String> {
-        failed.iter().map(|failed| self.explain(failed)).collect()
-    }
-
-    fn explain(&self, Failed { step, error }: &Failed) -> String {
+    /// Why a step failed.
+    fn explain(&self, what: &str, remedy: &str, error: &Error) -> String {
         let said = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-        let Some(code) = error.status() else { return self.broken(step, error, &said) };
-        let (what, remedy) = match step {
-            Step::Connect => ("the connection".to_owned(), "ask who runs it"),
-            Step::StartTls => ("STARTTLS".to_owned(), "check port and tls"),
-            Step::Login => ("the login".to_owned(), "correct login_file"),
-            Step::Sender => ("the sender".to_owned(), "correct from, or let the server allow it"),
-            Step::Recipient(address) => (format!("the recipient {address}"), "correct to"),
-            Step::Message => ("the mail".to_owned(), "its text says why"),
+        let Some(code) = error.status() else {
+            return match problem_of(error) {
+                Some(words) => format!("no connection to the mail server: {words}"),
+                None if error.is_response() => "the mail server closed the connection, or its answer is not SMTP; check port and tls".to_owned(),
+                None => format!("{what} failed at the mail server, port {}: {said}", self.port),
+            };
         };
         let said = reason::said(said.as_bytes(), true);
         if error.is_transient() {
@@ -261,28 +184,10 @@ impl Server {
             format!("the mail server refused {what} ({code}): {remedy}{login}{said}")
         }
     }
-
-    /// Why there was no answer to read.
-    fn broken(&self, step: &Step, error: &Error, said: &str) -> String {
-        if let Some(words) = problem_of(error) {
-            return format!("no connection to the mail server: {words}");
-        }
-        match step {
-            Step::StartTls if error.is_client() => {
-                "the mail server offers no STARTTLS: set tls to \"tls\", or check the port".to_owned()
-            }
-            Step::Login if error.is_client() => "the mail server offers no login of a kind that is known: remove login_file, or check the port".to_owned(),
-            _ if error.is_response() => "the mail server closed the connection, or its answer is not SMTP; check port and tls".to_owned(),
-            Step::Connect => {
-                format!("could not connect to the mail server at port {}: {said}", self.port)
-            }
-            _ => format!("the connection to the mail server broke: {said}"),
-        }
-    }
 }
 
 /// Says goodbye.
-pub(super) async fn quit(mut connection: AsyncSmtpConnection) {
+async fn quit(mut connection: AsyncSmtpConnection) {
     let _ = tokio::time::timeout(QUIT_TIME, connection.quit()).await;
 }
 

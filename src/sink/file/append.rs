@@ -1,12 +1,11 @@
 //! The open file: found again after a rotation, cut to its mark after a crash, appended to and synced.
 //!
-//! Blocking. A file is made together with its first lines. In a file that is there already, only what
-//! stands behind the mark is ever cut off, and only if all before it is as it was.
+//! Blocking. Only what stands behind the mark is ever cut off, and only if all before it is as it was.
 
 use std::fmt;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -18,8 +17,6 @@ use crate::file_lock::lock_soon;
 use crate::file_owner::{self, folder_of};
 use crate::sink::short_digest;
 
-/// How often the file may be moved away during one write.
-const MOVES: usize = 3;
 /// How much of the text before a mark the mark knows.
 const KNOWN: u64 = 1024;
 
@@ -38,8 +35,8 @@ pub(super) enum FileError {
         "{0} is being written by another process or sink: give each a file of its own; the sink of a running daemon is tested by `shopmirror check --sink NAME`"
     )]
     Held(PathBuf),
-    #[error("{0} is moved away each time it is written: rotate it less often")]
-    Moving(PathBuf),
+    #[error("{0} was moved away while it was written; the lines are written again")]
+    Moved(PathBuf),
     #[error("could not {doing} {path}: {source}{}", advice(source))]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
@@ -115,40 +112,38 @@ impl Appender {
     /// Writes the lines behind the mark of the last write that was acknowledged, and syncs. Returns the
     /// mark behind them.
     pub(super) fn append(&mut self, mark: Option<&Mark>, lines: &str) -> Result<Mark, FileError> {
-        for _ in 0..MOVES {
-            let Some(file) = self.open()? else {
-                match self.begin(lines)? {
-                    Some(mark) => return Ok(mark),
-                    None => continue,
-                }
-            };
-            // What stands behind the mark of the last write in this process is of another program.
-            let is_known = match mark {
-                Some(mark) if self.written.take().as_ref() == Some(mark) => true,
-                Some(mark) => self.cut(&file, mark)?,
-                None => false,
-            };
-            let text = self.text(&file, lines, is_known);
-            text.and_then(|text| append(&file, &text))
-                .map_err(FileError::io("append to", &self.path))?;
-            // The program that moved the file may have read it before these lines were in it.
-            if self.is_named(&file) {
-                let mark = Mark::at_end_of(&file).map_err(FileError::io("read", &self.path))?;
-                self.written = Some(mark.clone());
-                self.file = Some(file);
-                return Ok(mark);
-            }
+        let file = self.open()?;
+        // What stands behind the mark of the last write in this process is of another program.
+        let is_known = match mark {
+            Some(mark) if self.written.take().as_ref() == Some(mark) => true,
+            Some(mark) => self.cut(&file, mark)?,
+            None => false,
+        };
+        let text = self.text(&file, lines, is_known);
+        text.and_then(|text| append(&file, &text))
+            .map_err(FileError::io("append to", &self.path))?;
+        // The program that moved the file may have read it before these lines were in it.
+        if !self.is_named(&file) {
+            return Err(FileError::Moved(self.path.clone()));
         }
-        Err(FileError::Moving(self.path.clone()))
+        let mark = Mark::at_end_of(&file).map_err(FileError::io("read", &self.path))?;
+        self.written = Some(mark.clone());
+        self.file = Some(file);
+        Ok(mark)
     }
 
-    /// The file that the path names now; `None` if there is none.
-    fn open(&mut self) -> Result<Option<File>, FileError> {
+    /// The file that the path names now; it is made if there is none.
+    fn open(&mut self) -> Result<File, FileError> {
         if let Some(file) = self.file.take().filter(|file| self.is_named(file)) {
-            return Ok(Some(file));
+            return Ok(file);
         }
         let file = match options().append(true).open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let made = options().append(true).create_new(true).mode(0o640).open(&self.path);
+                let made = made.map_err(FileError::io("create", &self.path))?;
+                file_owner::give_to_folder(&made, &self.path);
+                made
+            }
             opened => opened.map_err(refused(&self.path))?,
         };
         check(&file, &self.path, &self.header)?;
@@ -158,31 +153,9 @@ impl Appender {
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         // If the file's name were lost, a synced line would be lost with it.
-        sync_folder(&self.path)?;
-        Ok(Some(file))
-    }
-
-    /// Makes the file with its first lines in it, so that a crash leaves all of them or no file; `None`
-    /// if another program has just made it.
-    fn begin(&mut self, lines: &str) -> Result<Option<Mark>, FileError> {
-        let making = || FileError::io("create", &self.path);
-        let mut new = tempfile::Builder::new()
-            .prefix(".shopmirror-")
-            .permissions(Permissions::from_mode(0o640))
-            .tempfile_in(folder_of(&self.path))
-            .map_err(making())?;
-        file_owner::give_to_folder(new.as_file(), &self.path);
-        write!(new, "{}{lines}", self.header)
-            .and_then(|()| new.as_file().sync_all())
-            .map_err(making())?;
-        let file = match new.persist_noclobber(&self.path) {
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            made => made.map_err(|error| making()(error.error))?,
-        };
-        sync_folder(&self.path)?;
-        let mark = Mark::at_end_of(&file).map_err(making())?;
-        self.written = Some(mark.clone());
-        Ok(Some(mark))
+        let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
+        synced.map_err(FileError::io("sync the folder of", &self.path))?;
+        Ok(file)
     }
 
     /// Cuts off what a write that was not acknowledged left behind the mark; false if the mark is of
@@ -271,13 +244,11 @@ fn check(file: &File, path: &Path, header: &str) -> Result<(), FileError> {
     }
     let begins = if header.is_empty() { "{" } else { header };
     let mut found = vec![0; begins.len()];
-    match file.read_exact_at(&mut found, 0) {
-        Ok(()) if found == begins.as_bytes() => Ok(()),
-        _ if metadata.len() == 0 => Ok(()),
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-            Err(FileError::io("read", path)(error))
-        }
-        _ => Err(FileError::Foreign(path.to_owned())),
+    let length = file.read_at(&mut found, 0).map_err(FileError::io("read", path))?;
+    // A crash may have left a part of it.
+    match begins.as_bytes().starts_with(&found[..length]) {
+        true => Ok(()),
+        false => Err(FileError::Foreign(path.to_owned())),
     }
 }
 
@@ -294,10 +265,4 @@ fn refused(path: &Path) -> impl FnOnce(io::Error) -> FileError {
         Some(code) if code == Errno::LOOP.raw_os_error() => FileError::Link(path.to_owned()),
         _ => FileError::io("open", path)(error),
     }
-}
-
-/// Makes the names in the folder of `path` survive a power failure.
-fn sync_folder(path: &Path) -> Result<(), FileError> {
-    let synced = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
-    synced.map_err(FileError::io("sync the folder of", path))
 }

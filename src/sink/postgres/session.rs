@@ -3,17 +3,18 @@
 //! TLS is always used and the certificate always verified, unless the server is on this machine. The
 //! connection's task ends with the value.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
-use tokio_postgres::{Client, Config, Connection, NoTls};
+use tokio_postgres::{Client, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::PostgresError;
-use crate::config::is_on_this_machine;
+use super::error::connecting;
+use crate::config::{PostgresSettings, is_on_this_machine, postgres_target};
+use crate::sink::Verdict;
+use crate::sink::lookup::current;
 use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,53 +57,44 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// Connects to the first host of the url that takes changes. `timeout` bounds each later statement.
-    pub(super) async fn open(
-        target: &Config,
-        ca_file: Option<&Path>,
-        schema: &str,
-        timeout: Duration,
-    ) -> Result<Self, PostgresError> {
-        let mut target = target.clone();
+    /// Connects to the first host of the url that takes changes.
+    pub(super) async fn open(settings: &PostgresSettings) -> Result<Self, Verdict> {
+        let mut target = current(&settings.url, postgres_target).map_err(Verdict::fault)?;
         target
-            .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+            .connect_timeout(CONNECT_TIMEOUT)
             .application_name("shopmirror")
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
+        let ca_file = settings.ca_file.as_deref();
         let (client, connection) = if is_on_this_machine(&target) && ca_file.is_none() {
-            let connecting = target.ssl_mode(SslMode::Disable).connect(NoTls);
-            let (client, connection) = connecting.await.map_err(PostgresError::connecting)?;
+            let opening = target.ssl_mode(SslMode::Disable).connect(NoTls);
+            let (client, connection) = opening.await.map_err(connecting)?;
             (client, in_background(connection)?)
         } else {
-            let tls = tls::client_config(ca_file).await.map_err(PostgresError::Server)?;
-            let connecting = target.ssl_mode(SslMode::Require).connect(MakeRustlsConnect::new(tls));
-            let (client, connection) = connecting.await.map_err(PostgresError::connecting)?;
+            let tls = tls::client_config(ca_file).await.map_err(Verdict::fault)?;
+            let opening = target.ssl_mode(SslMode::Require).connect(MakeRustlsConnect::new(tls));
+            let (client, connection) = opening.await.map_err(connecting)?;
             (client, in_background(connection)?)
         };
         // Made before the first question, so that the connection ends if that one fails.
-        let schema = Schema { name: schema.to_owned(), role: String::new() };
+        let schema = Schema { name: settings.schema.clone(), role: String::new() };
         let mut session = Self { client, schema, connection };
-        let limit = timeout.as_millis().to_string();
+        let limit = settings.timeout.as_millis().to_string();
         let row = session.client.query_one(SETTINGS, &[&limit]).await;
-        session.schema.role = row.map_err(PostgresError::connecting)?.get(0);
+        session.schema.role = row.map_err(connecting)?.get(0);
         Ok(session)
-    }
-
-    /// Whether the server has ended the connection.
-    pub(super) fn is_closed(&self) -> bool {
-        self.client.is_closed()
     }
 }
 
 /// Runs the connection until it or the client ends. Its error is reported by the request that
 /// waits for an answer.
-fn in_background<S, T>(connection: Connection<S, T>) -> Result<JoinHandle<()>, PostgresError>
+fn in_background<S, T>(connection: Connection<S, T>) -> Result<JoinHandle<()>, Verdict>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     match connection.parameter("server_encoding") {
         Some("UTF8") => Ok(tokio::spawn(async move { drop(connection.await) })),
-        other => Err(PostgresError::Server(format!(
+        other => Err(Verdict::fault(format!(
             "the database has the encoding {}, which cannot hold every record: create one with \
              CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
             other.unwrap_or("?")

@@ -7,9 +7,10 @@
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::error::{Doing, PostgresError};
+use super::error::Doing;
 use super::session::{Schema, quoted};
 use crate::record::Route;
+use crate::sink::Verdict;
 
 const CHANGES: &str = "workspace text NOT NULL, seq bigint NOT NULL, event_id text NOT NULL, \
      route text NOT NULL, record_id text, kind text NOT NULL, version bigint NOT NULL, \
@@ -51,7 +52,7 @@ fn literal(text: &str) -> String {
 /// The log in the database has the text of every record, so that a table of a route is filled from it.
 /// Without the log nothing that was stored counts: the positions go as well, and each sink delivers
 /// again what it has.
-pub(super) async fn make(tx: &Transaction<'_>, schema: &Schema) -> Result<(), PostgresError> {
+pub(super) async fn make(tx: &Transaction<'_>, schema: &Schema) -> Result<(), Verdict> {
     lock(tx, schema, Doing::MakingTables).await?;
     let routes = Route::ALL.map(Route::as_str);
     let names: Vec<&str> = ["changes", "positions", "columns"].into_iter().chain(routes).collect();
@@ -119,7 +120,7 @@ pub(super) async fn grow(
     schema: &Schema,
     workspace: &str,
     seqs: &[i64],
-) -> Result<(), PostgresError> {
+) -> Result<(), Verdict> {
     let (given, columns) = (given(schema), schema.table("columns"));
     let look = format!(
         "SELECT route, field FROM (SELECT route, field, row_number() OVER \
@@ -159,7 +160,7 @@ pub(super) async fn columns(
     tx: &Transaction<'_>,
     schema: &Schema,
     route: Route,
-) -> Result<Vec<(String, String)>, PostgresError> {
+) -> Result<Vec<(String, String)>, Verdict> {
     let look = format!(
         "SELECT field, \"column\" FROM {} WHERE route = $1 ORDER BY field",
         schema.table("columns")
@@ -207,7 +208,7 @@ pub(super) fn upsert(
 }
 
 /// Keeps other daemons from changing the tables of this schema until the transaction ends.
-async fn lock(tx: &Transaction<'_>, schema: &Schema, doing: Doing) -> Result<(), PostgresError> {
+async fn lock(tx: &Transaction<'_>, schema: &Schema, doing: Doing) -> Result<(), Verdict> {
     let key = format!("shopmirror tables {}", schema.name);
     tx.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&key])
         .await
