@@ -90,7 +90,7 @@ fn unanswered(error: ReportError) -> anyhow::Error {
     let code = match &error {
         ReportError::Store(_) => return error.into(),
         ReportError::Refused(_) => USAGE,
-        ReportError::Unanswered(_) => DATA,
+        ReportError::NotSent(_) | ReportError::Unanswered(_) => DATA,
     };
     exit::error(code, error.to_string())
 }

@@ -49,7 +49,9 @@ fn text(status: &WorkspaceStatus) -> String {
     let of_pollers: [Metric<'_, PollerStatus>; 6] = [
         ("poller_up", "1 if the last poll succeeded", &|p| flag(p.state == PollerState::Ok)),
         ("poller_last_success_timestamp_seconds", "When a page was last read", &read_at),
-        ("poller_interval_seconds", "The mean interval of the last polls", &|p| p.interval_s),
+        ("poller_interval_seconds", "The interval that its share of the budget allows", &|p| {
+            p.interval_s
+        }),
         ("poller_guarantee_seconds", "The longest interval guaranteed now", &|p| p.guarantee_s),
         ("poller_estimated_records_per_second", "New records, as estimated", &rate),
         ("open_gaps", "Gaps that are neither repaired nor accepted", &|p| number(p.gaps)),

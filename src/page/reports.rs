@@ -108,7 +108,9 @@ impl From<ReportError> for NotShown {
     fn from(error: ReportError) -> Self {
         let code = match error {
             ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-            ReportError::Unanswered(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ReportError::NotSent(_) | ReportError::Unanswered(_) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             ReportError::Refused(_) => StatusCode::BAD_REQUEST,
         };
         Self::new(code, error.to_string())

@@ -140,6 +140,9 @@ pub enum ReportError {
     /// The report cannot be asked this.
     #[error("{0}")]
     Refused(String),
+    /// It needs what the workspace does not send.
+    #[error("{0}")]
+    NotSent(String),
     /// The mirror cannot answer it.
     #[error("{0}")]
     Unanswered(String),

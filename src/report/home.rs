@@ -195,7 +195,7 @@ impl Source<'_> {
                 notes.extend(notes::of_report(reader, &report, parameters)?);
                 Ok(rows)
             }
-            Err(ReportError::Unanswered(_)) => self.none(&report),
+            Err(ReportError::NotSent(_)) => self.none(&report),
             Err(error) => Err(error),
         }
     }

@@ -50,7 +50,7 @@ impl Horizon {
         }
         let name = &report.name;
         if !missing.is_empty() {
-            return Err(ReportError::Unanswered(format!(
+            return Err(ReportError::NotSent(format!(
                 "the report {name} needs {}, which the workspace has not sent so far; with it, it would show this: {}",
                 missing.join(" and "),
                 report.about
@@ -58,7 +58,7 @@ impl Horizon {
         }
         if report.needs_job_link && !self.lists.linked.contains(&Route::JobStatusChanges) {
             let missing = missing_link(Route::JobStatusChanges);
-            return Err(ReportError::Unanswered(format!(
+            return Err(ReportError::NotSent(format!(
                 "the report {name} needs to know which job a status change belongs to: {missing}"
             )));
         }

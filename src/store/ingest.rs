@@ -390,7 +390,10 @@ impl Arrival<'_> {
             route: poller.route.as_str().to_owned(),
             business: poller.business.clone(),
             first_polled_at: before.map_or(at, |row| &row.first_polled_at).clone(),
-            complete_since: match before.or(mirrored) {
+            // Of another business nothing is known.
+            complete_since: match before
+                .or(mirrored.filter(|row| row.is_of(facts.served_business.as_deref())))
+            {
                 Some(row) => row.complete_since.clone(),
                 None => (page.records().len() >= facts.limit as usize).then(|| at.clone()),
             },

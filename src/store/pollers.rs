@@ -64,6 +64,12 @@ impl PollerRow {
         }
     }
 
+    /// Whether the row is of the business that this page is of, as far as both are known.
+    pub(super) fn is_of(&self, served: Option<&str>) -> bool {
+        served.is_some()
+            && [&self.business, &self.served_business].iter().any(|own| own.as_deref() == served)
+    }
+
     /// Which poller the row is of; `None` when the route is not one this program knows.
     #[must_use]
     pub fn id(&self) -> Option<PollerId> {

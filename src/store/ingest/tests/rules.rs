@@ -144,6 +144,22 @@ async fn a_change_of_ignored_fields_alone_is_no_change_and_spoils_no_proof() {
 }
 
 #[tokio::test]
+async fn a_poller_of_another_business_is_complete_from_its_own_first_page_on() {
+    let (_dir, store) = open();
+    let since = async |business: Option<&'static str>, served, second| {
+        let poll = Poll { business, served: Some(served), second, limit: 20 };
+        poll.shows(&store, &records(1..=20)).await;
+        let pollers = store.read(|reader| reader.pollers()).await.unwrap();
+        let row = pollers.into_iter().find(|row| row.business.as_deref() == business);
+        row.unwrap().complete_since.unwrap()
+    };
+    let first = since(Some("5"), "5", 0).await;
+    let second = since(None, "3", 100).await;
+    assert!(second > first, "nothing was known of 3");
+    assert_eq!(since(Some("3"), "3", 200).await, second, "it is the list of the one before");
+}
+
+#[tokio::test]
 async fn an_added_business_begins_anew() {
     let (_dir, store) = open();
     let kind = async |poll: Poll, ids| poll.shows(&store, &records(ids)).await.contiguity;
