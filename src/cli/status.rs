@@ -102,13 +102,13 @@ fn print_facts(facts: &[(&str, String)]) -> anyhow::Result<ExitCode> {
 }
 
 /// The store's path and the status. A file with problems does not hide the status of a daemon that
-/// runs with what it read before.
+/// runs with what it read before, if its database is where it is by default.
 fn read(path: &Path) -> anyhow::Result<(PathBuf, WorkspaceStatus)> {
     let error = match read_shared_config(path) {
         Ok(config) => return Ok((config.store.path.clone(), current(&config)?)),
         Err(error) => error,
     };
-    let Some(store) = Config::store_path(path) else { return Err(error) };
+    let store = Config::default_store_path(path);
     let reply = runtime()?.block_on(control::send(&store, &ControlRequest::Status));
     let Ok(reply) = reply else { return Err(error) };
     output::aside(&format!("shopmirror: {error:#}"));

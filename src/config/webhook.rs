@@ -53,8 +53,7 @@ pub struct WebhookSettings {
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let format = shape::read(table, source);
     let read: WebhookSettings = table.read(&[])?;
-    let advice = "the address to post to; or write it into a file and name the file with url_file";
-    let url = SinkUrl::of(table, advice, |text| address::webhook(text, read.allow_plain));
+    let url = SinkUrl::of(table, |text| address::webhook(text, read.allow_plain));
     Some(WebhookSettings { format: format?, url: url?, ..read })
 }
 

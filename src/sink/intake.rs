@@ -20,7 +20,7 @@ use url::Url;
 use super::preview::{HIDDEN, Preview};
 use super::reason::Secrets;
 use super::{Sink, SinkBuildError, Verdict};
-use crate::config::{Auth, Intake, IntakeSettings};
+use crate::config::{Intake, IntakeSettings};
 use crate::record::Change;
 use crate::tls::{client_builder, http_client};
 
@@ -75,13 +75,10 @@ impl IntakeSink {
         // On a thread of its own: a disk that hangs holds up no other task.
         let reading = tokio::task::spawn_blocking(move || source.read());
         let key = reading.await.map_err(Verdict::fault)?.map_err(Verdict::fault)?;
-        let (name, text) = match self.settings.auth {
-            Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
-            Auth::XApiKey => (HeaderName::from_static("x-api-key"), key.expose_secret().to_owned()),
-        };
+        let text = format!("Bearer {}", key.expose_secret());
         Ok(HeaderValue::from_str(&text).ok().map(|mut value| {
             value.set_sensitive(true);
-            (name, value, Secrets::new([key.expose_secret().to_owned()]))
+            (AUTHORIZATION, value, Secrets::new([key.expose_secret().to_owned()]))
         }))
     }
 

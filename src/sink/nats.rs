@@ -198,7 +198,7 @@ impl NatsSink {
         }
         let is_local = url.scheme() == "nats" && is_loopback(&url);
         if !is_local || self.ca_file.is_some() {
-            let tls = tls::client_config(self.ca_file.as_deref()).await?;
+            let tls = tls::client_config(self.ca_file.as_deref())?;
             options = options.require_tls(true).tls_client_config(tls);
         }
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

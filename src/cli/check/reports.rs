@@ -8,7 +8,7 @@ use super::unit::Unit;
 use super::writable::unwritable;
 use crate::cli::{exit, moment};
 use crate::clock::stamp;
-use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport};
+use crate::config::{Config, ReportFormat, ScheduledReport};
 use crate::report::{self, Timetable};
 
 /// Tests each scheduled report; with `are_files_tested` the files and folders too.
@@ -27,7 +27,7 @@ pub(super) fn check(
     for (name, settings) in &config.reports.schedule {
         let what = format!("report {name}");
         let problem = problem(config, settings).or_else(|| {
-            let ReportTarget::File(file) = &settings.to else { return None };
+            let file = settings.path.as_deref()?;
             are_files_tested.then(|| unwritable(file, &config.store.path, unit)).flatten()
         });
         match problem {

@@ -73,7 +73,7 @@ impl Session {
             let (client, connection) = connecting.await.map_err(PostgresError::connecting)?;
             (client, in_background(connection)?)
         } else {
-            let tls = tls::client_config(ca_file).await.map_err(PostgresError::Server)?;
+            let tls = tls::client_config(ca_file).map_err(PostgresError::Server)?;
             let connecting = target.ssl_mode(SslMode::Require).connect(MakeRustlsConnect::new(tls));
             let (client, connection) = connecting.await.map_err(PostgresError::connecting)?;
             (client, in_background(connection)?)
