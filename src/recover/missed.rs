@@ -160,11 +160,11 @@ impl MissedCustomers {
         let business = business.map(str::to_owned);
         self.store
             .read_long(move |reader| {
-                let mut people = People::default();
+                let mut people = Vec::new();
                 let last = reader.each_naming_record(seq, STEP, business.as_deref(), |body| {
-                    people.add(body);
+                    people.extend(person(body));
                 })?;
-                let terms = people.terms(|field, text| reader.has_customer(field, text))?;
+                let terms = terms(people, |field, text| reader.has_customer(field, text))?;
                 Ok(last.map(|last| (terms, last)))
             })
             .await
@@ -199,52 +199,36 @@ impl MissedCustomers {
     }
 }
 
-/// E-mail address, number and name of a person, as far as known.
-type Person = [String; 3];
+/// What tells a person: fields of a customer and their texts, the strongest first; at least one.
+type Person = Vec<(&'static str, String)>;
 
-/// People named in other routes' records, in the order in which they were named.
-#[derive(Debug, Default)]
-struct People {
-    named: Vec<Person>,
-    all: HashSet<Person>,
+/// The person that a record names, by e-mail address and number, or by name if that is all it shows.
+fn person(body: &str) -> Option<Person> {
+    let fields = Fields::of(body)?;
+    let told = |field, name| {
+        let text = text(fields.get(name));
+        (MIN_TERM..=MAX_TERM).contains(&text.chars().count()).then_some((field, text))
+    };
+    let strong = told("email", "email").into_iter().chain(told("mobile_number", "mobile_number"));
+    let name = || told("name", "customer_name").or_else(|| told("name", "name"));
+    let person: Person = strong.collect();
+    if person.is_empty() { name().map(|name| vec![name]) } else { Some(person) }
 }
 
-impl People {
-    /// Adds the person that a record names. Many records of one person cost one look-up.
-    fn add(&mut self, body: &str) {
-        let Some(fields) = Fields::of(body) else { return };
-        let [email, mobile, customer, name] =
-            ["email", "mobile_number", "customer_name", "name"].map(|name| fields.get(name));
-        let customer = Some(text(customer)).filter(|name| !name.is_empty());
-        let person = [text(email), text(mobile), customer.unwrap_or_else(|| text(name))];
-        if self.all.insert(person.clone()) {
-            self.named.push(person);
+/// One term for each person whom the mirror does not have, the strongest thing known of them.
+fn terms<E>(
+    people: Vec<Person>,
+    mut has: impl FnMut(&str, &str) -> Result<bool, E>,
+) -> Result<Vec<String>, E> {
+    let mut terms = Vec::new();
+    for person in people {
+        let mut is_known = false;
+        for (field, text) in &person {
+            is_known = is_known || has(field, text)?;
         }
+        terms.extend(person.into_iter().next().filter(|_| !is_known).map(|(_, text)| text));
     }
-
-    /// One term for each person whom the mirror does not have, the strongest thing known of them. Whom it
-    /// has is told by e-mail or number, or by name if that is all a record shows.
-    fn terms<E>(
-        self,
-        mut has: impl FnMut(&str, &str) -> Result<bool, E>,
-    ) -> Result<Vec<String>, E> {
-        let mut terms = Vec::new();
-        for person in self.named {
-            let [email, mobile, name] = &person;
-            let is_named_only = email.is_empty() && mobile.is_empty();
-            let mut is_known = false;
-            for (field, text, tells) in [
-                ("email", email, true),
-                ("mobile_number", mobile, true),
-                ("name", name, is_named_only),
-            ] {
-                is_known |= tells && !is_known && !text.is_empty() && has(field, text)?;
-            }
-            let is_term = |part: &String| (MIN_TERM..=MAX_TERM).contains(&part.chars().count());
-            terms.extend(person.into_iter().find(is_term).filter(|_| !is_known));
-        }
-        Ok(terms)
-    }
+    Ok(terms)
 }
 
 /// A field's value as text; empty if it is neither a text nor a number.
@@ -260,11 +244,10 @@ fn text(value: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn terms(bodies: &[&str], known: &[&str]) -> Vec<String> {
-        let mut people = People::default();
-        bodies.iter().for_each(|body| people.add(body));
+    fn searched(bodies: &[&str], known: &[&str]) -> Vec<String> {
+        let people = bodies.iter().filter_map(|body| person(body)).collect();
         let has = |_: &str, text: &str| Ok::<_, std::convert::Infallible>(known.contains(&text));
-        people.terms(has).unwrap()
+        terms(people, has).unwrap()
     }
 
     #[test]
@@ -273,11 +256,10 @@ mod tests {
             r#"{"id":1,"customer_name":"Ann Lee","email":"Ann@example.com","mobile_number":"0700"}"#,
             r#"{"id":3,"name":"Bo","email":null,"mobile_number":"0701"}"#,
             r#"{"id":4,"customer_name":"Cy Day","amount":1}"#,
-            r#"{"id":5,"name":"Bo","mobile_number":"0701"}"#,
             r#"{"id":6,"name":"Al"}"#,
             "[]",
         ];
-        assert_eq!(terms(&bodies, &[]), ["Ann@example.com", "0701", "Cy Day"]);
+        assert_eq!(searched(&bodies, &[]), ["Ann@example.com", "0701", "Cy Day"]);
     }
 
     #[test]
@@ -288,6 +270,6 @@ mod tests {
             r#"{"id":3,"customer_name":"Ann Lee"}"#,
         ];
         // Two people may share a name: the second is another as far as anybody can tell.
-        assert_eq!(terms(&bodies, &["0700", "Ann Lee"]), ["other@example.com"]);
+        assert_eq!(searched(&bodies, &["0700", "Ann Lee"]), ["other@example.com"]);
     }
 }
