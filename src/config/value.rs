@@ -100,13 +100,9 @@ pub(super) fn in_file<'de, D: Deserializer<'de>, T>(
 pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
     d: D,
 ) -> Result<T, D::Error> {
-    in_file(d, |text| {
-        let lines: Vec<&str> =
-            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        match lines[..] {
-            [name, secret] => Ok(T::from((name.to_owned(), secret.into()))),
-            _ => Err("must name a file with two lines: a name, and the password or secret".into()),
-        }
+    in_file(d, |text| match text.split_once('\n') {
+        Some((name, secret)) => Ok(T::from((name.trim().to_owned(), secret.trim().into()))),
+        None => Err("must name a file with two lines: a name, and the password or secret".into()),
     })
 }
 

@@ -59,16 +59,15 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
 
 /// The secrets in a file, one a line. Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.
 fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Error> {
-    let is_secret = |line: &str| {
-        let encoded = line.strip_prefix("whsec_");
+    let is_secret = |word: &str| {
+        let encoded = word.strip_prefix("whsec_");
         let bytes = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());
         bytes.is_some_and(|bytes| (24..=64).contains(&bytes.len()))
     };
     in_file(d, |text| {
-        let lines: Vec<&str> =
-            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        match lines.iter().position(|line| !is_secret(line)).or(lines.is_empty().then_some(0)) {
-            None => Ok(lines.into_iter().map(Secret::from).collect()),
+        let found: Vec<&str> = text.split_whitespace().collect();
+        match found.iter().position(|word| !is_secret(word)).or(found.is_empty().then_some(0)) {
+            None => Ok(found.into_iter().map(Secret::from).collect()),
             Some(number) => Err(format!(
                 "names a file whose secret {} is not whsec_ and the base64 of 24 to 64 bytes; \
                  make one with: echo whsec_$(openssl rand -base64 32)",
