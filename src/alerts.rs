@@ -17,8 +17,8 @@ use crate::store::{AlertRow, AlertStep, Gap, NewNotice, word};
 
 /// Bad health is said after it lasted so long; and what is over must be over for so long.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How long a sink is paused before that is said, and said again.
-const PAUSED: [Duration; 2] = [Duration::from_secs(3600), Duration::from_secs(24 * 3600)];
+/// How long a sink is paused before that is said.
+const PAUSED: Duration = Duration::from_secs(3600);
 
 /// Whose alerts these are.
 #[derive(Debug, Clone, Default)]
@@ -47,13 +47,13 @@ pub struct Alert<'a> {
     /// The workspace, the machine, and the matter in a few words.
     title: String,
     /// What is wrong and what to do.
-    text: String,
+    text: &'a str,
     /// The findings of `health`; empty for other matters and when it is over.
     reasons: &'a [String],
     /// Since when it lasts (RFC 3339, UTC).
     since: &'a str,
     /// When the alert was made (RFC 3339, UTC).
-    at: String,
+    at: &'a str,
 }
 
 /// Whether something begins to be wrong or is over.
@@ -72,8 +72,12 @@ enum AlertState {
 pub struct Symptom {
     /// What it is about: `health`, `key`, `gap/leads`, `sink/erp`. Alerts about one matter share it.
     pub about: String,
-    /// How bad it is from the beginning on; 0 is not worth an alert yet.
-    stages: Vec<(Duration, i64)>,
+    /// How long it lasts before it is said.
+    after: Duration,
+    /// How bad it is: it is said again when this grows.
+    mark: i64,
+    /// The matter in a few words.
+    title: String,
     /// The words for people, with what to do.
     text: String,
     reasons: Vec<String>,
@@ -88,14 +92,19 @@ pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
         let text = format!(
             "the workspace refuses the key ({why}): nothing is read until the key file holds a valid key"
         );
-        found.push(Symptom::new("key".to_owned(), [(Duration::ZERO, 1)], text));
+        found.push(matter("key", "the key is refused".to_owned(), text));
     }
     let (health, reasons) = status.without_sink(sink);
     if health != Health::Ok {
         let level = word(&health).replace('_', " ");
         let text = format!("health is {level}: {}", reasons.join("; "));
-        let symptom = Symptom::new("health".to_owned(), [(SETTLED, health as i64)], text);
-        found.push(Symptom { reasons, ..symptom });
+        let health = Symptom {
+            after: SETTLED,
+            mark: health as i64,
+            reasons,
+            ..matter("health", "something needs attention".to_owned(), text)
+        };
+        found.push(health);
     }
     let mut routes: BTreeMap<String, Vec<&Gap>> = BTreeMap::new();
     for gap in &status.gaps {
@@ -103,22 +112,20 @@ pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
         routes.entry(poller).or_default().push(gap);
     }
     for (route, gaps) in routes {
-        let newest = gaps.iter().map(|gap| gap.id).max().unwrap_or_default();
-        let text = format!(
-            "records of {route} may have been missed, open gaps: {}; see `shopmirror gaps`",
-            gaps.len()
-        );
-        found.push(Symptom::new(format!("gap/{route}"), [(Duration::ZERO, newest)], text));
+        let title = format!("records of {route} may have been missed");
+        let text = format!("{title}, open gaps: {}; see `shopmirror gaps`", gaps.len());
+        let mark = gaps.iter().map(|gap| gap.id).max().unwrap_or_default();
+        found.push(Symptom { mark, ..matter(&format!("gap/{route}"), title, text) });
     }
     let shut = [SinkActivity::Paused, SinkActivity::Refusing, SinkActivity::Disabled];
     for other in
         status.sinks.iter().filter(|other| other.name != sink && shut.contains(&other.state))
     {
-        let name = &other.name;
+        let title = format!("sink {} takes no changes", other.name);
         let why = other.last_error.as_deref().unwrap_or("no reason is known");
-        let text =
-            format!("sink {name} takes no changes, they are kept: {why}; see `shopmirror sinks`");
-        found.push(Symptom::new(format!("sink/{name}"), [(PAUSED[0], 1), (PAUSED[1], 2)], text));
+        let text = format!("{title}, they are kept: {why}; see `shopmirror sinks`");
+        let about = format!("sink/{}", other.name);
+        found.push(Symptom { after: PAUSED, ..matter(&about, title, text) });
     }
     found
 }
@@ -144,11 +151,11 @@ impl AlertWatch {
             let row = known.get(&symptom.about);
             let since = row.map_or_else(|| stamp(now.wall), |row| row.since.clone());
             let told = row.map_or(0, |row| row.told);
-            let mark = symptom.mark(lasted(&since, now.wall));
-            let notice =
-                (mark > told).then(|| symptom.begun(&since, origin, now.wall).notice(mark));
-            if notice.is_some() || row.is_none() {
-                let kept = Some(AlertRow { since, told: mark.max(told) });
+            let is_due = symptom.mark > told && lasted(&since, now.wall) >= symptom.after;
+            let notice = is_due
+                .then(|| symptom.notice(AlertState::Begun, &since, origin, now.wall, symptom.mark));
+            if is_due || row.is_none() {
+                let kept = Some(AlertRow { since, told: if is_due { symptom.mark } else { told } });
                 steps.push(AlertStep { about: symptom.about.clone(), kept, notice });
             }
         }
@@ -159,8 +166,10 @@ impl AlertWatch {
                 continue;
             }
             self.absent_since.remove(about);
-            let notice =
-                (row.told > 0).then(|| over(about, row, origin, now.wall).notice(row.told + 1));
+            let notice = (row.told > 0).then(|| {
+                let (over, version) = (AlertState::Over, row.told + 1);
+                relief(about).notice(over, &row.since, origin, now.wall, version)
+            });
             steps.push(AlertStep { about: about.clone(), kept: None, notice });
         }
         self.absent_since.retain(|about, _| known.contains_key(about));
@@ -169,74 +178,51 @@ impl AlertWatch {
 }
 
 impl Symptom {
-    fn new(about: String, stages: impl Into<Vec<(Duration, i64)>>, text: String) -> Self {
-        Self { about, stages: stages.into(), text, reasons: Vec::new() }
-    }
-
-    fn mark(&self, lasted: Duration) -> i64 {
-        let reached = self.stages.iter().filter(|(after, _)| lasted >= *after);
-        reached.map(|(_, mark)| *mark).max().unwrap_or(0)
-    }
-
-    fn begun<'a>(&'a self, since: &'a str, origin: &Origin, now: Timestamp) -> Alert<'a> {
-        Alert {
-            state: AlertState::Begun,
+    fn notice(
+        &self,
+        state: AlertState,
+        since: &str,
+        origin: &Origin,
+        now: Timestamp,
+        version: i64,
+    ) -> NewNotice {
+        let at = stamp(now);
+        let alert = Alert {
+            state,
             about: &self.about,
-            title: origin.title(&title(&self.about)),
-            text: self.text.clone(),
+            title: origin.title(&self.title),
+            text: &self.text,
             reasons: &self.reasons,
             since,
-            at: stamp(now),
-        }
+            at: &at,
+        };
+        let body = serde_json::to_string(&alert).expect("an alert holds plain values");
+        NewNotice { kind: Kind::Alert, about: self.about.clone(), version, body, made_at: at }
     }
 }
 
-fn over<'a>(about: &'a str, row: &'a AlertRow, origin: &Origin, now: Timestamp) -> Alert<'a> {
+/// What is said when it is over.
+fn relief(about: &str) -> Symptom {
     let text = match about.split_once('/') {
         Some(("gap", route)) => format!("every gap of {route} is filled or accepted"),
         Some(("sink", name)) => format!("sink {name} takes changes again"),
         _ if about == "key" => "the workspace accepts the key again".to_owned(),
         _ => "health is ok again".to_owned(),
     };
-    Alert {
-        state: AlertState::Over,
-        about,
-        title: origin.title(&text),
-        text,
-        reasons: &[],
-        since: &row.since,
-        at: stamp(now),
-    }
+    matter(about, text.clone(), text)
 }
 
-impl Alert<'_> {
-    fn notice(self, version: i64) -> NewNotice {
-        NewNotice {
-            kind: Kind::Alert,
-            about: self.about.to_owned(),
-            version,
-            body: serde_json::to_string(&self).expect("an alert holds plain values"),
-            made_at: self.at,
-        }
-    }
+fn matter(about: &str, title: String, text: String) -> Symptom {
+    let about = about.to_owned();
+    Symptom { about, after: Duration::ZERO, mark: 1, title, text, reasons: Vec::new() }
 }
 
 /// An alert with these words, to see how a sink would show one.
 #[must_use]
 pub fn sample(title: &str, text: &str, now: Timestamp) -> NewNotice {
-    let symptom = Symptom::new("key".to_owned(), [], text.to_owned());
-    Alert { title: title.to_owned(), ..symptom.begun(&stamp(now), &Origin::default(), now) }
-        .notice(1)
-}
-
-/// The matter in a few words.
-fn title(about: &str) -> String {
-    match about.split_once('/') {
-        Some(("gap", route)) => format!("records of {route} may have been missed"),
-        Some(("sink", name)) => format!("sink {name} takes no changes"),
-        _ if about == "key" => "the key is refused".to_owned(),
-        _ => "something needs attention".to_owned(),
-    }
+    let origin = Origin { workspace: None, host: "this machine".to_owned() };
+    let sample = matter("key", title.to_owned(), text.to_owned());
+    sample.notice(AlertState::Begun, &stamp(now), &origin, now, 1)
 }
 
 fn lasted(since: &str, now: Timestamp) -> Duration {

@@ -42,7 +42,6 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueHint};
-use secrecy::SecretString;
 
 use crate::config::{Config, ConfigError};
 use crate::record::Route;
@@ -246,11 +245,9 @@ fn load_for_reading(given: Option<PathBuf>) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Reads the configuration, with the key's sources in the environment.
+/// Reads the configuration.
 fn read_config(path: &Path) -> anyhow::Result<Config> {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    let key = std::env::var("SHOPMIRROR_API_KEY").ok().map(SecretString::from);
-    let config = Config::load(path, credentials.as_deref(), key)?;
+    let config = Config::load(path)?;
     moment::use_zone(&config.workspace.time_zone);
     Ok(config)
 }

@@ -33,12 +33,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use secrecy::SecretString;
 use toml::de::DeTable;
 
 pub use address::{
-    is_loopback, is_private, is_this_machine, mqtt as mqtt_url, nats as nats_url,
-    webhook as webhook_url, workspace as workspace_address,
+    is_loopback, is_private, mqtt as mqtt_url, nats as nats_url, webhook as webhook_url,
+    workspace as workspace_address,
 };
 pub use base::Base;
 pub use conditions::{Condition, Side, Wanted};
@@ -48,8 +47,7 @@ pub use local::{CommandSettings, FileFormat, FileSettings};
 pub use polling::{BudgetSettings, PollSettings, RouteSettings};
 pub use problem::{Problem, Problems};
 pub use reports::{
-    AlertsSettings, CountedBy, Day, Range, ReportFormat, ReportTarget, ReportsSettings,
-    ScheduledReport,
+    AlertsSettings, CountedBy, Day, Range, ReportFormat, ReportsSettings, ScheduledReport,
 };
 pub use secret::{Secret, SinkUrl};
 pub use servers::{MqttSettings, NatsSettings, PostgresSettings, S3Settings};
@@ -114,23 +112,16 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads the file at `path`; `$STATE_DIRECTORY` is the only variable it looks at itself.
-    /// Without it, a file in `/etc/shopmirror` has its state where the shipped units put it.
+    /// Reads the file at `path`; [`Base::of_file`] says what else it looks at.
     ///
-    /// The key comes from `api_key_file`, else from `credentials_dir`, else from `env_key`. Its file
-    /// is not opened here, and no key at all is no error here: see [`KeySource::read`].
+    /// The file of the key is not opened here, and no key at all is no error here: see [`KeySource::read`].
     ///
     /// # Errors
     /// [`ConfigError`] with every problem of the file at once.
-    pub fn load(
-        path: &Path,
-        credentials_dir: Option<&Path>,
-        env_key: Option<SecretString>,
-    ) -> Result<Self, ConfigError> {
-        let text = small_file::text(path, FILE_MAX).map_err(io::Error::from);
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = small_file::text(path, FILE_MAX);
         let text = text.map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
-        let base = Base::of_file(path, credentials_dir, env_key);
-        Ok(Self::parse(&text, &path.display().to_string(), &base)?)
+        Ok(Self::of_text(&text, path)?)
     }
 
     /// The fields of each route whose changes do not make a new version of a record.
@@ -144,13 +135,13 @@ impl Config {
     /// # Errors
     /// [`Problems`] with every problem of the text.
     pub fn of_text(text: &str, path: &Path) -> Result<Self, Problems> {
-        Self::parse(text, &path.display().to_string(), &Base::of_file(path, None, None))
+        Self::parse(text, &path.display().to_string(), &Base::of_file(path))
     }
 
     /// The path of the store of the file at `path` unless it names another.
     #[must_use]
     pub fn default_store_path(path: &Path) -> PathBuf {
-        Base::of_file(path, None, None).store_path("mirror.db")
+        Base::of_file(path).store_path(store::DATABASE)
     }
 
     /// Checks the text of a file. Messages use `file_name` as its name.
@@ -177,7 +168,7 @@ impl Config {
 fn sections(document: &Table<'_>) -> Option<Config> {
     let workspace = document.section("workspace", workspace::read);
     let budget = document.section("budget", polling::budget);
-    let poll = document.section("poll", polling::poll);
+    let poll = document.section("poll", |table| table.read::<PollSettings>(&[]));
     let routes = document.section("routes", |table| polling::routes(table, poll.as_ref()));
     let once_every = document.section("once", polling::once);
     let store = document.section("store", store::read);
@@ -206,7 +197,7 @@ fn sections(document: &Table<'_>) -> Option<Config> {
 }
 
 /// What commands that only read the database need of a document. Nothing of it can be a secret: no sink, no
-/// file of a key, no proxy, which may hold a password.
+/// file of a key.
 fn for_readers(text: &str) -> String {
     let document: toml::Table = text.parse().unwrap_or_default();
     let mut kept = toml::Table::new();

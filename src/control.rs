@@ -47,12 +47,7 @@ pub enum ControlRequest {
 impl ControlRequest {
     /// How long to wait for the reply.
     fn time_limit(&self) -> Duration {
-        if self.waits_for_budget() { SLOW } else { QUICK }
-    }
-
-    /// True if the reply may have to wait for a free request in the budget.
-    fn waits_for_budget(&self) -> bool {
-        matches!(self, Self::Search(_))
+        if matches!(self, Self::Search(_)) { SLOW } else { QUICK }
     }
 }
 

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::poll::BackgroundClient;
 use crate::store::{Reader, Store, StoreError};
 pub use build::{client, client_of_startable, deliverers, dispatcher, poller_plan};
@@ -207,10 +207,7 @@ fn accepted(reread: &Reread, old: &Config, watch: &Watch) -> Option<(Config, Cli
         }
         Err(error) => {
             // In one line: a log line shows line breaks as escapes.
-            let text = match error.downcast_ref() {
-                Some(ConfigError::Invalid(problems)) => problems.summary(),
-                _ => format!("{error:#}"),
-            };
+            let text = format!("{error:#}").replace('\n', "; ");
             tracing::error!(
                 error = text,
                 "the reload was refused; the daemon continues with the older configuration"

@@ -146,16 +146,6 @@ pub fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> 
     }
 }
 
-/// As [`authorities`], for a client of HTTP.
-///
-/// # Errors
-/// As those of [`authorities`].
-pub fn http_authorities(path: &Path) -> Result<Vec<Certificate>, String> {
-    let read = |certificate: &CertificateDer<'_>| Certificate::from_der(certificate);
-    let found: Result<_, _> = authorities(path)?.iter().map(read).collect();
-    found.map_err(|error| format!("the certificate authorities in {}: {error}", path.display()))
-}
-
 /// A client that trusts the authorities in `ca_file`, or those of this machine; `is_plain` if its server
 /// speaks no TLS.
 ///
@@ -166,31 +156,31 @@ pub fn http_client(
     is_plain: bool,
     ca_file: Option<&Path>,
 ) -> Result<Client, String> {
+    let unmade = |error: reqwest::Error| {
+        let error = error.without_url();
+        format!(
+            "cannot make the HTTPS client (correct `ca_file`, or install the package ca-certificates): {error}"
+        )
+    };
     let builder = match ca_file {
-        Some(path) => builder.tls_certs_only(http_authorities(path)?),
+        Some(path) => {
+            let found = authorities(path)?;
+            let found = found.iter().map(|one| Certificate::from_der(one));
+            builder.tls_certs_only(found.collect::<Result<Vec<_>, _>>().map_err(unmade)?)
+        }
         // Loading those of this machine takes 18 ms, and fails if it has none.
         None if is_plain => builder.tls_certs_only(std::iter::empty()),
         None => builder,
     };
-    let unmade = "cannot make the HTTPS client (install the package ca-certificates)";
-    builder.build().map_err(|error| format!("{unmade}: {}", error.without_url()))
+    builder.build().map_err(unmade)
 }
 
 /// TLS that verifies the server by the authorities in `ca_file`, or by those of this machine.
 ///
-/// The files are read on a thread of their own: a disk that hangs holds up no other task.
-///
 /// # Errors
 /// What is wrong, and what to do.
 #[cfg(feature = "tls")]
-pub async fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, String> {
-    let ca_file = ca_file.map(Path::to_owned);
-    let making = tokio::task::spawn_blocking(move || client_config_now(ca_file.as_deref()));
-    making.await.map_err(|error| format!("preparing TLS: {error}"))?
-}
-
-#[cfg(feature = "tls")]
-fn client_config_now(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, String> {
+pub fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, String> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
     let unprepared = |error: rustls::Error| {

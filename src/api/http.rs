@@ -8,7 +8,6 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Proxy;
 use url::Url;
 
 use super::foreign::sanitize;
@@ -17,7 +16,7 @@ use super::transport::{
 };
 use crate::body;
 use crate::config::{WorkspaceSettings, is_loopback};
-use crate::tls::{client_builder, connection_problem, http_authorities};
+use crate::tls::{client_builder, connection_problem, http_client};
 
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,16 +45,8 @@ pub enum TransportBuildError {
          http is for loopback addresses only"
     )]
     NotHttps,
-    /// The file of certificate authorities cannot be used.
+    /// TLS could not be set up, or the file of certificate authorities cannot be used.
     #[error("{0}")]
-    Authorities(String),
-    /// The proxy's address cannot be used.
-    #[error("proxy is not an address a proxy can have; use http://HOST:PORT")]
-    Proxy,
-    /// TLS could not be set up.
-    #[error(
-        "could not set up TLS: {0}; install the system's certificates (package ca-certificates)"
-    )]
     Tls(String),
 }
 
@@ -63,32 +54,19 @@ impl HttpTransport {
     /// A transport for one workspace; certificates are loaded only when it is asked over https.
     ///
     /// # Errors
-    /// [`TransportBuildError`] when the address, the proxy or the certificates cannot be used.
+    /// [`TransportBuildError`] when the address or the certificates cannot be used.
     pub fn new(workspace: &WorkspaceSettings) -> Result<Self, TransportBuildError> {
         let https = workspace.base_url.scheme() == "https";
         if !https && !is_plain_loopback(&workspace.base_url) {
             return Err(TransportBuildError::NotHttps);
         }
-        let mut builder = client_builder()
+        let builder = client_builder()
             .https_only(https)
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE);
-        if https {
-            if let Some(path) = &workspace.ca_file {
-                let found = http_authorities(path).map_err(TransportBuildError::Authorities)?;
-                builder = builder.tls_certs_merge(found);
-            }
-            if let Some(proxy) = &workspace.proxy {
-                let proxy = Proxy::all(proxy.clone()).map_err(|_| TransportBuildError::Proxy)?;
-                builder = builder.proxy(proxy);
-            }
-        } else {
-            // Loopback needs neither, and a proxy would see the key unencrypted.
-            builder = builder.tls_certs_only(std::iter::empty());
-        }
-        let client = builder.build().map_err(|error| TransportBuildError::Tls(causes(&error)))?;
-        Ok(Self { client, https })
+        let client = http_client(builder, !https, workspace.ca_file.as_deref());
+        Ok(Self { client: client.map_err(TransportBuildError::Tls)?, https })
     }
 
     async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
@@ -145,9 +123,8 @@ fn is_plain_loopback(url: &Url) -> bool {
 fn sending(error: &reqwest::Error) -> TransportError {
     if error.is_connect() {
         TransportError::Connect(
-            connection_problem(error).unwrap_or_else(|| {
-                format!("{}; check base_url, proxy and the network", causes(error))
-            }),
+            connection_problem(error)
+                .unwrap_or_else(|| format!("{}; check base_url and the network", causes(error))),
         )
     } else if error.is_timeout() {
         TransportError::Timeout

@@ -7,17 +7,12 @@ use std::net::IpAddr;
 use url::Url;
 
 /// Examples in messages.
-const WEBHOOK: &str = "https://erp.example.com/hooks/shop";
 const WORKSPACE: &str = "https://myshop.example.com/api";
-const PROXY: &str = "http://127.0.0.1:3128";
-const MQTT: &str = "mqtts://user:password@broker.example.com";
-const NATS: &str = "nats://nats.example.com:4222";
 const SERVICE: &str = "https://s3.example.com";
 
 /// True if a host is this machine: `localhost` or a loopback address. Every other name, also one under
 /// `.localhost`, is resolved by a name server.
-#[must_use]
-pub fn is_this_machine(host: &str) -> bool {
+pub(super) fn is_this_machine(host: &str) -> bool {
     host == "localhost" || ip(host).is_some_and(|ip| ip.is_loopback())
 }
 
@@ -36,23 +31,20 @@ pub fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// The address, unless records would leave for too far without TLS; `allow_plain` is `None` where it is no key.
-/// A name is looked up when the sink connects.
-fn near_or_tls(url: Url, allow_plain: Option<bool>) -> Result<Url, String> {
+/// The address, unless records would leave for too far without TLS. A name is looked up when the sink connects.
+fn near_or_tls(url: Url, allow_plain: bool) -> Result<Url, String> {
     let host = url.host_str().unwrap_or_default();
-    let why = match (ip(host), allow_plain) {
-        _ if !["http", "mqtt"].contains(&url.scheme()) || is_this_machine(host) => return Ok(url),
-        (Some(ip), Some(true)) if !is_private(ip) => {
-            "without TLS only an address of the local network is reached, such as 192.168.1.20"
-        }
-        (_, Some(true)) => return Ok(url),
-        (_, Some(false)) => {
-            "without TLS only this machine (127.0.0.1) is reached, because records and passwords would \
-             cross the network in clear text; in your own network add allow_plain = true"
-        }
-        (_, None) => "without TLS only this machine (127.0.0.1) is reached",
-    };
-    Err(format!("must begin with {}s://: {why}", url.scheme()))
+    let is_plain = ["http", "mqtt"].contains(&url.scheme());
+    let is_near = allow_plain && ip(host).is_none_or(is_private);
+    if !is_plain || is_this_machine(host) || is_near {
+        return Ok(url);
+    }
+    Err(format!(
+        "must begin with {}s://: without TLS only this machine (127.0.0.1) is reached, because records and \
+         passwords would cross the network in clear text; with allow_plain = true, a sink that has this \
+         key also reaches the local network, such as 192.168.1.20",
+        url.scheme()
+    ))
 }
 
 fn ip(host: &str) -> Option<IpAddr> {
@@ -64,17 +56,12 @@ fn ip(host: &str) -> Option<IpAddr> {
 /// # Errors
 /// The problem and what to do about it; it follows a name, for example "`base_url` must end in /api".
 pub fn workspace(text: &str) -> Result<Url, String> {
-    let mut url = near_or_tls(of(text, ["https", "http"], WORKSPACE)?, None)?;
-    if has_user(&url) {
-        return Err("holds a user name or password: remove it, the API key is enough".into());
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("holds a `?` or `#`: end it with /api".into());
-    }
+    let mut url = near_or_tls(of(text, ["https", "http"], WORKSPACE)?, false)?;
     let path = url.path().trim_end_matches('/').to_owned();
-    if !path.ends_with("/api") {
+    if !is_bare(&url) || !path.ends_with("/api") {
         return Err(format!(
-            "must end in /api, for example \"{WORKSPACE}\"; a white-label shop uses its own domain"
+            "must end in /api and hold no user name and password, for example \"{WORKSPACE}\"; a white-label \
+             shop uses its own domain"
         ));
     }
     url.set_path(&path);
@@ -86,7 +73,7 @@ pub fn workspace(text: &str) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
-    near_or_tls(of(text, ["https", "http"], WEBHOOK)?, Some(allow_plain))
+    near_or_tls(of(text, ["https", "http"], "https://erp.example.com/hooks/shop")?, allow_plain)
 }
 
 /// The address of an MQTT broker.
@@ -94,7 +81,10 @@ pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn mqtt(text: &str, allow_plain: bool) -> Result<Url, String> {
-    near_or_tls(of(text, ["mqtts", "mqtt"], MQTT)?, Some(allow_plain))
+    near_or_tls(
+        of(text, ["mqtts", "mqtt"], "mqtts://user:password@broker.example.com")?,
+        allow_plain,
+    )
 }
 
 /// The address of a NATS server.
@@ -102,31 +92,22 @@ pub fn mqtt(text: &str, allow_plain: bool) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn nats(text: &str) -> Result<Url, String> {
-    of(text, ["nats", "tls"], NATS)
+    of(text, ["nats", "tls"], "nats://nats.example.com:4222")
 }
 
 /// The address of a service such as S3: a host, and a port if it needs one.
 pub(super) fn service(text: &str) -> Result<Url, String> {
-    bare(near_or_tls(of(text, ["https", "http"], SERVICE)?, None)?, SERVICE)
-}
-
-/// The address of a proxy.
-pub(super) fn proxy(text: &str) -> Result<Url, String> {
-    bare(of(text, ["https", "http"], PROXY)?, PROXY)
-}
-
-fn has_user(url: &Url) -> bool {
-    !url.username().is_empty() || url.password().is_some()
-}
-
-fn bare(url: Url, example: &str) -> Result<Url, String> {
-    if has_user(&url) {
-        return Err("holds a user name or password, which are not supported here".into());
+    let url = near_or_tls(of(text, ["https", "http"], SERVICE)?, false)?;
+    match is_bare(&url) && url.path() == "/" {
+        true => Ok(url),
+        false => Err(format!("must be a host and a port only, for example \"{SERVICE}\"")),
     }
-    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return Err(format!("must be a host and a port only, for example \"{example}\""));
-    }
-    Ok(url)
+}
+
+/// True if an address is a host, a port and a path, and nothing else.
+fn is_bare(url: &Url) -> bool {
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    !has_user && url.query().is_none() && url.fragment().is_none()
 }
 
 /// An address with one of these schemes.

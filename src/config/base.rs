@@ -26,12 +26,10 @@ pub struct Base {
 }
 
 impl Base {
-    /// The base of the file at `path`. Reads `$STATE_DIRECTORY`.
-    pub(super) fn of_file(
-        path: &Path,
-        credentials_dir: Option<&Path>,
-        env_key: Option<SecretString>,
-    ) -> Self {
+    /// The base of the file at `path`, with what the environment says: `$STATE_DIRECTORY`,
+    /// `$CREDENTIALS_DIRECTORY` and `SHOPMIRROR_API_KEY`. Without the first, a file in `/etc/shopmirror` has
+    /// its state where the shipped units put it.
+    pub(super) fn of_file(path: &Path) -> Self {
         // systemd lists every folder of StateDirectory=, separated by colons. The first is ours.
         let state_dir = std::env::var("STATE_DIRECTORY")
             .ok()
@@ -40,7 +38,8 @@ impl Base {
             .or_else(|| installed_state_dir(path));
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = parent.unwrap_or(Path::new(".")).to_owned();
-        let credentials_dir = credentials_dir.map(Path::to_owned);
+        let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        let env_key = std::env::var("SHOPMIRROR_API_KEY").ok().map(SecretString::from);
         Self { dir, state_dir, credentials_dir, env_key, time_zone: Some(TimeZone::system()) }
     }
 

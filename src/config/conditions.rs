@@ -1,18 +1,13 @@
 //! Reads `where`: the conditions on a record that a sink's changes must meet.
 //!
-//! A field may be named alone, which means its value after the change, or under `before` or `after`.
+//! A field may be named alone, which means its value after the change, or under `before`.
 //! A value stands for equality; a table names one or more comparisons.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
-use serde_json::Value;
-use toml::Value as Written;
-
-use super::table::Table;
-
-const FORMS: &str = "must be a string, a number, a boolean, or a table with \"=\", \"!=\", \"<\" or \">\" and one \
-    of these, `in` and a list of them, or `exists` and true or false";
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 /// One condition on the record of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,77 +47,49 @@ pub enum Wanted {
     Ordered(Ordering, Value),
 }
 
-/// The conditions of a sink; every problem is noted.
-pub(super) fn of(table: &Table<'_>, keys: &BTreeMap<String, Written>) -> Vec<Condition> {
+/// Reads the conditions of a sink.
+pub(super) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Condition>, D::Error> {
     let mut conditions = Vec::new();
-    for (name, value) in keys {
+    for (name, value) in Map::deserialize(d)? {
         match (name.as_str(), value) {
-            (side @ ("before" | "after"), Written::Table(fields)) => {
-                let which = if side == "before" { Side::Before } else { Side::After };
+            ("before", Value::Object(fields)) => {
                 for (name, value) in fields {
-                    field(table, which, &["where", side, name], value, &mut conditions);
+                    conditions.extend(field(Side::Before, &name, value).map_err(D::Error::custom)?);
                 }
             }
-            ("changed", Written::Array(names)) => {
-                let names: Option<Vec<String>> =
-                    names.iter().map(|name| name.as_str().map(str::to_owned)).collect();
-                match names.filter(|names| !names.is_empty()) {
-                    Some(names) => conditions.push(Condition::Changed(names)),
-                    None => table.note_inside(
-                        &["where", "changed"],
-                        "`where.changed` must be a list of at least one name of a field, for example [\"status\"]",
-                    ),
-                }
+            ("changed", Value::Array(names)) => {
+                let names = names.into_iter().filter_map(|name| Some(name.as_str()?.to_owned()));
+                conditions.push(Condition::Changed(names.collect()));
             }
-            _ => field(table, Side::After, &["where", name], value, &mut conditions),
+            (name, value) => {
+                conditions.extend(field(Side::After, name, value).map_err(D::Error::custom)?);
+            }
         }
     }
-    conditions
+    Ok(conditions)
 }
 
-/// The conditions on the field that ends the path.
-fn field(
-    table: &Table<'_>,
-    side: Side,
-    path: &[&str],
-    value: &Written,
-    conditions: &mut Vec<Condition>,
-) {
-    let name = path.last().copied().unwrap_or_default().to_owned();
-    let mut add = |wanted| conditions.push(Condition::Field { side, name: name.clone(), wanted });
-    if let Some(value) = single(value) {
-        return add(Wanted::In(vec![value]));
-    }
-    let Written::Table(comparisons) = value else {
-        return table.note_inside(path, format!("a field in `where` {FORMS}"));
+/// The conditions on one field.
+fn field(side: Side, name: &str, value: Value) -> Result<Vec<Condition>, String> {
+    let refused = || {
+        format!(
+            "holds no condition in `{name}`: write a string, a number, a boolean, or a table with \"!=\", \"<\" or \
+             \">\" and one of these, `in` and a list of them, or `exists` and true or false"
+        )
     };
-    for (operator, value) in comparisons {
-        let wanted = match (operator.as_str(), value, single(value)) {
-            ("exists", Written::Boolean(exists), _) => Some(Wanted::Exists(*exists)),
-            ("in", Written::Array(values), _) => {
-                values.iter().map(single).collect::<Option<_>>().map(Wanted::In)
-            }
-            ("=", _, Some(value)) => Some(Wanted::In(vec![value])),
-            ("!=", _, Some(value)) => Some(Wanted::Not(value)),
-            ("<", _, Some(value)) => Some(Wanted::Ordered(Ordering::Less, value)),
-            (">", _, Some(value)) => Some(Wanted::Ordered(Ordering::Greater, value)),
-            _ => None,
-        };
-        match wanted {
-            Some(wanted) => add(wanted),
-            None => table.note_inside(
-                &[path, &[operator.as_str()]].concat(),
-                format!("a field in `where` {FORMS}"),
-            ),
-        }
-    }
-}
-
-/// A text, a number or a boolean; a time is a text.
-fn single(value: &Written) -> Option<Value> {
-    match value {
-        Written::Array(_) | Written::Table(_) => None,
-        Written::Datetime(time) => Some(time.to_string().into()),
-        other => serde_json::to_value(other).ok(),
-    }
+    let condition = |wanted| Condition::Field { side, name: name.to_owned(), wanted };
+    let comparisons = match value {
+        Value::Object(comparisons) => comparisons,
+        Value::Array(_) => return Err(refused()),
+        value => return Ok(vec![condition(Wanted::In(vec![value]))]),
+    };
+    let each = comparisons.into_iter().map(|(operator, value)| match (operator.as_str(), value) {
+        ("exists", Value::Bool(exists)) => Ok(condition(Wanted::Exists(exists))),
+        ("in", Value::Array(values)) => Ok(condition(Wanted::In(values))),
+        ("!=", value) => Ok(condition(Wanted::Not(value))),
+        ("<", value) => Ok(condition(Wanted::Ordered(Ordering::Less, value))),
+        (">", value) => Ok(condition(Wanted::Ordered(Ordering::Greater, value))),
+        _ => Err(refused()),
+    });
+    each.collect()
 }

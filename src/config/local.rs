@@ -11,12 +11,11 @@ use super::value::{number, seconds, timeout, within};
 use crate::shape::{CloudEvents, Columns, Format};
 
 /// `type = "file"`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSettings {
     /// The file that is appended to.
     pub path: PathBuf,
     /// What a line looks like.
-    #[serde(skip)]
     pub format: FileFormat,
 }
 
@@ -29,14 +28,9 @@ pub enum FileFormat {
     Csv(Columns),
 }
 
-impl Default for FileFormat {
-    fn default() -> Self {
-        Self::Lines(Format::Standard)
-    }
-}
-
 #[derive(Deserialize)]
-struct FormatKeys {
+struct FileKeys {
+    path: PathBuf,
     #[serde(default)]
     format: Word,
     #[serde(default)]
@@ -55,27 +49,18 @@ enum Word {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn file(table: &Table<'_>, source: &str) -> Option<FileSettings> {
-    let format = format(table, source);
-    let read: FileSettings = table.read(&[("path", "the file to append to")])?;
-    let path = table.report.base.state_path(&read.path);
-    table.claim(&path);
-    Some(FileSettings { path, format: format? })
-}
-
-fn format(table: &Table<'_>, source: &str) -> Option<FileFormat> {
-    let FormatKeys { format, columns } = table.read(&[])?;
-    if columns.iter().any(|name| Columns::is_own(name)) {
-        table.note("columns", "holds a column that is in every file, such as event_id: remove it");
-    }
+    let FileKeys { path, format, columns } = table.read(&["path"])?;
     let format = match format {
-        Word::Csv => return Some(FileFormat::Csv(Columns::new(columns))),
-        Word::Standard => Format::Standard,
-        Word::CloudEvents => Format::CloudEvents(CloudEvents { source: source.to_owned() }),
+        Word::Standard => FileFormat::Lines(Format::Standard),
+        Word::CloudEvents => {
+            FileFormat::Lines(Format::CloudEvents(CloudEvents { source: source.to_owned() }))
+        }
+        Word::Csv => FileFormat::Csv(Columns::new(columns)),
     };
-    if table.has("columns") {
+    if table.has("columns") && matches!(format, FileFormat::Lines(_)) {
         table.note("columns", "is only for format = \"csv\": add that, or remove this");
     }
-    Some(FileFormat::Lines(format))
+    Some(FileSettings { path: table.report.base.state_path(path), format })
 }
 
 /// `type = "command"`
@@ -95,20 +80,10 @@ pub struct CommandSettings {
     pub timeout: Duration,
 }
 
-impl CommandSettings {
-    /// A program that is run once for each change, with the change as JSON.
-    #[must_use]
-    pub fn new(argv: Vec<String>, timeout: Duration) -> Self {
-        Self { argv, format: Format::Standard, batch: 1, timeout }
-    }
-}
-
 /// The sink; `None` only if a problem was noted. `source` is what CloudEvents name as their source.
 pub(super) fn command(table: &Table<'_>, source: &str) -> Option<CommandSettings> {
     let format = shape::read(table, source);
-    let advice =
-        "the program and its arguments, for example [\"/usr/local/bin/print-label\", \"--now\"]";
-    let read: CommandSettings = table.read(&[("command", advice)])?;
+    let read: CommandSettings = table.read(&["command"])?;
     let program = read.argv.first().map_or("", String::as_str);
     if !Path::new(program).is_absolute() {
         table.note("command", "must begin with the absolute path of a program, for example \"/usr/local/bin/print-label\"; no shell and no PATH is used");

@@ -79,31 +79,15 @@ fn yes() -> bool {
 pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
     let mut read: BudgetSettings = table.read(&[])?;
     let per_minute = read.requests_per_minute;
-    if per_minute <= 20 && !table.has("reserve") {
-        read.reserve = per_minute / 4;
+    if !table.has("reserve") {
+        read.reserve = read.reserve.min(per_minute / 4);
     }
-    if table.has("reserve") && read.reserve >= per_minute {
+    if read.reserve >= per_minute {
         table.note("reserve", format!(
             "must be less than requests_per_minute, which is {per_minute}: otherwise no request is left for polls"
         ));
     }
     Some(read)
-}
-
-/// `[poll]`
-pub(super) fn poll(table: &Table<'_>) -> Option<PollSettings> {
-    let read: PollSettings = table.read(&[])?;
-    check_order(table, read.min_interval, read.max_interval);
-    Some(read)
-}
-
-/// Notes if the shortest interval is longer than the longest. What is wrong in `[poll]` is not said again for each route.
-fn check_order(table: &Table<'_>, min: Duration, max: Duration) {
-    let own = ["min_interval", "max_interval"].into_iter().find(|key| table.has(key));
-    if let (true, Some(key)) = (min > max, own) {
-        table
-            .note(key, "does not fit the other: min_interval must not be longer than max_interval");
-    }
 }
 
 /// `[routes]`: the enabled ones, in the order of [`Route::ALL`]. `poll` is what `[poll]` says, if it can be read.
@@ -121,26 +105,14 @@ pub(super) fn routes(table: &Table<'_>, poll: Option<&PollSettings>) -> Vec<Rout
 
 fn route(route: Route, table: &Table<'_>, poll: Option<&PollSettings>) -> Option<RouteSettings> {
     let mut read = RouteSettings { route, ..table.read(&[])? };
-    let PollSettings { min_interval, max_interval, .. } = poll.copied().unwrap_or_default();
-    for (own, of_poll) in
-        [(&mut read.min_interval, min_interval), (&mut read.max_interval, max_interval)]
-    {
-        if own.is_zero() {
-            *own = of_poll;
-        }
+    let poll = poll.copied().unwrap_or_default();
+    if !table.has("min_interval") {
+        read.min_interval = poll.min_interval;
     }
-    if poll.is_some() {
-        check_order(table, read.min_interval, read.max_interval);
+    if !table.has("max_interval") {
+        read.max_interval = poll.max_interval;
     }
-    if read.every.is_some() && (table.has("min_interval") || table.has("max_interval")) {
-        table.note(
-            "every",
-            "sets a fixed interval: remove `every`, or remove min_interval and max_interval",
-        );
-    }
-    if read.ignore.iter().any(|field| field == "id") {
-        table.note("ignore", "cannot hold \"id\", which says which record it is");
-    }
+    read.max_interval = read.max_interval.max(read.min_interval);
     Some(read)
 }
 

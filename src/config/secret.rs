@@ -23,7 +23,9 @@ impl Secret {
     /// The text of a file, without the white space around it; the error follows the name of a key.
     pub(super) fn in_file(path: &Path) -> Result<Self, String> {
         let text = small_file::secret_text(path, SECRET_MAX).map(SecretString::from);
-        let text = text.map_err(|error| format!("names a file that cannot be used: {error}"))?;
+        let text = text.map_err(|error| {
+            format!("names a file that the user of the service cannot use: {error}")
+        })?;
         Ok(text.expose_secret().trim().into())
     }
 }
@@ -60,12 +62,11 @@ impl SinkUrl {
     /// What `url` or `url_file` says; `None` only if a problem was noted.
     pub(super) fn of<T>(
         table: &Table<'_>,
-        advice: &str,
         check: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<Self> {
         let read: Self = table.read(&[])?;
         if read == Self::default() {
-            table.need("url", advice);
+            table.need("url");
             return None;
         }
         let key = if read.is_inline() { "url" } else { "url_file" };

@@ -14,7 +14,7 @@ use url::Url;
 use super::address;
 use super::secret::{Secret, SinkUrl};
 use super::table::Table;
-use super::value::{SHOP, parsed, seconds, timeout, two_lines, word};
+use super::value::{parsed, seconds, timeout, two_lines, word};
 
 /// `type = "postgres"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -37,14 +37,12 @@ pub struct PostgresSettings {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn postgres(table: &Table<'_>) -> Option<PostgresSettings> {
-    let advice = "postgresql://user:password@host/database; or write it into a file, mode 0640, and name the file with url_file";
     #[cfg(feature = "postgres")]
     let check = postgres_target;
     #[cfg(not(feature = "postgres"))]
     let check = |_: &str| Ok(());
-    let url = SinkUrl::of(table, advice, check);
-    let workspace = "the name of this shop in the database, for example \"north\"; each shop that writes there needs its own";
-    let read: Option<PostgresSettings> = table.read(&[("workspace", workspace)]);
+    let url = SinkUrl::of(table, check);
+    let read: Option<PostgresSettings> = table.read(&["workspace"]);
     Some(PostgresSettings { url: url?, ..read? })
 }
 
@@ -117,9 +115,8 @@ fn stream() -> String {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn nats(table: &Table<'_>) -> Option<NatsSettings> {
-    let url = "the server, for example \"nats://127.0.0.1:4222\"";
-    let url = SinkUrl::of(table, url, address::nats);
-    let read: Option<NatsSettings> = table.read(&[SHOP]);
+    let url = SinkUrl::of(table, address::nats);
+    let read: Option<NatsSettings> = table.read(&["workspace"]);
     Some(NatsSettings { url: url?, ..read? })
 }
 
@@ -147,10 +144,9 @@ pub struct MqttSettings {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn mqtt(table: &Table<'_>) -> Option<MqttSettings> {
-    let read: Option<MqttSettings> = table.read(&[SHOP]);
+    let read: Option<MqttSettings> = table.read(&["workspace"]);
     let allow_plain = read.as_ref().is_some_and(|read| read.allow_plain);
-    let url = "the broker, for example \"mqtts://broker.example.com\"";
-    let url = SinkUrl::of(table, url, |text| address::mqtt(text, allow_plain));
+    let url = SinkUrl::of(table, |text| address::mqtt(text, allow_plain));
     Some(MqttSettings { url: url?, ..read? })
 }
 
@@ -184,14 +180,7 @@ fn region() -> String {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn s3(table: &Table<'_>) -> Option<S3Settings> {
-    table.read(&[
-        ("bucket", "the name of the bucket"),
-        (
-            "access_key_file",
-            "a file with two lines, the id of the access key and its secret, mode 0640",
-        ),
-        SHOP,
-    ])
+    table.read(&["bucket", "access_key_file", "workspace"])
 }
 
 fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {

@@ -42,8 +42,9 @@ fn json() -> String {
 
 fn in_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
     let text = small_file::text(&PathBuf::deserialize(d)?, TEMPLATE_MAX);
-    let text = text
-        .map_err(|error| D::Error::custom(format!("names a file that cannot be used: {error}")))?;
+    let text = text.map_err(|error| {
+        D::Error::custom(format!("names a file that the user of the service cannot use: {error}"))
+    })?;
     // An editor ends the last line; that end is no part of what is sent.
     Ok(Some(text.trim_end_matches('\n').to_owned()))
 }
@@ -53,10 +54,6 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
     let Keys { format, template, template_file, content_type } = table.read(&[])?;
     let from = if template_file.is_some() { "template_file" } else { "template" };
     if format == Word::Template {
-        let visible = content_type.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
-        if !visible || !content_type.contains('/') {
-            table.note("content_type", "is not a media type: write for example \"application/json\" or \"text/plain; charset=utf-8\"");
-        }
         let Some(template) = template_file.or(template) else {
             table.note_here("format = \"template\" needs `template`: what to send, with values in {{ }}; or name its file with template_file");
             return None;

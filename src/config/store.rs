@@ -9,6 +9,8 @@ use serde::{Deserialize, Deserializer};
 use super::table::Table;
 use super::value::{lasting, number, parsed, seconds, within};
 
+/// The name of the database unless the configuration says otherwise.
+pub(super) const DATABASE: &str = "mirror.db";
 const DAY_S: u64 = 86_400;
 /// A century.
 const RETENTION_MAX_MS: u64 = 100 * 31_557_600_000;
@@ -40,7 +42,7 @@ pub struct BackupSettings {
 }
 
 fn database() -> PathBuf {
-    "mirror.db".into()
+    DATABASE.into()
 }
 
 fn backups() -> PathBuf {
@@ -54,9 +56,7 @@ fn half_past_three() -> Time {
 /// `[store]`; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
     let read: StoreSettings = table.read(&[])?;
-    let path = table.report.base.store_path(&read.path);
-    table.claim(&path);
-    Some(StoreSettings { path, ..read })
+    Some(StoreSettings { path: table.report.base.store_path(&read.path), ..read })
 }
 
 /// `[backup]`; `store` is where the store is. `None` only if a problem was noted.

@@ -6,10 +6,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Base;
@@ -24,13 +22,11 @@ pub(super) struct Report<'d> {
     /// What relative paths start from.
     pub(super) base: &'d Base,
     problems: RefCell<Vec<Problem>>,
-    /// The files that are written, and the tables that name them.
-    written: RefCell<Vec<(PathBuf, String)>>,
 }
 
 impl<'d> Report<'d> {
     pub(super) fn new(text: &'d str, base: &'d Base) -> Self {
-        Self { text, base, problems: RefCell::default(), written: RefCell::default() }
+        Self { text, base, problems: RefCell::default() }
     }
 
     pub(super) fn problems(self) -> Vec<Problem> {
@@ -60,19 +56,10 @@ impl<'d> Table<'d> {
     }
 
     fn of(report: &'d Report<'d>, name: String, place: usize, mut entries: DeTable<'d>) -> Self {
-        let files: Vec<_> =
-            entries.keys().filter(|key| key.get_ref().ends_with("_file")).cloned().collect();
-        for key in files {
-            let other = key.get_ref().trim_end_matches("_file");
-            if ["url", "template"].contains(&other) && entries.contains_key(other) {
-                report.note(
-                    key.span().start,
-                    format!("`{key}`: give `{other}` or `{key}`, not both"),
-                );
-            }
+        for (key, value) in entries.iter_mut() {
             // A file that is only read is relative to the folder of the configuration.
-            if let Some(DeValue::String(path)) =
-                entries.get_mut(&**key.get_ref()).map(Spanned::get_mut)
+            if let (true, DeValue::String(path)) =
+                (key.get_ref().ends_with("_file"), value.get_mut())
             {
                 *path = report.base.dir.join(&**path).to_string_lossy().into_owned().into();
             }
@@ -132,11 +119,11 @@ impl<'d> Table<'d> {
         self.entries.contains_key(key)
     }
 
-    /// Reads the keys that `T` has. `needed` are those that must be there, with what to write.
+    /// Reads the keys that `T` has. `needed` are those that must be there.
     ///
     /// A value that cannot be used is noted, and its default takes its place, so that contradictions of
     /// the others are found too. `None` if a needed key is missing or cannot be used, which was noted.
-    pub(super) fn read<T: DeserializeOwned>(&self, needed: &[(&str, &str)]) -> Option<T> {
+    pub(super) fn read<T: DeserializeOwned>(&self, needed: &[&str]) -> Option<T> {
         let mut entries = self.entries.clone();
         loop {
             let last = Cell::new(None);
@@ -152,14 +139,14 @@ impl<'d> Table<'d> {
             self.report.note(place, format!("`{key}` {}", message(&error)));
             entries.remove(key.as_str());
         }
-        needed.iter().for_each(|(key, advice)| self.need(key, advice));
+        needed.iter().for_each(|key| self.need(key));
         None
     }
 
     /// Notes if a key that must be there is missing.
-    pub(super) fn need(&self, key: &str, advice: &str) {
+    pub(super) fn need(&self, key: &str) {
         if !self.has(key) {
-            self.note_here(format!("[{}] needs `{key}`: {advice}", self.name));
+            self.note_here(format!("[{}] needs `{key}`", self.name));
         }
     }
 
@@ -184,19 +171,6 @@ impl<'d> Table<'d> {
         self.note_inside(&[], message);
     }
 
-    /// Notes if the file in `path` is one that another table has written, or is of the store.
-    pub(super) fn claim(&self, path: &Path) {
-        let path = path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_default();
-        let mut written = self.report.written.borrow_mut();
-        let is_same = |(other, owner): &(PathBuf, String)| {
-            *other == path || owner == "store" && is_of_store(&path, other)
-        };
-        if let Some((_, owner)) = written.iter().find(|file| is_same(file)) {
-            self.note("path", format!("is written by [{owner}] already: choose another path"));
-        }
-        written.push((path, self.name.clone()));
-    }
-
     /// Notes every key that no struct has. Call it when all of the table was read.
     pub(super) fn finish(&self) {
         let known: Vec<&str> = self.known.borrow().iter().copied().collect();
@@ -213,12 +187,4 @@ impl<'d> Table<'d> {
             self.report.note(key.span().start, format!("unknown key {of}; {hint}"));
         }
     }
-}
-
-/// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
-/// with its own, and the search index.
-fn is_of_store(path: &Path, store: &Path) -> bool {
-    let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();
-    let is_own = name(path).starts_with(&name(store)) || name(path).starts_with(b"search.db");
-    path.parent() == store.parent() && is_own
 }

@@ -11,7 +11,6 @@ use secrecy::ExposeSecret;
 use serde::de::value::MapDeserializer;
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
-use toml::Value;
 use toml::de::{DeTable, Error};
 
 use super::secret::Secret;
@@ -21,9 +20,6 @@ const WORD_MAX: usize = 64;
 /// Milliseconds, for [`lasting`].
 const HOUR_MS: u64 = 3_600_000;
 pub(super) const DAY_MS: u64 = 24 * HOUR_MS;
-/// What a sink whose names begin with the shop's needs.
-pub(super) const SHOP: (&str, &str) =
-    ("workspace", "the name of this shop in each name, for example \"north\"");
 
 /// The keys of a table for serde: it asks for the fields of a struct and gets those that are there.
 pub(super) struct Keys<'a, 'd> {
@@ -87,12 +83,7 @@ pub(super) fn parsed<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
-    let read = match Value::deserialize(deserializer)? {
-        Value::String(text) => parse(&text),
-        Value::Datetime(time) => parse(&time.to_string()),
-        _ => Err("must be a string in quotes".to_owned()),
-    };
-    read.map_err(D::Error::custom)
+    parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 /// As [`parsed`], for the text of the file that a key names.
@@ -109,23 +100,10 @@ pub(super) fn in_file<'de, D: Deserializer<'de>, T>(
 pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
     d: D,
 ) -> Result<T, D::Error> {
-    in_file(d, |text| {
-        let lines: Vec<&str> =
-            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        match lines[..] {
-            [name, secret] => Ok(T::from((name.to_owned(), secret.into()))),
-            _ => Err("must name a file with two lines: a name, and the password or secret".into()),
-        }
+    in_file(d, |text| match text.split_once('\n') {
+        Some((name, secret)) => Ok(T::from((name.trim().to_owned(), secret.trim().into()))),
+        None => Err("must name a file with two lines: a name, and the password or secret".into()),
     })
-}
-
-/// The ids of businesses (branches), as they are sent in a header.
-pub(super) fn businesses<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    let ids = BTreeSet::<String>::deserialize(d)?;
-    match ids.iter().all(|id| !id.is_empty() && id.bytes().all(|b| b.is_ascii_graphic())) {
-        true => Ok(ids.into_iter().collect()),
-        false => Err(D::Error::custom("must hold ids of businesses, without white space")),
-    }
 }
 
 /// One word of a subject, a topic or the name of an object.
@@ -153,12 +131,10 @@ where
 pub(super) struct Time(#[serde(deserialize_with = "time")] pub(super) Duration);
 
 fn time<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
-    let value = Value::deserialize(d)?;
-    let time = value.as_str().and_then(|text| humantime::parse_duration(text).ok());
-    time.ok_or_else(|| {
-        D::Error::custom(
-            "must be a duration in quotes, for example \"30s\": write a number and a unit (ms, s, m, h, d)",
-        )
+    parsed(d, |text| {
+        humantime::parse_duration(text).map_err(|_| {
+            "must be a duration, for example \"30s\": write a number and a unit (ms, s, m, h, d)".into()
+        })
     })
 }
 

@@ -53,23 +53,21 @@ pub struct WebhookSettings {
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let format = shape::read(table, source);
     let read: WebhookSettings = table.read(&[])?;
-    let advice = "the address to post to; or write it into a file and name the file with url_file";
-    let url = SinkUrl::of(table, advice, |text| address::webhook(text, read.allow_plain));
+    let url = SinkUrl::of(table, |text| address::webhook(text, read.allow_plain));
     Some(WebhookSettings { format: format?, url: url?, ..read })
 }
 
 /// The secrets in a file, one a line. Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.
 fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Error> {
-    let is_secret = |line: &str| {
-        let encoded = line.strip_prefix("whsec_");
+    let is_secret = |word: &str| {
+        let encoded = word.strip_prefix("whsec_");
         let bytes = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());
         bytes.is_some_and(|bytes| (24..=64).contains(&bytes.len()))
     };
     in_file(d, |text| {
-        let lines: Vec<&str> =
-            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        match lines.iter().position(|line| !is_secret(line)).or(lines.is_empty().then_some(0)) {
-            None => Ok(lines.into_iter().map(Secret::from).collect()),
+        let found: Vec<&str> = text.split_whitespace().collect();
+        match found.iter().position(|word| !is_secret(word)).or(found.is_empty().then_some(0)) {
+            None => Ok(found.into_iter().map(Secret::from).collect()),
             Some(number) => Err(format!(
                 "names a file whose secret {} is not whsec_ and the base64 of 24 to 64 bytes; \
                  make one with: echo whsec_$(openssl rand -base64 32)",

@@ -2,6 +2,8 @@
 //!
 //! A message says where the key was looked for and the rule it breaks, never its content.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -13,8 +15,8 @@ use url::Url;
 use super::address;
 use super::secret::{SECRET_MAX, Secret};
 use super::table::Table;
-use super::value::{businesses, parsed};
-use crate::small_file::{self, FileError};
+use super::value::parsed;
+use crate::small_file;
 
 /// `[workspace]`
 #[derive(Debug, Clone, Deserialize)]
@@ -29,12 +31,9 @@ pub struct WorkspaceSettings {
     #[serde(default)]
     pub auth: Auth,
     /// The businesses (branches) to poll; empty means the workspace's default only.
-    #[serde(default, deserialize_with = "businesses")]
-    pub businesses: Vec<String>,
-    /// An HTTP proxy. The environment is never read for one.
-    #[serde(default, deserialize_with = "proxy")]
-    pub proxy: Option<Url>,
-    /// A file of additional certificate authorities in PEM.
+    #[serde(default)]
+    pub businesses: BTreeSet<String>,
+    /// A PEM file with the certificate authorities of the workspace; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// The zone of the shop's dates in reports.
     #[serde(default = "utc", deserialize_with = "time_zone")]
@@ -45,9 +44,9 @@ impl WorkspaceSettings {
     /// The businesses to poll: the ids, or one `None` for the workspace's default.
     #[must_use]
     pub fn polled_businesses(&self) -> Vec<Option<String>> {
-        match self.businesses.as_slice() {
-            [] => vec![None],
-            named => named.iter().cloned().map(Some).collect(),
+        match self.businesses.is_empty() {
+            true => vec![None],
+            false => self.businesses.iter().cloned().map(Some).collect(),
         }
     }
 }
@@ -65,11 +64,7 @@ pub enum Auth {
 
 /// The section; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
-    let needed = (
-        "base_url",
-        "the shop's address, for example base_url = \"https://myshop.example.com/api\"",
-    );
-    let mut read: WorkspaceSettings = table.read(&[needed])?;
+    let mut read: WorkspaceSettings = table.read(&["base_url"])?;
     let base = table.report.base;
     if let (false, Some(zone)) = (table.has("time_zone"), &base.time_zone) {
         read.time_zone = zone.clone();
@@ -86,10 +81,6 @@ pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
 /// The address of a workspace.
 pub(super) fn base_url<'de, D: Deserializer<'de>>(d: D) -> Result<Url, D::Error> {
     parsed(d, address::workspace)
-}
-
-fn proxy<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {
-    parsed(d, address::proxy).map(Some)
 }
 
 fn utc() -> TimeZone {
@@ -135,7 +126,7 @@ pub enum KeyError {
     Absent,
     /// Its file cannot be used.
     #[error("the file of the API key: {0}")]
-    File(FileError),
+    File(io::Error),
     /// The content is empty, or has characters that no key has.
     #[error(
         "{0} must hold only the key, on one line: it is empty, or holds white space or other characters that no key has"

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
 use crate::clock::stamp;
-use crate::config::{BackupSettings, ReportTarget, ReportsSettings, ScheduledReport};
+use crate::config::{BackupSettings, ReportsSettings, ScheduledReport};
 use crate::poll::Clocks;
 use crate::record::Kind;
 use crate::report::{self, Answer, ReportRun, Timetable};
@@ -190,33 +190,31 @@ impl Scheduled {
         due: Timestamp,
     ) -> anyhow::Result<()> {
         let answer = self.answer(settings, due).await?;
-        match &settings.to {
-            ReportTarget::File(path) => {
-                let text = report::rendered(&answer, settings.format)?;
-                let to = path.clone();
-                let written = tokio::task::spawn_blocking(move || report::write(&to, &text));
-                written.await?.map_err(|error| {
-                    let advice = sink::file_advice(&error);
-                    anyhow::anyhow!("could not write {}: {error}{advice}", path.display())
-                })
-            }
-            ReportTarget::Sink(name_of_sink) => {
-                let body = report::notice_body(name, &answer, settings.format)?;
-                let notice = NewNotice {
-                    kind: Kind::Report,
-                    about: name.to_owned(),
-                    version: number,
-                    // The same however often it is made for this time: so is its event id.
-                    made_at: stamp(due),
-                    body,
-                };
-                self.watch.store.post_notice(vec![name_of_sink.clone()], notice).await?;
-                if let Some(handle) = self.watch.state.borrow().sinks.get(name_of_sink) {
-                    handle.wake();
-                }
-                Ok(())
+        if let Some(path) = &settings.path {
+            let text = report::rendered(&answer, settings.format)?;
+            let to = path.clone();
+            let written = tokio::task::spawn_blocking(move || report::write(&to, &text));
+            written.await?.map_err(|error| {
+                let advice = sink::file_advice(&error);
+                anyhow::anyhow!("could not write {}: {error}{advice}", path.display())
+            })?;
+        }
+        if let Some(name_of_sink) = &settings.sink {
+            let body = report::notice_body(name, &answer, settings.format)?;
+            let notice = NewNotice {
+                kind: Kind::Report,
+                about: name.to_owned(),
+                version: number,
+                // The same however often it is made for this time: so is its event id.
+                made_at: stamp(due),
+                body,
+            };
+            self.watch.store.post_notice(vec![name_of_sink.clone()], notice).await?;
+            if let Some(handle) = self.watch.state.borrow().sinks.get(name_of_sink) {
+                handle.wake();
             }
         }
+        Ok(())
     }
 
     async fn answer(&self, settings: &ScheduledReport, due: Timestamp) -> anyhow::Result<Answer> {

@@ -184,7 +184,7 @@ impl View<'_> {
         let business = self.question.business.as_deref().unwrap_or_default();
         let set: BTreeMap<&String, &String> =
             self.question.set.iter().map(|(name, value)| (name, value)).collect();
-        let by = CountedBy::ALL.map(|by| word(&by));
+        let by = [CountedBy::Day, CountedBy::Week, CountedBy::Month].map(|by| word(&by));
         let by: Vec<_> = by.iter().map(|by| (by.as_str(), by.as_str())).collect();
         let known = self.businesses.iter().map(|known| (known.as_str(), known.as_str()));
         let known: Vec<_> = [("", "all")].into_iter().chain(known).collect();

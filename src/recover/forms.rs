@@ -1,108 +1,26 @@
 //! Mirrors the definitions of the custom fields: every form's, once a day.
 //!
-//! A definition is stored again only if its meaning changed, and that is logged. A form that cannot be read stays as it was. If the list itself cannot be
-//! read, the retries grow from ten minutes to a day.
+//! A definition is stored again only if its meaning changed, and that is logged. A form that cannot be read
+//! stays as it was. If no list can be read, it is tried again after an hour.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ApiError, Client, Retry};
-use crate::backoff::Backoff;
+use crate::api::{ApiError, Client};
 use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
-use crate::record::poller_name;
 use crate::store::{Kept, Store, StoreError};
 
 /// Definitions older than this are read again.
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
 /// How often their age is checked.
-const CHECK_EVERY: Duration = Duration::from_secs(600);
+const CHECK_EVERY: Duration = Duration::from_secs(3600);
 /// How long after the start it is checked first, so that the first polls come before.
 const FIRST_CHECK: Duration = Duration::from_secs(30);
-/// Waits after the workspace refused the list or did not respond.
-const RETRIES: Backoff =
-    Backoff { base: Duration::from_secs(600), cap: Duration::from_secs(24 * 3600) };
 /// The most forms that are read per business.
 const MAX_FORMS: usize = 200;
-/// The most bytes of one form's definitions that are stored. A field needs some hundred of them.
-const MAX_DEFINITION: usize = 256 * 1024;
-
-/// Why the definitions could not be read or stored.
-#[derive(Debug, thiserror::Error)]
-enum RefreshError {
-    /// No request was sent, or the workspace did not answer it.
-    #[error("could not read the custom fields")]
-    Request(#[from] BackgroundError),
-    /// They could not be stored.
-    #[error("could not store the custom fields")]
-    Store(#[from] StoreError),
-}
-
-/// Reads every form's definitions in each business and stores what changed.
-/// If one cannot be read, the others still are, and the first error is returned.
-async fn refresh(
-    background: &BackgroundClient,
-    store: &Store,
-    businesses: &[Option<String>],
-    at: Timestamp,
-) -> Result<(), RefreshError> {
-    let mut changes = Vec::new();
-    let mut failed = None;
-    for business in businesses {
-        match refresh_business(background, store, business.as_deref(), at, &mut changes).await {
-            Err(error @ RefreshError::Request(BackgroundError::Api(_))) => {
-                failed.get_or_insert(error);
-            }
-            other => other?,
-        }
-    }
-    if !changes.is_empty() {
-        tracing::info!(forms = changes.join(", "), "custom fields changed");
-    }
-    failed.map_or(Ok(()), Err)
-}
-
-async fn refresh_business(
-    background: &BackgroundClient,
-    store: &Store,
-    business: Option<&str>,
-    at: Timestamp,
-    changes: &mut Vec<String>,
-) -> Result<(), RefreshError> {
-    let listing = async |client: &Client| client.form_types(business).await;
-    let mut forms = background.request(listing).await?;
-    forms.truncate(MAX_FORMS);
-    let (mut read, mut failed) = (Vec::new(), None);
-    for form_type in &forms {
-        let listing = async |client: &Client| client.custom_fields(form_type, business).await;
-        let fields = match background.request(listing).await {
-            Ok(fields) => fields.join(","),
-            // One form that cannot be read does not keep the others from being read.
-            Err(error @ BackgroundError::Api(_)) => {
-                failed.get_or_insert(error);
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let definition = format!("[{fields}]");
-        if definition.len() > MAX_DEFINITION {
-            tracing::warn!(
-                form_type,
-                business,
-                bytes = definition.len(),
-                "the definitions of a form are longer than 256 KiB and were not stored; report this to the operator of the workspace"
-            );
-            continue;
-        }
-        read.push((form_type.clone(), definition));
-    }
-    let changed = store.store_forms(business.map(str::to_owned), forms, read, at).await?;
-    let named = |(form, what)| format!("{} {what}", poller_name(form, business));
-    changes.extend(changed.iter().map(|(form, what)| named((form, what))));
-    failed.map_or(Ok(()), |error| Err(error.into()))
-}
 
 /// Keeps the definitions fresh until stopped.
 pub struct CustomFields {
@@ -122,57 +40,72 @@ impl CustomFields {
     /// # Errors
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
-        let mut wait = FIRST_CHECK;
-        let mut failures = 0;
+        let running = stop.run_until_cancelled(self.keep_fresh());
+        running.await.unwrap_or(Ok(()))
+    }
+
+    async fn keep_fresh(&self) -> Result<(), StoreError> {
+        let mut is_failing = false;
+        tokio::time::sleep(FIRST_CHECK).await;
         loop {
-            tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                () = tokio::time::sleep(wait) => {}
-            }
-            wait = CHECK_EVERY;
-            if self.are_fresh().await? {
-                continue;
-            }
-            let refreshing =
-                refresh(&self.background, &self.store, &self.businesses, self.clock.now().wall);
-            let outcome = tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                outcome = refreshing => outcome,
-            };
-            match outcome {
-                Ok(()) => failures = 0,
-                Err(RefreshError::Store(error)) if !error.is_transient() => return Err(error),
-                Err(RefreshError::Request(BackgroundError::Api(error))) => {
-                    failures += 1;
-                    wait = wait_after(failures, &error);
-                    if failures == 1 {
-                        tracing::warn!(%error, retry_s = wait.as_secs(), "could not read the custom fields; the retries grow to one a day");
-                    }
+            match self.refresh().await {
+                Ok(None) => is_failing = false,
+                Ok(Some(error)) if !is_failing => {
+                    tracing::warn!(%error, "could not read the custom fields; they are read again within a day");
+                    is_failing = true;
                 }
-                Err(_) => {}
+                Err(error) if !error.is_transient() => return Err(error),
+                _ => {}
+            }
+            tokio::time::sleep(CHECK_EVERY).await;
+        }
+    }
+
+    /// Reads every form's definitions in each business if that was not done for a day, and stores what
+    /// changed. What cannot be read does not keep the others from being read; its error is returned.
+    async fn refresh(&self) -> Result<Option<ApiError>, StoreError> {
+        let now = self.clock.now().wall;
+        let read_at = self.store.read(|reader| reader.kept::<String>(Kept::FORMS_READ)).await?;
+        let mut failed = None;
+        if read_at.is_some_and(|at| is_fresh(&at, now)) {
+            return Ok(failed);
+        }
+        for business in &self.businesses {
+            let (forms, read) = match self.read(business.as_deref(), &mut failed).await {
+                Ok(read) => read,
+                Err(BackgroundError::Api(error)) => {
+                    failed = Some(error);
+                    continue;
+                }
+                Err(BackgroundError::Paused(_) | BackgroundError::Stopped) => break,
+            };
+            for (form, what) in self.store.store_forms(business.clone(), forms, read, now).await? {
+                tracing::info!(form, business, "custom fields were {what}");
             }
         }
+        Ok(failed)
     }
 
-    /// True if nothing has to be read now, or the store cannot say.
-    async fn are_fresh(&self) -> Result<bool, StoreError> {
-        let now = self.clock.now().wall;
-        match self.store.read(|reader| reader.kept::<String>(Kept::FORMS_READ)).await {
-            Ok(at) => Ok(at.is_some_and(|at| is_fresh(&at, now))),
-            Err(error) if error.is_transient() => Ok(true),
-            Err(error) => Err(error),
+    /// The forms of a business, and the definitions of each that can be read.
+    async fn read(
+        &self,
+        business: Option<&str>,
+        failed: &mut Option<ApiError>,
+    ) -> Result<(Vec<String>, Vec<(String, String)>), BackgroundError> {
+        let listing = async |client: &Client| client.form_types(business).await;
+        let mut forms = self.background.request(listing).await?;
+        forms.truncate(MAX_FORMS);
+        let mut read = Vec::new();
+        for form_type in &forms {
+            let listing = async |client: &Client| client.custom_fields(form_type, business).await;
+            match self.background.request(listing).await {
+                Ok(fields) => read.push((form_type.clone(), format!("[{}]", fields.join(",")))),
+                Err(BackgroundError::Api(error)) => *failed = Some(error),
+                Err(error) => return Err(error),
+            }
         }
+        Ok((forms, read))
     }
-}
-
-/// How long to wait after so many failures in a row.
-fn wait_after(failures: u32, error: &ApiError) -> Duration {
-    let asked = match error.retry() {
-        Retry::After(wait) => Some(wait),
-        Retry::Backoff | Retry::Never => None,
-    };
-    // No jitter: each retry is a single request.
-    RETRIES.wait(failures, 1.0, asked)
 }
 
 /// True if definitions read `at` this time need not be read again.
@@ -198,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_is_refused_is_requested_ever_less_down_to_once_a_day() {
+    async fn a_list_that_is_refused_is_requested_again_once_an_hour() {
         let dir = tempfile::tempdir().unwrap();
         let (requests, mut received) = mpsc::channel(1);
         let fields = CustomFields {
@@ -209,16 +142,16 @@ mod tests {
         };
         let stop = CancellationToken::new();
         let running = tokio::spawn(fields.run(stop.clone()));
-        let week = tokio::time::Instant::now() + Duration::from_secs(7 * 24 * 3600);
+        let day = tokio::time::Instant::now() + Duration::from_secs(24 * 3600);
         let mut asked = 0;
-        while let Ok(request) = tokio::time::timeout_at(week, received.recv()).await {
+        while let Ok(request) = tokio::time::timeout_at(day, received.recv()).await {
             let Some(DispatcherRequest::Background(reply)) = request else {
                 panic!("only lists are requested");
             };
             asked += 1;
             assert!(reply.send(Err(ApiError::Unsendable("refused").into())).is_ok());
         }
-        assert!((20..=30).contains(&asked), "{asked} requests in a week");
+        assert_eq!(asked, 2 * 24, "requests in a day");
         stop.cancel();
         running.await.unwrap().unwrap();
     }

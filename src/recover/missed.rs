@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::Value;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::MAX_TERM;
@@ -46,74 +47,53 @@ pub struct MissedCustomers {
     pub clock: Clock,
 }
 
-/// Why the work ends early.
-enum Interrupted {
-    Stopped,
-    Store(StoreError),
-}
-
-impl From<StoreError> for Interrupted {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
 impl MissedCustomers {
     /// Searches until stopped, whenever there is a gap and something new to search by.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
+        // A search that is cut here is made again after the next start.
+        stop.run_until_cancelled(self.search_always()).await.unwrap_or(Ok(()))
+    }
+
+    async fn search_always(&self) -> Result<(), StoreError> {
         let mut changed = self.store.last_seq();
         loop {
             changed.mark_unchanged();
-            let since = self.clock.now().wall.checked_sub(LIFE).map(stamp).unwrap_or_default();
-            let outcome = match self.store.read(|reader| reader.gaps()).await {
-                Ok(gaps) => self.search_gaps(gaps, &since, &stop).await,
-                Err(error) => Err(error.into()),
-            };
-            match outcome {
-                Ok(()) => {}
-                Err(Interrupted::Stopped) => return Ok(()),
-                Err(Interrupted::Store(error)) if error.is_transient() => {
-                    self.pause(PAUSE, &stop).await
-                }
-                Err(Interrupted::Store(error)) if error.is_of_one_route() => {
+            match self.search_gaps().await {
+                Err(error) if error.is_transient() || error.is_of_one_route() => {
                     tracing::warn!(%error, "missed customers cannot be searched for now; the search is tried again");
-                    self.pause(PAUSE, &stop).await;
+                    sleep(PAUSE).await;
                 }
-                Err(Interrupted::Store(error)) => return Err(error),
+                searched => searched?,
             }
-            tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                grown = changed.changed() => if grown.is_err() { return Ok(()) },
+            if changed.changed().await.is_err() {
+                return Ok(());
             }
         }
     }
 
-    /// Works on each gap of customers that was found since a time, the oldest first.
-    async fn search_gaps(
-        &self,
-        mut gaps: Vec<Gap>,
-        since: &str,
-        stop: &CancellationToken,
-    ) -> Result<(), Interrupted> {
+    /// Works on each young gap of customers, the oldest first.
+    async fn search_gaps(&self) -> Result<(), StoreError> {
+        let since = self.clock.now().wall.checked_sub(LIFE).map(stamp).unwrap_or_default();
+        let mut gaps = self.store.read(|reader| reader.gaps()).await?;
         gaps.retain(|gap| {
-            let is_young = gap.found_at.as_str() >= since && gap.searches < MAX_SEARCHES;
+            let is_young = gap.found_at >= since && gap.searches < MAX_SEARCHES;
             gap.is_unsettled() && gap.route == Route::Customers.as_str() && is_young
         });
         if gaps.is_empty() {
             return Ok(());
         }
         for gap in gaps.into_iter().rev() {
-            self.search_gap(gap, stop).await?;
+            self.search_gap(gap).await?;
         }
-        self.pause(BETWEEN, stop).await;
+        sleep(BETWEEN).await;
         Ok(())
     }
 
     /// Searches by what the log has gained since this gap was last worked on.
-    async fn search_gap(&self, gap: Gap, stop: &CancellationToken) -> Result<(), Interrupted> {
+    async fn search_gap(&self, gap: Gap) -> Result<(), StoreError> {
         let Gap { mut searched_seq, mut searches, .. } = gap;
         if searched_seq == 0 {
             let from =
@@ -121,7 +101,7 @@ impl MissedCustomers {
             let from = from.map_or_else(|| gap.from_at.clone(), stamp);
             searched_seq = self.store.read(move |reader| reader.position_at(&from)).await?;
         }
-        let (before, mut found, mut refused) = (searches, 0, 0);
+        let (mut found, mut refused) = (0, 0);
         let mut asked = HashSet::new();
         while searches < MAX_SEARCHES {
             let business = gap.business.as_deref();
@@ -134,7 +114,7 @@ impl MissedCustomers {
                 }
                 searches += 1;
                 let asked_after = self.store.seq();
-                match self.search(&term, business, stop).await? {
+                match self.search(&term, business).await {
                     Ok(page) => {
                         let search = Search {
                             business: gap.business.clone(),
@@ -158,21 +138,13 @@ impl MissedCustomers {
             searched_seq = last;
             self.store.gap_searched(gap.id, searched_seq, searches).await?;
         }
-        let (gap, searches) = (gap.id, searches - before);
         if found > 0 {
             tracing::info!(
-                gap,
+                gap = gap.id,
                 searches,
                 refused,
                 found,
                 "missed customers were found and forwarded; see `shopmirror gaps`"
-            );
-        } else if before + searches == MAX_SEARCHES {
-            tracing::warn!(
-                gap,
-                searches = MAX_SEARCHES,
-                refused,
-                "the search for missed customers has ended without a result; see `shopmirror gaps`"
             );
         }
         Ok(())
@@ -188,114 +160,75 @@ impl MissedCustomers {
         let business = business.map(str::to_owned);
         self.store
             .read_long(move |reader| {
-                let mut people = People::default();
+                let mut people = Vec::new();
                 let last = reader.each_naming_record(seq, STEP, business.as_deref(), |body| {
-                    people.add(body);
+                    people.extend(person(body));
                 })?;
-                let terms = people.terms(|field, text| reader.has_customer(field, text))?;
+                let terms = terms(people, |field, text| reader.has_customer(field, text))?;
                 Ok(last.map(|last| (terms, last)))
             })
             .await
     }
 
-    /// Searches until there is a response; the inner error is a refusal of the term.
-    async fn search(
-        &self,
-        term: &str,
-        business: Option<&str>,
-        stop: &CancellationToken,
-    ) -> Result<Result<Page, ApiError>, Interrupted> {
+    /// Searches until there is a response.
+    ///
+    /// # Errors
+    /// The term was refused.
+    async fn search(&self, term: &str, business: Option<&str>) -> Result<Page, ApiError> {
         let mut failures = 0_u32;
         loop {
             let search = async |client: &Client| client.search_customers(term, business).await;
-            let outcome = tokio::select! {
-                () = stop.cancelled() => return Err(Interrupted::Stopped),
-                outcome = self.background.request(search) => outcome,
-            };
-            let wait = match outcome {
-                Ok(page) => return Ok(Ok(page)),
-                Err(BackgroundError::Stopped) => {
-                    stop.cancelled().await;
-                    return Err(Interrupted::Stopped);
-                }
-                Err(BackgroundError::Paused(_)) => PAUSE,
+            let wait = match self.background.request(search).await {
+                Ok(page) => return Ok(page),
+                Err(BackgroundError::Paused(_) | BackgroundError::Stopped) => PAUSE,
                 Err(BackgroundError::Api(error)) => {
                     failures = failures.saturating_add(1);
-                    match error.retry() {
-                        Retry::Backoff => BUSY.wait(failures, fastrand::f64(), None),
-                        Retry::After(asked) => BUSY.wait(failures, fastrand::f64(), Some(asked)),
-                        // The key or the address is wrong, not the term: wait until it is fixed.
-                        Retry::Never if concerns_every_request(error.class()) => PAUSE,
-                        Retry::Never => return Ok(Err(error)),
+                    match (error.class(), error.retry()) {
+                        // A key or an address is wrong, not the term: wait until it is fixed.
+                        (Class::KeyRefused | Class::KeyForbidden | Class::WrongHost, _) => PAUSE,
+                        (_, Retry::Never) => return Err(error),
+                        (_, Retry::Backoff) => BUSY.wait(failures, fastrand::f64(), None),
+                        (_, Retry::After(asked)) => {
+                            BUSY.wait(failures, fastrand::f64(), Some(asked))
+                        }
                     }
                 }
             };
-            tokio::select! {
-                () = stop.cancelled() => return Err(Interrupted::Stopped),
-                () = tokio::time::sleep(wait) => {}
-            }
-        }
-    }
-
-    async fn pause(&self, wait: Duration, stop: &CancellationToken) {
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = tokio::time::sleep(wait) => {}
+            sleep(wait).await;
         }
     }
 }
 
-/// True if an error of this class is about the key or the address and not about the request.
-fn concerns_every_request(class: Class) -> bool {
-    matches!(class, Class::KeyRefused | Class::KeyForbidden | Class::WrongHost)
+/// What tells a person: fields of a customer and their texts, the strongest first; at least one.
+type Person = Vec<(&'static str, String)>;
+
+/// The person that a record names, by e-mail address and number, or by name if that is all it shows.
+fn person(body: &str) -> Option<Person> {
+    let fields = Fields::of(body)?;
+    let told = |field, name| {
+        let text = text(fields.get(name));
+        (MIN_TERM..=MAX_TERM).contains(&text.chars().count()).then_some((field, text))
+    };
+    let strong = told("email", "email").into_iter().chain(told("mobile_number", "mobile_number"));
+    let name = || told("name", "customer_name").or_else(|| told("name", "name"));
+    let person: Person = strong.collect();
+    if person.is_empty() { name().map(|name| vec![name]) } else { Some(person) }
 }
 
-/// E-mail address, number and name of a person, as far as known.
-type Person = [String; 3];
-
-/// People named in other routes' records, in the order in which they were named.
-#[derive(Debug, Default)]
-struct People {
-    named: Vec<Person>,
-    all: HashSet<Person>,
-}
-
-impl People {
-    /// Adds the person that a record names. Many records of one person cost one look-up.
-    fn add(&mut self, body: &str) {
-        let Some(fields) = Fields::of(body) else { return };
-        let [email, mobile, customer, name] =
-            ["email", "mobile_number", "customer_name", "name"].map(|name| fields.get(name));
-        let customer = Some(text(customer)).filter(|name| !name.is_empty());
-        let person = [text(email), text(mobile), customer.unwrap_or_else(|| text(name))];
-        if self.all.insert(person.clone()) {
-            self.named.push(person);
+/// One term for each person whom the mirror does not have, the strongest thing known of them.
+fn terms<E>(
+    people: Vec<Person>,
+    mut has: impl FnMut(&str, &str) -> Result<bool, E>,
+) -> Result<Vec<String>, E> {
+    let mut terms = Vec::new();
+    for person in people {
+        let mut is_known = false;
+        for (field, text) in &person {
+            is_known = is_known || has(field, text)?;
         }
+        terms.extend(person.into_iter().next().filter(|_| !is_known).map(|(_, text)| text));
     }
-
-    /// One term for each person whom the mirror does not have, the strongest thing known of them. Whom it
-    /// has is told by e-mail or number, or by name if that is all a record shows.
-    fn terms<E>(
-        self,
-        mut has: impl FnMut(&str, &str) -> Result<bool, E>,
-    ) -> Result<Vec<String>, E> {
-        let mut terms = Vec::new();
-        for person in self.named {
-            let [email, mobile, name] = &person;
-            let is_named_only = email.is_empty() && mobile.is_empty();
-            let mut is_known = false;
-            for (field, text, tells) in [
-                ("email", email, true),
-                ("mobile_number", mobile, true),
-                ("name", name, is_named_only),
-            ] {
-                is_known |= tells && !is_known && !text.is_empty() && has(field, text)?;
-            }
-            let is_term = |part: &String| (MIN_TERM..=MAX_TERM).contains(&part.chars().count());
-            terms.extend(person.into_iter().find(is_term).filter(|_| !is_known));
-        }
-        Ok(terms)
-    }
+    Ok(terms)
 }
 
 /// A field's value as text; empty if it is neither a text nor a number.
@@ -311,11 +244,10 @@ fn text(value: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn terms(bodies: &[&str], known: &[&str]) -> Vec<String> {
-        let mut people = People::default();
-        bodies.iter().for_each(|body| people.add(body));
+    fn searched(bodies: &[&str], known: &[&str]) -> Vec<String> {
+        let people = bodies.iter().filter_map(|body| person(body)).collect();
         let has = |_: &str, text: &str| Ok::<_, std::convert::Infallible>(known.contains(&text));
-        people.terms(has).unwrap()
+        terms(people, has).unwrap()
     }
 
     #[test]
@@ -324,11 +256,10 @@ mod tests {
             r#"{"id":1,"customer_name":"Ann Lee","email":"Ann@example.com","mobile_number":"0700"}"#,
             r#"{"id":3,"name":"Bo","email":null,"mobile_number":"0701"}"#,
             r#"{"id":4,"customer_name":"Cy Day","amount":1}"#,
-            r#"{"id":5,"name":"Bo","mobile_number":"0701"}"#,
             r#"{"id":6,"name":"Al"}"#,
             "[]",
         ];
-        assert_eq!(terms(&bodies, &[]), ["Ann@example.com", "0701", "Cy Day"]);
+        assert_eq!(searched(&bodies, &[]), ["Ann@example.com", "0701", "Cy Day"]);
     }
 
     #[test]
@@ -339,6 +270,6 @@ mod tests {
             r#"{"id":3,"customer_name":"Ann Lee"}"#,
         ];
         // Two people may share a name: the second is another as far as anybody can tell.
-        assert_eq!(terms(&bodies, &["0700", "Ann Lee"]), ["other@example.com"]);
+        assert_eq!(searched(&bodies, &["0700", "Ann Lee"]), ["other@example.com"]);
     }
 }

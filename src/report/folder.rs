@@ -59,7 +59,7 @@ fn files(folder: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ReportError> {
 }
 
 fn read(name: &str, path: &Path) -> Result<Report, ReportError> {
-    let text = small_file::text(path, TEXT_MAX).map_err(|error| unreadable(path, &error.into()))?;
+    let text = small_file::text(path, TEXT_MAX).map_err(|error| unreadable(path, &error))?;
     let mut report = Report::parse(name, &text)
         .map_err(|why| ReportError::Unanswered(format!("{}: {why}", path.display())))?;
     report.is_own = true;

@@ -55,12 +55,6 @@ impl Columns {
         Self { fields }
     }
 
-    /// Whether a file has a column of this name before those of the record.
-    #[must_use]
-    pub fn is_own(name: &str) -> bool {
-        OWN.contains(&name)
-    }
-
     /// The first line of a file, without its end.
     #[must_use]
     pub fn header(&self) -> String {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, RequestBuilder};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use super::http::{self, Answer};
 use super::preview::{HIDDEN, Preview};
 use super::reason::Secrets;
 use super::{Sink, Verdict};
-use crate::config::{Auth, Intake, IntakeSettings};
+use crate::config::{Intake, IntakeSettings};
 use crate::record::Change;
 
 /// One intake route of one workspace.
@@ -60,14 +60,10 @@ impl IntakeSink {
     fn with_key(&self, request: RequestBuilder) -> Result<(RequestBuilder, Secrets), String> {
         let key = self.settings.key.read().map_err(|error| error.to_string())?;
         let key = key.expose_secret();
-        let (name, text) = match self.settings.auth {
-            Auth::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
-            Auth::XApiKey => (HeaderName::from_static("x-api-key"), key.to_owned()),
-        };
-        let mut value = HeaderValue::from_str(&text)
+        let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
             .map_err(|_| "the key cannot be sent in a header: correct its file")?;
         value.set_sensitive(true);
-        Ok((request.header(name, value), Secrets::new([key.to_owned()])))
+        Ok((request.header(AUTHORIZATION, value), Secrets::new([key.to_owned()])))
     }
 
     /// A key counts for all routes and businesses of an integration: what is made of one change in each needs

@@ -133,7 +133,7 @@ impl MqttSink {
             options.set_credentials(part(url.username()), part(url.password().unwrap_or_default()));
         }
         if encrypted {
-            let tls = tls::client_config(self.settings.ca_file.as_deref()).await?;
+            let tls = tls::client_config(self.settings.ca_file.as_deref())?;
             let tls = TlsConfiguration::Rustls(Arc::new(tls));
             options.set_transport(Transport::tls_with_config(tls));
         }

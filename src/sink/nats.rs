@@ -125,7 +125,7 @@ impl NatsSink {
         }
         let is_local = url.scheme() == "nats" && is_loopback(&url);
         if !is_local || self.settings.ca_file.is_some() {
-            let tls = tls::client_config(self.settings.ca_file.as_deref()).await?;
+            let tls = tls::client_config(self.settings.ca_file.as_deref())?;
             options = options.require_tls(true).tls_client_config(tls);
         }
         let part = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();

@@ -134,7 +134,16 @@ fn configured(dir: &Path, lines: &str) -> SinkSettings {
 }
 
 fn command<const N: usize>(argv: [&str; N], timeout: Duration) -> SinkKind {
-    SinkKind::Command(CommandSettings::new(argv.map(str::to_owned).to_vec(), timeout))
+    SinkKind::Command(command_settings(argv, 1, timeout))
+}
+
+fn command_settings<const N: usize>(
+    argv: [&str; N],
+    batch: usize,
+    timeout: Duration,
+) -> CommandSettings {
+    let argv = argv.map(str::to_owned).to_vec();
+    CommandSettings { argv, format: Format::Standard, batch, timeout }
 }
 
 pub(crate) fn build(kind: &SinkKind) -> Box<dyn Sink> {

@@ -62,8 +62,7 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         base_url: base_url.parse().unwrap(),
         key: KeySource::Environment(KEY.into()),
         auth,
-        businesses: Vec::new(),
-        proxy: None,
+        businesses: Default::default(),
         ca_file: None,
         time_zone: jiff::tz::TimeZone::UTC,
     };

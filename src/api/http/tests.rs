@@ -105,8 +105,7 @@ fn workspace(base_url: &str) -> WorkspaceSettings {
         base_url: base_url.parse().unwrap(),
         key: KeySource::Environment(KEY.into()),
         auth: Auth::XApiKey,
-        businesses: Vec::new(),
-        proxy: None,
+        businesses: Default::default(),
         ca_file: None,
         time_zone: jiff::tz::TimeZone::UTC,
     }

@@ -7,7 +7,7 @@ use super::CheckReport;
 use super::writable::unwritable;
 use crate::cli::moment;
 use crate::clock::stamp;
-use crate::config::{Config, ReportFormat, ReportTarget, ScheduledReport};
+use crate::config::{Config, ReportFormat, ScheduledReport};
 use crate::report::{self, Timetable};
 
 /// Tests each scheduled report; with `are_files_tested` the files and folders too.
@@ -21,7 +21,7 @@ pub(super) fn check(config: &Config, are_files_tested: bool, report: &mut CheckR
     for (name, settings) in &config.reports.schedule {
         let what = format!("report {name}");
         let problem = problem(config, settings).or_else(|| {
-            let ReportTarget::File(file) = &settings.to else { return None };
+            let file = settings.path.as_deref()?;
             let unwritable = || unwritable(file, &config.store.path, report.unit.as_ref());
             are_files_tested.then(unwritable).flatten()
         });

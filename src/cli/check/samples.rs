@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::alerts;
 use crate::clock::stamp;
-use crate::config::{Config, ReportTarget, ScheduledReport, SinkFilter, SinkKind};
+use crate::config::{Config, ScheduledReport, SinkFilter, SinkKind};
 use crate::record::{Change, Kind, Route};
 use crate::report;
 use crate::sink::{Sink, Verdict};
@@ -48,7 +48,8 @@ pub(super) fn notice_problems(config: &Config, name: &str, sink: &dyn Sink) -> V
     let is_told = config.alerts.sinks.iter().any(|told| told == name);
     let alert = is_told.then(|| alerts::sample(TITLE, TEXT, now));
     let alert = alert.map(|made| change(made.kind, &made.about, made.body, now));
-    let is_given = |(_, settings): &(&String, &ScheduledReport)| matches!(&settings.to, ReportTarget::Sink(to) if to == name);
+    let is_given =
+        |(_, settings): &(&String, &ScheduledReport)| settings.sink.as_deref() == Some(name);
     let report = config.reports.schedule.iter().find(is_given).map(|(name, _)| {
         change(Kind::Report, name, report::sample_body(name, TITLE, TEXT, now), now)
     });

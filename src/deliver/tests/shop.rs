@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::config::{self, CommandSettings, SinkFilter, SinkKind, Start};
 use crate::deliver::{Deliverer, Resend, Resent, Room, SinkStatus, resend};
 use crate::record::{Change, Kind, PollerId, Route};
+use crate::shape::Format;
 use crate::sink::{Scripted, Verdict};
 use crate::store::{Operator, PollFacts, Reader, SinkRow, Store, StoreError};
 
@@ -191,7 +192,12 @@ pub(super) fn settings() -> config::SinkSettings {
         retry: Arc::from(retry),
         rate: None,
         type_name: "command",
-        kind: SinkKind::Command(CommandSettings::new(Vec::new(), Duration::ZERO)),
+        kind: SinkKind::Command(CommandSettings {
+            argv: Vec::new(),
+            format: Format::Standard,
+            batch: 1,
+            timeout: Duration::ZERO,
+        }),
     }
 }
 

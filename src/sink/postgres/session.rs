@@ -70,7 +70,7 @@ impl Session {
             let (client, connection) = opening.await.map_err(connecting)?;
             (client, in_background(connection)?)
         } else {
-            let tls = tls::client_config(ca_file).await.map_err(Verdict::fault)?;
+            let tls = tls::client_config(ca_file).map_err(Verdict::fault)?;
             let opening = target.ssl_mode(SslMode::Require).connect(MakeRustlsConnect::new(tls));
             let (client, connection) = opening.await.map_err(connecting)?;
             (client, in_background(connection)?)

@@ -24,7 +24,7 @@ async fn exit_codes_name_the_kind_of_error() {
         (&["sinks", "absent", "dead"], 64, "no sink"),
         (&["sinks", "test"], 64, "name the sink before the verb"),
         (&["records", "leads", "no-such-id"], 65, "not in the mirror"),
-        (&["--config", "missing.toml", "status"], 78, "missing.toml: there is no such file"),
+        (&["--config", "missing.toml", "status"], 78, "missing.toml: No such file"),
     ] {
         let ended = place.run(args).await;
         assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
@@ -53,7 +53,7 @@ async fn without_a_workspace_a_store_or_a_key_nothing_is_made() {
         let ended = place.run([command]).await;
         assert_eq!(ended.code, Some(78), "{ended:?}");
         assert_eq!(place.files(), before, "{command}");
-        assert_eq!(ended.err.matches("there is no such file").count(), 1, "{ended:?}");
+        assert_eq!(ended.err.matches("No such file").count(), 1, "{ended:?}");
     }
     place.write_key("key");
     let ended = place.run(["once"]).await;

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use shopmirror::config::{CommandSettings, SinkKind};
+use shopmirror::config::SinkKind;
 use shopmirror::sink::{Sink, Verdict};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    all_done, at, build, change, changes, command, deliver, deliver_one, is_fault, kind_of, reason,
+    all_done, at, build, change, changes, command, command_settings, deliver, deliver_one,
+    is_fault, kind_of, reason,
 };
 use crate::support::{LIMIT_S, wait_until};
 
@@ -126,8 +127,7 @@ async fn a_batch_is_one_run_and_a_change_that_is_refused_delays_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let batch = |script: &str| {
         let argv = ["/bin/sh", "-c", script, "sink", dir.path().to_str().unwrap()];
-        let settings = CommandSettings::new(argv.map(str::to_owned).to_vec(), LONG);
-        build(&SinkKind::Command(CommandSettings { batch: 10, ..settings }))
+        build(&SinkKind::Command(command_settings(argv, 10, LONG)))
     };
     let runs = || fs::read_to_string(dir.path().join("runs")).unwrap().lines().count();
     let script = "echo run >> \"$1/runs\"; lines=$(cat); \
@@ -155,9 +155,7 @@ async fn a_batch_that_hangs_is_ended_once_and_its_changes_are_then_given_alone()
     let dir = tempfile::tempdir().unwrap();
     let script = "echo run >> \"$1/runs\"; exec sleep 600";
     let argv = ["/bin/sh", "-c", script, "sink", dir.path().to_str().unwrap()];
-    let settings =
-        CommandSettings::new(argv.map(str::to_owned).to_vec(), Duration::from_millis(300));
-    let settings = CommandSettings { batch: 8, ..settings };
+    let settings = command_settings(argv, 8, Duration::from_millis(300));
     let mut sink = build(&SinkKind::Command(settings));
     assert!(deliver(&mut sink, &changes(1..=8)).await.iter().all(is_fault));
     // On a busy machine the time may be over before a program has begun.
