@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 pub use change::{Change, Kind, NOTICE_ROUTE, TEST_ID};
 pub use event::Event;
-pub use fields::{CLOCK_SKEW, Fields, as_text, field, time};
+pub use fields::{CLOCK_SKEW, Fields, field, time};
 pub use found::FoundRecord;
 pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
 

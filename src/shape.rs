@@ -16,7 +16,7 @@ use serde::Serialize;
 pub use cloudevents::CloudEvents;
 pub use csv::{Columns, csv_row, guarded};
 pub use template::{Escape, Template, TemplateError};
-pub use values::{Context, DIGEST_NAMES, NAMES};
+pub use values::{Context, DIGEST_NAMES, NAMES, as_text};
 
 use crate::record::{Change, Kind};
 

@@ -60,7 +60,9 @@ pub(super) fn file(table: &Table<'_>, source: &str) -> Option<FileSettings> {
     if table.has("columns") && matches!(format, FileFormat::Lines(_)) {
         table.note("columns", "is only for format = \"csv\": add that, or remove this");
     }
-    Some(FileSettings { path: table.report.base.state_path(path), format })
+    let path = table.report.base.state_path(path);
+    table.claim(&path);
+    Some(FileSettings { path, format })
 }
 
 /// `type = "command"`

@@ -164,6 +164,7 @@ fn scheduled(table: &Table<'_>, sinks: &Sinks) -> Option<ScheduledReport> {
         ),
     }
     let path = read.path.map(|path| table.report.base.state_path(path));
+    path.iter().for_each(|path| table.claim(path));
     Some(ScheduledReport { path, ..read })
 }
 
@@ -191,5 +192,33 @@ fn names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
         list => list
             .try_into()
             .map_err(|_| D::Error::custom("must be the name of a sink, or a list of names")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Base, Config};
+
+    #[test]
+    fn a_report_never_replaces_a_file_of_the_store_or_of_a_sink() {
+        let base = Base { dir: "/srv/shop".into(), ..Base::default() };
+        for (path, is_free) in [
+            ("mirror.db-wal", false),
+            ("mirror.db.lock", false),
+            ("./mirror.db", false),
+            ("/srv/shop/mirror.db", false),
+            ("audit.ndjson", false),
+            ("mirror.csv", true),
+            ("reports/mirror.db.csv", true),
+            ("../mirror.db", true),
+        ] {
+            let text = format!(
+                "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n\
+                 [reports.schedule.r]\nreport = \"mirror\"\nat = \"07:30\"\npath = \"{path}\"\n\
+                 [sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n"
+            );
+            let read = Config::parse(&text, "shopmirror.toml", &base);
+            assert_eq!(read.is_ok(), is_free, "{path}");
+        }
     }
 }

@@ -56,7 +56,9 @@ fn half_past_three() -> Time {
 /// `[store]`; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
     let read: StoreSettings = table.read(&[])?;
-    Some(StoreSettings { path: table.report.base.store_path(&read.path), ..read })
+    let path = table.report.base.store_path(&read.path);
+    table.claim(&path);
+    Some(StoreSettings { path, ..read })
 }
 
 /// `[backup]`; `store` is where the store is. `None` only if a problem was noted.

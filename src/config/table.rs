@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
@@ -22,11 +23,13 @@ pub(super) struct Report<'d> {
     /// What relative paths start from.
     pub(super) base: &'d Base,
     problems: RefCell<Vec<Problem>>,
+    /// The files that are written, and the tables that name them.
+    written: RefCell<Vec<(PathBuf, String)>>,
 }
 
 impl<'d> Report<'d> {
     pub(super) fn new(text: &'d str, base: &'d Base) -> Self {
-        Self { text, base, problems: RefCell::default() }
+        Self { text, base, problems: RefCell::default(), written: RefCell::default() }
     }
 
     pub(super) fn problems(self) -> Vec<Problem> {
@@ -171,6 +174,19 @@ impl<'d> Table<'d> {
         self.note_inside(&[], message);
     }
 
+    /// Notes if the file in `path` is one that another table has written, or is of the store.
+    pub(super) fn claim(&self, path: &Path) {
+        let path = path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_default();
+        let mut written = self.report.written.borrow_mut();
+        let is_same = |(other, owner): &(PathBuf, String)| {
+            *other == path || owner == "store" && is_of_store(&path, other)
+        };
+        if let Some((_, owner)) = written.iter().find(|file| is_same(file)) {
+            self.note("path", format!("is written by [{owner}] already: choose another path"));
+        }
+        written.push((path, self.name.clone()));
+    }
+
     /// Notes every key that no struct has. Call it when all of the table was read.
     pub(super) fn finish(&self) {
         let known: Vec<&str> = self.known.borrow().iter().copied().collect();
@@ -187,4 +203,12 @@ impl<'d> Table<'d> {
             self.report.note(key.span().start, format!("unknown key {of}; {hint}"));
         }
     }
+}
+
+/// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
+/// with its own, and the search index.
+fn is_of_store(path: &Path, store: &Path) -> bool {
+    let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();
+    let is_own = name(path).starts_with(&name(store)) || name(path).starts_with(b"search.db");
+    path.parent() == store.parent() && is_own
 }

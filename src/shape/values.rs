@@ -5,7 +5,7 @@
 
 use minijinja::Value;
 
-use crate::record::{Change, Kind, as_text};
+use crate::record::{Change, Kind};
 
 /// The names that a template may use.
 pub const NAMES: [&str; 15] = [
@@ -79,6 +79,32 @@ fn value_of(text: &str) -> Value {
     read.unwrap_or_else(|_| Value::from(text))
 }
 
+/// JSON whose every string is a text that others can hold: a NUL character and half of a surrogate pair
+/// become U+FFFD.
+#[must_use]
+pub fn as_text(json: &str) -> String {
+    let mut held = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let (before, escapes) = rest.split_at(at);
+        // The code unit of the escape `\uXXXX` at this place.
+        let unit = |at: usize| {
+            let digits = escapes.get(at..at + 6)?.strip_prefix("\\u")?;
+            u16::from_str_radix(digits, 16).ok()
+        };
+        let (text, length) = match (unit(0), unit(6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (&escapes[..12], 12),
+            (Some(0 | 0xd800..=0xdfff), _) => ("\\ufffd", 6),
+            // A backslash and what it escapes.
+            _ => escapes.get(..2).map_or((escapes, escapes.len()), |pair| (pair, 2)),
+        };
+        held.push_str(before);
+        held.push_str(text);
+        rest = &escapes[length..];
+    }
+    held + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +120,20 @@ mod tests {
         assert_eq!(shown("s"), r"a\ud800");
         assert_eq!(shown("h"), "x\u{fffd}!");
         assert_eq!(shown("p"), "😀");
+    }
+
+    #[test]
+    fn what_is_no_text_is_replaced_and_nothing_else() {
+        for (json, held) in [
+            (r#"{"a\u0000":"\u0000x"}"#, r#"{"a\ufffd":"\ufffdx"}"#),
+            (r#""\\\u0000\\u0000""#, r#""\\\ufffd\\u0000""#),
+            (r#""\ud800""#, r#""\ufffd""#),
+            (r#""\ud800\ud800\udc00""#, r#""\ufffd\ud800\udc00""#),
+            (r#""\uDC00a\uD83D\n""#, r#""\ufffda\ufffd\n""#),
+        ] {
+            assert_eq!(as_text(json), held, "{json}");
+        }
+        let fine = r#"{"id":1,"note":"a \" \\u0000 é 😀 \ud83d\ude00 \n \u00e9"}"#;
+        assert_eq!(as_text(fine), fine);
     }
 }

@@ -10,7 +10,8 @@ use tokio_postgres::types::{ToSql, Type};
 use super::error::Doing;
 use super::session::Schema;
 use super::tables;
-use crate::record::{Change, Route, as_text};
+use crate::record::{Change, Route};
+use crate::shape::as_text;
 use crate::sink::Verdict;
 
 /// The position that the database has. Its row is locked from here on: a second daemon of the same name
