@@ -79,7 +79,7 @@ pub async fn run(
     notify::stopping();
     let closed = store.close().await;
     outcome?;
-    closed.context("could not close the store cleanly; the next start will check and repair it")
+    closed.context("could not close the store cleanly; the next start reads what its write-ahead log still holds")
 }
 
 /// Opens the store, which may take long; returns `None` if a stop was requested meanwhile.

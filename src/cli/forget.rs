@@ -75,6 +75,9 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     }
     let removed = json!({"versions": total, "purged": matches!(purged, Ok(true))});
     out.done(&json!({"records": records, "code": code, "removed": removed}), &text)?;
+    if out.json && purged.is_err() {
+        eprint!("{}", left(&purged));
+    }
     // What a reader of the log holds up, the daemon removes by itself.
     Ok(if purged.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) })
 }

@@ -25,6 +25,8 @@ use crate::store::{self, BackupFolder, CopyControl, Kept, NewNotice, Reader};
 
 /// How often it is looked whether something is due.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often the folder of backups is listed while the next one is known and not due.
+const LIST_EVERY: Duration = Duration::from_secs(60);
 /// How long after the start backups and reports wait for the first page, which tells whether the clock is right.
 const WAIT_FOR_PAGE: Duration = Duration::from_secs(600);
 /// How long the reads of one report may take.
@@ -47,10 +49,15 @@ impl Scheduled {
             read.context("reading what became of the reports")?;
         let mut runs = read.unwrap_or_default();
         runs.retain(|name, _| self.reports.schedule.contains_key(name));
-        let mut backups = ReportRun::default();
+        let (mut backups, mut list_at) = (ReportRun::default(), Duration::ZERO);
+        let mut is_unkept = false;
         while !stop.is_cancelled() {
-            if self.backup.keep > 0 {
-                self.back_up_if_due(&mut backups, &stop).await?;
+            let elapsed = self.watch.clock.now().elapsed;
+            if self.backup.keep > 0
+                && elapsed >= list_at
+                && self.back_up_if_due(&mut backups, &stop).await?
+            {
+                list_at = elapsed + LIST_EVERY;
             }
             for (name, settings) in &self.reports.schedule {
                 if !self.knows_time() {
@@ -66,8 +73,9 @@ impl Scheduled {
                     self.note(&format!("the report {name}"), run, due, made);
                 }
                 // A kill while the next one is made must not repeat this one.
-                if is_new || at <= now {
-                    self.keep(&runs).await?;
+                is_unkept |= is_new || at <= now;
+                if is_unkept {
+                    is_unkept = !self.keep(&runs).await?;
                 }
             }
             let statuses =
@@ -90,12 +98,13 @@ impl Scheduled {
         self.clocks.workspace_time(own).is_some() || own.elapsed >= WAIT_FOR_PAGE
     }
 
-    /// Makes a backup if one is due, and publishes how backups stand.
+    /// Makes a backup if one is due, and publishes how backups stand; returns whether the next one is known and lies
+    /// ahead.
     async fn back_up_if_due(
         &self,
         run: &mut ReportRun,
         stop: &CancellationToken,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<bool> {
         let now = self.now();
         let folder = BackupFolder::new(&self.backup.path, self.watch.store.path());
         let listed = folder.clone();
@@ -122,7 +131,7 @@ impl Scheduled {
                 self.note("the backup", run, due, made);
             }
         }
-        Ok(())
+        Ok(due.is_some_and(|(_, at)| at > now))
     }
 
     /// When the first page was read: a store without a backup counts from then.
@@ -152,13 +161,13 @@ impl Scheduled {
         tokio::task::spawn_blocking(copy).await?
     }
 
-    /// Keeps what became of the reports; what the store cannot take now is in memory.
-    async fn keep(&self, runs: &BTreeMap<String, ReportRun>) -> anyhow::Result<()> {
+    /// Keeps what became of the reports; false if the store cannot take it now.
+    async fn keep(&self, runs: &BTreeMap<String, ReportRun>) -> anyhow::Result<bool> {
         match self.watch.store.keep(Kept::REPORT_RUNS, runs).await {
             Err(error) if !error.is_transient() => {
                 Err(error).context("keeping what became of the scheduled reports")
             }
-            _ => Ok(()),
+            kept => Ok(kept.is_ok()),
         }
     }
 

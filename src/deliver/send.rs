@@ -126,6 +126,9 @@ impl Task {
             let left = Duration::try_from(due.duration_since(now.wall)).unwrap_or_default();
             Some(now.elapsed + left)
         });
+        // Planned while the clock was ahead.
+        let latest = now.elapsed + self.longest_wait();
+        self.is_woken |= self.next_due.is_some_and(|due| due > latest);
         for row in next.vanished {
             self.in_hand.insert(row.key());
             self.gone(row, Gone::LeftOut);

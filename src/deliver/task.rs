@@ -48,7 +48,8 @@ pub(super) struct Task {
     pub(super) refusals: Refusals,
     pub(super) pace: Option<Pace>,
     /// The task begins, an operator changed something, or the configuration was read again.
-    is_woken: bool,
+    /// It also finds what was planned while the clock was ahead.
+    pub(super) is_woken: bool,
     /// Ends the wait for room in memory.
     pub(super) ending: CancellationToken,
     /// Cuts short what is under way.
@@ -215,7 +216,7 @@ impl Task {
         let start = self.start();
         self.report(false);
         let now = self.now();
-        if self.may_feed() || self.may_read(now) {
+        if self.may_feed() || self.may_read(now) || self.is_woken {
             return Ok(Duration::ZERO);
         }
         let next_due =
@@ -234,11 +235,9 @@ impl Task {
     /// The task begins, an operator changed something, or the configuration was read again.
     async fn woken(&mut self) -> Result<(), StoreError> {
         let name = self.it.name.clone();
-        // What waits because of the endpoint alone is tried again. No attempt is planned for later than the longest
-        // wait with its jitter.
-        let longest = self.it.settings.retry.iter().max().copied().unwrap_or_default();
-        let longest = longest.max(retry_after::MAX_WAIT).mul_f64(1.8);
-        let latest = self.it.clock.now().wall.checked_add(longest).map(stamp).unwrap_or_default();
+        // What waits because of the endpoint alone is tried again.
+        let latest = self.it.clock.now().wall.checked_add(self.longest_wait());
+        let latest = latest.map(stamp).unwrap_or_default();
         self.it.store.retry_faulted(name.clone(), latest).await?;
         let row = self.it.store.read(move |reader| reader.sink(&name)).await?;
         self.adopt(row).await?;
@@ -247,6 +246,12 @@ impl Task {
         self.feeding.look_at_all();
         self.health.end_pause(self.now());
         Ok(())
+    }
+
+    /// No attempt is planned for later than the longest wait with its jitter.
+    pub(super) fn longest_wait(&self) -> Duration {
+        let longest = self.it.settings.retry.iter().max().copied().unwrap_or_default();
+        longest.max(retry_after::MAX_WAIT).mul_f64(1.8)
     }
 
     pub(super) fn publish(&self) {

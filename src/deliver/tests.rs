@@ -157,3 +157,17 @@ async fn a_clock_that_is_set_back_delays_what_waits_by_no_more_than_an_hour() {
         task.stop().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_planned_while_the_clock_was_ahead_is_tried_without_a_restart() {
+    let shop = Shop::new().await;
+    let refused = Verdict::Refused { reason: "answered 422".into(), for_good: false };
+    let task = shop.start("erp", refusing(4, "Parked", refused), settings()).await;
+    shop.see("1", "Parked").await;
+    until("it is parked", MINUTE, || task.status().retrying == 1).await;
+    let writer = rusqlite::Connection::open(shop.store.path()).unwrap();
+    writer.execute("UPDATE _queue SET due_at = '2026-06-01T00:00:00.000000Z'", []).unwrap();
+    let before = task.attempts("Parked").len();
+    until("it is tried", 2 * HOUR, || task.attempts("Parked").len() > before).await;
+    task.stop().await;
+}

@@ -169,18 +169,26 @@ pub fn sample_body(name: &str, title: &str, text: &str, now: Timestamp) -> Strin
 /// Replaces a file: whoever opens it finds the old text or the new one, whole.
 ///
 /// # Errors
-/// If it cannot be written; the old file stays.
+/// If it cannot be written; the old file stays, and nothing of the new one.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = file_owner::folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
-    // What a failure left of an earlier try is replaced.
-    let mut file = file_owner::open_or_make(&part)?;
+    let replaced = replace(path, &part, text);
+    if replaced.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    replaced?;
+    File::open(folder)?.sync_all()
+}
+
+fn replace(path: &Path, part: &Path, text: &str) -> io::Result<()> {
+    // What a killed process left of an earlier try is replaced.
+    let mut file = file_owner::open_or_make(part)?;
     file.set_len(0)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&part, path)?;
-    File::open(folder)?.sync_all()
+    fs::rename(part, path)
 }
 
 #[cfg(test)]
@@ -200,5 +208,8 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "second");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else stays");
         assert!(write(&dir.path().join("absent/till.csv"), "").is_err());
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        assert!(write(&dir.path().join("folder"), "").is_err());
+        assert!(!dir.path().join(".folder.part").exists(), "nothing of a failed try stays");
     }
 }

@@ -21,13 +21,13 @@ pub struct BackupStatus {
 }
 
 impl BackupStatus {
-    /// What the folder shows at `now`; a folder that cannot be read is reported as a failure.
+    /// What the folder shows at `now`, without backups from the future; a folder that cannot be read is reported as a failure.
     #[must_use]
     pub fn of_folder(folder: &BackupFolder, now: Timestamp) -> Self {
         let mut status = Self::default();
-        match folder.list(now) {
+        match folder.list() {
             Ok(files) => {
-                if let Some(newest) = files.first() {
+                if let Some(newest) = files.iter().find(|file| !file.is_from_future(now)) {
                     status.last_at = Some(stamp(newest.at));
                     status.last_file = Some(newest.path.display().to_string());
                 }

@@ -135,10 +135,21 @@ impl StoreError {
         self.is_full() || matches!(self, Self::Busy)
     }
 
-    /// Whether the failure lies in one statement or value, so that what concerns other tables may go on.
+    /// Whether the failure lies in one statement or value, so that what concerns other tables may go on; not in the
+    /// disk or the machine.
     #[must_use]
     pub fn is_of_one_route(&self) -> bool {
-        matches!(self, Self::Sqlite(_))
+        let Self::Sqlite(error) = self else { return false };
+        !matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::PermissionDenied
+                    | ErrorCode::OutOfMemory
+            )
+        )
     }
 
     /// Whether there is no room for the store to grow.
@@ -175,14 +186,32 @@ fn is_refused_write(error: &rusqlite::Error) -> bool {
 mod tests {
     use super::*;
 
+    fn failed(code: i32) -> StoreError {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
+    }
+
     #[test]
     fn a_write_that_the_system_refuses_is_transient_and_a_read_that_fails_is_not() {
-        let failed = |code: i32| -> StoreError {
-            rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
-        };
         for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_FULL] {
             assert!(failed(code).is_transient(), "{code}");
         }
         assert!(!failed(ffi::SQLITE_IOERR_READ).is_transient());
+    }
+
+    #[test]
+    fn what_fails_in_the_disk_or_the_machine_is_not_of_one_route() {
+        for code in [ffi::SQLITE_ERROR, ffi::SQLITE_CONSTRAINT, ffi::SQLITE_TOOBIG] {
+            assert!(failed(code).is_of_one_route(), "{code}");
+        }
+        let machine = [
+            ffi::SQLITE_IOERR_FSYNC,
+            ffi::SQLITE_CANTOPEN,
+            ffi::SQLITE_READONLY,
+            ffi::SQLITE_PERM,
+            ffi::SQLITE_NOMEM,
+        ];
+        for code in machine {
+            assert!(!failed(code).is_of_one_route(), "{code}");
+        }
     }
 }

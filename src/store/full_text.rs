@@ -127,7 +127,8 @@ impl Store {
 fn step(log: &Reader) -> Result<IndexProgress, StoreError> {
     let path = path_of(&log.path);
     match follow(&path, log) {
-        Err(StoreError::NoSearchIndex) => {
+        // SQLite reports a file that is deleted during the step as a failed disk.
+        Err(error) if matches!(error, StoreError::NoSearchIndex) || !path.exists() => {
             make(&path)?;
             follow(&path, log)
         }
@@ -238,11 +239,12 @@ fn remove_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What an error of the index means: unless waiting helps, it has to be rebuilt.
+/// What an error of the index means: if it lies in the file and not in the machine, it has to be rebuilt.
 fn unusable(error: rusqlite::Error) -> StoreError {
     match error.into() {
-        error @ (StoreError::Full | StoreError::Busy | StoreError::TooLong) => error,
-        _ => StoreError::NoSearchIndex,
+        StoreError::Corrupt(_) => StoreError::NoSearchIndex,
+        error if error.is_of_one_route() => StoreError::NoSearchIndex,
+        error => error,
     }
 }
 

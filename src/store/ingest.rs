@@ -216,8 +216,9 @@ impl Store {
     /// If the file cannot be written; the links stay as they were.
     pub async fn link_jobs(&self, field: Option<String>) -> Result<(), StoreError> {
         self.write(move |writer| {
-            let tx = write_tx(&mut writer.connection)?;
+            // If the file cannot be written now, a later page takes it.
             writer.job_link = field;
+            let tx = write_tx(&mut writer.connection)?;
             if !job_links::look(&tx, writer.job_link.as_deref())? {
                 return Ok(());
             }

@@ -1,6 +1,10 @@
 use std::fs;
 use std::path::Path;
 
+use rusqlite::ffi;
+
+use super::unusable;
+use crate::store::StoreError;
 use crate::store::fixtures::{Poll, open, record, records};
 use crate::store::{IndexProgress, Reader, Store, index_log};
 
@@ -195,4 +199,19 @@ async fn stores_in_one_folder_have_an_index_each_and_none_takes_the_place_of_a_s
     let refused = anyhow::Error::from(store.index_more().await.unwrap_err());
     assert!(format!("{refused:#}").contains("a store lies there"), "{refused:#}");
     assert!(Reader::open(&paths[1]).is_ok(), "the store of that name is as it was");
+}
+
+#[test]
+fn only_what_lies_in_the_file_makes_an_index_unusable() {
+    let is_unusable = |code| {
+        let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        matches!(unusable(error), StoreError::NoSearchIndex)
+    };
+    for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_ERROR] {
+        assert!(is_unusable(code), "{code}");
+    }
+    let machine = [ffi::SQLITE_IOERR_READ, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_CANTOPEN];
+    for code in machine.into_iter().chain([ffi::SQLITE_NOMEM, ffi::SQLITE_FULL]) {
+        assert!(!is_unusable(code), "{code}");
+    }
 }

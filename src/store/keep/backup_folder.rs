@@ -40,6 +40,14 @@ pub struct BackupFile {
     pub at: Timestamp,
 }
 
+impl BackupFile {
+    /// Whether nothing tells when it was made.
+    #[must_use]
+    pub fn is_from_future(&self, now: Timestamp) -> bool {
+        self.at > now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now)
+    }
+}
+
 impl BackupFolder {
     /// The backups of the store at `store` in `folder`.
     #[must_use]
@@ -75,18 +83,16 @@ impl BackupFolder {
         Ok(())
     }
 
-    /// The backups, newest first, without those from the future: nothing tells when they were made. None if there
-    /// is no folder.
+    /// The backups, newest first. None if there is no folder.
     ///
     /// # Errors
     /// If the folder cannot be read.
-    pub fn list(&self, now: Timestamp) -> io::Result<Vec<BackupFile>> {
-        let believed = now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now);
+    pub fn list(&self) -> io::Result<Vec<BackupFile>> {
         let mut files: Vec<BackupFile> = self
             .names()?
             .iter()
             .filter_map(|name| {
-                let at = self.time_of(name).filter(|at| *at <= believed)?;
+                let at = self.time_of(name)?;
                 Some(BackupFile { path: self.folder.join(name), at })
             })
             .collect();
@@ -94,12 +100,14 @@ impl BackupFolder {
         Ok(files)
     }
 
-    /// Removes all but the newest `keep` backups.
+    /// Removes all but the newest `keep` backups; those from the future count as the oldest.
     ///
     /// # Errors
     /// If a file cannot be removed; newer ones stay in any case.
     pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<()> {
-        self.list(now)?.iter().skip(keep).try_for_each(|file| fs::remove_file(&file.path))
+        let mut files = self.list()?;
+        files.sort_by_key(|file| file.is_from_future(now));
+        files.iter().skip(keep).try_for_each(|file| fs::remove_file(&file.path))
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -126,5 +134,24 @@ impl BackupFolder {
         let at = at.to_zoned(TimeZone::UTC).ok()?.timestamp();
         // What reads as a time need not be what would be written for it.
         (name_stamp(at) == stamp).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backups_from_the_future_are_the_first_that_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = BackupFolder::new(dir.path(), Path::new("mirror.db"));
+        let now: Timestamp = "2026-05-04T00:00:00Z".parse().unwrap();
+        let past = now - Duration::from_secs(86_400);
+        for at in [now, past, "2099-01-01T00:00:00Z".parse().unwrap()] {
+            fs::write(folder.path(at), "").unwrap();
+        }
+        folder.prune(2, now).unwrap();
+        let left: Vec<_> = folder.list().unwrap().iter().map(|file| file.at).collect();
+        assert_eq!(left, [now, past]);
     }
 }

@@ -74,9 +74,13 @@ impl Operator {
     /// # Errors
     /// The files may still hold words of the records.
     pub fn purge(&mut self) -> Result<bool, StoreError> {
-        full_text::remove(&self.path)?;
-        self.connection.execute_batch("VACUUM")?;
-        checkpoint::cut_wal(&self.connection)
+        // One that fails keeps none of the others back.
+        let deleted = full_text::remove(&self.path);
+        let rewritten = self.connection.execute_batch("VACUUM");
+        let is_cut = checkpoint::cut_wal(&self.connection);
+        deleted?;
+        rewritten?;
+        is_cut
     }
 }
 
@@ -187,6 +191,18 @@ mod tests {
             let bytes = std::fs::read(file.unwrap().path()).unwrap();
             bytes.windows(text.len()).any(|window| window == text.as_bytes())
         })
+    }
+
+    #[tokio::test]
+    async fn a_search_index_that_cannot_be_deleted_keeps_no_word_in_the_store() {
+        let (dir, store) = open();
+        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private")]).await;
+        store.close().await.unwrap();
+        Store::open(&dir.path().join("search.db")).unwrap().close().await.unwrap();
+        let mut operator = Operator::open(&dir.path().join("mirror.db")).unwrap();
+        operator.forget_records(&[(Route::Leads, "1".to_owned())], "2026").unwrap();
+        assert!(operator.purge().is_err());
+        assert!(!is_on_disk(dir.path(), "Quetzal"));
     }
 
     #[tokio::test]

@@ -173,8 +173,17 @@ fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFindin
     let account = format!(
         "{delivered} delivered + {pending} pending + {retrying} retrying + {dead} dead + {filtered} not wanted + {skipped} before start"
     );
-    let fault = (sum != stored || !(0..=stored).contains(&position))
-        .then(|| format!("{account} up to change {position} are {sum}, but {stored} are stored"));
+    let mut faults = Vec::new();
+    if (row.retrying, row.dead) != (retrying, dead) {
+        faults.push(format!(
+            "it counts {} retrying and {} dead changes, but has {retrying} and {dead}",
+            row.retrying, row.dead
+        ));
+    }
+    if sum != stored || !(0..=stored).contains(&position) {
+        faults
+            .push(format!("{account} up to change {position} are {sum}, but {stored} are stored"));
+    }
     let sound = format!("{stored} stored = {account}");
-    Ok(finding(format!("sink {}", row.name), fault.as_slice(), sound))
+    Ok(finding(format!("sink {}", row.name), &faults, sound))
 }

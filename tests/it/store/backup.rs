@@ -129,9 +129,9 @@ async fn a_backup_that_was_missed_is_made_at_the_start_and_only_old_backups_go()
         fs::write(folder.join(format!("mirror-2019010{day}T033000Z.db")), "").unwrap();
     }
     fs::write(folder.join("mirror-20190101T033000Z.db.4gT7x1.partial"), "").unwrap();
+    // It was made while the clock was wrong.
+    fs::write(folder.join("mirror-20991227T033000Z.db"), "").unwrap();
     let others = [
-        // It was made while the clock was wrong.
-        "mirror-20991227T033000Z.db",
         "notes.txt",
         "mirror.db",
         "my-mirror-20190101T033000Z.db",
