@@ -23,6 +23,9 @@ pub(super) struct Args {
     /// The size of the shop: quiet, busy or chain
     #[arg(long, default_value_t = Shop::default())]
     shop: Shop,
+    /// The speed of its clock; 2 is twice as fast as real time
+    #[arg(long, default_value_t = 1.0, value_parser = speed)]
+    speed: f64,
     /// Requests per minute that one key may make
     #[arg(long, default_value_t = 60)]
     requests_per_minute: u32,
@@ -41,6 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let sandbox = Sandbox::open(&Options {
             seed: args.seed,
             shop: args.shop,
+            speed: args.speed,
             requests_per_minute: args.requests_per_minute,
             state_file: args.state.clone(),
             ..Options::default()
@@ -58,4 +62,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         stoppable(&stop, sandbox::serve(listener, sandbox, stop.clone())).await??;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Parses the speed of a clock: above 0, at most 100,000.
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed > 0.0 && speed <= 100_000.0 => Ok(speed),
+        _ => Err("the speed must be a number above 0, at most 100000".to_owned()),
+    }
 }
