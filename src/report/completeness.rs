@@ -11,9 +11,6 @@ use crate::store::{Gap, GapState, PollerRow, Reader, SqlValue, StoreError};
 
 /// After this time a mirror has seen every record that still stands: something happened to it.
 pub(super) const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
-/// A poller whose list was not read for so long while another one's of the route was, is of a business that
-/// is no longer configured.
-const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// A list that was not read for longer than this is named, and does not say how things stand.
 pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 
@@ -131,14 +128,11 @@ impl Coverage {
                     && other.last_success_at > row.last_success_at
             })
         };
-        let current = pollers().filter(|row| !is_replaced(row));
-        let read: Vec<Timestamp> = current.filter_map(|row| time(&row.last_success_at)).collect();
-        let newest = read.iter().max();
-        let is_gone =
-            |at: &Timestamp| newest.is_some_and(|newest| newest.duration_since(*at) > GONE);
+        let current = pollers().filter(|row| !is_replaced(row) && !row.is_gone(pollers()));
+        let read = current.filter_map(|row| time(&row.last_success_at));
         Self {
             route,
-            read_at: read.iter().filter(|at| !is_gone(at)).map(|at| (*at).min(now)).min(),
+            read_at: read.map(|at| at.min(now)).min(),
             since: pollers().filter_map(|row| time(row.complete_since.as_deref()?)).max(),
             gaps,
         }

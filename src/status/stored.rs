@@ -1,7 +1,7 @@
 //! The part of the status that only the store knows: counts, gaps, and when each poller last
 //! succeeded.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::WorkspaceStatus;
 use super::health::is_stale;
@@ -12,8 +12,6 @@ use crate::poll::{PollerState, PollerStatus};
 use crate::record::poller_name;
 use crate::store::{Gap, GateState, Lane, PollerRow, Reader, SinkState, StoreError};
 
-/// As for reports: a poller that was not read for so long while another one of its route was is gone.
-const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;
 
@@ -36,18 +34,17 @@ impl WorkspaceStatus {
             ..Self::default()
         };
         let rows = reader.pollers()?;
-        for row in rows.clone() {
-            // One that is no longer configured is not read any more.
-            let is_read = !rows.iter().any(|other| is_read_later(other, &row));
-            let emptied = row.emptied_at.as_ref().filter(|_| is_read);
-            status.emptied.extend(emptied.map(|_| status.emptied_route(&row)));
+        for row in &rows {
+            if row.emptied_at.is_some() && !row.is_gone(rows.iter()) {
+                status.emptied.push(status.emptied_route(row));
+            }
             let age = age_s(&row.last_success_at, now);
             status.pollers.push(PollerStatus {
-                gaps: status.gaps.iter().filter(|gap| is_of(gap, &row)).count() as i64,
+                gaps: status.gaps.iter().filter(|gap| is_of(gap, row)).count() as i64,
                 last_success_age_s: age,
                 last_success_unknown: age.is_none(),
-                route: row.route,
-                business: row.business,
+                route: row.route.clone(),
+                business: row.business.clone(),
                 ..PollerStatus::default()
             });
         }
@@ -80,13 +77,6 @@ impl WorkspaceStatus {
         }
         poller
     }
-}
-
-/// Whether a poller of the same route was read a week or more after this one.
-fn is_read_later(other: &PollerRow, row: &PollerRow) -> bool {
-    let read = |row: &PollerRow| row.last_success_at.parse::<Timestamp>().ok();
-    let apart = read(other).zip(read(row)).map(|(other, own)| other.duration_since(own));
-    other.route == row.route && apart.is_some_and(|apart| apart > GONE)
 }
 
 fn is_of(gap: &Gap, row: &PollerRow) -> bool {

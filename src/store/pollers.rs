@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use serde::Deserialize;
 
@@ -13,6 +13,10 @@ use super::meta;
 use super::reader::Reader;
 use super::sql::{self, Sql};
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
+
+/// A poller whose list was not read for so long while another one's of the route was, is of a business that
+/// is no longer configured.
+const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// The business as the tables hold it: '' for the workspace default.
 pub(super) fn business_text(id: &PollerId) -> &str {
@@ -68,6 +72,15 @@ impl PollerRow {
     pub(super) fn is_of(&self, served: Option<&str>) -> bool {
         served.is_some()
             && [&self.business, &self.served_business].iter().any(|own| own.as_deref() == served)
+    }
+
+    /// Whether the poller is of a business that is no longer configured, as the last reads of these pollers show.
+    pub fn is_gone<'a>(&self, mut pollers: impl Iterator<Item = &'a Self>) -> bool {
+        let read = |row: &Self| row.last_success_at.parse::<Timestamp>().ok();
+        let is_later = |(own, other): (Timestamp, Timestamp)| other.duration_since(own) > GONE;
+        pollers.any(|other| {
+            other.route == self.route && read(self).zip(read(other)).is_some_and(is_later)
+        })
     }
 
     /// Which poller the row is of; `None` when the route is not one this program knows.
