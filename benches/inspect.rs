@@ -87,19 +87,29 @@ fn digest(path: &str, earlier: &mut EarlierLog) -> std::io::Result<String> {
     sum.update(&journal);
     match committed(&log, earlier) {
         None => sum.update(&database),
-        Some(Committed { page_size, pages, frames }) => {
+        Some(Committed {
+            page_size,
+            pages,
+            frames,
+        }) => {
             sum.update(pages.to_le_bytes());
             for page in 1..=pages {
                 let start = (page as usize - 1) * page_size;
                 let stored = database.get(start..).unwrap_or_default();
                 let stored = &stored[..stored.len().min(page_size)];
-                let content = frames.get(&page).map_or(stored, |at| &log[*at..*at + page_size]);
+                let content = frames
+                    .get(&page)
+                    .map_or(stored, |at| &log[*at..*at + page_size]);
                 sum.update((content.len() as u64).to_le_bytes());
                 sum.update(content);
             }
         }
     }
-    Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(sum
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 /// What the committed part of a write-ahead log says.
@@ -157,7 +167,11 @@ fn committed(log: &[u8], earlier: &mut EarlierLog) -> Option<Committed> {
         earlier.sums.push(sum);
     }
     let salts = (word(16)?, word(20)?);
-    let mut found = Committed { page_size, pages: 0, frames: HashMap::new() };
+    let mut found = Committed {
+        page_size,
+        pages: 0,
+        frames: HashMap::new(),
+    };
     let (mut pending, mut at, mut read) = (Vec::new(), LOG_HEADER, 1);
     while let Some(frame) = log.get(at..at + frame_size) {
         if let Some(known) = earlier.sums.get(read) {

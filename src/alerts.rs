@@ -31,7 +31,10 @@ pub struct Origin {
 
 impl Origin {
     fn title(&self, matter: &str) -> String {
-        let of = self.workspace.as_ref().map_or_else(String::new, |name| format!("{name}, "));
+        let of = self
+            .workspace
+            .as_ref()
+            .map_or_else(String::new, |name| format!("{name}, "));
         format!("{of}shopmirror on {}: {matter}", self.host)
     }
 }
@@ -87,7 +90,11 @@ pub struct Symptom {
 #[must_use]
 pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
     let mut found = Vec::new();
-    if let Some(poller) = status.pollers.iter().find(|poller| poller.state.is_key_refused()) {
+    if let Some(poller) = status
+        .pollers
+        .iter()
+        .find(|poller| poller.state.is_key_refused())
+    {
         let why = word(&poller.state);
         let text = format!(
             "the workspace refuses the key ({why}): nothing is read until the key file holds a valid key"
@@ -115,17 +122,29 @@ pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
         let title = format!("records of {route} may have been missed");
         let text = format!("{title}, open gaps: {}; see `shopmirror gaps`", gaps.len());
         let mark = gaps.iter().map(|gap| gap.id).max().unwrap_or_default();
-        found.push(Symptom { mark, ..matter(&format!("gap/{route}"), title, text) });
+        found.push(Symptom {
+            mark,
+            ..matter(&format!("gap/{route}"), title, text)
+        });
     }
-    let shut = [SinkActivity::Paused, SinkActivity::Refusing, SinkActivity::Disabled];
-    for other in
-        status.sinks.iter().filter(|other| other.name != sink && shut.contains(&other.state))
+    let shut = [
+        SinkActivity::Paused,
+        SinkActivity::Refusing,
+        SinkActivity::Disabled,
+    ];
+    for other in status
+        .sinks
+        .iter()
+        .filter(|other| other.name != sink && shut.contains(&other.state))
     {
         let title = format!("sink {} takes no changes", other.name);
         let why = other.last_error.as_deref().unwrap_or("no reason is known");
         let text = format!("{title}, they are kept: {why}; see `shopmirror sinks`");
         let about = format!("sink/{}", other.name);
-        found.push(Symptom { after: PAUSED, ..matter(&about, title, text) });
+        found.push(Symptom {
+            after: PAUSED,
+            ..matter(&about, title, text)
+        });
     }
     found
 }
@@ -155,13 +174,23 @@ impl AlertWatch {
             let notice = is_due
                 .then(|| symptom.notice(AlertState::Begun, &since, origin, now.wall, symptom.mark));
             if is_due || row.is_none() {
-                let kept = Some(AlertRow { since, told: if is_due { symptom.mark } else { told } });
-                steps.push(AlertStep { about: symptom.about.clone(), kept, notice });
+                let kept = Some(AlertRow {
+                    since,
+                    told: if is_due { symptom.mark } else { told },
+                });
+                steps.push(AlertStep {
+                    about: symptom.about.clone(),
+                    kept,
+                    notice,
+                });
             }
         }
         let is_over = |about: &str| symptoms.iter().all(|symptom| symptom.about != about);
         for (about, row) in known.iter().filter(|(about, _)| is_over(about)) {
-            let absent_since = *self.absent_since.entry(about.clone()).or_insert(now.elapsed);
+            let absent_since = *self
+                .absent_since
+                .entry(about.clone())
+                .or_insert(now.elapsed);
             if now.elapsed.saturating_sub(absent_since) < SETTLED {
                 continue;
             }
@@ -170,9 +199,14 @@ impl AlertWatch {
                 let (over, version) = (AlertState::Over, row.told + 1);
                 relief(about).notice(over, &row.since, origin, now.wall, version)
             });
-            steps.push(AlertStep { about: about.clone(), kept: None, notice });
+            steps.push(AlertStep {
+                about: about.clone(),
+                kept: None,
+                notice,
+            });
         }
-        self.absent_since.retain(|about, _| known.contains_key(about));
+        self.absent_since
+            .retain(|about, _| known.contains_key(about));
         steps
     }
 }
@@ -197,7 +231,13 @@ impl Symptom {
             at: &at,
         };
         let body = serde_json::to_string(&alert).expect("an alert holds plain values");
-        NewNotice { kind: Kind::Alert, about: self.about.clone(), version, body, made_at: at }
+        NewNotice {
+            kind: Kind::Alert,
+            about: self.about.clone(),
+            version,
+            body,
+            made_at: at,
+        }
     }
 }
 
@@ -214,13 +254,23 @@ fn relief(about: &str) -> Symptom {
 
 fn matter(about: &str, title: String, text: String) -> Symptom {
     let about = about.to_owned();
-    Symptom { about, after: Duration::ZERO, mark: 1, title, text, reasons: Vec::new() }
+    Symptom {
+        about,
+        after: Duration::ZERO,
+        mark: 1,
+        title,
+        text,
+        reasons: Vec::new(),
+    }
 }
 
 /// An alert with these words, to see how a sink would show one.
 #[must_use]
 pub fn sample(title: &str, text: &str, now: Timestamp) -> NewNotice {
-    let origin = Origin { workspace: None, host: "this machine".to_owned() };
+    let origin = Origin {
+        workspace: None,
+        host: "this machine".to_owned(),
+    };
     let sample = matter("key", title.to_owned(), text.to_owned());
     sample.notice(AlertState::Begun, &stamp(now), &origin, now, 1)
 }

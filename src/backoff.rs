@@ -32,8 +32,10 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    const BACKOFF: Backoff =
-        Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
+    const BACKOFF: Backoff = Backoff {
+        base: Duration::from_secs(2),
+        cap: Duration::from_secs(300),
+    };
 
     #[test]
     fn the_wait_doubles_to_the_cap_and_stays_there() {

@@ -27,7 +27,10 @@ pub async fn read(
 /// # Errors
 /// As those of [`read`].
 pub async fn whole(response: &mut Response, most: usize) -> reqwest::Result<Option<Vec<u8>>> {
-    if response.content_length().is_some_and(|length| length > most as u64) {
+    if response
+        .content_length()
+        .is_some_and(|length| length > most as u64)
+    {
         return Ok(None);
     }
     let mut body = Vec::new();

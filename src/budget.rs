@@ -144,7 +144,11 @@ impl Budget {
             self.rest_until = None;
         }
         let is_spaced = purpose == Purpose::Background || !self.may_skip_spacing(now);
-        let mut earliest = if is_spaced { self.slot_at(now) } else { self.pace.room_at(now) };
+        let mut earliest = if is_spaced {
+            self.slot_at(now)
+        } else {
+            self.pace.room_at(now)
+        };
         if purpose == Purpose::Background {
             earliest = earliest.max(self.background_not_before(now));
         }
@@ -193,7 +197,11 @@ impl Budget {
 
     /// Sets what the deadlines of all pollers need, requests a minute.
     pub fn set_needed(&mut self, per_minute: f64) {
-        self.needed = if per_minute.is_finite() { per_minute.max(0.0) } else { 0.0 };
+        self.needed = if per_minute.is_finite() {
+            per_minute.max(0.0)
+        } else {
+            0.0
+        };
     }
 
     /// Forgets a wait that the workspace asked for: it was meant for another key or address.
@@ -203,12 +211,15 @@ impl Budget {
 
     /// How much of a rest is left that the server asked for.
     pub fn resting(&self, now: Moment) -> Option<Duration> {
-        self.rest_until.and_then(|until| until.checked_sub(now.elapsed))
+        self.rest_until
+            .and_then(|until| until.checked_sub(now.elapsed))
     }
 
     /// The limit of the key: the server's word, else the configured one.
     fn limit(&self) -> u32 {
-        self.server_limit.unwrap_or(self.settings.requests_per_minute).max(1)
+        self.server_limit
+            .unwrap_or(self.settings.requests_per_minute)
+            .max(1)
     }
 
     fn apply_ceiling(&mut self) {
@@ -216,16 +227,20 @@ impl Budget {
         if ceiling != self.pace.ceiling() {
             let whole = self.share >= f64::from(self.pace.ceiling());
             self.pace.set_ceiling(ceiling);
-            self.share =
-                if whole { f64::from(ceiling) } else { self.share.min(f64::from(ceiling)) };
+            self.share = if whole {
+                f64::from(ceiling)
+            } else {
+                self.share.min(f64::from(ceiling))
+            };
         }
     }
 
     /// A 429: the whole key rests, and afterwards we ask for half.
     fn refused(&mut self, retry_after: Option<Duration>, now: Duration) {
         self.refusals = self.refusals.saturating_add(1);
-        let own =
-            FIRST_REST.saturating_mul(1 << (self.refusals - 1).min(4)).min(Duration::from_secs(60));
+        let own = FIRST_REST
+            .saturating_mul(1 << (self.refusals - 1).min(4))
+            .min(Duration::from_secs(60));
         let rest = retry_after.map_or(own, |asked| asked.max(Duration::from_secs(1)).min(MAX_REST));
         self.rest_until = self.rest_until.max(Some(now + rest));
         let at = now.as_secs_f64();
@@ -248,13 +263,19 @@ impl Budget {
         let recent = self.pace.sent_within(Duration::from_secs(15), now) as f64 * 4.0;
         let own = self.share.min(recent * 1.2 + 1.0);
         let open = f64::from(self.limit()) - f64::from(self.settings.reserve);
-        let short = self.left(now).is_some_and(|left| left < f64::from(self.settings.reserve));
+        let short = self
+            .left(now)
+            .is_some_and(|left| left < f64::from(self.settings.reserve));
         if others >= 1.0 && (short || own + others > open) {
             if at - self.last_cut >= CUT_EVERY_S {
                 self.cut(at);
             }
         } else {
-            let grow = if others < 1.0 { GROW_ALONE_S } else { GROW_BESIDE_S };
+            let grow = if others < 1.0 {
+                GROW_ALONE_S
+            } else {
+                GROW_BESIDE_S
+            };
             self.share = (self.share + ceiling * (at - self.share_at).max(0.0) / grow).min(ceiling);
         }
         self.share_at = at;
@@ -287,7 +308,10 @@ impl Budget {
             f64::from(self.limit()) - f64::from(self.settings.reserve) - self.others.upper(at);
         // Below half of the ceiling only the share decides, else the first of two equal
         // processes to arrive would keep the other out for good.
-        self.share.min(room.max(ceiling / 2.0)).max(self.floor(at)).min(ceiling)
+        self.share
+            .min(room.max(ceiling / 2.0))
+            .max(self.floor(at))
+            .min(ceiling)
     }
 
     /// Requests a minute granted now, also while other clients use the reserve or a first cycle
@@ -295,7 +319,9 @@ impl Budget {
     #[must_use]
     pub fn pace_per_minute(&self, now: Moment) -> f64 {
         let now = now.elapsed;
-        let spaced = self.scarce_rate(now).unwrap_or_else(|| self.rate(now.as_secs_f64()));
+        let spaced = self
+            .scarce_rate(now)
+            .unwrap_or_else(|| self.rate(now.as_secs_f64()));
         spaced.min(self.pace.granted())
     }
 
@@ -313,8 +339,12 @@ impl Budget {
 
     /// When the next request may follow the last one.
     fn slot_at(&self, now: Duration) -> Duration {
-        let rate = self.scarce_rate(now).unwrap_or_else(|| self.rate(now.as_secs_f64()));
-        self.pace.slot_at(now).max(self.pace.after_newest(apart(rate), now))
+        let rate = self
+            .scarce_rate(now)
+            .unwrap_or_else(|| self.rate(now.as_secs_f64()));
+        self.pace
+            .slot_at(now)
+            .max(self.pace.after_newest(apart(rate), now))
     }
 
     /// True if other clients use the key.
@@ -332,7 +362,9 @@ impl Budget {
     /// says that the key has more left than the reserve.
     fn may_skip_spacing(&self, now: Duration) -> bool {
         let reserve = f64::from(self.settings.reserve);
-        let has_left = self.left(now).map_or(self.pace.total() == 0, |left| left - 1.0 >= reserve);
+        let has_left = self
+            .left(now)
+            .map_or(self.pace.total() == 0, |left| left - 1.0 >= reserve);
         let is_room = (self.pace.sent_within(SPAN, now) as f64)
             < UNSPACED_PART * f64::from(self.pace.ceiling());
         self.unspaced > 0 && now < self.cycle_until && has_left && is_room
@@ -346,7 +378,9 @@ impl Budget {
         if left.is_some_and(|left| left < 1.0 || self.would_touch_reserve(left, at)) {
             return now + Duration::from_secs(1);
         }
-        let idle = self.poll_asked.map_or(now, |asked| asked + apart(self.rate(at) / IDLE_SLOTS));
+        let idle = self
+            .poll_asked
+            .map_or(now, |asked| asked + apart(self.rate(at) / IDLE_SLOTS));
         let saved = self.background_every(now) * (BACKGROUND_SAVED - 1);
         idle.min(self.background_until.saturating_sub(saved))
     }
@@ -359,7 +393,9 @@ impl Budget {
 
 /// The most requests a minute we ever send: the smaller limit less the reserve, at least one.
 fn ceiling(settings: config::BudgetSettings, server_limit: Option<u32>) -> u32 {
-    let limit = settings.requests_per_minute.min(server_limit.unwrap_or(u32::MAX));
+    let limit = settings
+        .requests_per_minute
+        .min(server_limit.unwrap_or(u32::MAX));
     limit.saturating_sub(settings.reserve).max(1)
 }
 

@@ -152,7 +152,11 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // If even this cannot be printed, the exit code is all that is left.
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+            return if error.use_stderr() {
+                ExitCode::from(USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     // A task that panicked ends the process; the lines before it are still written.
@@ -175,7 +179,11 @@ pub fn main() -> ExitCode {
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
-    let Cli { config: place, out, command } = cli;
+    let Cli {
+        config: place,
+        out,
+        command,
+    } = cli;
     match command {
         Command::Init(args) => init::run(place, &args),
         Command::Check(args) => check::run(&config_path(place)?, &args, out),
@@ -239,7 +247,9 @@ fn load_for_reading(given: Option<PathBuf>) -> anyhow::Result<Config> {
         let reader = Reader::open(&Config::default_store_path(path)).ok()?;
         reader.kept::<String>(Kept::SHARED_CONFIG).ok()?
     };
-    let Some(text) = is_denied.then(shared).flatten() else { return Err(failed) };
+    let Some(text) = is_denied.then(shared).flatten() else {
+        return Err(failed);
+    };
     let config = Config::of_text(&text, path)?;
     moment::use_zone(&config.workspace.time_zone);
     Ok(config)

@@ -55,7 +55,11 @@ pub struct MachineTime {
 impl MachineTime {
     /// A reading of both clocks of the boot with this id.
     pub(crate) fn new(boot_id: String, since_boot: Duration, wall: Timestamp) -> Self {
-        Self { boot_id, since_boot, wall }
+        Self {
+            boot_id,
+            since_boot,
+            wall,
+        }
     }
 
     /// How long ago `earlier` was. Across a boot it is at least the time since that, whatever the wall
@@ -76,7 +80,11 @@ impl MachineTime {
     #[must_use]
     pub fn least_since(&self, earlier: &Self) -> Duration {
         let is_unknown = self.boot_id.is_empty() || earlier.boot_id.is_empty();
-        if is_unknown || self.boot_id == earlier.boot_id { Duration::ZERO } else { self.since_boot }
+        if is_unknown || self.boot_id == earlier.boot_id {
+            Duration::ZERO
+        } else {
+            self.since_boot
+        }
     }
 }
 
@@ -102,14 +110,20 @@ impl Clock {
     /// The system's clocks.
     #[must_use]
     pub fn system() -> Self {
-        Self { start: Instant::now(), wall: Wall::System }
+        Self {
+            start: Instant::now(),
+            wall: Wall::System,
+        }
     }
 
     /// A clock whose wall reads `wall` now and then follows tokio's time only. On a paused runtime
     /// the whole program runs on virtual time.
     #[must_use]
     pub fn starting_at(wall: Timestamp) -> Self {
-        Self { start: Instant::now(), wall: Wall::Virtual(wall) }
+        Self {
+            start: Instant::now(),
+            wall: Wall::Virtual(wall),
+        }
     }
 
     /// Reads both clocks.
@@ -156,12 +170,20 @@ mod tests {
             MachineTime::new(boot.to_owned(), since_boot, wall.parse().unwrap())
         };
         let noted = at("a", 1000, "2026-03-01T12:00:00Z");
-        let since =
-            |now: MachineTime| (now.since(&noted).as_secs(), now.least_since(&noted).as_secs());
+        let since = |now: MachineTime| {
+            (
+                now.since(&noted).as_secs(),
+                now.least_since(&noted).as_secs(),
+            )
+        };
         assert_eq!(since(at("a", 1040, "2026-03-01T11:00:00Z")), (40, 0));
         assert_eq!(since(at("a", 1040, "2026-03-01T13:00:00Z")), (40, 0));
         assert_eq!(since(at("b", 20, "2026-03-01T12:00:50Z")), (50, 20));
         assert_eq!(since(at("b", 20, "1970-01-01T00:00:20Z")), (20, 20));
-        assert_eq!(since(at("", 5000, "2026-03-01T14:00:00Z")), (0, 0), "the boot is not known");
+        assert_eq!(
+            since(at("", 5000, "2026-03-01T14:00:00Z")),
+            (0, 0),
+            "the boot is not known"
+        );
     }
 }

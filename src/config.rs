@@ -120,14 +120,20 @@ impl Config {
     /// [`ConfigError`] with every problem of the file at once.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = small_file::text(path, FILE_MAX);
-        let text = text.map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
+        let text = text.map_err(|why| ConfigError::Read {
+            path: path.to_owned(),
+            why,
+        })?;
         Ok(Self::of_text(&text, path)?)
     }
 
     /// The fields of each route whose changes do not make a new version of a record.
     #[must_use]
     pub fn ignored_fields(&self) -> HashMap<Route, Vec<String>> {
-        self.routes.iter().map(|route| (route.route, route.ignore.clone())).collect()
+        self.routes
+            .iter()
+            .map(|route| (route.route, route.ignore.clone()))
+            .collect()
     }
 
     /// Checks a text that is to become the file at `path`, or that stands in for it.
@@ -155,12 +161,17 @@ impl Config {
                 let place = error.span().map_or(0, |place| place.start);
                 Problem::new(text, place, error.message().to_owned())
             };
-            return Err(Problems::new(file_name, errors.iter().map(problem).collect()));
+            return Err(Problems::new(
+                file_name,
+                errors.iter().map(problem).collect(),
+            ));
         }
         let report = Report::new(text, base);
         let config = sections(&Table::document(&report, document.get_ref()));
         let problems = report.problems();
-        config.filter(|_| problems.is_empty()).ok_or_else(|| Problems::new(file_name, problems))
+        config
+            .filter(|_| problems.is_empty())
+            .ok_or_else(|| Problems::new(file_name, problems))
     }
 }
 
@@ -191,7 +202,10 @@ fn sections(document: &Table<'_>) -> Option<Config> {
         status,
         alerts: alerts?,
         reports: reports?,
-        sinks: sinks.into_iter().map(|(name, sink)| Some((name, sink?))).collect::<Option<_>>()?,
+        sinks: sinks
+            .into_iter()
+            .map(|(name, sink)| Some((name, sink?)))
+            .collect::<Option<_>>()?,
         for_readers: for_readers(document.report.text),
     })
 }
@@ -206,12 +220,22 @@ fn for_readers(text: &str) -> String {
         ("reports", &["currency", "job_link", "ready_status"]),
         ("once", &["every"]),
     ] {
-        let Some(section) = document.get(name).and_then(toml::Value::as_table) else { continue };
-        let own = section.iter().filter(|(key, _)| keys.contains(&key.as_str()));
-        let own: toml::Table = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let Some(section) = document.get(name).and_then(toml::Value::as_table) else {
+            continue;
+        };
+        let own = section
+            .iter()
+            .filter(|(key, _)| keys.contains(&key.as_str()));
+        let own: toml::Table = own
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
         kept.insert(name.to_owned(), own.into());
     }
-    kept.extend(document.get("routes").map(|routes| ("routes".to_owned(), routes.clone())));
+    kept.extend(
+        document
+            .get("routes")
+            .map(|routes| ("routes".to_owned(), routes.clone())),
+    );
     kept.to_string()
 }
 

@@ -97,15 +97,28 @@ impl PreviousPage {
         let integers: Option<Vec<i64>> = ids.iter().map(|id| id.parse().ok()).collect();
         let mut integers = integers.unwrap_or_default();
         integers.sort_unstable();
-        let mut widths: Vec<i64> = integers.windows(2).map(|ids| width(ids[0], ids[1])).collect();
+        let mut widths: Vec<i64> = integers
+            .windows(2)
+            .map(|ids| width(ids[0], ids[1]))
+            .collect();
         widths.sort_unstable();
-        let usual_hole = widths.get(widths.len() * 9 / 10).or(widths.last()).copied().unwrap_or(0);
+        let usual_hole = widths
+            .get(widths.len() * 9 / 10)
+            .or(widths.last())
+            .copied()
+            .unwrap_or(0);
         let wide = WIDE.saturating_mul(usual_hole);
         let regular = widths.iter().filter(|width| **width <= wide);
-        let (own, span) =
-            regular.fold((0.0, 0.0), |(own, span), width| (own + 1.0, span + *width as f64 + 1.0));
+        let (own, span) = regular.fold((0.0, 0.0), |(own, span), width| {
+            (own + 1.0, span + *width as f64 + 1.0)
+        });
         let density = if own > 0.0 { own / span } else { 1.0 };
-        Self { records: ids.len(), high_id, usual_hole, density }
+        Self {
+            records: ids.len(),
+            high_id,
+            usual_hole,
+            density,
+        }
     }
 }
 
@@ -139,12 +152,28 @@ pub struct Proof {
 /// an edit left as it was, looks unchanged. It is recognised by where it lies; see [`misplaced`].
 #[must_use]
 pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize) -> Proof {
-    let unchanged = page.iter().filter(|record| record.relation.is_unchanged()).count();
-    let shared = page.iter().filter(|record| record.relation.place().is_some()).count();
-    let proof = |contiguity| Proof { contiguity, shared, bounds: Bounds::default() };
-    let Some(previous) = previous else { return proof(Contiguity::Baseline) };
+    let unchanged = page
+        .iter()
+        .filter(|record| record.relation.is_unchanged())
+        .count();
+    let shared = page
+        .iter()
+        .filter(|record| record.relation.place().is_some())
+        .count();
+    let proof = |contiguity| Proof {
+        contiguity,
+        shared,
+        bounds: Bounds::default(),
+    };
+    let Some(previous) = previous else {
+        return proof(Contiguity::Baseline);
+    };
     let is_short = page.len() < limit;
-    let whole = if is_short { Contiguity::Complete } else { Contiguity::Contiguous };
+    let whole = if is_short {
+        Contiguity::Complete
+    } else {
+        Contiguity::Contiguous
+    };
     let is_in_place = unchanged > 0
         && misplaced(previous, page).saturating_mul(UNCHANGED_PER_MISPLACED) <= unchanged;
     if is_in_place && unchanged * UNCHANGED_SHARE > page.len() {
@@ -164,13 +193,23 @@ pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize
     }
     let bounds = match (&holes, previous.high_id) {
         (Some(holes), _) => holes.bounds(previous.density),
-        (None, None) => Bounds { before: lowest(page), ..Bounds::default() },
+        (None, None) => Bounds {
+            before: lowest(page),
+            ..Bounds::default()
+        },
         (None, Some(_)) => Bounds::default(),
     };
     let is_wide = is_wider_than(previous.usual_hole);
     let shares_most = shared * 2 >= page.len() && !is_wide;
     let is_suspect = is_in_place || is_short || widest == Some(0) || shares_most;
-    Proof { bounds, ..proof(if is_suspect { Contiguity::Suspect } else { Contiguity::Gap }) }
+    Proof {
+        bounds,
+        ..proof(if is_suspect {
+            Contiguity::Suspect
+        } else {
+            Contiguity::Gap
+        })
+    }
 }
 
 /// How many records lie where they cannot lie if nothing was missed, seen from the unchanged record
@@ -191,10 +230,18 @@ fn misplaced(previous: &PreviousPage, page: &[Sighting]) -> usize {
     let older = page.len().saturating_sub(previous.records);
     let mut least = usize::MAX;
     for (at, record) in page.iter().enumerate().rev() {
-        let Relation::Unchanged(place) = record.relation else { continue };
-        let absent = is_shown.iter().take(place).filter(|is_shown| !**is_shown).count();
+        let Relation::Unchanged(place) = record.relation else {
+            continue;
+        };
+        let absent = is_shown
+            .iter()
+            .take(place)
+            .filter(|is_shown| !**is_shown)
+            .count();
         let below = page[at + 1..].iter().map(|record| record.relation.place());
-        let strange = below.filter(|below| below.is_none_or(|below| below < place)).count();
+        let strange = below
+            .filter(|below| below.is_none_or(|below| below < place))
+            .count();
         least = least.min(absent + strange.saturating_sub(older));
         if least == 0 {
             break;
@@ -228,7 +275,11 @@ impl Holes {
     }
 
     fn widest(&self) -> i64 {
-        self.0.windows(2).map(|pair| width(pair[0], pair[1])).max().unwrap_or(0)
+        self.0
+            .windows(2)
+            .map(|pair| width(pair[0], pair[1]))
+            .max()
+            .unwrap_or(0)
     }
 
     /// From the first hole to the last, wide or not; before the lowest new id when there is no hole.
@@ -244,11 +295,21 @@ impl Holes {
             return Bounds::default();
         };
         let ids = width(after, before);
-        let shown = self.0.iter().filter(|id| after < **id && **id < before).count();
+        let shown = self
+            .0
+            .iter()
+            .filter(|id| after < **id && **id < before)
+            .count();
         let shown = i64::try_from(shown).unwrap_or(i64::MAX);
         let own = (ids as f64 * density).round() as i64;
-        let missed = own.saturating_sub(shown).clamp(0, ids.saturating_sub(shown));
-        Bounds { after: Some(after), before: Some(before), missed: Some(missed) }
+        let missed = own
+            .saturating_sub(shown)
+            .clamp(0, ids.saturating_sub(shown));
+        Bounds {
+            after: Some(after),
+            before: Some(before),
+            missed: Some(missed),
+        }
     }
 }
 

@@ -47,7 +47,11 @@ pub enum ControlRequest {
 impl ControlRequest {
     /// How long to wait for the reply.
     fn time_limit(&self) -> Duration {
-        if matches!(self, Self::Search(_)) { SLOW } else { QUICK }
+        if matches!(self, Self::Search(_)) {
+            SLOW
+        } else {
+            QUICK
+        }
     }
 }
 

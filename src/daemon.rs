@@ -155,9 +155,12 @@ async fn supervise(
             "running"
         );
         let reread = || accepted(&reread, &config, &watch);
-        let newer =
-            running.until_asked(&watch, &mut deliveries, &mut page, signals, reread).await?;
-        let Some(newer) = newer else { break Some(running) };
+        let newer = running
+            .until_asked(&watch, &mut deliveries, &mut page, signals, reread)
+            .await?;
+        let Some(newer) = newer else {
+            break Some(running);
+        };
         notify::reloading();
         tracing::info!("reloading");
         polled = running.finish(&signals.abort).await?;
@@ -186,7 +189,8 @@ async fn wait_for_store(error: &anyhow::Error, is_logged: &mut bool, stop: &Canc
         );
     }
     notify::waiting("waiting: the store cannot be written; see the journal");
-    stop.run_until_cancelled(tokio::time::sleep(OPEN_AGAIN)).await;
+    stop.run_until_cancelled(tokio::time::sleep(OPEN_AGAIN))
+        .await;
 }
 
 /// The configuration as it is now and its client, if the daemon can continue with them. A problem, for example a key

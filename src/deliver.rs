@@ -79,7 +79,9 @@ impl Deliverer {
             config::Start::At(time) => Begin::At(stamp(time)),
         };
         let at = self.clock.now().stamp();
-        self.store.open_sink(self.name.clone(), self.settings.type_name, begin, at).await
+        self.store
+            .open_sink(self.name.clone(), self.settings.type_name, begin, at)
+            .await
     }
 }
 
@@ -91,7 +93,9 @@ impl Deliverer {
 pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreError> {
     let gone = store.retire_sinks(configured).await?;
     let read = store.read(|reader| {
-        let counted = gone.into_iter().map(|row| Ok((reader.undelivered(&row)?, row.name)));
+        let counted = gone
+            .into_iter()
+            .map(|row| Ok((reader.undelivered(&row)?, row.name)));
         counted.collect::<Result<Vec<_>, StoreError>>()
     });
     for (undelivered, sink) in read.await? {

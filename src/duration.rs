@@ -56,7 +56,11 @@ fn whole(seconds: u64) -> String {
             rest %= unit;
         }
     }
-    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+    if parts.is_empty() {
+        "0s".to_owned()
+    } else {
+        parts.join(" ")
+    }
 }
 
 /// Reads a number per second, minute or hour, such as `10/s`, `100/m` or `1000/h`, as one per second;
@@ -99,18 +103,38 @@ mod tests {
     fn an_exact_time_is_read_back_as_the_same_time() {
         for thousandths in [0, 1, 999, 1000, 1500, 61_000, 90_061_001, 34_560_000_000] {
             let time = Duration::from_millis(thousandths);
-            assert_eq!(humantime::parse_duration(&exact(time)), Ok(time), "{}", exact(time));
+            assert_eq!(
+                humantime::parse_duration(&exact(time)),
+                Ok(time),
+                "{}",
+                exact(time)
+            );
         }
     }
 
     #[test]
     fn a_rate_is_per_second_minute_or_hour() {
-        for (text, expected) in
-            [("10/s", 10.0), ("10", 10.0), ("0.5/s", 0.5), ("120/m", 2.0), ("3600/h", 1.0)]
-        {
+        for (text, expected) in [
+            ("10/s", 10.0),
+            ("10", 10.0),
+            ("0.5/s", 0.5),
+            ("120/m", 2.0),
+            ("3600/h", 1.0),
+        ] {
             assert_eq!(rate(text), Some(expected), "{text}");
         }
-        for text in ["", "0", "-1", "10/d", "fast", "inf", "2000000/s", "0.1/h", "10/", "/s"] {
+        for text in [
+            "",
+            "0",
+            "-1",
+            "10/d",
+            "fast",
+            "inf",
+            "2000000/s",
+            "0.1/h",
+            "10/",
+            "/s",
+        ] {
             assert_eq!(rate(text), None, "{text}");
         }
     }

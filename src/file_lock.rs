@@ -63,7 +63,10 @@ mod tests {
         owner.as_file().try_lock().unwrap();
         let mut waits = 0;
         let locked = lock_with(&file, || waits += 1);
-        assert!(matches!(locked, Err(TryLockError::WouldBlock)), "{locked:?}");
+        assert!(
+            matches!(locked, Err(TryLockError::WouldBlock)),
+            "{locked:?}"
+        );
         assert_eq!(RETRY * waits, Duration::from_secs(1));
     }
 }

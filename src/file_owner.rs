@@ -48,7 +48,9 @@ pub(crate) fn give_path_to_folder(path: &Path) {
 
 /// The folder in which a file lies.
 pub(crate) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Makes a folder and those above it, with mode 0750, unless they are there.

@@ -34,21 +34,33 @@ pub fn decimals(amount: f64) -> String {
         Some(short) => short.to_owned(),
         None => exact.trim_end_matches('0').to_owned(),
     };
-    if shown == "-0.00" { "0.00".to_owned() } else { shown }
+    if shown == "-0.00" {
+        "0.00".to_owned()
+    } else {
+        shown
+    }
 }
 
 /// The shortest text that reads as the same number, without the noise of binary fractions.
 #[must_use]
 pub fn plain(number: f64) -> String {
     let rounded = (number * 1e9).round() / 1e9;
-    if rounded.is_finite() { format!("{rounded}") } else { format!("{number}") }
+    if rounded.is_finite() {
+        format!("{rounded}")
+    } else {
+        format!("{number}")
+    }
 }
 
 /// The text of a number with a comma between thousands of its whole part.
 #[must_use]
 pub fn separated(text: &str) -> String {
-    let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
-    let length = text[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len() - start);
+    let start = text
+        .find(|c: char| c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let length = text[start..]
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len() - start);
     let mut made = text[..start].to_owned();
     for (index, digit) in text[start..start + length].chars().enumerate() {
         if index > 0 && (length - index).is_multiple_of(3) {

@@ -70,7 +70,9 @@ impl StatusPage {
         ask: Ask,
         stop: CancellationToken,
     ) {
-        let Some(listener) = open(self.settings.listen, &stop).await else { return };
+        let Some(listener) = open(self.settings.listen, &stop).await else {
+            return;
+        };
         let address = listener.local_addr().unwrap_or(self.settings.listen);
         tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
         opened(Some(address));

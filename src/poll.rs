@@ -146,13 +146,18 @@ impl Dispatcher {
         let pace = self.budget.pace_per_minute(now);
         let mut schedule = self.schedule.reconfigured(settings, pace, now);
         for row in self.store.read(|reader| reader.pollers()).await? {
-            let (Some(id), Some(learned)) = (row.id(), &row.learned) else { continue };
+            let (Some(id), Some(learned)) = (row.id(), &row.learned) else {
+                continue;
+            };
             let place = plan.iter().position(|p| p.id == id);
             if let Some(place) = place.filter(|_| same(&id).is_none()) {
                 schedule.restore(place, learned, now);
             }
         }
-        let mut pollers: Vec<_> = plan.iter().map(|p| PollerHealth::new(p.id.clone())).collect();
+        let mut pollers: Vec<_> = plan
+            .iter()
+            .map(|p| PollerHealth::new(p.id.clone()))
+            .collect();
         for (place, poller) in pollers.iter_mut().enumerate().filter(|_| is_same_account) {
             let before = same(&poller.id).map(|place| &self.pollers[place]);
             poller.retry_at = before.and_then(|before| before.waits_until(now.elapsed));
@@ -208,7 +213,9 @@ impl Dispatcher {
             if is_stopped || self.has_ended(&under_way) {
                 break Ok(());
             }
-            let wake_at = self.start_due(&mut under_way).min(cut_at.unwrap_or(Duration::MAX));
+            let wake_at = self
+                .start_due(&mut under_way)
+                .min(cut_at.unwrap_or(Duration::MAX));
             let worked = tokio::select! {
                 () = stop.cancelled(), if cut_at.is_none() => {
                     cut_at = Some(self.clock.now().elapsed + FINISH);
@@ -270,7 +277,9 @@ impl Dispatcher {
             hold.wake_at(now)
         } else {
             let background_at = self.start_background(under_way).unwrap_or(latest);
-            self.start_due_polls(under_way).unwrap_or(latest).min(background_at)
+            self.start_due_polls(under_way)
+                .unwrap_or(latest)
+                .min(background_at)
         };
         wake_at.min(ping_at).min(latest)
     }
@@ -280,7 +289,9 @@ impl Dispatcher {
         loop {
             let now = self.clock.now();
             let next = match &self.to_poll {
-                Some(to_poll) => to_poll.front().map_or(Next::Idle, |poller| Next::Poll(*poller)),
+                Some(to_poll) => to_poll
+                    .front()
+                    .map_or(Next::Idle, |poller| Next::Poll(*poller)),
                 None => self.schedule.next(now),
             };
             let poller = match next {
@@ -289,7 +300,8 @@ impl Dispatcher {
                 Next::Idle => return None,
             };
             if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
-                self.schedule.set_pace(self.budget.pace_per_minute(now), now);
+                self.schedule
+                    .set_pace(self.budget.pace_per_minute(now), now);
                 return Some(at);
             }
             let guarantee_s = self.schedule.guarantee(poller);
@@ -301,7 +313,12 @@ impl Dispatcher {
             let asked_after = self.store.seq();
             under_way.spawn(async move {
                 let (result, rate) = client.poll_body(&id).await;
-                Completed::Poll { poller, asked_after, result, rate }
+                Completed::Poll {
+                    poller,
+                    asked_after,
+                    result,
+                    rate,
+                }
             });
         }
     }
@@ -312,7 +329,11 @@ impl Dispatcher {
         if self.hold.as_mut().is_some_and(|hold| hold.start_look(now)) {
             self.look_for_correction().await?;
         }
-        if !self.hold.as_ref().is_some_and(|hold| hold.is_of_store() && hold.until <= now) {
+        if !self
+            .hold
+            .as_ref()
+            .is_some_and(|hold| hold.is_of_store() && hold.until <= now)
+        {
             return Ok(());
         }
         let written = self.store.try_write().await;

@@ -224,8 +224,16 @@ impl Record {
             let from = value.as_ptr() as usize - body.as_ptr() as usize;
             from..from + value.len()
         };
-        let fields = fields.iter().map(|(name, value)| (name.to_owned(), place(value))).collect();
-        Ok(Self { id, span, created_at, fields })
+        let fields = fields
+            .iter()
+            .map(|(name, value)| (name.to_owned(), place(value)))
+            .collect();
+        Ok(Self {
+            id,
+            span,
+            created_at,
+            fields,
+        })
     }
 }
 
@@ -246,7 +254,11 @@ impl Page {
         let mut seen = HashSet::with_capacity(shown);
         records.retain(|record| seen.insert(record.id.clone()));
         let duplicates = shown - records.len();
-        Self { body, records, duplicates }
+        Self {
+            body,
+            records,
+            duplicates,
+        }
     }
 
     /// How many records were left out because their id occurs earlier on the page. They count for how full the page
@@ -272,7 +284,11 @@ impl Page {
     #[must_use]
     pub fn fields<'a>(&'a self, record: &'a Record) -> Fields<'a> {
         let value = |place: &Range<usize>| &self.body[place.clone()];
-        record.fields.iter().map(|(name, place)| (name.as_str().into(), value(place))).collect()
+        record
+            .fields
+            .iter()
+            .map(|(name, place)| (name.as_str().into(), value(place)))
+            .collect()
     }
 }
 
@@ -306,14 +322,20 @@ mod tests {
         }
         assert_eq!(id("\"\""), Err(IdError::Unusable));
         assert_eq!(id("\"a\\u0000b\""), Err(IdError::Unusable));
-        assert_eq!(id(&format!("\"{}\"", "x".repeat(256))), Err(IdError::Unusable));
+        assert_eq!(
+            id(&format!("\"{}\"", "x".repeat(256))),
+            Err(IdError::Unusable)
+        );
     }
 
     #[test]
     fn a_route_is_read_with_either_separator() {
         for route in Route::ALL {
             assert_eq!(route.as_str().parse::<Route>().unwrap(), route);
-            assert_eq!(route.as_str().replace('_', "-").parse::<Route>().unwrap(), route);
+            assert_eq!(
+                route.as_str().replace('_', "-").parse::<Route>().unwrap(),
+                route
+            );
         }
         assert!("invoices".parse::<Route>().is_err());
     }

@@ -97,7 +97,12 @@ impl Schedule {
     #[must_use]
     pub fn new(pollers: Vec<PollerSettings>, requests_per_minute: f64, now: Moment) -> Self {
         let slots = Slots::new(requests_per_minute, seconds(now));
-        let nothing = Self { pollers: vec![], slots, background: false, turn: 1.0 };
+        let nothing = Self {
+            pollers: vec![],
+            slots,
+            background: false,
+            turn: 1.0,
+        };
         nothing.reconfigured(
             pollers.into_iter().map(|settings| (settings, None)),
             requests_per_minute,
@@ -114,11 +119,17 @@ impl Schedule {
         requests_per_minute: f64,
         now: Moment,
     ) -> Self {
-        let mut schedule =
-            Self { pollers: vec![], background: false, slots: self.slots, turn: 1.0 };
+        let mut schedule = Self {
+            pollers: vec![],
+            background: false,
+            slots: self.slots,
+            turn: 1.0,
+        };
         for (settings, before) in pollers {
             let before = before.map(|place| self.pollers[place].clone());
-            schedule.pollers.push(Poller::new(settings, before, seconds(now)));
+            schedule
+                .pollers
+                .push(Poller::new(settings, before, seconds(now)));
         }
         schedule.slots.set_pace(requests_per_minute, seconds(now));
         schedule.take_up_pace(seconds(now));
@@ -150,10 +161,17 @@ impl Schedule {
     #[must_use]
     pub fn next(&self, now: Moment) -> Next {
         let at = seconds(now);
-        let Some(ready) = self.idle().map(|(_, poller)| poller.ready_at()).reduce(f64::min) else {
+        let Some(ready) = self
+            .idle()
+            .map(|(_, poller)| poller.ready_at())
+            .reduce(f64::min)
+        else {
             return Next::Idle;
         };
-        match self.unpolled(at).or_else(|| self.due(at).map(|(_, place)| place)) {
+        match self
+            .unpolled(at)
+            .or_else(|| self.due(at).map(|(_, place)| place))
+        {
             Some(place) => Next::Poll(place),
             None => {
                 let slot = self.slots.next(ready).max(self.slots.begun(at) + 1);
@@ -168,11 +186,19 @@ impl Schedule {
     fn unpolled(&self, at: f64) -> Option<usize> {
         let turn = self.pollers.len() as f64 * self.slots.length();
         let is_exact = |p: &Poller| p.reserved.is_some() || p.raised.is_some();
-        if self.pollers.iter().any(|p| is_exact(p) || p.min_interval > turn) {
+        if self
+            .pollers
+            .iter()
+            .any(|p| is_exact(p) || p.min_interval > turn)
+        {
             return None;
         }
-        let mut ready = self.idle().filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);
-        ready.find(|(_, poller)| poller.last.is_infinite()).map(|(place, _)| place)
+        let mut ready = self
+            .idle()
+            .filter(|(_, poller)| poller.ready_at() <= at + INSTANT_S);
+        ready
+            .find(|(_, poller)| poller.last.is_infinite())
+            .map(|(place, _)| place)
     }
 
     /// The first slot that began without a request although a poll was due, and whose: it is sent at
@@ -195,7 +221,9 @@ impl Schedule {
             return Some(place);
         }
         let (horizon, middle) = (at + INSTANT_S, at + 0.5 * self.slots.length());
-        let ready = self.idle().filter(|(_, poller)| poller.ready_at() <= horizon);
+        let ready = self
+            .idle()
+            .filter(|(_, poller)| poller.ready_at() <= horizon);
         let latest = ready
             .filter(|(_, poller)| self.gains(poller, at))
             .min_by(|(_, a), (_, b)| b.lateness(middle).total_cmp(&a.lateness(middle)));
@@ -204,7 +232,10 @@ impl Schedule {
 
     /// The pollers that are not in flight.
     fn idle(&self) -> impl Iterator<Item = (usize, &Poller)> {
-        self.pollers.iter().enumerate().filter(|(_, poller)| poller.in_flight.is_none())
+        self.pollers
+            .iter()
+            .enumerate()
+            .filter(|(_, poller)| poller.in_flight.is_none())
     }
 
     /// Deadlines and pollers that are not in flight, the earliest first. Pollers whose own slot from
@@ -212,7 +243,9 @@ impl Schedule {
     fn deadlines(&self, slot: u64) -> Vec<(f64, usize)> {
         let is_late = |poller: &Poller| self.own_slot(poller, slot) > poller.deadline() + LATE_S;
         let late = self.idle().filter(|(_, poller)| is_late(poller));
-        let mut due: Vec<_> = late.map(|(place, poller)| (poller.deadline(), place)).collect();
+        let mut due: Vec<_> = late
+            .map(|(place, poller)| (poller.deadline(), place))
+            .collect();
         due.sort_by(|a, b| a.0.total_cmp(&b.0));
         due
     }
@@ -222,9 +255,15 @@ impl Schedule {
         let due = self.deadlines(self.slots.begun(at) + 1);
         let ready = |place: &usize| self.pollers[*place].ready_at() <= at + INSTANT_S;
         let first = due.iter().map(|due| due.1).find(ready);
-        let rates = due.iter().map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
+        let rates = due
+            .iter()
+            .map(|(_, place)| 1.0 / self.pollers[*place].guarantee);
         let apart = APART / rates.sum::<f64>();
-        if self.is_tight(due, at, apart) { first } else { None }
+        if self.is_tight(due, at, apart) {
+            first
+        } else {
+            None
+        }
     }
 
     /// Whether a guarantee would be missed if this slot were used for anything else. Deadlines closer
@@ -243,7 +282,9 @@ impl Schedule {
     /// Whether every guarantee can be kept if the next request is not a poll.
     #[must_use]
     pub fn can_spare(&self, now: Moment) -> bool {
-        let slot = self.slot_at(seconds(now)).map(|slot| self.slots.start(slot));
+        let slot = self
+            .slot_at(seconds(now))
+            .map(|slot| self.slots.start(slot));
         slot.is_some_and(|at| {
             let due = self.deadlines(self.slots.begun(at) + 1);
             self.owner(at).is_none() && !self.is_tight(due, at, 0.0)
@@ -254,7 +295,9 @@ impl Schedule {
     pub fn spent(&mut self, now: Moment) {
         let at = seconds(now);
         let late = self.slots.take(at, self.slot_at(at));
-        self.pollers.iter_mut().for_each(|poller| poller.guarantee += late);
+        self.pollers
+            .iter_mut()
+            .for_each(|poller| poller.guarantee += late);
     }
 
     /// Notes that a poller's request was sent.
@@ -291,7 +334,11 @@ impl Schedule {
     /// import as in a new daemon.
     fn beginning(&self, place: usize) -> f64 {
         let each = 1.0 / poller::first(self.turn);
-        let others = self.pollers.iter().enumerate().filter(|(other, _)| *other != place);
+        let others = self
+            .pollers
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != place);
         let spare: f64 = others.map(|(_, other)| other.spare(self.turn)).sum();
         (1.0 / (each + spare).max(each)).max(self.turn)
     }
@@ -308,7 +355,9 @@ impl Schedule {
         let mut due = self.deadlines(slot);
         due.retain(|(_, other)| *other != place);
         due.push((f64::INFINITY, place));
-        let own = self.in_order(due, slot).find(|(_, other, _)| *other == place);
+        let own = self
+            .in_order(due, slot)
+            .find(|(_, other, _)| *other == place);
         let first = own.map_or(at, |(_, _, begins)| begins);
         let second = self.free_from(self.slots.begun(first) + 1);
         (first, second.map_or(first, |slot| self.slots.start(slot)))
@@ -330,7 +379,10 @@ impl Schedule {
     /// Polls a minute without which pages would overflow at the rates seen.
     #[must_use]
     pub fn needed_per_minute(&self) -> f64 {
-        self.pollers.iter().map(|poller| 60.0 / poller.safe_interval().max(0.1)).sum()
+        self.pollers
+            .iter()
+            .map(|poller| 60.0 / poller.safe_interval().max(0.1))
+            .sum()
     }
 
     /// The guaranteed longest interval of a poller, in seconds.
@@ -343,7 +395,11 @@ impl Schedule {
     /// their bounds allow. Guarantees that a fallen pace cannot keep become longer.
     fn take_up_pace(&mut self, at: f64) {
         self.reserve(at);
-        let claims: Vec<Claim> = self.pollers.iter().map(|poller| poller.claim(1.0)).collect();
+        let claims: Vec<Claim> = self
+            .pollers
+            .iter()
+            .map(|poller| poller.claim(1.0))
+            .collect();
         self.turn = share::in_turn(&claims, 1.0 / self.slots.length());
         let (turn, borrowed) = (self.turn, self.borrowed());
         for poller in &mut self.pollers {
@@ -355,7 +411,11 @@ impl Schedule {
         let slot = self.slots.open(at);
         let late = self.deadlines(slot);
         // Where every slot is reserved, there is no free one before their own.
-        let mut begins: Vec<f64> = self.pollers.iter().map(|p| self.own_slot(p, slot)).collect();
+        let mut begins: Vec<f64> = self
+            .pollers
+            .iter()
+            .map(|p| self.own_slot(p, slot))
+            .collect();
         for (_, place, free) in self.in_order(late.clone(), slot) {
             begins[place] = begins[place].min(free);
         }
@@ -376,7 +436,9 @@ impl Schedule {
             return 0.0;
         }
         let claim = |p: &Poller| Claim {
-            longest: followed(p).or(p.reserved.map(|own| own.every)).unwrap_or(f64::INFINITY),
+            longest: followed(p)
+                .or(p.reserved.map(|own| own.every))
+                .unwrap_or(f64::INFINITY),
             shortest: followed(p).unwrap_or(p.min_interval),
             ..p.claim(1.0)
         };
@@ -413,7 +475,9 @@ fn seconds(now: Moment) -> f64 {
 
 /// Rounded up to the next microsecond, so that the caller does not come back too early.
 fn wait(seconds: f64) -> Next {
-    Next::WaitUntil(Duration::from_micros((seconds.clamp(0.0, 1e12) * 1e6).ceil() as u64))
+    Next::WaitUntil(Duration::from_micros(
+        (seconds.clamp(0.0, 1e12) * 1e6).ceil() as u64,
+    ))
 }
 
 #[cfg(test)]

@@ -58,7 +58,11 @@ impl Format {
     /// # Errors
     /// [`TemplateError`] if the template fails for this change.
     pub fn shape(&self, change: &Change) -> Result<Shaped, TemplateError> {
-        let json = |body| Shaped { body, content_type: JSON.into(), headers: Vec::new() };
+        let json = |body| Shaped {
+            body,
+            content_type: JSON.into(),
+            headers: Vec::new(),
+        };
         Ok(match self {
             Self::Standard => json(standard(change)),
             Self::CloudEvents(events) => events.shape(change),
@@ -69,7 +73,10 @@ impl Format {
                 ],
                 ..json(change.body.clone())
             },
-            Self::Template { template, content_type } => Shaped {
+            Self::Template {
+                template,
+                content_type,
+            } => Shaped {
                 content_type: content_type.clone().into(),
                 ..json(template.render(&Context::of(change))?)
             },
@@ -93,7 +100,11 @@ impl Format {
 
 /// JSON text on one line: a JSON string holds no line break, so each one stands between members.
 pub(crate) fn on_one_line(text: String) -> String {
-    if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text }
+    if text.contains(['\n', '\r']) {
+        text.replace(['\n', '\r'], " ")
+    } else {
+        text
+    }
 }
 
 /// A change as a webhook with `format = "standard"` sends it.

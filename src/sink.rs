@@ -81,19 +81,30 @@ pub enum Verdict {
 
 impl Verdict {
     fn fault(reason: impl fmt::Display) -> Self {
-        Self::Fault { reason: reason.to_string(), retry_after: None }
+        Self::Fault {
+            reason: reason.to_string(),
+            retry_after: None,
+        }
     }
 
     fn refused(reason: impl fmt::Display) -> Self {
-        Self::Refused { reason: reason.to_string(), for_good: false }
+        Self::Refused {
+            reason: reason.to_string(),
+            for_good: false,
+        }
     }
 
     fn refused_for_good(reason: impl fmt::Display) -> Self {
-        Self::Refused { reason: reason.to_string(), for_good: true }
+        Self::Refused {
+            reason: reason.to_string(),
+            for_good: true,
+        }
     }
 
     fn gone(reason: impl fmt::Display) -> Self {
-        Self::Gone { reason: reason.to_string() }
+        Self::Gone {
+            reason: reason.to_string(),
+        }
     }
 
     /// Its reason; empty if it has none.
@@ -221,8 +232,11 @@ impl dyn Sink + '_ {
         let mut refused = HashSet::new();
         let all: Vec<usize> = (0..changes.len()).collect();
         // The next one last.
-        let mut parts: Vec<Vec<usize>> =
-            all.chunks(self.batch()).rev().map(<[usize]>::to_vec).collect();
+        let mut parts: Vec<Vec<usize>> = all
+            .chunks(self.batch())
+            .rev()
+            .map(<[usize]>::to_vec)
+            .collect();
         while let Some(mut part) = parts.pop() {
             part.retain(|&index| !refused.contains(&record(index)));
             if part.is_empty() {
@@ -303,11 +317,16 @@ impl fmt::Debug for dyn Sink {
 /// # Errors
 /// [`SinkBuildError`] if the configuration can never work.
 pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuildError> {
-    let unusable = |problem| SinkBuildError::Server { sink: name.to_owned(), problem };
+    let unusable = |problem| SinkBuildError::Server {
+        sink: name.to_owned(),
+        problem,
+    };
     let sink: Box<dyn Sink> = match kind {
         SinkKind::Webhook(it) => {
             let sink = webhook::WebhookSink::build(it).map_err(unusable)?;
-            return Ok((0..it.concurrency.max(1)).map(|_| Box::new(sink.clone()) as _).collect());
+            return Ok((0..it.concurrency.max(1))
+                .map(|_| Box::new(sink.clone()) as _)
+                .collect());
         }
         SinkKind::Command(it) => Box::new(command::CommandSink::new(it)),
         SinkKind::File(it) => Box::new(file::FileSink::new(name, it)),
@@ -331,14 +350,21 @@ pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuil
             feature = "s3",
             feature = "email"
         )))]
-        _ => return Err(SinkBuildError::LeftOut { sink: name.to_owned() }),
+        _ => {
+            return Err(SinkBuildError::LeftOut {
+                sink: name.to_owned(),
+            });
+        }
     };
     Ok(vec![sink])
 }
 
 /// The first 16 hexadecimal digits of the SHA-256 of these bytes.
 fn short_digest(bytes: impl AsRef<[u8]>) -> String {
-    Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Makes the sink called `name` for one call at a time.

@@ -83,9 +83,19 @@ impl WorkspaceStatus {
             )));
         }
         let is_halted = polling.paused.is_some();
-        let pollers = polling.pollers.into_iter().map(|poller| self.completed(poller)).collect();
+        let pollers = polling
+            .pollers
+            .into_iter()
+            .map(|poller| self.completed(poller))
+            .collect();
         let (pid, budget) = (Some(std::process::id()), Some(polling.budget));
-        let status = Self { running: true, pid, pollers, budget, ..self };
+        let status = Self {
+            running: true,
+            pid,
+            pollers,
+            budget,
+            ..self
+        };
         if !is_halted {
             found.extend(judge_pollers(&status.pollers));
         }
@@ -106,11 +116,22 @@ impl WorkspaceStatus {
         configured: &[PollerId],
         once_every: Option<Duration>,
     ) -> Result<Self, StoreError> {
-        let pollers: Vec<_> =
-            configured.iter().map(|id| self.completed(PollerStatus::stopped(id))).collect();
+        let pollers: Vec<_> = configured
+            .iter()
+            .map(|id| self.completed(PollerStatus::stopped(id)))
+            .collect();
         let mut found = judge_absence(why, &pollers, once_every, reader.path());
-        found.extend(reader.other_workspace()?.map(|other| failing(other.to_string())));
+        found.extend(
+            reader
+                .other_workspace()?
+                .map(|other| failing(other.to_string())),
+        );
         let sinks = stored::stopped_sinks(reader, self.last_seq)?;
-        Ok(Self { pollers, sinks, ..self }.judged(found))
+        Ok(Self {
+            pollers,
+            sinks,
+            ..self
+        }
+        .judged(found))
     }
 }

@@ -16,7 +16,11 @@ pub fn fitted(
     let mut shown = heading.len();
     loop {
         let lines = aligned(&heading[..shown], rows, is_number);
-        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+        let widest = lines
+            .iter()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or_default();
         if widest > width && shown > 1 {
             shown -= 1;
             continue;
@@ -37,16 +41,29 @@ fn aligned(
     is_number: &impl Fn(usize, &str) -> bool,
 ) -> Vec<String> {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(heading.iter().map(|name| Cell::new(name.to_uppercase())));
     for row in rows {
-        table.add_row(row.iter().take(heading.len()).enumerate().map(|(column, value)| {
-            let alignment =
-                if is_number(column, value) { CellAlignment::Right } else { CellAlignment::Left };
-            Cell::new(value).set_alignment(alignment)
-        }));
+        table.add_row(
+            row.iter()
+                .take(heading.len())
+                .enumerate()
+                .map(|(column, value)| {
+                    let alignment = if is_number(column, value) {
+                        CellAlignment::Right
+                    } else {
+                        CellAlignment::Left
+                    };
+                    Cell::new(value).set_alignment(alignment)
+                }),
+        );
     }
-    table.lines().map(|line| line.trim_end().to_owned()).collect()
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
 }
 
 #[cfg(test)]
@@ -57,12 +74,23 @@ mod tests {
     fn a_narrow_terminal_gets_the_first_columns_and_the_names_of_the_others() {
         let rows = [["leads", "12", "5m"], ["jobs", "3", "1h"]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
-        let fitted =
-            |width| fitted(&["route", "records", "interval"], &rows, width, &|at, _| at == 1);
+        let fitted = |width| {
+            fitted(&["route", "records", "interval"], &rows, width, &|at, _| {
+                at == 1
+            })
+        };
         let narrow = fitted(16);
         let shown: Vec<&str> = narrow.lines().map(|line| line.trim()).collect();
         let left_out = "… also INTERVAL: add --wide to see them";
-        assert_eq!(shown, ["ROUTE  RECORDS", "leads       12", "jobs         3", left_out]);
+        assert_eq!(
+            shown,
+            [
+                "ROUTE  RECORDS",
+                "leads       12",
+                "jobs         3",
+                left_out
+            ]
+        );
         assert_eq!(fitted(80).lines().count(), 3);
         assert!(fitted(1).contains("also RECORDS, INTERVAL"));
     }

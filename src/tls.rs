@@ -91,14 +91,19 @@ pub fn problem_of(error: &(dyn Error + 'static)) -> Option<String> {
     let causes = || std::iter::successors(Some(error), |&cause| cause.source());
     let words = |cause: &(dyn Error + 'static)| {
         let text = cause.to_string();
-        PROBLEMS.iter().find(|(part, _)| text.contains(part)).map(|(_, words)| *words)
+        PROBLEMS
+            .iter()
+            .find(|(part, _)| text.contains(part))
+            .map(|(_, words)| *words)
     };
     // The innermost cause says most.
     if let Some(words) = causes().filter_map(words).last() {
         return Some(words.to_owned());
     }
     let code = |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>()?.raw_os_error();
-    Some(refused(&io::Error::from_raw_os_error(causes().filter_map(code).last()?)))
+    Some(refused(&io::Error::from_raw_os_error(
+        causes().filter_map(code).last()?,
+    )))
 }
 
 /// What the system's error means for a connection, and what to do.

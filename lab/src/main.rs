@@ -86,7 +86,10 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn traffic(args: &Args) -> anyhow::Result<Traffic> {
-    if args.hours.is_some_and(|hours| !(hours > 0.0 && hours <= MAX_HOURS)) {
+    if args
+        .hours
+        .is_some_and(|hours| !(hours > 0.0 && hours <= MAX_HOURS))
+    {
         bail!("--hours must be above 0 and at most a year (8784)");
     }
     let hours = args.hours.unwrap_or(24.0);

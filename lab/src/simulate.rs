@@ -148,8 +148,11 @@ pub(crate) fn compare(traffic: &Traffic, settings: &SimulationSettings) -> Sched
     let fixed = |plan: fn(&Traffic, u64) -> Vec<(f64, usize)>| {
         fixed::run(traffic, settings, &plan(traffic, requests))
     };
-    let (uniform, proportional, cron) =
-        (fixed(fixed::uniform), fixed(fixed::proportional), fixed(fixed::cron));
+    let (uniform, proportional, cron) = (
+        fixed(fixed::uniform),
+        fixed(fixed::proportional),
+        fixed(fixed::cron),
+    );
     ScheduleComparison {
         schedules: vec![
             adaptive.result("adaptive"),

@@ -39,10 +39,19 @@ pub(super) fn routes() -> Router<Sandbox> {
         .route("/burst", post(burst))
         .route("/faults", post(fault).delete(clear_faults))
         .route("/pause", post(pause))
-        .route("/keys", get(keys::list).post(keys::make).patch(keys::change).delete(keys::revoke))
+        .route(
+            "/keys",
+            get(keys::list)
+                .post(keys::make)
+                .patch(keys::change)
+                .delete(keys::revoke),
+        )
         .route("/keys/rotate", post(keys::rotate))
         .route("/keys/reveal", post(keys::reveal))
-        .route("/custom-fields", get(intake::custom_fields).put(intake::define))
+        .route(
+            "/custom-fields",
+            get(intake::custom_fields).put(intake::define),
+        )
         .route("/forms", get(intake::forms).put(intake::configure))
         .route("/deliveries", get(intake::deliveries))
         .route("/deliveries/retry", post(intake::retry))
@@ -51,7 +60,10 @@ pub(super) fn routes() -> Router<Sandbox> {
         .route("/openapi.json", get(async || Json(openapi::document())))
         .route("/settings", axum::routing::patch(settings))
         .fallback(async || {
-            Problem(StatusCode::NOT_FOUND, "no such control; see GET /_sandbox/".to_owned())
+            Problem(
+                StatusCode::NOT_FOUND,
+                "no such control; see GET /_sandbox/".to_owned(),
+            )
         })
 }
 
@@ -60,13 +72,18 @@ struct Problem(StatusCode, String);
 /// Refuses a host name that is not of this machine, so that no web page can reach the portal by
 /// giving its own name a loopback address.
 pub(super) async fn only_by_loopback_name(request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    let host = request
+        .headers()
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok());
     let name = host.map(|host| match host.strip_prefix('[') {
         Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
     });
     let is_local = |name: &str| {
-        let address = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        let address = name
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
         address || name == "localhost" || name.ends_with(".localhost")
     };
     if name.is_none_or(is_local) {
@@ -110,13 +127,18 @@ impl From<RecordError> for Problem {
 fn route(name: &str) -> Result<Route, Problem> {
     Route::named(name).ok_or_else(|| {
         let known = Route::ALL.map(Route::segment).join(", ");
-        Problem(StatusCode::UNPROCESSABLE_ENTITY, format!("no route {name:?}: one of {known}"))
+        Problem(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            format!("no route {name:?}: one of {known}"),
+        )
     })
 }
 
 /// The portal: its page if the client accepts HTML, else its state as JSON.
 pub(super) async fn overview(State(sandbox): State<Sandbox>, headers: HeaderMap) -> Response {
-    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let accepted = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
     if accepted.is_some_and(|accepted| accepted.contains("text/html")) {
         let page = page::render(&sandbox.grown()).into_string();
         return axum::response::Html(page).into_response();
@@ -126,8 +148,10 @@ pub(super) async fn overview(State(sandbox): State<Sandbox>, headers: HeaderMap)
 
 fn told(sandbox: &Sandbox) -> Json<Value> {
     let inner = sandbox.grown();
-    let records: BTreeMap<&str, usize> =
-        Route::ALL.into_iter().map(|route| (route.segment(), inner.records.len(route))).collect();
+    let records: BTreeMap<&str, usize> = Route::ALL
+        .into_iter()
+        .map(|route| (route.segment(), inner.records.len(route)))
+        .collect();
     Json(json!({
         "sandbox": true,
         "automation_key": inner.automation_key,
@@ -157,7 +181,12 @@ async fn truth(
     };
     // One lock for all, so that the six lists show the same time.
     let mut inner = sandbox.grown();
-    Ok(Json(routes.into_iter().map(|one| (one.segment(), inner.records.truth(one))).collect()))
+    Ok(Json(
+        routes
+            .into_iter()
+            .map(|one| (one.segment(), inner.records.truth(one)))
+            .collect(),
+    ))
 }
 
 async fn requests(State(sandbox): State<Sandbox>) -> Json<Requests> {
@@ -177,7 +206,11 @@ async fn add(
     State(sandbox): State<Sandbox>,
     Sent(addition): Sent<Addition>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
-    let Addition { route: name, business, record } = addition;
+    let Addition {
+        route: name,
+        business,
+        record,
+    } = addition;
     let id = sandbox.add_record(route(&name)?, business, record)?;
     Ok((StatusCode::CREATED, Json(json!({"id": id}))))
 }
@@ -251,7 +284,10 @@ async fn clock(
 ) -> Result<Json<Value>, Problem> {
     if ahead.advance_s > MAX_AHEAD_S {
         let message = "the clock is moved by 31 days at most";
-        return Err(Problem(StatusCode::UNPROCESSABLE_ENTITY, message.to_owned()));
+        return Err(Problem(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            message.to_owned(),
+        ));
     }
     sandbox.advance_clock(ahead.advance_s);
     Ok(told(&sandbox))

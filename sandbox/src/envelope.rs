@@ -23,7 +23,14 @@ pub(super) struct Refusal {
 impl Refusal {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let (details, retry_after, business) = (Vec::new(), None, None);
-        Self { status, code, message: message.into(), details, retry_after, business }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            details,
+            retry_after,
+            business,
+        }
     }
 
     /// A 422 that names the field at fault.
@@ -36,18 +43,29 @@ impl Refusal {
         let message = "The given data was invalid.";
         Self {
             details,
-            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "validation_failed", message)
+            ..Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "validation_failed",
+                message,
+            )
         }
     }
 
     /// A 422 for a payload that is not in the form its receiver expects.
     pub(super) fn unreadable(message: &str) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unreadable_submission", message)
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "unreadable_submission",
+            message,
+        )
     }
 
     /// A 422 for a business that the workspace does not have.
     pub(super) fn unknown_business() -> Self {
-        Self::field("business_id", "The business does not exist in this workspace.")
+        Self::field(
+            "business_id",
+            "The business does not exist in this workspace.",
+        )
     }
 
     /// A 404 for an unknown receiver.
@@ -71,11 +89,20 @@ impl Refusal {
         let (code, message) = match status.as_u16() {
             400 => ("bad_request", "The request cannot be read."),
             401 => ("invalid_api_key", "The API key is not valid."),
-            403 => ("integration_not_permitted", "This key may not be used here."),
+            403 => (
+                "integration_not_permitted",
+                "This key may not be used here.",
+            ),
             404 => ("not_found", "There is no such route."),
             405 => ("method_not_allowed", "The route does not take this method."),
-            409 => ("idempotency_conflict", "The Idempotency-Key was used with another body."),
-            412 => ("use_custom_domain", "Call this workspace on its own domain."),
+            409 => (
+                "idempotency_conflict",
+                "The Idempotency-Key was used with another body.",
+            ),
+            412 => (
+                "use_custom_domain",
+                "Call this workspace on its own domain.",
+            ),
             413 => ("payload_too_large", "The body is too large."),
             422 => ("validation_failed", "The given data was invalid."),
             423 => ("workspace_locked", "The workspace is temporarily locked."),
@@ -83,12 +110,18 @@ impl Refusal {
             503 => ("service_unavailable", "The service is not available."),
             _ => ("server_error", "Something went wrong."),
         };
-        Self { retry_after, ..Self::new(status, code, message) }
+        Self {
+            retry_after,
+            ..Self::new(status, code, message)
+        }
     }
 
     /// The same refusal with the business that its answer names.
     pub(super) fn for_business(self, business: i64) -> Self {
-        Self { business: Some(business), ..self }
+        Self {
+            business: Some(business),
+            ..self
+        }
     }
 
     /// The body, with the id of the request it answers.
@@ -123,7 +156,11 @@ impl IntoResponse for Refusal {
 /// The finished answer to a refused request.
 pub(super) fn finish(refusal: &Refusal, request_id: &str) -> Response {
     let mut response = (refusal.status, Json(refusal.body(request_id))).into_response();
-    if let Some(wait) = refusal.retry_after.as_deref().and_then(|text| text.parse().ok()) {
+    if let Some(wait) = refusal
+        .retry_after
+        .as_deref()
+        .and_then(|text| text.parse().ok())
+    {
         response.headers_mut().insert("retry-after", wait);
     }
     response

@@ -130,7 +130,10 @@ impl Script {
     pub(super) fn take(&mut self, route: &str) -> Option<FaultKind> {
         self.0.retain(|fault| fault.count > 0);
         let fault = self.0.iter_mut().find(|fault| {
-            fault.route.as_deref().is_none_or(|name| name.replace('_', "-") == route)
+            fault
+                .route
+                .as_deref()
+                .is_none_or(|name| name.replace('_', "-") == route)
         })?;
         fault.count -= 1;
         Some(fault.kind.clone())
@@ -170,7 +173,11 @@ impl FaultKind {
             Self::GzipBomb { mib } => {
                 let encoded = [json, (header::CONTENT_ENCODING, "gzip")];
                 return Some(
-                    (encoded, gzip_bomb(mib.saturating_mul(MIB).min(MAX_UNPACKED))).into_response(),
+                    (
+                        encoded,
+                        gzip_bomb(mib.saturating_mul(MIB).min(MAX_UNPACKED)),
+                    )
+                        .into_response(),
                 );
             }
             Self::Huge { mib } => {
@@ -188,7 +195,8 @@ impl FaultKind {
         let (mut head, _) = response.into_parts();
         let body = match self {
             Self::Truncated => {
-                head.headers.insert(header::CONTENT_LENGTH, page.len().into());
+                head.headers
+                    .insert(header::CONTENT_LENGTH, page.len().into());
                 cut_short(page.slice(..page.len() / 2))
             }
             Self::InvalidUtf8 => Body::from(with_name(page, b"broken \xff\xfe")),
@@ -296,7 +304,13 @@ mod tests {
         let fault: Fault = serde_json::from_str(text).unwrap();
         assert_eq!(fault.count, 1);
         let wait = Some("3".to_owned());
-        assert_eq!(fault.kind, FaultKind::Status { code: 429, retry_after: wait });
+        assert_eq!(
+            fault.kind,
+            FaultKind::Status {
+                code: 429,
+                retry_after: wait
+            }
+        );
     }
 
     #[test]

@@ -26,7 +26,10 @@ impl Fields {
 
     /// The field's value, or null if the field is absent.
     pub(super) fn get(&self, name: &str) -> &Value {
-        self.0.iter().find(|(own, _)| own == name).map_or(&Value::Null, |(_, value)| value)
+        self.0
+            .iter()
+            .find(|(own, _)| own == name)
+            .map_or(&Value::Null, |(_, value)| value)
     }
 
     /// The field as text; empty if it has another type.
@@ -70,13 +73,20 @@ mod tests {
 
     #[test]
     fn fields_keep_their_order_and_the_id_comes_first() {
-        let fields = Fields::default().with("name", "Zoë \"Z\"").with("comment", Value::Null);
-        assert_eq!(fields.render(&json!(7)), r#"{"id":7,"name":"Zoë \"Z\"","comment":null}"#);
+        let fields = Fields::default()
+            .with("name", "Zoë \"Z\"")
+            .with("comment", Value::Null);
+        assert_eq!(
+            fields.render(&json!(7)),
+            r#"{"id":7,"name":"Zoë \"Z\"","comment":null}"#
+        );
     }
 
     #[test]
     fn merging_names_only_what_changed() {
-        let mut fields = Fields::default().with("status", "New").with("comment", Value::Null);
+        let mut fields = Fields::default()
+            .with("status", "New")
+            .with("comment", Value::Null);
         let Value::Object(changes) = json!({"status": "New", "comment": "x", "extra": 1}) else {
             unreachable!("an object literal")
         };

@@ -56,8 +56,21 @@ pub(super) async fn pass(
     let path = request.uri().path();
     let path = path.strip_prefix("/api").unwrap_or(path);
     let carried = keys::carried(path, request.uri().query(), request.headers());
-    let admission = admit(&mut sandbox.lock(), request.headers(), carried.as_deref(), &route, now);
-    let Admission { request_id, key, limit, remaining, business, outcome } = admission;
+    let admission = admit(
+        &mut sandbox.lock(),
+        request.headers(),
+        carried.as_deref(),
+        &route,
+        now,
+    );
+    let Admission {
+        request_id,
+        key,
+        limit,
+        remaining,
+        business,
+        outcome,
+    } = admission;
     let (mut response, fault) = match outcome {
         Err(refusal) => (refusal.into_response(), false),
         Ok((caller, fault)) => {
@@ -91,12 +104,22 @@ pub(super) async fn pass(
     let status = response.status().as_u16();
     let mut inner = sandbox.lock();
     let elapsed_s = inner.elapsed(now).as_secs_f64();
-    inner.log.answered(Received { elapsed_s, route, key, business, status, request_id, fault });
+    inner.log.answered(Received {
+        elapsed_s,
+        route,
+        key,
+        business,
+        status,
+        request_id,
+        fault,
+    });
     response
 }
 
 async fn answer(fault: Option<FaultKind>, request: Request, next: Next) -> Response {
-    let Some(fault) = fault else { return next.run(request).await };
+    let Some(fault) = fault else {
+        return next.run(request).await;
+    };
     let delay = fault.delay();
     if delay > Duration::ZERO {
         tokio::time::sleep(delay).await;
@@ -153,12 +176,20 @@ fn admit(
         (Some(wait), _) => {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             let retry_after = Some(seconds.max(1).to_string());
-            Err(Refusal::scripted(StatusCode::TOO_MANY_REQUESTS, retry_after))
+            Err(Refusal::scripted(
+                StatusCode::TOO_MANY_REQUESTS,
+                retry_after,
+            ))
         }
         (None, Err(refusal)) => Err(refusal),
         (None, Ok(business)) => {
             let request_id = admission.request_id.clone();
-            let caller = Caller { provider, integration, business, request_id };
+            let caller = Caller {
+                provider,
+                integration,
+                business,
+                request_id,
+            };
             Ok((caller, inner.script.take(route)))
         }
     };
@@ -172,11 +203,15 @@ fn unreadable(status: StatusCode) -> Option<Refusal> {
         return Some(Refusal::new(status, "payload_too_large", message));
     }
     let message = "The path or the query cannot be read, or names a parameter twice.";
-    status.is_client_error().then(|| Refusal::field("query", message))
+    status
+        .is_client_error()
+        .then(|| Refusal::field("query", message))
 }
 
 fn on_standard_host(standard: Option<&str>, headers: &HeaderMap) -> bool {
-    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    let host = headers
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok());
     let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
     match (standard, name) {
         (Some(standard), Some(name)) => standard.eq_ignore_ascii_case(name),
@@ -195,9 +230,15 @@ fn unauthorised(fault: KeyFault) -> Refusal {
 }
 
 fn business(known: &[i64], headers: &HeaderMap) -> Result<i64, Refusal> {
-    let Some(value) = headers.get("x-business") else { return Ok(known[0]) };
-    let id = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    id.filter(|id| known.contains(id)).ok_or_else(Refusal::unknown_business)
+    let Some(value) = headers.get("x-business") else {
+        return Ok(known[0]);
+    };
+    let id = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    id.filter(|id| known.contains(id))
+        .ok_or_else(Refusal::unknown_business)
 }
 
 /// The name of a path under `/api` in faults and in the log; never includes a key from the path.

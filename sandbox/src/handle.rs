@@ -37,7 +37,10 @@ struct Saved {
 impl Sandbox {
     /// A workspace whose shop has been open for a while; it keeps nothing in a file.
     #[must_use]
-    #[expect(clippy::needless_pass_by_value, reason = "the caller has no use for them after this")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the caller has no use for them after this"
+    )]
     pub fn new(options: Options) -> Self {
         Self::with(Inner::new(&options), None)
     }
@@ -49,14 +52,19 @@ impl Sandbox {
     /// # Errors
     /// When the file cannot be read or written, is not a state file, or has another seed or shop.
     pub fn open(options: &Options) -> Result<Self, StateError> {
-        let Some(file) = StateFile::of(options) else { return Ok(Self::new(options.clone())) };
+        let Some(file) = StateFile::of(options) else {
+            return Ok(Self::new(options.clone()));
+        };
         let inner = file.open(options)?;
         let changes = AtomicU64::new(0);
         Ok(Self::with(inner, Some(Saved { file, changes })))
     }
 
     fn with(inner: Inner, file: Option<Saved>) -> Self {
-        Self(Arc::new(Workspace { inner: Mutex::new(inner), file }))
+        Self(Arc::new(Workspace {
+            inner: Mutex::new(inner),
+            file,
+        }))
     }
 
     /// Writes the state file if there is one and something has changed since the last write.
@@ -64,7 +72,9 @@ impl Sandbox {
     /// # Errors
     /// When the file cannot be written. The next call tries again.
     pub fn save(&self) -> Result<(), StateError> {
-        let Some(saved) = &self.0.file else { return Ok(()) };
+        let Some(saved) = &self.0.file else {
+            return Ok(());
+        };
         let (text, changes) = {
             let inner = self.lock();
             if saved.changes.load(Relaxed) == inner.changes {
@@ -115,7 +125,11 @@ impl Sandbox {
     /// Disables or enables a key; false if there is no such key.
     pub fn disable_key(&self, key: &str, disabled: bool) -> bool {
         let mut inner = self.lock();
-        let known = inner.keys.get_mut(key).map(|key| key.disabled = disabled).is_some();
+        let known = inner
+            .keys
+            .get_mut(key)
+            .map(|key| key.disabled = disabled)
+            .is_some();
         inner.changed();
         known
     }
@@ -130,7 +144,11 @@ impl Sandbox {
         business: Option<i64>,
         record: Map<String, Value>,
     ) -> Result<Value, RecordError> {
-        self.lock().put(&Input::Add { route, business, record })
+        self.lock().put(&Input::Add {
+            route,
+            business,
+            record,
+        })
     }
 
     /// Adds `count` invented records to the default business at once.
@@ -144,7 +162,11 @@ impl Sandbox {
         for _ in 0..count {
             let record = Map::new();
             inner
-                .put(&Input::Add { route, business, record })
+                .put(&Input::Add {
+                    route,
+                    business,
+                    record,
+                })
                 .expect("a record without an id gets a free one");
         }
     }
@@ -159,7 +181,13 @@ impl Sandbox {
         id: &Value,
         fields: Map<String, Value>,
     ) -> Result<(), RecordError> {
-        self.lock().put(&Input::Edit { route, id: id.clone(), fields }).map(|_| ())
+        self.lock()
+            .put(&Input::Edit {
+                route,
+                id: id.clone(),
+                fields,
+            })
+            .map(|_| ())
     }
 
     /// Scripts a fault after those scripted before.
@@ -186,7 +214,9 @@ impl Sandbox {
 
     /// Stops the shop's own growth or resumes it; records added by hand still appear.
     pub fn pause_growth(&self, paused: bool) {
-        self.lock().put(&Input::Pause { paused }).expect("a pause has no id to be refused");
+        self.lock()
+            .put(&Input::Pause { paused })
+            .expect("a pause has no id to be refused");
     }
 
     /// Sends integer ids as strings from now on, or as integers again.

@@ -102,7 +102,11 @@ impl Intake {
     /// The names of the custom fields that the shop defined for a record.
     pub(super) fn defined(&self, destination: Destination) -> Vec<&str> {
         let of_form = self.definitions.get(destination.form_type());
-        of_form.into_iter().flatten().map(|one| one.field_name.as_str()).collect()
+        of_form
+            .into_iter()
+            .flatten()
+            .map(|one| one.field_name.as_str())
+            .collect()
     }
 
     /// The form that was named, or the integration's only form if none was named.
@@ -113,7 +117,10 @@ impl Intake {
         if sent.how != How::Lenient || sent.destination.is_some() {
             return None;
         }
-        let mut own = self.forms.iter().filter(|((owner, _), _)| *owner == sent.integration);
+        let mut own = self
+            .forms
+            .iter()
+            .filter(|((owner, _), _)| *owner == sent.integration);
         let (_, only) = own.next()?;
         own.next().is_none().then_some(only)
     }

@@ -18,13 +18,34 @@ const MAX_INPUTS: usize = 50_000;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "input", rename_all = "snake_case")]
 pub(super) enum Input {
-    Lead { business: i64, fields: Fields },
-    CheckIn { business: i64, fields: Fields, device_password: Option<String> },
-    Add { route: Route, business: Option<i64>, record: Map<String, Value> },
-    Edit { route: Route, id: Value, fields: Map<String, Value> },
-    Pause { paused: bool },
-    StringIds { yes: bool },
-    ByLastChange { yes: bool },
+    Lead {
+        business: i64,
+        fields: Fields,
+    },
+    CheckIn {
+        business: i64,
+        fields: Fields,
+        device_password: Option<String>,
+    },
+    Add {
+        route: Route,
+        business: Option<i64>,
+        record: Map<String, Value>,
+    },
+    Edit {
+        route: Route,
+        id: Value,
+        fields: Map<String, Value>,
+    },
+    Pause {
+        paused: bool,
+    },
+    StringIds {
+        yes: bool,
+    },
+    ByLastChange {
+        yes: bool,
+    },
 }
 
 /// An input and its time on the sandbox's clock.
@@ -45,7 +66,10 @@ pub(super) struct Journal {
 
 impl Journal {
     pub(super) fn new(kept: bool) -> Self {
-        Self { kept, ..Self::default() }
+        Self {
+            kept,
+            ..Self::default()
+        }
     }
 
     pub(super) fn note(&mut self, at: Timestamp, input: &Input) {
@@ -61,7 +85,10 @@ impl Journal {
             );
             return;
         }
-        self.entries.push(Entry { at, input: input.clone() });
+        self.entries.push(Entry {
+            at,
+            input: input.clone(),
+        });
     }
 
     pub(super) fn entries(&self) -> &[Entry] {

@@ -117,17 +117,23 @@ impl Keys {
 
     /// The text of an integration's key.
     pub(super) fn text_of(&self, integration: u32) -> Option<&str> {
-        self.iter().find(|(_, key)| key.integration == integration).map(|(text, _)| text)
+        self.iter()
+            .find(|(_, key)| key.integration == integration)
+            .map(|(text, _)| text)
     }
 
     /// The integration's key.
     pub(super) fn of_integration(&self, integration: u32) -> Option<&Key> {
-        self.iter().find(|(_, key)| key.integration == integration).map(|(_, key)| key)
+        self.iter()
+            .find(|(_, key)| key.integration == integration)
+            .map(|(_, key)| key)
     }
 
     /// Replaces a key by another text; false if there is no such key.
     pub(super) fn rotate(&mut self, old: &str, new: String) -> bool {
-        let Some(mut key) = self.by_text.remove(old) else { return false };
+        let Some(mut key) = self.by_text.remove(old) else {
+            return false;
+        };
         key.window = Window::default();
         self.by_text.insert(new, key);
         true
@@ -166,7 +172,9 @@ pub(super) fn carried(path: &str, query: Option<&str>, headers: &HeaderMap) -> O
     match adapter {
         Some("marketplace_b2b" | "listing_directory") => segments.next().map(str::to_owned),
         Some("form_builder_signed_1" | "form_builder_unsigned" | "form_builder_signed_2") => {
-            in_headers(headers).map(str::to_owned).or_else(|| token(query))
+            in_headers(headers)
+                .map(str::to_owned)
+                .or_else(|| token(query))
         }
         _ => in_headers(headers).map(str::to_owned),
     }
@@ -174,16 +182,24 @@ pub(super) fn carried(path: &str, query: Option<&str>, headers: &HeaderMap) -> O
 
 fn token(query: Option<&str>) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-    pairs.find(|(name, _)| name == "token").map(|(_, value)| value.into_owned())
+    pairs
+        .find(|(name, _)| name == "token")
+        .map(|(_, value)| value.into_owned())
 }
 
 fn in_headers(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bearer = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| {
         let (scheme, key) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
     });
-    bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()))
+    bearer.or_else(|| {
+        headers
+            .get("x-api-key")
+            .and_then(|value| value.to_str().ok())
+    })
 }
 
 #[cfg(test)]
@@ -213,9 +229,18 @@ mod tests {
         let builder = "/integrations/ingest/form_builder_unsigned";
         assert_eq!(carried(builder, Some("a=b&token=k"), &none), k);
         assert_eq!(carried(builder, None, &bearer), k);
-        assert_eq!(carried("/integrations/ingest/form", Some("token=k"), &none), None);
-        assert_eq!(carried("/integrations/ingest/marketplace_b2b/k", None, &none), k);
-        assert_eq!(carried("/integrations/ingest/marketplace_b2b", None, &bearer), None);
+        assert_eq!(
+            carried("/integrations/ingest/form", Some("token=k"), &none),
+            None
+        );
+        assert_eq!(
+            carried("/integrations/ingest/marketplace_b2b/k", None, &none),
+            k
+        );
+        assert_eq!(
+            carried("/integrations/ingest/marketplace_b2b", None, &bearer),
+            None
+        );
         assert_eq!(carried("/integrations/ingest/form/k", None, &none), None);
     }
 

@@ -66,8 +66,12 @@ fn parameter(place: &str, name: &str, required: bool, schema: &Value) -> Value {
 }
 
 fn parameters(operation: &Operation) -> Vec<Value> {
-    let mut parameters =
-        vec![parameter("header", "X-Business", false, &json!({"type": "integer"}))];
+    let mut parameters = vec![parameter(
+        "header",
+        "X-Business",
+        false,
+        &json!({"type": "integer"}),
+    )];
     let query =
         |name: &str, required: bool, schema: &Value| parameter("query", name, required, schema);
     let text = json!({"type": "string"});
@@ -89,7 +93,12 @@ fn parameters(operation: &Operation) -> Vec<Value> {
         Sent::EnquiryQuery => {
             let names = ["leadid", "prefix", "name", "mobile", "phone", "email"];
             let places = ["area", "city", "pincode", "category"];
-            parameters.extend(names.iter().chain(&places).map(|name| query(name, false, &text)));
+            parameters.extend(
+                names
+                    .iter()
+                    .chain(&places)
+                    .map(|name| query(name, false, &text)),
+            );
         }
         _ => {}
     }
@@ -99,13 +108,22 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     }
     if operation.path.contains("{adapter}") {
         let own_path = |adapter: &Adapter| !adapter.has_key_in_path();
-        let names: Vec<&str> =
-            Adapter::ALL.iter().copied().filter(own_path).map(Adapter::name).collect();
+        let names: Vec<&str> = Adapter::ALL
+            .iter()
+            .copied()
+            .filter(own_path)
+            .map(Adapter::name)
+            .collect();
         let schema = json!({"type": "string", "enum": names});
         parameters.push(parameter("path", "adapter", true, &schema));
     }
     if operation.path.contains("{key}") {
-        parameters.push(parameter("path", "key", true, &json!({"type": "string", "minLength": 1})));
+        parameters.push(parameter(
+            "path",
+            "key",
+            true,
+            &json!({"type": "string", "minLength": 1}),
+        ));
     }
     parameters
 }
@@ -181,7 +199,10 @@ mod tests {
     fn every_operation_is_described_once() {
         let document = document();
         let paths = document["paths"].as_object().unwrap();
-        let described: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
+        let described: usize = paths
+            .values()
+            .map(|path| path.as_object().unwrap().len())
+            .sum();
         assert_eq!(described, OPERATIONS.len());
     }
 }

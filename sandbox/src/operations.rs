@@ -66,7 +66,16 @@ const fn read(
     handler: fn() -> MethodRouter<Sandbox>,
 ) -> Operation {
     let key = KeyPlace::Header;
-    Operation { method: Method::GET, path, id, summary, key, sent, answered, handler }
+    Operation {
+        method: Method::GET,
+        path,
+        id,
+        summary,
+        key,
+        sent,
+        answered,
+        handler,
+    }
 }
 
 const fn intake(
@@ -78,11 +87,22 @@ const fn intake(
     handler: fn() -> MethodRouter<Sandbox>,
 ) -> Operation {
     let answered = Answered::Intake;
-    Operation { method: Method::POST, path, id, summary, key, sent, answered, handler }
+    Operation {
+        method: Method::POST,
+        path,
+        id,
+        summary,
+        key,
+        sent,
+        answered,
+        handler,
+    }
 }
 
 const fn trigger(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
-    read(path, id, summary, Sent::Limit, Answered::Records, || get(reads::trigger))
+    read(path, id, summary, Sent::Limit, Answered::Records, || {
+        get(reads::trigger)
+    })
 }
 
 /// The contract's endpoint summary, in its order.
@@ -170,9 +190,17 @@ pub(super) static OPERATIONS: [Operation; 17] = [
         || get(reads::automation_ping),
     ),
     trigger("/automation/triggers/jobs", "recentJobs", "Recent repairs"),
-    trigger("/automation/triggers/customers", "recentCustomers", "Recent customers"),
+    trigger(
+        "/automation/triggers/customers",
+        "recentCustomers",
+        "Recent customers",
+    ),
     trigger("/automation/triggers/leads", "recentLeads", "Recent leads"),
-    trigger("/automation/triggers/payments", "recentPayments", "Recent payments"),
+    trigger(
+        "/automation/triggers/payments",
+        "recentPayments",
+        "Recent payments",
+    ),
     trigger(
         "/automation/triggers/job-status-changes",
         "recentJobStatusChanges",

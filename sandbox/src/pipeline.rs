@@ -62,7 +62,10 @@ impl Inner {
         submission: Option<Submission>,
         outcome: &Result<Outcome, Refusal>,
     ) {
-        let key = self.keys.of_integration(integration).map(|key| key.name.clone());
+        let key = self
+            .keys
+            .of_integration(integration)
+            .map(|key| key.name.clone());
         let (http, name, made) = told(outcome);
         let delivery = Delivery {
             id: 0,
@@ -124,16 +127,29 @@ impl Inner {
         let business = known.business.unwrap_or(business);
         let data = made.map_or(Value::Null, |made| self.shown(made));
         let (status, name) = (StatusCode::OK, "duplicate");
-        Some(Outcome { status, name, request_id, made, data, business })
+        Some(Outcome {
+            status,
+            name,
+            request_id,
+            made,
+            data,
+            business,
+        })
     }
 
     fn decide(&mut self, sent: &Submission, request_id: &str) -> Result<Outcome, Refusal> {
-        let replayed =
-            self.replay(sent.integration, sent.idempotency_key.as_deref(), sent.business);
+        let replayed = self.replay(
+            sent.integration,
+            sent.idempotency_key.as_deref(),
+            sent.business,
+        );
         if let Some(outcome) = replayed {
             return Ok(outcome);
         }
-        let held = self.records.len(Route::Leads).max(self.intake.checkins.len());
+        let held = self
+            .records
+            .len(Route::Leads)
+            .max(self.intake.checkins.len());
         if held >= MAX_HELD {
             return Err(Refusal::scripted(StatusCode::LOCKED, None));
         }
@@ -169,7 +185,14 @@ impl Inner {
         self.remember(sent, request_id, Some(made), business);
         let request_id = request_id.to_owned();
         let data = self.shown(made);
-        Ok(Outcome { status, name, request_id, made: Some(made), data, business })
+        Ok(Outcome {
+            status,
+            name,
+            request_id,
+            made: Some(made),
+            data,
+            business,
+        })
     }
 
     fn park(&mut self, sent: &Submission, request_id: &str) -> Outcome {
@@ -186,8 +209,11 @@ impl Inner {
 
     fn remember(&mut self, sent: &Submission, request_id: &str, made: Option<Made>, business: i64) {
         if let Some(key) = &sent.idempotency_key {
-            let what =
-                Remembered { request_id: request_id.to_owned(), made, business: Some(business) };
+            let what = Remembered {
+                request_id: request_id.to_owned(),
+                made,
+                business: Some(business),
+            };
             self.intake.ledger.remember(sent.integration, key, what);
         }
     }
@@ -221,7 +247,9 @@ impl Inner {
 
     /// The business: the body's, else the header's, else the default one.
     fn business(&self, sent: &Submission, clean: &mut check::Clean) -> Result<i64, Refusal> {
-        let Some(id) = clean.values.remove("business_id") else { return Ok(sent.business) };
+        let Some(id) = clean.values.remove("business_id") else {
+            return Ok(sent.business);
+        };
         match id.as_i64().filter(|id| self.businesses.contains(id)) {
             Some(id) => Ok(id),
             None if sent.how == How::Strict => Err(Refusal::unknown_business()),
@@ -241,13 +269,16 @@ fn destination(sent: &Submission, form: Option<&Form>) -> Option<Destination> {
         How::Fixed => sent.destination,
         How::Strict => {
             let waits = sent.provider.maps_forms() && sent.form_id.is_some();
-            sent.destination.filter(|_| !waits || (configured && !unmapped))
+            sent.destination
+                .filter(|_| !waits || (configured && !unmapped))
         }
         How::Mapped if !configured || unmapped => None,
         How::Lenient if form.is_some() && sent.form_id.is_some() && !configured => None,
         How::Lenient if sent.provider.maps_forms() && sent.form_id.is_some() && unmapped => None,
         How::Mapped | How::Lenient => {
-            let of_form = form.filter(|form| form.active).and_then(|form| form.destination);
+            let of_form = form
+                .filter(|form| form.active)
+                .and_then(|form| form.destination);
             sent.destination.or(of_form)
         }
     }
@@ -255,7 +286,11 @@ fn destination(sent: &Submission, form: Option<&Form>) -> Option<Destination> {
 
 fn told(outcome: &Result<Outcome, Refusal>) -> (u16, String, Option<Made>) {
     match outcome {
-        Ok(outcome) => (outcome.status.as_u16(), outcome.name.to_owned(), outcome.made),
+        Ok(outcome) => (
+            outcome.status.as_u16(),
+            outcome.name.to_owned(),
+            outcome.made,
+        ),
         Err(refusal) => (refusal.status.as_u16(), refusal.code.to_owned(), None),
     }
 }

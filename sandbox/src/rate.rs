@@ -45,21 +45,35 @@ impl Window {
         let used = u32::try_from(self.accepted.len()).unwrap_or(u32::MAX);
         if used < limit {
             self.accepted.push_back(now);
-            return Verdict { remaining: limit - used - 1, refused: None };
+            return Verdict {
+                remaining: limit - used - 1,
+                refused: None,
+            };
         }
         let over = (used - limit) as usize;
-        let frees = self.accepted.get(over).map_or(WINDOW, |first| *first + WINDOW - now);
-        Verdict { remaining: 0, refused: Some(frees) }
+        let frees = self
+            .accepted
+            .get(over)
+            .map_or(WINDOW, |first| *first + WINDOW - now);
+        Verdict {
+            remaining: 0,
+            refused: Some(frees),
+        }
     }
 
     /// Lets another client make `per_minute` requests on this key from now on; 0 ends it.
     pub(super) fn set_rival(&mut self, now: Instant, per_minute: u32) {
         let per_minute = per_minute.min(MAX_RIVAL);
-        self.rival = (per_minute > 0).then(|| Rival { every: WINDOW / per_minute, next: now });
+        self.rival = (per_minute > 0).then(|| Rival {
+            every: WINDOW / per_minute,
+            next: now,
+        });
     }
 
     fn let_rival(&mut self, now: Instant, limit: u32) {
-        let Some(mut rival) = self.rival.take() else { return };
+        let Some(mut rival) = self.rival.take() else {
+            return;
+        };
         if let Some(past) = now.checked_sub(WINDOW) {
             // Requests further back have left the window; only the pace matters.
             while rival.next < past {
@@ -78,7 +92,11 @@ impl Window {
     }
 
     fn forget(&mut self, now: Instant) {
-        while self.accepted.front().is_some_and(|first| *first + WINDOW <= now) {
+        while self
+            .accepted
+            .front()
+            .is_some_and(|first| *first + WINDOW <= now)
+        {
             self.accepted.pop_front();
         }
     }
@@ -110,8 +128,20 @@ mod tests {
     fn a_refusal_says_when_the_next_request_passes() {
         let start = Instant::now();
         let mut window = Window::default();
-        assert_eq!(window.admit(start, 2), Verdict { remaining: 1, refused: None });
-        assert_eq!(window.admit(start, 2), Verdict { remaining: 0, refused: None });
+        assert_eq!(
+            window.admit(start, 2),
+            Verdict {
+                remaining: 1,
+                refused: None
+            }
+        );
+        assert_eq!(
+            window.admit(start, 2),
+            Verdict {
+                remaining: 0,
+                refused: None
+            }
+        );
         let at = start + Duration::from_secs(20);
         let wait = window.admit(at, 2).refused.unwrap();
         assert_eq!(wait, Duration::from_secs(40));

@@ -27,7 +27,9 @@ fn automation_only(caller: &Caller) -> Result<(), Refusal> {
     if caller.provider == Provider::Automation {
         return Ok(());
     }
-    Err(Refusal::forbidden("The automation routes need an automation key."))
+    Err(Refusal::forbidden(
+        "The automation routes need an automation key.",
+    ))
 }
 
 fn array(page: Bytes) -> Response {
@@ -47,7 +49,9 @@ pub(super) async fn trigger(
 ) -> Result<Response, Refusal> {
     automation_only(&caller)?;
     let segment = uri.path().rsplit('/').next();
-    let route = Route::ALL.into_iter().find(|known| Some(known.segment()) == segment);
+    let route = Route::ALL
+        .into_iter()
+        .find(|known| Some(known.segment()) == segment);
     let route = route.ok_or_else(|| not_found(&uri))?;
     let limit = match query.limit.as_deref() {
         None | Some("") => DEFAULT_LIMIT,
@@ -59,7 +63,11 @@ pub(super) async fn trigger(
         }
     };
     let limit = usize::try_from(limit).expect("a limit between 1 and 100");
-    Ok(array(sandbox.grown().records.page(route, caller.business, limit)))
+    Ok(array(sandbox.grown().records.page(
+        route,
+        caller.business,
+        limit,
+    )))
 }
 
 #[derive(Deserialize)]
@@ -76,7 +84,10 @@ pub(super) async fn search(
     let term = query.search_term.unwrap_or_default();
     let term = term.trim();
     if term.is_empty() {
-        return Err(Refusal::field("search_term", "The search term is required."));
+        return Err(Refusal::field(
+            "search_term",
+            "The search term is required.",
+        ));
     }
     if term.chars().count() > MAX_TERM {
         let message = "The search term may not be longer than 100 characters.";
@@ -84,7 +95,13 @@ pub(super) async fn search(
     }
     let names = ["name", "email", "mobile_number"];
     let mut inner = sandbox.grown();
-    Ok(array(inner.records.search(Route::Customers, caller.business, &names, term, MAX_FOUND)))
+    Ok(array(inner.records.search(
+        Route::Customers,
+        caller.business,
+        &names,
+        term,
+        MAX_FOUND,
+    )))
 }
 
 pub(super) async fn automation_ping(

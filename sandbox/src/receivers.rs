@@ -131,12 +131,19 @@ impl Adapter {
         let (Some(header), Some(secret)) = (self.signature_header(), secret) else {
             return Ok(());
         };
-        let sent = payload.headers.get(header).and_then(|value| value.to_str().ok());
+        let sent = payload
+            .headers
+            .get(header)
+            .and_then(|value| value.to_str().ok());
         if sent.is_some_and(|sent| signature::is_valid(secret, &payload.body, sent)) {
             return Ok(());
         }
         let message = "The signature is missing or is not that of the body.";
-        Err(Refusal::new(StatusCode::UNAUTHORIZED, "invalid_signature", message))
+        Err(Refusal::new(
+            StatusCode::UNAUTHORIZED,
+            "invalid_signature",
+            message,
+        ))
     }
 
     /// Reads the payload.
@@ -162,7 +169,9 @@ impl Adapter {
 impl Payload {
     fn content_type(&self) -> &str {
         let value = self.headers.get(header::CONTENT_TYPE);
-        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+        value
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
     }
 
     /// A fingerprint that the same content has all day.
@@ -175,13 +184,21 @@ impl Payload {
 /// The destination of the query, if it names one.
 pub(super) fn pinned(query: &str) -> Result<Option<Destination>, Refusal> {
     let mut pairs = url::form_urlencoded::parse(query.as_bytes());
-    let named = pairs.find(|(name, _)| name == "destination").map(|(_, value)| value);
-    named.filter(|name| !name.is_empty()).map(|name| destination(&name)).transpose()
+    let named = pairs
+        .find(|(name, _)| name == "destination")
+        .map(|(_, value)| value);
+    named
+        .filter(|name| !name.is_empty())
+        .map(|name| destination(&name))
+        .transpose()
 }
 
 fn destination(name: &str) -> Result<Destination, Refusal> {
     Destination::named(name).ok_or_else(|| {
-        Refusal::field("destination", "The destination must be lead or self_checkin.")
+        Refusal::field(
+            "destination",
+            "The destination must be lead or self_checkin.",
+        )
     })
 }
 

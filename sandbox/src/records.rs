@@ -111,8 +111,15 @@ fn plain(id: &Value) -> Option<String> {
 impl Records {
     /// Empty lists whose ids start at `first_ids`, one for each route.
     pub(super) fn new(first_ids: [u64; 6]) -> Self {
-        let lists = first_ids.map(|next_id| List { next_id, ..List::default() });
-        Self { lists, string_ids: false, by_change: false }
+        let lists = first_ids.map(|next_id| List {
+            next_id,
+            ..List::default()
+        });
+        Self {
+            lists,
+            string_ids: false,
+            by_change: false,
+        }
     }
 
     /// Adds a record under the next id of its route.
@@ -167,8 +174,19 @@ impl Records {
         let index = list.entries.len();
         list.by_id.insert(plain(&id).unwrap_or_default(), index);
         list.by_business.entry(business).or_default().push(index);
-        let first = Version { version: 1, id: sent, at: format!("{at:.6}"), changed: Vec::new() };
-        list.entries.push(Entry { id, business, fields, history: vec![first], text: None });
+        let first = Version {
+            version: 1,
+            id: sent,
+            at: format!("{at:.6}"),
+            changed: Vec::new(),
+        };
+        list.entries.push(Entry {
+            id,
+            business,
+            fields,
+            history: vec![first],
+            text: None,
+        });
         list.pages.clear();
         Row(index)
     }
@@ -190,10 +208,19 @@ impl Records {
         }
         let version = entry.history.len() + 1;
         let business = entry.business;
-        entry.history.push(Version { version, id: sent, at: format!("{at:.6}"), changed });
+        entry.history.push(Version {
+            version,
+            id: sent,
+            at: format!("{at:.6}"),
+            changed,
+        });
         entry.text = None;
         list.pages.clear();
-        if let Some(rows) = list.by_business.get_mut(&business).filter(|_| self.by_change) {
+        if let Some(rows) = list
+            .by_business
+            .get_mut(&business)
+            .filter(|_| self.by_change)
+        {
             // Recent records change most, so the place is near the end.
             if let Some(at) = rows.iter().rposition(|index| *index == row.0) {
                 rows[at..].rotate_left(1);
@@ -207,7 +234,9 @@ impl Records {
         for list in &mut self.lists {
             list.pages.clear();
             if !yes {
-                list.by_business.values_mut().for_each(|rows| rows.sort_unstable());
+                list.by_business
+                    .values_mut()
+                    .for_each(|rows| rows.sort_unstable());
             }
         }
     }
@@ -255,7 +284,10 @@ impl Records {
     fn text(&mut self, route: Route, index: usize) -> Bytes {
         let id = self.sent(&self.lists[route.index()].entries[index].id);
         let entry = &mut self.lists[route.index()].entries[index];
-        entry.text.get_or_insert_with(|| Bytes::from(entry.fields.render(&id))).clone()
+        entry
+            .text
+            .get_or_insert_with(|| Bytes::from(entry.fields.render(&id)))
+            .clone()
     }
 
     /// The newest `limit` records of a business as one JSON array.
@@ -303,9 +335,15 @@ impl Records {
         let entries = &self.lists[route.index()].entries;
         let matching = |index: &usize| {
             let fields = &entries[*index].fields;
-            names.iter().any(|name| fields.text(name).to_lowercase().contains(&term))
+            names
+                .iter()
+                .any(|name| fields.text(name).to_lowercase().contains(&term))
         };
-        let found: Vec<usize> = self.newest(route, business).filter(matching).take(most).collect();
+        let found: Vec<usize> = self
+            .newest(route, business)
+            .filter(matching)
+            .take(most)
+            .collect();
         self.array(route, &found)
     }
 
@@ -322,12 +360,19 @@ impl Records {
     /// A record by its integer id as intake shows it, with the name of its kind; null if unknown.
     pub(super) fn shown(&self, route: Route, id: u64, object: &str) -> Value {
         let list = &self.lists[route.index()];
-        let Some(index) = list.by_id.get(&id.to_string()) else { return Value::Null };
+        let Some(index) = list.by_id.get(&id.to_string()) else {
+            return Value::Null;
+        };
         let entry = &list.entries[*index];
         let mut shown = Map::new();
         shown.insert("id".to_owned(), self.sent(&entry.id));
         shown.insert("object".to_owned(), object.into());
-        shown.extend(entry.fields.iter().map(|(name, value)| (name.to_owned(), value.clone())));
+        shown.extend(
+            entry
+                .fields
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.clone())),
+        );
         Value::Object(shown)
     }
 
@@ -362,7 +407,9 @@ mod tests {
     }
 
     fn object(value: Value) -> Map<String, Value> {
-        let Value::Object(map) = value else { unreachable!("an object literal") };
+        let Value::Object(map) = value else {
+            unreachable!("an object literal")
+        };
         map
     }
 
@@ -386,8 +433,18 @@ mod tests {
         let mut records = Records::new([1; 6]);
         let row = records.create(Route::Leads, 1, named("a"), Timestamp::UNIX_EPOCH);
         page(&mut records, 1, 5);
-        records.edit(Route::Leads, row, object(json!({"name": "b"})), Timestamp::UNIX_EPOCH);
-        records.edit(Route::Leads, row, object(json!({"name": "b"})), Timestamp::UNIX_EPOCH);
+        records.edit(
+            Route::Leads,
+            row,
+            object(json!({"name": "b"})),
+            Timestamp::UNIX_EPOCH,
+        );
+        records.edit(
+            Route::Leads,
+            row,
+            object(json!({"name": "b"})),
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(page(&mut records, 1, 5), json!([{"id": 1, "name": "b"}]));
         let truth = records.truth(Route::Leads);
         assert_eq!(truth[0].versions, 2);
@@ -409,7 +466,9 @@ mod tests {
     fn a_chosen_id_is_taken_once_and_never_given_again() {
         let mut records = Records::new([1; 6]);
         let at = Timestamp::UNIX_EPOCH;
-        records.create_as(Route::Leads, 1, json!(1), named("a"), at).unwrap();
+        records
+            .create_as(Route::Leads, 1, json!(1), named("a"), at)
+            .unwrap();
         let again = records.create_as(Route::Leads, 1, json!("1"), named("b"), at);
         assert!(matches!(again, Err(RecordError::Taken { .. })));
         let next = records.create(Route::Leads, 1, named("c"), at);

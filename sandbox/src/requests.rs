@@ -64,8 +64,14 @@ impl Log {
         if !self.paces.contains_key(name) {
             self.paces.insert(name.to_owned(), Pace::default());
         }
-        let Some(pace) = self.paces.get_mut(name) else { return };
-        while pace.recent.front().is_some_and(|first| *first + WINDOW <= at) {
+        let Some(pace) = self.paces.get_mut(name) else {
+            return;
+        };
+        while pace
+            .recent
+            .front()
+            .is_some_and(|first| *first + WINDOW <= at)
+        {
             pace.recent.pop_front();
         }
         if pace.recent.len() == MAX_LOGGED {

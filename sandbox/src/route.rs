@@ -72,7 +72,10 @@ mod tests {
     fn a_route_is_read_back_from_either_spelling() {
         for route in Route::ALL {
             assert_eq!(Route::named(route.segment()), Some(route));
-            assert_eq!(Route::named(&route.segment().replace('-', "_")), Some(route));
+            assert_eq!(
+                Route::named(&route.segment().replace('-', "_")),
+                Some(route)
+            );
         }
         assert_eq!(Route::named("invoices"), None);
     }

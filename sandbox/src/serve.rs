@@ -99,7 +99,13 @@ impl Listener for Capped {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.expect("the places are never closed");
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        (Connection { stream, _place: place }, address)
+        (
+            Connection {
+                stream,
+                _place: place,
+            },
+            address,
+        )
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -160,7 +166,10 @@ mod tests {
     #[tokio::test]
     async fn a_connection_waits_until_another_gives_up_its_place() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut capped = Capped { listener, places: Arc::new(Semaphore::new(1)) };
+        let mut capped = Capped {
+            listener,
+            places: Arc::new(Semaphore::new(1)),
+        };
         let address = Listener::local_addr(&capped).unwrap();
         let first = TcpStream::connect(address).await.unwrap();
         let second = TcpStream::connect(address).await.unwrap();

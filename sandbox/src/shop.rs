@@ -95,7 +95,13 @@ impl Shop {
             Self::Busy => (6.0, 120.0, 5400.0, true),
             Self::Chain => (9.0, 120.0, 5400.0, true),
         };
-        Pace { businesses, between_arrivals, between_steps, history, imports }
+        Pace {
+            businesses,
+            between_arrivals,
+            between_steps,
+            history,
+            imports,
+        }
     }
 }
 
@@ -119,12 +125,29 @@ const FIRST_RUSH: f64 = 6.0;
 /// What happens next, and to whom.
 #[derive(Debug, Clone)]
 enum Event {
-    Arrival { business: i64 },
-    FollowUp { lead: Row, business: i64, person: Box<Person>, contacted: bool },
-    Step { repair: usize },
-    Returned { repair: usize },
-    Import { business: i64 },
-    Booked { checkin: usize, business: i64, person: Box<Person> },
+    Arrival {
+        business: i64,
+    },
+    FollowUp {
+        lead: Row,
+        business: i64,
+        person: Box<Person>,
+        contacted: bool,
+    },
+    Step {
+        repair: usize,
+    },
+    Returned {
+        repair: usize,
+    },
+    Import {
+        business: i64,
+    },
+    Booked {
+        checkin: usize,
+        business: i64,
+        person: Box<Person>,
+    },
 }
 
 /// The shop's growth over the sandbox's clock.
@@ -170,10 +193,20 @@ impl Growth {
             pace: past,
         };
         for business in growth.pace.businesses {
-            growth.expect(first, Event::Arrival { business: *business });
+            growth.expect(
+                first,
+                Event::Arrival {
+                    business: *business,
+                },
+            );
             if pace.imports {
                 let at = growth.day.next_import(start);
-                growth.expect(at, Event::Import { business: *business });
+                growth.expect(
+                    at,
+                    Event::Import {
+                        business: *business,
+                    },
+                );
             }
         }
         growth.advance(start, records);
@@ -194,7 +227,12 @@ impl Growth {
             }
         }
         for business in self.pace.businesses {
-            self.expect(at, Event::Arrival { business: *business });
+            self.expect(
+                at,
+                Event::Arrival {
+                    business: *business,
+                },
+            );
         }
     }
 
@@ -258,7 +296,12 @@ impl Growth {
         fields: Fields,
     ) -> Row {
         let at = self.clock(at);
-        records.create(route, business, fields.with("created_at", format!("{at:.6}")), at)
+        records.create(
+            route,
+            business,
+            fields.with("created_at", format!("{at:.6}")),
+            at,
+        )
     }
 
     fn edit<const N: usize>(
@@ -268,8 +311,10 @@ impl Growth {
         at: Timestamp,
         changes: [(&str, Value); N],
     ) {
-        let changes: Map<String, Value> =
-            changes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let changes: Map<String, Value> = changes
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
         records.edit(route, row, changes, self.clock(at));
     }
 }
@@ -290,19 +335,26 @@ mod tests {
         let mut records = Records::new([1; 6]);
         let mut growth = growth(shop, false, &mut records);
         for step in 1..=steps {
-            growth
-                .advance(later(START, seconds * f64::from(step) / f64::from(steps)), &mut records);
+            growth.advance(
+                later(START, seconds * f64::from(step) / f64::from(steps)),
+                &mut records,
+            );
         }
         records
     }
 
     fn everything(records: &mut Records) -> String {
-        Route::ALL.map(|route| serde_json::to_string(&records.truth(route)).unwrap()).join("\n")
+        Route::ALL
+            .map(|route| serde_json::to_string(&records.truth(route)).unwrap())
+            .join("\n")
     }
 
     fn sent(records: &mut Records, route: Route) -> Vec<Value> {
         let truth = records.truth(route);
-        truth.iter().map(|one| serde_json::from_str(one.record.get()).unwrap()).collect()
+        truth
+            .iter()
+            .map(|one| serde_json::from_str(one.record.get()).unwrap())
+            .collect()
     }
 
     #[test]
@@ -332,7 +384,13 @@ mod tests {
             assert!(records.len(route) > 100, "{} {route}", records.len(route));
         }
         let jobs = sent(&mut records, Route::Jobs);
-        let at = |job: &Value| job["created_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
+        let at = |job: &Value| {
+            job["created_at"]
+                .as_str()
+                .unwrap()
+                .parse::<Timestamp>()
+                .unwrap()
+        };
         let oldest = at(&jobs[jobs.len() - 100]);
         let days = START.duration_since(oldest).as_secs() / 86_400;
         assert!((7..60).contains(&days), "{days}");
@@ -371,13 +429,20 @@ mod tests {
             let said = job["paid_amount"].as_f64().unwrap();
             let sum = paid.remove(number).unwrap_or_default();
             assert!((said - sum).abs() < 0.001, "{number}: {said} is not {sum}");
-            assert_eq!(status.remove(number), Some(job["status"].clone()), "{number}");
+            assert_eq!(
+                status.remove(number),
+                Some(job["status"].clone()),
+                "{number}"
+            );
             let known = |c: &Value| {
                 c["name"] == job["customer_name"] && c["mobile_number"] == job["mobile_number"]
             };
             assert!(customers.iter().any(known), "{number} has no customer");
         }
-        assert!(paid.is_empty() && status.is_empty(), "nothing without its job");
+        assert!(
+            paid.is_empty() && status.is_empty(),
+            "nothing without its job"
+        );
         assert!(jobs.iter().any(|job| job["status_stage"] == "completed"));
         for lead in sent(&mut records, Route::Leads) {
             let known = |c: &Value| c["mobile_number"] == lead["mobile_number"];

@@ -70,11 +70,20 @@ impl Inner {
         let mut key = |kind: &str| format!("{KEY_PREFIX}{kind}_{:016x}", rng.u64(..));
         let (automation_key, rest_key) = (key("auto"), key("rest"));
         let mut keys = Keys::default();
-        keys.put(automation_key.clone(), "automation".to_owned(), Provider::Automation);
+        keys.put(
+            automation_key.clone(),
+            "automation".to_owned(),
+            Provider::Automation,
+        );
         keys.put(rest_key.clone(), "rest".to_owned(), Provider::RestApi);
         let mut records = Records::new([48_200, 31_000, 9_100, 27_500, 190_000, 700]);
-        let growth =
-            Growth::new(options.shop, options.long_past, options.seed, start, &mut records);
+        let growth = Growth::new(
+            options.shop,
+            options.long_past,
+            options.seed,
+            start,
+            &mut records,
+        );
         Self {
             records,
             growth,
@@ -93,7 +102,11 @@ impl Inner {
             start,
             moved: SignedDuration::ZERO,
             held: None,
-            speed: if options.speed.is_finite() { options.speed.clamp(0.0, FASTEST) } else { 1.0 },
+            speed: if options.speed.is_finite() {
+                options.speed.clamp(0.0, FASTEST)
+            } else {
+                1.0
+            },
             request_ids: rng.u64(..1 << 32) << 24,
             rng,
             invented: 0,
@@ -146,7 +159,11 @@ impl Inner {
 
     /// A new key's text.
     pub(super) fn fresh_key(&mut self) -> String {
-        format!("{KEY_PREFIX}key_{:016x}{:016x}", self.rng.u64(..), self.rng.u64(..))
+        format!(
+            "{KEY_PREFIX}key_{:016x}{:016x}",
+            self.rng.u64(..),
+            self.rng.u64(..)
+        )
     }
 
     /// Follows one of the first two keys to its new text.
@@ -191,16 +208,29 @@ impl Inner {
                 self.growth.follow(at, row, *business, fields);
                 Ok(self.records.id(Route::Leads, row))
             }
-            Input::CheckIn { business, fields, device_password } => {
+            Input::CheckIn {
+                business,
+                fields,
+                device_password,
+            } => {
                 let index = self.intake.checkins.len();
                 self.growth.book(at, index, *business, fields);
                 let fields = fields.clone().with("created_at", format!("{at:.6}"));
                 let device_password = device_password.clone();
-                let checkin = CheckIn { business: *business, fields, device_password, open: true };
+                let checkin = CheckIn {
+                    business: *business,
+                    fields,
+                    device_password,
+                    open: true,
+                };
                 self.intake.checkins.push(checkin);
                 Ok((FIRST_CHECKIN + index as u64).into())
             }
-            Input::Add { route, business, record } => {
+            Input::Add {
+                route,
+                business,
+                record,
+            } => {
                 let mut given = record.clone();
                 let id = given.remove("id");
                 if let Some(id) = &id {
@@ -224,7 +254,9 @@ impl Inner {
                     return Err(RecordError::Id);
                 }
                 let moves = *route == Route::Jobs
-                    && ["status", "status_stage"].iter().any(|name| changes.contains_key(*name));
+                    && ["status", "status_stage"]
+                        .iter()
+                        .any(|name| changes.contains_key(*name));
                 self.records.edit(*route, row, changes, at);
                 if moves {
                     self.note_status_change(row, at);
@@ -259,11 +291,14 @@ impl Inner {
         ];
         let change = copied
             .iter()
-            .fold(Fields::default(), |change, name| change.with(name, job.get(name).clone()))
+            .fold(Fields::default(), |change, name| {
+                change.with(name, job.get(name).clone())
+            })
             .with("changed_by", "Portal")
             .with("comment", Value::Null)
             .with("created_at", format!("{at:.6}"));
-        self.records.create(Route::JobStatusChanges, business, change, at);
+        self.records
+            .create(Route::JobStatusChanges, business, change, at);
     }
 }
 

@@ -87,7 +87,11 @@ pub(super) struct StateFile {
 impl StateFile {
     pub(super) fn of(options: &Options) -> Option<Self> {
         let path = options.state_file.clone()?;
-        Some(Self { path, seed: options.seed, shop: options.shop })
+        Some(Self {
+            path,
+            seed: options.seed,
+            shop: options.shop,
+        })
     }
 
     /// The sandbox as it was left, or a fresh one when there is no file yet.
@@ -96,7 +100,9 @@ impl StateFile {
             Ok(text) => serde_json::from_slice::<State>(&text)
                 .ok()
                 .filter(|state| state.kind == KIND && state.version == VERSION)
-                .ok_or_else(|| StateError::Foreign { path: self.path.clone() })?,
+                .ok_or_else(|| StateError::Foreign {
+                    path: self.path.clone(),
+                })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let inner = Inner::new(options);
                 // Written now, so that a path that cannot be written fails at the start.
@@ -107,14 +113,23 @@ impl StateFile {
         };
         if (state.seed, state.shop) != (self.seed, self.shop) {
             let (seed, shop) = (state.seed, state.shop);
-            return Err(StateError::Other { path: self.path.clone(), seed, shop });
+            return Err(StateError::Other {
+                path: self.path.clone(),
+                seed,
+                shop,
+            });
         }
         let start = Some(state.start);
-        let mut inner = Inner::new(&Options { start, ..options.clone() });
+        let mut inner = Inner::new(&Options {
+            start,
+            ..options.clone()
+        });
         for entry in &state.inputs {
             // An input that was accepted once is accepted again: the history is the same.
             if inner.put_again(entry.at, &entry.input).is_err() {
-                return Err(StateError::Foreign { path: self.path.clone() });
+                return Err(StateError::Foreign {
+                    path: self.path.clone(),
+                });
             }
         }
         inner.move_clock(state.now.duration_since(inner.now()));
@@ -132,7 +147,10 @@ impl StateFile {
 
     fn read(&self) -> io::Result<Vec<u8>> {
         if fs::metadata(&self.path)?.len() > MAX_BYTES {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is far too large"));
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                "it is far too large",
+            ));
         }
         fs::read(&self.path)
     }
@@ -166,12 +184,17 @@ impl StateFile {
     }
 
     fn io(&self, source: io::Error) -> StateError {
-        StateError::Io { path: self.path.clone(), source }
+        StateError::Io {
+            path: self.path.clone(),
+            source,
+        }
     }
 }
 
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -191,7 +214,10 @@ mod tests {
     use crate::{Route, Sandbox};
 
     fn options(path: &Path) -> Options {
-        Options { state_file: Some(path.to_owned()), ..Options::default() }
+        Options {
+            state_file: Some(path.to_owned()),
+            ..Options::default()
+        }
     }
 
     #[test]
@@ -230,7 +256,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
         Sandbox::open(&options(&path)).unwrap();
-        let other = Options { seed: 2, ..options(&path) };
-        assert!(matches!(Sandbox::open(&other).err().unwrap(), StateError::Other { seed: 1, .. }));
+        let other = Options {
+            seed: 2,
+            ..options(&path)
+        };
+        assert!(matches!(
+            Sandbox::open(&other).err().unwrap(),
+            StateError::Other { seed: 1, .. }
+        ));
     }
 }

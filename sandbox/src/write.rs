@@ -35,7 +35,14 @@ pub(super) async fn leads(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Outcome, Refusal> {
-    strict(&sandbox, &caller, &headers, &body, Destination::Lead, "leads")
+    strict(
+        &sandbox,
+        &caller,
+        &headers,
+        &body,
+        Destination::Lead,
+        "leads",
+    )
 }
 
 pub(super) async fn self_checkin(
@@ -44,7 +51,14 @@ pub(super) async fn self_checkin(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Outcome, Refusal> {
-    strict(&sandbox, &caller, &headers, &body, Destination::SelfCheckin, "self-checkin")
+    strict(
+        &sandbox,
+        &caller,
+        &headers,
+        &body,
+        Destination::SelfCheckin,
+        "self-checkin",
+    )
 }
 
 fn strict(
@@ -58,12 +72,22 @@ fn strict(
     any_but_marketplaces(caller)?;
     let key = sent_key(headers)?;
     let read = |data: Map<String, Value>| Decoded {
-        form_id: data.get("form_id").and_then(Value::as_str).map(str::to_owned),
+        form_id: data
+            .get("form_id")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         data,
         destination: Some(destination),
         ..Decoded::default()
     };
-    finish(sandbox, caller, How::Strict, route, key, object(body).map(read))
+    finish(
+        sandbox,
+        caller,
+        How::Strict,
+        route,
+        key,
+        object(body).map(read),
+    )
 }
 
 pub(super) async fn submit(
@@ -76,9 +100,14 @@ pub(super) async fn submit(
     any_but_marketplaces(&caller)?;
     let key = sent_key(&headers)?;
     let pinned = receivers::pinned(query.as_deref().unwrap_or_default());
-    let decoded = object(&body).and_then(receivers::read_envelope).and_then(|decoded| {
-        Ok(Decoded { destination: decoded.destination.or(pinned?), ..decoded })
-    });
+    let decoded = object(&body)
+        .and_then(receivers::read_envelope)
+        .and_then(|decoded| {
+            Ok(Decoded {
+                destination: decoded.destination.or(pinned?),
+                ..decoded
+            })
+        });
     finish(&sandbox, &caller, How::Lenient, "submit", key, decoded)
 }
 
@@ -90,7 +119,15 @@ pub(super) async fn ingest(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Outcome, Refusal> {
-    receive(&sandbox, &caller, Adapter::named(&adapter)?, query, headers, body).await
+    receive(
+        &sandbox,
+        &caller,
+        Adapter::named(&adapter)?,
+        query,
+        headers,
+        body,
+    )
+    .await
 }
 
 pub(super) async fn marketplace(
@@ -100,7 +137,15 @@ pub(super) async fn marketplace(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Outcome, Refusal> {
-    receive(&sandbox, &caller, Adapter::MarketplaceB2b, query, headers, body).await
+    receive(
+        &sandbox,
+        &caller,
+        Adapter::MarketplaceB2b,
+        query,
+        headers,
+        body,
+    )
+    .await
 }
 
 pub(super) async fn directory(
@@ -110,7 +155,15 @@ pub(super) async fn directory(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Outcome, Refusal> {
-    receive(&sandbox, &caller, Adapter::ListingDirectory, query, headers, body).await
+    receive(
+        &sandbox,
+        &caller,
+        Adapter::ListingDirectory,
+        query,
+        headers,
+        body,
+    )
+    .await
 }
 
 async fn receive(
@@ -129,15 +182,30 @@ async fn receive(
         let today = inner.now().strftime("%Y-%m-%d").to_string();
         (key.and_then(|key| key.signing_secret.clone()), today)
     };
-    let payload = Payload { headers, query: query.unwrap_or_default(), body, today };
+    let payload = Payload {
+        headers,
+        query: query.unwrap_or_default(),
+        body,
+        today,
+    };
     let route = format!("ingest/{}", adapter.name());
     if let Err(refusal) = adapter.verify(secret.as_deref(), &payload) {
         // Without a valid signature, not even a replay is answered.
         return finish(sandbox, caller, adapter.how(), &route, None, Err(refusal));
     }
     let decoded = adapter.decode(&payload).await;
-    let derived = decoded.as_ref().ok().and_then(|decoded| decoded.derived_key.clone());
-    finish(sandbox, caller, adapter.how(), &route, sent.or(derived), decoded)
+    let derived = decoded
+        .as_ref()
+        .ok()
+        .and_then(|decoded| decoded.derived_key.clone());
+    finish(
+        sandbox,
+        caller,
+        adapter.how(),
+        &route,
+        sent.or(derived),
+        decoded,
+    )
 }
 
 /// Submits what was read, or logs that it could not be read.
@@ -150,7 +218,13 @@ fn finish(
     decoded: Result<Decoded, Refusal>,
 ) -> Result<Outcome, Refusal> {
     let mut inner = sandbox.grown();
-    let known = |id: i64| if inner.businesses.contains(&id) { Some(id) } else { None };
+    let known = |id: i64| {
+        if inner.businesses.contains(&id) {
+            Some(id)
+        } else {
+            None
+        }
+    };
     let key = idempotency_key.clone();
     let decoded = decoded.and_then(|decoded| {
         let business = match decoded.business_id {
@@ -175,7 +249,13 @@ fn finish(
             let replayed = inner.replay(caller.integration, key.as_deref(), caller.business);
             let outcome = replayed.ok_or(refusal);
             let route = route.to_owned();
-            inner.log_delivery(&caller.request_id, caller.integration, route, None, &outcome);
+            inner.log_delivery(
+                &caller.request_id,
+                caller.integration,
+                route,
+                None,
+                &outcome,
+            );
             outcome
         }
     }
@@ -184,14 +264,18 @@ fn finish(
 /// Refuses keys that work on their own receiver only.
 pub(super) fn any_but_marketplaces(caller: &Caller) -> Result<(), Refusal> {
     if caller.provider.is_marketplace() {
-        return Err(Refusal::forbidden("A marketplace key works on its own receiver only."));
+        return Err(Refusal::forbidden(
+            "A marketplace key works on its own receiver only.",
+        ));
     }
     Ok(())
 }
 
 /// The idempotency key that the client sent, if any.
 fn sent_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
     let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
     if text.chars().count() > MAX_KEY {
         let message = "The Idempotency-Key may not be longer than 191 characters.";

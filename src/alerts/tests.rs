@@ -21,7 +21,9 @@ fn status(health: &str, reasons: &[&str], sinks: &[Value]) -> WorkspaceStatus {
     let mut reasons: Vec<String> = reasons.iter().map(|&reason| reason.to_owned()).collect();
     for sink in sinks.iter().filter(|sink| sink["state"] == "paused") {
         let name = sink["name"].as_str().unwrap();
-        reasons.push(format!("sink {name} is paused and will retry: answered 503"));
+        reasons.push(format!(
+            "sink {name} is paused and will retry: answered 503"
+        ));
     }
     WorkspaceStatus {
         health: serde_json::from_value(health.into()).unwrap(),
@@ -36,7 +38,11 @@ fn well() -> WorkspaceStatus {
 }
 
 fn erp_paused() -> WorkspaceStatus {
-    status("degraded", &[], &[sink("erp", "paused"), sink("ops", "active")])
+    status(
+        "degraded",
+        &[],
+        &[sink("erp", "paused"), sink("ops", "active")],
+    )
 }
 
 fn gap(id: i64) -> Gap {
@@ -71,12 +77,20 @@ impl Shop {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("mirror.db")).unwrap();
-        Self { _dir: dir, store, watch: AlertWatch::default(), seconds: 0 }
+        Self {
+            _dir: dir,
+            store,
+            watch: AlertWatch::default(),
+            seconds: 0,
+        }
     }
 
     /// Looks at this status for so long; every `restart` seconds the daemon starts anew.
     async fn sees(&mut self, status: &WorkspaceStatus, gaps: &[Gap], seconds: u64, restart: u64) {
-        let status = WorkspaceStatus { gaps: gaps.to_vec(), ..status.clone() };
+        let status = WorkspaceStatus {
+            gaps: gaps.to_vec(),
+            ..status.clone()
+        };
         for _ in 0..seconds / 10 {
             self.seconds += 10;
             let elapsed = Duration::from_secs(self.seconds);
@@ -84,37 +98,64 @@ impl Shop {
             if restart > 0 && self.seconds.is_multiple_of(restart) {
                 self.watch = AlertWatch::default();
             }
-            let known = self.store.read(|reader| reader.alerts("ops")).await.unwrap();
+            let known = self
+                .store
+                .read(|reader| reader.alerts("ops"))
+                .await
+                .unwrap();
             let found = symptoms(&status, "ops");
-            let origin = Origin { workspace: Some("North".to_owned()), host: "shop1".to_owned() };
-            let steps = self.watch.judge(&known, &found, &origin, Moment { elapsed, wall });
-            self.store.save_alerts("ops".to_owned(), steps).await.unwrap();
+            let origin = Origin {
+                workspace: Some("North".to_owned()),
+                host: "shop1".to_owned(),
+            };
+            let steps = self
+                .watch
+                .judge(&known, &found, &origin, Moment { elapsed, wall });
+            self.store
+                .save_alerts("ops".to_owned(), steps)
+                .await
+                .unwrap();
         }
     }
 
     /// What was said so far: the second, what it is about, and its state.
     async fn said(&self) -> Vec<(u64, String, String)> {
-        let notices = self.store.read(|reader| notices(reader, "ops")).await.unwrap();
+        let notices = self
+            .store
+            .read(|reader| notices(reader, "ops"))
+            .await
+            .unwrap();
         let said = |notice: Change| {
             let body: Value = serde_json::from_str(&notice.body).unwrap();
             let at: Timestamp = notice.observed_at.parse().unwrap();
             let second = at.duration_since(START.parse().unwrap()).as_secs();
             let state = body["state"].as_str().unwrap().to_owned();
             assert_eq!(body["about"], notice.record_id.unwrap().as_str());
-            let (title, about) = (body["title"].as_str().unwrap(), body["about"].as_str().unwrap());
+            let (title, about) = (
+                body["title"].as_str().unwrap(),
+                body["about"].as_str().unwrap(),
+            );
             let matter = title.strip_prefix("North, shopmirror on shop1: ");
             let matter = matter.unwrap_or_else(|| panic!("{title}"));
             assert!(!body["text"].as_str().unwrap().is_empty());
-            let is_well = ["again", "accepted"].iter().any(|end| matter.ends_with(end));
+            let is_well = ["again", "accepted"]
+                .iter()
+                .any(|end| matter.ends_with(end));
             assert_eq!(is_well, state == "over", "{about}: {title}");
-            (u64::try_from(second).unwrap(), body["about"].as_str().unwrap().to_owned(), state)
+            (
+                u64::try_from(second).unwrap(),
+                body["about"].as_str().unwrap().to_owned(),
+                state,
+            )
         };
         notices.into_iter().map(said).collect()
     }
 }
 
 fn expected(said: &[(u64, &str, &str)]) -> Vec<(u64, String, String)> {
-    said.iter().map(|(at, about, state)| (*at, (*about).into(), (*state).into())).collect()
+    said.iter()
+        .map(|(at, about, state)| (*at, (*about).into(), (*state).into()))
+        .collect()
 }
 
 const HOUR: u64 = 3600;
@@ -159,8 +200,12 @@ async fn health_that_turns_is_told_when_it_lasts_and_again_when_it_gets_worse() 
         shop.sees(&well(), &[], 30, 0).await;
     }
     shop.sees(&well(), &[], 600, 0).await;
-    let said: Vec<(u64, String)> =
-        shop.said().await.into_iter().map(|(at, _, state)| (at - from, state)).collect();
+    let said: Vec<(u64, String)> = shop
+        .said()
+        .await
+        .into_iter()
+        .map(|(at, _, state)| (at - from, state))
+        .collect();
     let begun = "begun".to_owned();
     assert_eq!(said[..2], [(70, begun.clone()), (610, begun)]);
     assert_eq!((said.len(), said[2].1.as_str()), (3, "over"), "{said:?}");

@@ -64,11 +64,17 @@ impl Client {
         let limit = poll.limit.to_string();
         let poll_of = |route| {
             let path = ["automation", "triggers", path_of(route)];
-            (route, address(&workspace.base_url, &path, &[("limit", &limit)]))
+            (
+                route,
+                address(&workspace.base_url, &path, &[("limit", &limit)]),
+            )
         };
         Self(Arc::new(Inner {
             transport,
-            key: RwLock::new(CurrentKey { secret: key, number: 0 }),
+            key: RwLock::new(CurrentKey {
+                secret: key,
+                number: 0,
+            }),
             base_url: workspace.base_url.clone(),
             auth: workspace.auth,
             polls: Route::ALL.into_iter().map(poll_of).collect(),
@@ -81,7 +87,10 @@ impl Client {
     pub fn set_key(&self, key: SecretString) -> bool {
         let mut held = self.0.key.write().unwrap_or_else(PoisonError::into_inner);
         let new = held.secret.expose_secret() != key.expose_secret();
-        *held = CurrentKey { secret: key, number: held.number + u64::from(new) };
+        *held = CurrentKey {
+            secret: key,
+            number: held.number + u64::from(new),
+        };
         new
     }
 
@@ -89,7 +98,11 @@ impl Client {
     /// [`RateHeaders::key`] speaks of an older one.
     #[must_use]
     pub fn key_number(&self) -> u64 {
-        self.0.key.read().unwrap_or_else(PoisonError::into_inner).number
+        self.0
+            .key
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .number
     }
 
     /// What the workspace counts requests by, the address and the key, as a digest that tells neither.
@@ -107,7 +120,11 @@ impl Client {
 
     fn account_with(&self, key: &CurrentKey) -> String {
         let mut hash = Sha256::new();
-        for part in ["shopmirror account", self.0.base_url.as_str(), key.secret.expose_secret()] {
+        for part in [
+            "shopmirror account",
+            self.0.base_url.as_str(),
+            key.secret.expose_secret(),
+        ] {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
@@ -123,7 +140,12 @@ impl Client {
     /// As [`Self::poll`], but returns the body undecoded, because most bodies equal the previous
     /// one; see [`decode`](super::decode).
     pub async fn poll_body(&self, id: &PollerId) -> CallResult<Bytes> {
-        let url = self.0.polls.get(&id.route).expect("every route has an address").clone();
+        let url = self
+            .0
+            .polls
+            .get(&id.route)
+            .expect("every route has an address")
+            .clone();
         self.get_at(url, id.business.as_deref(), Ok).await
     }
 
@@ -135,17 +157,26 @@ impl Client {
             return (Err(error), RateHeaders::default());
         }
         let path = ["automation", "search", "customers"];
-        self.get(&path, &[("search_term", term)], business, |body| page::decode(body.into())).await
+        self.get(&path, &[("search_term", term)], business, |body| {
+            page::decode(body.into())
+        })
+        .await
     }
 
     /// Tests the connection with an automation key.
     pub async fn automation_ping(&self) -> CallResult<Ping> {
-        self.get(&["automation", "ping"], &[], None, |body| wire::ping(body.into())).await
+        self.get(&["automation", "ping"], &[], None, |body| {
+            wire::ping(body.into())
+        })
+        .await
     }
 
     /// Tests the connection with a key of any type.
     pub async fn integrations_ping(&self) -> CallResult<Ping> {
-        self.get(&["integrations", "ping"], &[], None, |body| wire::ping(body.into())).await
+        self.get(&["integrations", "ping"], &[], None, |body| {
+            wire::ping(body.into())
+        })
+        .await
     }
 
     /// Lists the forms that have custom fields.
@@ -176,7 +207,8 @@ impl Client {
         business: Option<&str>,
         read: fn(Bytes) -> Result<T, PageError>,
     ) -> CallResult<T> {
-        self.get_at(address(&self.0.base_url, path, query), business, read).await
+        self.get_at(address(&self.0.base_url, path, query), business, read)
+            .await
     }
 
     async fn get_at<T>(
@@ -187,28 +219,49 @@ impl Client {
     ) -> CallResult<T> {
         let inner = &*self.0;
         // The key that is sent must also be the one that is removed from error texts.
-        let CurrentKey { secret: key, number } =
-            inner.key.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let unknown = RateHeaders { key: number, ..RateHeaders::default() };
+        let CurrentKey {
+            secret: key,
+            number,
+        } = inner
+            .key
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let unknown = RateHeaders {
+            key: number,
+            ..RateHeaders::default()
+        };
         let headers = match inner.headers(&key, business) {
             Ok(headers) => headers,
             Err(error) => return (Err(error), unknown),
         };
-        let request = ApiRequest { url: url.clone(), headers, timeout: inner.timeout };
+        let request = ApiRequest {
+            url: url.clone(),
+            headers,
+            timeout: inner.timeout,
+        };
         let result = inner.transport.send(request).await;
         let response = match result {
             Ok(response) => response,
             Err(error) => return (Err(error.into()), unknown),
         };
         let rate = RateHeaders::read(response.status, &response.headers, inner.clock.now().wall);
-        let rate = RateHeaders { key: number, ..rate };
+        let rate = RateHeaders {
+            key: number,
+            ..rate
+        };
         let result = if response.status == 200 && is_of_another(business, &response.headers) {
             Err(PageError::OtherBusiness.into())
         } else if response.status == 200 {
             read(response.body).map_err(ApiError::from)
         } else {
             let secret = key.expose_secret();
-            Err(ApiError::from_response(&response, &url, rate.retry_after, secret))
+            Err(ApiError::from_response(
+                &response,
+                &url,
+                rate.retry_after,
+                secret,
+            ))
         };
         (result, rate)
     }
@@ -218,11 +271,16 @@ impl Inner {
     fn headers(&self, key: &SecretString, business: Option<&str>) -> Result<HeaderMap, ApiError> {
         let (name, value) = match self.auth {
             Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
-            Auth::XApiKey => (HeaderName::from_static("x-api-key"), key.expose_secret().to_owned()),
+            Auth::XApiKey => (
+                HeaderName::from_static("x-api-key"),
+                key.expose_secret().to_owned(),
+            ),
         };
         let usable = !key.expose_secret().is_empty();
-        let mut value =
-            HeaderValue::try_from(value).ok().filter(|_| usable).ok_or(ApiError::UnusableKey)?;
+        let mut value = HeaderValue::try_from(value)
+            .ok()
+            .filter(|_| usable)
+            .ok_or(ApiError::UnusableKey)?;
         value.set_sensitive(true);
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(name, value);
@@ -259,8 +317,13 @@ fn address(base_url: &Url, path: &[&str], query: &[(&str, &str)]) -> Url {
 /// response names its business (contract, "What the service does"). Only ids can be compared.
 fn is_of_another(requested: Option<&str>, headers: &HeaderMap) -> bool {
     let id = |text: &str| text.trim().parse::<u64>().ok();
-    let resolved = headers.get("x-business").and_then(|value| id(value.to_str().ok()?));
-    requested.and_then(id).zip(resolved).is_some_and(|(requested, resolved)| requested != resolved)
+    let resolved = headers
+        .get("x-business")
+        .and_then(|value| id(value.to_str().ok()?));
+    requested
+        .and_then(id)
+        .zip(resolved)
+        .is_some_and(|(requested, resolved)| requested != resolved)
 }
 
 /// The route's last path segment, which spells it with hyphens.

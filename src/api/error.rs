@@ -103,7 +103,13 @@ impl ApiError {
     #[must_use]
     pub fn retry(&self) -> Retry {
         match (self.class(), self) {
-            (Class::Busy, Self::Status { retry_after: Some(wait), .. }) => Retry::After(*wait),
+            (
+                Class::Busy,
+                Self::Status {
+                    retry_after: Some(wait),
+                    ..
+                },
+            ) => Retry::After(*wait),
             (Class::Busy, _) => Retry::Backoff,
             _ => Retry::Never,
         }
@@ -140,7 +146,9 @@ impl ApiError {
         secret: &str,
     ) -> Self {
         if (300..400).contains(&response.status) && response.status != NOT_MODIFIED {
-            return Self::Redirect { host: redirect_host(&response.headers, requested, secret) };
+            return Self::Redirect {
+                host: redirect_host(&response.headers, requested, secret),
+            };
         }
         let envelope: Value = serde_json::from_slice(&response.body).unwrap_or_default();
         let member = |pointer| envelope.pointer(pointer).and_then(Value::as_str);
@@ -149,7 +157,9 @@ impl ApiError {
         Self::Status {
             status: response.status,
             code: member("/error/code").map(sanitized),
-            message: member("/error/message").or_else(|| member("/message")).map(sanitized),
+            message: member("/error/message")
+                .or_else(|| member("/message"))
+                .map(sanitized),
             request_id: member("/error/request_id").or_else(header).map(sanitized),
             retry_after,
         }

@@ -36,20 +36,33 @@ mod tests {
 
     #[test]
     fn the_key_is_taken_out_in_any_letter_case() {
-        assert_eq!(sanitize("no Key_1 and key_1.example", "Key_1"), "no [key] and [key].example");
+        assert_eq!(
+            sanitize("no Key_1 and key_1.example", "Key_1"),
+            "no [key] and [key].example"
+        );
         let astride = format!("{}Key_1", "x".repeat(198));
-        assert!(!sanitize(&astride, "Key_1").contains("Ke"), "a key cut in two is still a leak");
+        assert!(
+            !sanitize(&astride, "Key_1").contains("Ke"),
+            "a key cut in two is still a leak"
+        );
     }
 
     #[test]
     fn no_text_brings_the_key_back() {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..500 {
-            let key: String = (0..random.usize(12..41)).map(|_| random.char('!'..='~')).collect();
+            let key: String = (0..random.usize(12..41))
+                .map(|_| random.char('!'..='~'))
+                .collect();
             let mut any =
                 |most| -> String { (0..random.usize(..most)).map(|_| random.char(..)).collect() };
             let sanitized = sanitize(&format!("{}{key}{}", any(250), any(30)), &key);
-            assert!(!sanitized.to_ascii_lowercase().contains(&key.to_ascii_lowercase()), "{key}");
+            assert!(
+                !sanitized
+                    .to_ascii_lowercase()
+                    .contains(&key.to_ascii_lowercase()),
+                "{key}"
+            );
             assert!(!sanitized.chars().any(escape::is_unsafe), "{sanitized:?}");
         }
     }

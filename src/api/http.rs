@@ -66,14 +66,19 @@ impl HttpTransport {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE);
         let client = http_client(builder, !https, workspace.ca_file.as_deref());
-        Ok(Self { client: client.map_err(TransportBuildError::Tls)?, https })
+        Ok(Self {
+            client: client.map_err(TransportBuildError::Tls)?,
+            https,
+        })
     }
 
     async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         if (request.url.scheme() == "https") != self.https
             || !self.https && !is_plain_loopback(&request.url)
         {
-            return Err(TransportError::Other("the address is not the configured one".into()));
+            return Err(TransportError::Other(
+                "the address is not the configured one".into(),
+            ));
         }
         let mut response = self
             .client
@@ -92,7 +97,11 @@ impl HttpTransport {
         } else {
             error_body(&mut response).await
         };
-        Ok(ApiResponse { status, headers, body })
+        Ok(ApiResponse {
+            status,
+            headers,
+            body,
+        })
     }
 }
 
@@ -104,7 +113,9 @@ impl Transport for HttpTransport {
 
 /// The whole body of a 2xx response, or an error.
 async fn page_body(response: &mut reqwest::Response) -> Result<Bytes, TransportError> {
-    let page = body::whole(response, MAX_BODY).await.map_err(|error| reading(&error))?;
+    let page = body::whole(response, MAX_BODY)
+        .await
+        .map_err(|error| reading(&error))?;
     page.map(Bytes::from).ok_or(TransportError::TooLarge)
 }
 
@@ -134,7 +145,11 @@ fn sending(error: &reqwest::Error) -> TransportError {
 }
 
 fn reading(error: &reqwest::Error) -> TransportError {
-    if error.is_timeout() { TransportError::Timeout } else { TransportError::Cut(causes(error)) }
+    if error.is_timeout() {
+        TransportError::Timeout
+    } else {
+        TransportError::Cut(causes(error))
+    }
 }
 
 /// The causes of an error. The error's own text is left out, because it holds the address.
@@ -142,7 +157,11 @@ fn causes(error: &reqwest::Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
     texts.dedup();
-    let text = if texts.is_empty() { "unknown cause".to_owned() } else { texts.join(": ") };
+    let text = if texts.is_empty() {
+        "unknown cause".to_owned()
+    } else {
+        texts.join(": ")
+    };
     sanitize(&text, "")
 }
 

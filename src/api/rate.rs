@@ -74,7 +74,10 @@ mod tests {
         let headers = headers
             .iter()
             .map(|(name, value)| {
-                (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_str(value).unwrap(),
+                )
             })
             .collect();
         RateHeaders::read(status, &headers, NOW.parse().unwrap())
@@ -86,12 +89,18 @@ mod tests {
         let wait = ("retry-after", "Sun, 01 Mar 2020 08:00:45 GMT");
         let rate = read(503, &[wait, date]);
         assert_eq!(rate.retry_after, Some(Duration::from_secs(45)));
-        assert_eq!(rate.server_time, Some("2020-03-01T08:00:00Z".parse().unwrap()));
+        assert_eq!(
+            rate.server_time,
+            Some("2020-03-01T08:00:00Z".parse().unwrap())
+        );
         assert!(!rate.refused);
         let cached = read(503, &[wait, date, ("age", "7")]);
         assert_eq!(cached.server_time, None, "a cache repeats an old date");
         let seconds = read(429, &[("retry-after", "17")]);
-        assert_eq!((seconds.retry_after, seconds.refused), (Some(Duration::from_secs(17)), true));
+        assert_eq!(
+            (seconds.retry_after, seconds.refused),
+            (Some(Duration::from_secs(17)), true)
+        );
         assert_eq!(read(429, &[("retry-after", "soon")]).retry_after, None);
     }
 
@@ -108,11 +117,24 @@ mod tests {
             ("59.5", None),
             ("99999999999999999999", None),
         ] {
-            let rate = read(200, &[("x-ratelimit-limit", text), ("x-ratelimit-remaining", text)]);
-            assert_eq!((rate.limit, rate.remaining), (expected, expected), "{text:?}");
+            let rate = read(
+                200,
+                &[("x-ratelimit-limit", text), ("x-ratelimit-remaining", text)],
+            );
+            assert_eq!(
+                (rate.limit, rate.remaining),
+                (expected, expected),
+                "{text:?}"
+            );
         }
-        let spent = read(429, &[("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0")]);
-        assert_eq!((spent.limit, spent.remaining, spent.refused), (Some(0), Some(0), true));
+        let spent = read(
+            429,
+            &[("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0")],
+        );
+        assert_eq!(
+            (spent.limit, spent.remaining, spent.refused),
+            (Some(0), Some(0), true)
+        );
         assert_eq!(read(200, &[]), RateHeaders::default());
     }
 }

@@ -48,12 +48,20 @@ pub(super) fn custom_fields(body: Vec<u8>) -> Result<Vec<String>, PageError> {
     }
     let body = text(body)?;
     let listing: Listing<'_> = object(&body)?;
-    Ok(listing.fields.into_iter().map(|field| field.get().to_owned()).collect())
+    Ok(listing
+        .fields
+        .into_iter()
+        .map(|field| field.get().to_owned())
+        .collect())
 }
 
 fn object<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, PageError> {
     serde_json::from_str(body).map_err(|error| {
-        if error.is_data() { PageError::UnexpectedShape } else { PageError::NotJson }
+        if error.is_data() {
+            PageError::UnexpectedShape
+        } else {
+            PageError::NotJson
+        }
     })
 }
 
@@ -75,7 +83,10 @@ mod tests {
         let bare = ping(br#"{"status":"connected","workspace":null}"#.to_vec()).unwrap();
         assert_eq!((bare.workspace, bare.provider), (None, None));
         let body = br#"{"fields":[{"field_name":"A\u0041", "n": 10.10}],"x":1}"#.to_vec();
-        assert_eq!(custom_fields(body).unwrap(), [r#"{"field_name":"A\u0041", "n": 10.10}"#]);
+        assert_eq!(
+            custom_fields(body).unwrap(),
+            [r#"{"field_name":"A\u0041", "n": 10.10}"#]
+        );
         let body = br#"{"form_types":["Lead","Repair"]}"#.to_vec();
         assert_eq!(form_types(body).unwrap(), ["Lead", "Repair"]);
     }
@@ -89,13 +100,24 @@ mod tests {
             ("null", "unexpected_shape"),
             ("[]", "unexpected_shape"),
             ("{}", "unexpected_shape"),
-            ("{\"status\":1,\"form_types\":1,\"fields\":1}", "unexpected_shape"),
+            (
+                "{\"status\":1,\"form_types\":1,\"fields\":1}",
+                "unexpected_shape",
+            ),
         ] {
             let body = || body.as_bytes().to_vec();
             assert_eq!(ping(body()).unwrap_err().word(), word, "{:?}", body());
             assert_eq!(form_types(body()).unwrap_err().word(), word, "{:?}", body());
-            assert_eq!(custom_fields(body()).unwrap_err().word(), word, "{:?}", body());
+            assert_eq!(
+                custom_fields(body()).unwrap_err().word(),
+                word,
+                "{:?}",
+                body()
+            );
         }
-        assert_eq!(ping("[".repeat(10_000).into_bytes()).unwrap_err().word(), "not_json");
+        assert_eq!(
+            ping("[".repeat(10_000).into_bytes()).unwrap_err().word(),
+            "not_json"
+        );
     }
 }

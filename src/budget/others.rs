@@ -44,7 +44,8 @@ impl Others {
             let fall = last.remaining - reading.remaining;
             // A clear rise is a new minute and shows nothing about the others' requests.
             if fall >= -SLACK {
-                self.falls.push((reading.at, fall - (reading.own_total - last.own_total)));
+                self.falls
+                    .push((reading.at, fall - (reading.own_total - last.own_total)));
             }
         }
         self.falls.retain(|(at, _)| *at + RECENT_S > reading.at);
@@ -53,7 +54,9 @@ impl Others {
         let sliding = (reading.limit - reading.remaining - reading.own_minute - SLACK).max(0.0);
         self.latest = fixed.max(sliding).min(reading.limit);
 
-        let since = self.last.map_or(FOLLOW_S, |last| (reading.at - last.at).max(0.0));
+        let since = self
+            .last
+            .map_or(FOLLOW_S, |last| (reading.at - last.at).max(0.0));
         let keep = (-since / FOLLOW_S).exp();
         let off = self.latest - self.mean;
         self.mean += (1.0 - keep) * off;

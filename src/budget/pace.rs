@@ -32,7 +32,11 @@ pub(super) struct Pace {
 impl Pace {
     /// A log that holds nothing yet.
     pub(super) fn new(ceiling: u32) -> Self {
-        Self { ceiling, sent: VecDeque::new(), total: 0 }
+        Self {
+            ceiling,
+            sent: VecDeque::new(),
+            total: 0,
+        }
     }
 
     /// Requests that [`SPAN`] may hold.
@@ -48,20 +52,29 @@ impl Pace {
     /// Adds requests that an earlier process sent so long before `now`.
     pub(super) fn recall(&mut self, ages: &[Duration], now: Duration) {
         let shifted = now + SHIFT;
-        self.sent.extend(ages.iter().filter(|age| **age < SPAN).map(|age| shifted - *age));
+        self.sent.extend(
+            ages.iter()
+                .filter(|age| **age < SPAN)
+                .map(|age| shifted - *age),
+        );
         self.sent.make_contiguous().sort_unstable();
     }
 
     /// How long before `now` each request of the last [`SPAN`] was sent.
     pub(super) fn ages(&self, now: Duration) -> impl Iterator<Item = Duration> {
         let shifted = now + SHIFT;
-        self.sent.iter().map(move |at| shifted.saturating_sub(*at)).filter(|age| *age < SPAN)
+        self.sent
+            .iter()
+            .map(move |at| shifted.saturating_sub(*at))
+            .filter(|age| *age < SPAN)
     }
 
     /// When the log has room for a request: now, or when enough of it is older than [`SPAN`].
     pub(super) fn room_at(&self, now: Duration) -> Duration {
         let first = self.sent.len().checked_sub(self.ceiling as usize);
-        first.map_or(now, |first| now.max((self.sent[first] + SPAN).saturating_sub(SHIFT)))
+        first.map_or(now, |first| {
+            now.max((self.sent[first] + SPAN).saturating_sub(SHIFT))
+        })
     }
 
     /// When the next slot begins, and the log has room.
@@ -71,7 +84,9 @@ impl Pace {
 
     /// So long after the last request.
     pub(super) fn after_newest(&self, wait: Duration, now: Duration) -> Duration {
-        self.sent.back().map_or(now, |newest| (*newest + wait).saturating_sub(SHIFT))
+        self.sent
+            .back()
+            .map_or(now, |newest| (*newest + wait).saturating_sub(SHIFT))
     }
 
     /// Counts a request as sent now.
@@ -91,7 +106,9 @@ impl Pace {
         let (Some(oldest), Some(newest)) = (self.sent.front(), self.sent.back()) else {
             return slot;
         };
-        let room = self.ceiling.saturating_sub(u32::try_from(self.sent.len()).unwrap_or(u32::MAX));
+        let room = self
+            .ceiling
+            .saturating_sub(u32::try_from(self.sent.len()).unwrap_or(u32::MAX));
         let spread = (*oldest + SPAN).saturating_sub(*newest) / (room + 1);
         slot.max(spread.saturating_sub(ROUNDING))
     }

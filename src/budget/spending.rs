@@ -70,7 +70,9 @@ impl Budget {
         self.pace.recall(&ages, now.elapsed);
         self.knows_past = from.may_follow.is_none();
         if let Some((wait, _)) = from.rest.as_ref().filter(|(_, of)| of == account) {
-            let left = duration(*wait).min(MAX_REST).saturating_sub(machine.since(&from.at));
+            let left = duration(*wait)
+                .min(MAX_REST)
+                .saturating_sub(machine.since(&from.at));
             self.rest_until = (!left.is_zero()).then_some(now.elapsed + left);
         }
     }

@@ -32,7 +32,8 @@ impl BudgetStatus {
     /// Seconds of a rest of a minute or more, in which routes miss polls that the schedule counts on.
     #[must_use]
     pub fn long_rest_s(&self) -> Option<f64> {
-        self.resting_s.filter(|rest_s| *rest_s >= LONG_REST.as_secs_f64())
+        self.resting_s
+            .filter(|rest_s| *rest_s >= LONG_REST.as_secs_f64())
     }
 }
 

@@ -8,11 +8,17 @@ use super::*;
 
 fn at(seconds: f64) -> Moment {
     let elapsed = Duration::from_secs_f64(seconds);
-    Moment { elapsed, wall: Timestamp::UNIX_EPOCH + elapsed }
+    Moment {
+        elapsed,
+        wall: Timestamp::UNIX_EPOCH + elapsed,
+    }
 }
 
 fn settings(requests_per_minute: u32, reserve: u32) -> config::BudgetSettings {
-    config::BudgetSettings { requests_per_minute, reserve }
+    config::BudgetSettings {
+        requests_per_minute,
+        reserve,
+    }
 }
 
 /// A key as the server keeps it: a minute that slides or one that is fixed.
@@ -25,24 +31,46 @@ struct Key {
 
 impl Key {
     fn new(sliding: bool) -> Self {
-        Self { sliding, limit: 60, taken: VecDeque::new(), refused: 0 }
+        Self {
+            sliding,
+            limit: 60,
+            taken: VecDeque::new(),
+            refused: 0,
+        }
     }
 
     fn ask(&mut self, now: f64) -> KeyReading {
-        let from = if self.sliding { now - 60.0 } else { (now / 60.0).floor() * 60.0 - 1e-9 };
+        let from = if self.sliding {
+            now - 60.0
+        } else {
+            (now / 60.0).floor() * 60.0 - 1e-9
+        };
         while self.taken.front().is_some_and(|at| *at <= from) {
             self.taken.pop_front();
         }
         let limit = Some(self.limit as u32);
         if self.taken.len() >= self.limit {
             self.refused += 1;
-            let wait = if self.sliding { self.taken[0] + 60.0 - now } else { from + 60.0 - now };
+            let wait = if self.sliding {
+                self.taken[0] + 60.0 - now
+            } else {
+                from + 60.0 - now
+            };
             let retry_after = Some(Duration::from_secs_f64(wait.max(0.0).ceil()));
-            return KeyReading { limit, remaining: Some(0), refused: true, retry_after };
+            return KeyReading {
+                limit,
+                remaining: Some(0),
+                refused: true,
+                retry_after,
+            };
         }
         self.taken.push_back(now);
         let remaining = Some((self.limit - self.taken.len()) as u32);
-        KeyReading { limit, remaining, ..KeyReading::default() }
+        KeyReading {
+            limit,
+            remaining,
+            ..KeyReading::default()
+        }
     }
 }
 
@@ -70,7 +98,11 @@ impl Eager {
         match self.budget.try_take(Purpose::Poll, at(self.next)) {
             Err(until) => {
                 let until = until.as_secs_f64();
-                assert!(until > self.next, "told to ask again at once at {}", self.next);
+                assert!(
+                    until > self.next,
+                    "told to ask again at once at {}",
+                    self.next
+                );
                 self.next = until;
             }
             Ok(()) => {
@@ -85,22 +117,34 @@ impl Eager {
     }
 
     fn sent_between(&self, from: f64, to: f64) -> usize {
-        self.sent.iter().filter(|at| (from..to).contains(*at)).count()
+        self.sent
+            .iter()
+            .filter(|at| (from..to).contains(*at))
+            .count()
     }
 }
 
 fn most_in_a_minute(sent: &[f64]) -> usize {
     (0..sent.len())
-        .map(|first| sent[first..].iter().take_while(|at| **at < sent[first] + 60.0).count())
+        .map(|first| {
+            sent[first..]
+                .iter()
+                .take_while(|at| **at < sent[first] + 60.0)
+                .count()
+        })
         .max()
         .unwrap_or(0)
 }
 
 #[test]
 fn no_minute_holds_more_than_the_limit_less_the_reserve() {
-    for (limit, reserve, ceiling) in
-        [(60, 15, 45), (60, 0, 60), (600, 15, 585), (1, 0, 1), (3, 9, 1)]
-    {
+    for (limit, reserve, ceiling) in [
+        (60, 15, 45),
+        (60, 0, 60),
+        (600, 15, 585),
+        (1, 0, 1),
+        (3, 9, 1),
+    ] {
         let mut budget = Budget::new(settings(limit, reserve), at(0.0));
         let (mut now, mut sent) = (0.0, Vec::new());
         // Long idle in between must not save up a sprint.
@@ -115,7 +159,10 @@ fn no_minute_holds_more_than_the_limit_less_the_reserve() {
         }
         let most = most_in_a_minute(&sent);
         assert!(most <= ceiling, "{most} in a minute of {limit}");
-        assert!(most * 60 >= ceiling * 58, "only {most} in a minute of {limit} less {reserve}");
+        assert!(
+            most * 60 >= ceiling * 58,
+            "only {most} in a minute of {limit} less {reserve}"
+        );
         let first = sent.iter().take_while(|at| **at < 60.0).count();
         assert!(first <= ceiling, "{first} in the first minute");
     }
@@ -125,7 +172,10 @@ fn no_minute_holds_more_than_the_limit_less_the_reserve() {
 fn alone_on_the_key_the_whole_limit_less_the_reserve_is_used_without_pauses() {
     for (limit, reserve) in [(30, 0), (60, 0), (60, 15)] {
         for sliding in [true, false] {
-            let mut key = Key { limit: limit as usize, ..Key::new(sliding) };
+            let mut key = Key {
+                limit: limit as usize,
+                ..Key::new(sliding)
+            };
             let mut we = Eager::new(settings(limit, reserve), 3.0);
             while we.next < 1203.0 {
                 we.turn(&mut key);
@@ -133,10 +183,23 @@ fn alone_on_the_key_the_whole_limit_less_the_reserve_is_used_without_pauses() {
             assert!(we.least_left >= reserve, "{} left", we.least_left);
             let rate = we.sent_between(123.0, 1203.0) as f64 / 18.0;
             let part = rate / f64::from(limit - reserve);
-            assert!(part >= 0.94, "sliding {sliding}: {rate} of {limit} less {reserve} a minute");
-            assert!(reserve > 0 || part >= 0.975, "sliding {sliding}: {rate} of {limit} a minute");
-            let longest = we.sent.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
-            assert!(longest < 6.0, "sliding {sliding}: no request for {longest} s of {limit}");
+            assert!(
+                part >= 0.94,
+                "sliding {sliding}: {rate} of {limit} less {reserve} a minute"
+            );
+            assert!(
+                reserve > 0 || part >= 0.975,
+                "sliding {sliding}: {rate} of {limit} a minute"
+            );
+            let longest = we
+                .sent
+                .windows(2)
+                .map(|pair| pair[1] - pair[0])
+                .fold(0.0, f64::max);
+            assert!(
+                longest < 6.0,
+                "sliding {sliding}: no request for {longest} s of {limit}"
+            );
             assert_eq!(key.refused, 0);
         }
     }
@@ -163,7 +226,10 @@ fn a_rival_gets_its_fifty_and_afterwards_we_get_ours() {
             let beside = we.sent_between(start + 60.0, start + 360.0) as f64 / 5.0;
             assert!(beside >= 1.8, "{beside} a minute do not meet the deadlines");
             let again = we.sent_between(start + 520.0, start + 580.0);
-            assert!(again >= 42, "{again} a minute two minutes after the rival left");
+            assert!(
+                again >= 42,
+                "{again} a minute two minutes after the rival left"
+            );
         }
     }
 }
@@ -181,9 +247,15 @@ fn two_daemons_on_one_key_come_to_equal_shares() {
                 second.turn(&mut key);
             }
         }
-        let (one, two) = (first.sent_between(900.0, 3000.0), second.sent_between(900.0, 3000.0));
+        let (one, two) = (
+            first.sent_between(900.0, 3000.0),
+            second.sent_between(900.0, 3000.0),
+        );
         let share = one as f64 / (one + two) as f64;
-        assert!((0.4..0.6).contains(&share), "sliding {sliding}: {one} and {two}");
+        assert!(
+            (0.4..0.6).contains(&share),
+            "sliding {sliding}: {one} and {two}"
+        );
         let together = (one + two) as f64 / 35.0;
         assert!(together > 25.0, "together only {together} a minute");
         assert_eq!(key.refused, 0);
@@ -199,8 +271,14 @@ fn a_refusal_rests_the_key_halves_the_pace_and_is_over_in_two_minutes() {
         ..KeyReading::default()
     };
     budget.observe(&seen, at(10.0));
-    assert_eq!(budget.try_take(Purpose::Poll, at(10.0)), Err(Duration::from_secs(30)));
-    assert_eq!(budget.try_take(Purpose::Background, at(29.0)), Err(Duration::from_secs(30)));
+    assert_eq!(
+        budget.try_take(Purpose::Poll, at(10.0)),
+        Err(Duration::from_secs(30))
+    );
+    assert_eq!(
+        budget.try_take(Purpose::Background, at(29.0)),
+        Err(Duration::from_secs(30))
+    );
     assert_eq!(budget.snapshot(at(20.0)).resting_s, Some(10.0));
     assert!(budget.snapshot(at(30.0)).pace_per_minute < 23.0);
     let mut now = 30.0;
@@ -216,13 +294,36 @@ fn a_refusal_rests_the_key_halves_the_pace_and_is_over_in_two_minutes() {
 #[test]
 fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
     let absurd = [
-        KeyReading { remaining: Some(u32::MAX), limit: Some(u32::MAX), ..KeyReading::default() },
-        KeyReading { remaining: Some(61), limit: Some(0), ..KeyReading::default() },
+        KeyReading {
+            remaining: Some(u32::MAX),
+            limit: Some(u32::MAX),
+            ..KeyReading::default()
+        },
+        KeyReading {
+            remaining: Some(61),
+            limit: Some(0),
+            ..KeyReading::default()
+        },
         KeyReading::default(),
-        KeyReading { remaining: Some(0), limit: Some(60), ..KeyReading::default() },
-        KeyReading { refused: true, retry_after: Some(Duration::MAX), ..KeyReading::default() },
-        KeyReading { refused: true, retry_after: Some(Duration::ZERO), ..KeyReading::default() },
-        KeyReading { refused: true, ..KeyReading::default() },
+        KeyReading {
+            remaining: Some(0),
+            limit: Some(60),
+            ..KeyReading::default()
+        },
+        KeyReading {
+            refused: true,
+            retry_after: Some(Duration::MAX),
+            ..KeyReading::default()
+        },
+        KeyReading {
+            refused: true,
+            retry_after: Some(Duration::ZERO),
+            ..KeyReading::default()
+        },
+        KeyReading {
+            refused: true,
+            ..KeyReading::default()
+        },
     ];
     for seen in absurd {
         let mut budget = Budget::new(settings(60, 15), at(0.0));
@@ -244,7 +345,11 @@ fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
         // What cannot be true is passed over: the limit of the configuration holds, and is used.
         let is_absurd = !seen.refused && seen.remaining != Some(0);
         let least = if is_absurd { 40 * 180 } else { 3 };
-        assert!(sent.len() >= least, "{seen:?}: only {} requests", sent.len());
+        assert!(
+            sent.len() >= least,
+            "{seen:?}: only {} requests",
+            sent.len()
+        );
     }
 }
 
@@ -266,10 +371,16 @@ fn background_requests_get_a_twentieth_and_what_polls_leave_unused() {
         }
         if polls_every == 1 {
             assert!((35..=51).contains(&background), "{background} of 900");
-            assert!(polls + background >= 885, "{polls} polls and {background} others of 900");
+            assert!(
+                polls + background >= 885,
+                "{polls} polls and {background} others of 900"
+            );
         } else {
             assert!(background > 600, "{background} of 779");
-            assert!(longest <= 270, "a poll waited {longest} hundredths, a slot is 134");
+            assert!(
+                longest <= 270,
+                "a poll waited {longest} hundredths, a slot is 134"
+            );
         }
     }
 }
@@ -285,8 +396,14 @@ fn a_new_limit_takes_effect_and_what_was_sent_stays_counted() {
         }
     }
     budget.reconfigure(settings(30, 0));
-    let until = budget.try_take(Purpose::Poll, at(now)).unwrap_err().as_secs_f64();
-    assert!(until > 75.0, "granted at {until} although the minute holds more than 30 already");
+    let until = budget
+        .try_take(Purpose::Poll, at(now))
+        .unwrap_err()
+        .as_secs_f64();
+    assert!(
+        until > 75.0,
+        "granted at {until} although the minute holds more than 30 already"
+    );
     assert_eq!(budget.snapshot(at(now)).limit, 30);
 }
 
@@ -307,10 +424,17 @@ fn a_first_cycle_is_bounded_by_the_minute_only() {
     };
     let alone = first_cycle(0);
     assert!(alone[5] < 2.0, "six polls took until {}", alone[5]);
-    let pause = alone.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+    let pause = alone
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .fold(0.0, f64::max);
     assert!(pause < 2.5, "a pause of {pause} s after the first cycle");
     assert!(alone.len() <= 45, "{} in the first minute", alone.len());
     // A response says that the key is nearly used up: the cycle is paced as ever.
     let shared = first_cycle(40);
-    assert!(shared[5] > 5.0, "six polls took until {} beside others", shared[5]);
+    assert!(
+        shared[5] > 5.0,
+        "six polls took until {} beside others",
+        shared[5]
+    );
 }

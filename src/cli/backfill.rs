@@ -19,7 +19,10 @@ use crate::recover::{MAX_SHOWN, Prefixes};
 use crate::store::Reader;
 
 /// The waits after an error that may pass and names no time.
-const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(120) };
+const BUSY: Backoff = Backoff {
+    base: Duration::from_secs(2),
+    cap: Duration::from_secs(120),
+};
 /// Failures in a row after which the backfill stops. It can be resumed.
 const MAX_FAILURES: u32 = 8;
 
@@ -64,10 +67,19 @@ async fn backfill_all(config: &Config, args: &Args, out: Output) -> anyhow::Resu
         most -= result.asked;
         results.push(result);
     }
-    let line = |BackfillResult { found, asked, finished, .. }: &BackfillResult| {
+    let line = |BackfillResult {
+                    found,
+                    asked,
+                    finished,
+                    ..
+                }: &BackfillResult| {
         let found = output::count(*found, "customer", "customers");
         let asked = output::count(*asked, "search", "searches");
-        let end = if *finished { "more would find no one" } else { "the same command continues" };
+        let end = if *finished {
+            "more would find no one"
+        } else {
+            "the same command continues"
+        };
         format!("{found} found with {asked}; {end}\n")
     };
     out.done(&results, &results.iter().map(line).collect::<String>())
@@ -104,8 +116,11 @@ async fn backfill(
                 found += new;
                 let shown = searched.records.len();
                 // Only a term that is lengthened needs them.
-                let known =
-                    if shown < MAX_SHOWN { String::new() } else { reader.customer_texts()? };
+                let known = if shown < MAX_SHOWN {
+                    String::new()
+                } else {
+                    reader.customer_texts()?
+                };
                 prefixes.searched(&term, shown, new, &known);
             }
             // The workspace may refuse one term, but not all of them.
@@ -117,7 +132,12 @@ async fn backfill(
         }
         bar.at(asked as u64, (asked + prefixes.left()) as u64);
     }
-    Ok(BackfillResult { business, found, asked, finished })
+    Ok(BackfillResult {
+        business,
+        found,
+        asked,
+        finished,
+    })
 }
 
 /// Searches, with retries. The inner error is the workspace's refusal of this term.

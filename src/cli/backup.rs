@@ -40,7 +40,10 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     let file = args.file.display().to_string();
     let copied = copied(move |control| store::back_up(&source, &args.file, args.replace, control));
     let facts = copied.with_context(|| format!("could not copy the store to {file}"))?;
-    out.done(&facts, &format!("{file} holds {}; the copy was checked\n", described(&facts)))
+    out.done(
+        &facts,
+        &format!("{file} holds {}; the copy was checked\n", described(&facts)),
+    )
 }
 
 /// Restores a backup and prints what to do next.
@@ -51,8 +54,16 @@ pub(super) fn restore(config: &Config, args: RestoreArgs, out: Output) -> anyhow
     let restored = copied(move |control| store::restore(&path, &args.file, now, control));
     let restored = restored.context(unrestored)?;
     super::index_log(&config.store.path);
-    let Restored { facts, kept, forgotten_again } = &restored;
-    let mut text = format!("{} now holds {}\n", config.store.path.display(), described(facts));
+    let Restored {
+        facts,
+        kept,
+        forgotten_again,
+    } = &restored;
+    let mut text = format!(
+        "{} now holds {}\n",
+        config.store.path.display(),
+        described(facts)
+    );
     if let Some(kept) = kept {
         text.push_str(&format!(
             "the replaced store is kept as {}; delete it when you no longer need it\n",
@@ -63,7 +74,9 @@ pub(super) fn restore(config: &Config, args: RestoreArgs, out: Output) -> anyhow
         Some(0) => {}
         Some(records) => {
             let records = output::count(*records, "record", "records");
-            text.push_str(&format!("{records} forgotten after the backup: forgotten again\n"));
+            text.push_str(&format!(
+                "{records} forgotten after the backup: forgotten again\n"
+            ));
         }
         None => text.push_str(
             "no replaced store says which records were forgotten after the backup: \
@@ -87,7 +100,10 @@ fn copied<T: Send + 'static>(
         let copied = tokio::task::spawn_blocking(move || {
             let bar = Bar::bytes();
             let progress = Arc::new(move |bytes, total| bar.at(bytes, total));
-            copy(&CopyControl { stop: stopped, progress })
+            copy(&CopyControl {
+                stop: stopped,
+                progress,
+            })
         });
         Ok(stoppable(&stop, copied).await???)
     })
@@ -96,6 +112,9 @@ fn copied<T: Send + 'static>(
 /// What a copy holds, for people.
 fn described(facts: &CopyFacts) -> String {
     let changes = output::count(facts.last_seq, "change", "changes");
-    let until = facts.last_change_at.as_ref().map_or_else(String::new, |at| format!(" up to {at}"));
+    let until = facts
+        .last_change_at
+        .as_ref()
+        .map_or_else(String::new, |at| format!(" up to {at}"));
     format!("{changes}{until} ({})", HumanBytes(facts.bytes))
 }

@@ -50,7 +50,11 @@ struct CheckReport {
 
 impl CheckReport {
     fn ok(&mut self, what: impl Into<String>, said: impl Into<String>) {
-        self.findings.push(VerifyFinding { what: what.into(), ok: true, said: said.into() });
+        self.findings.push(VerifyFinding {
+            what: what.into(),
+            ok: true,
+            said: said.into(),
+        });
     }
 
     /// A problem of the configuration.
@@ -59,7 +63,11 @@ impl CheckReport {
     }
 
     fn failed(&mut self, code: u8, what: impl Into<String>, said: impl Into<String>) {
-        self.findings.push(VerifyFinding { what: what.into(), ok: false, said: said.into() });
+        self.findings.push(VerifyFinding {
+            what: what.into(),
+            ok: false,
+            said: said.into(),
+        });
         self.code.get_or_insert(code);
     }
 }
@@ -69,7 +77,11 @@ pub(super) fn run(path: &Path, args: &Args, out: Output) -> anyhow::Result<ExitC
     if args.accept_workspace {
         return accept(&read_config(path)?, out);
     }
-    let unit = if args.offline { None } else { Unit::of_config(path) };
+    let unit = if args.offline {
+        None
+    } else {
+        Unit::of_config(path)
+    };
     if let Some(unit) = &unit
         && let Some(mut command) = unit.own_command()?
     {
@@ -80,7 +92,11 @@ pub(super) fn run(path: &Path, args: &Args, out: Output) -> anyhow::Result<ExitC
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         return Ok(code.unwrap_or(exit::SOFTWARE).into());
     }
-    let mut report = CheckReport { unit, findings: Vec::new(), code: None };
+    let mut report = CheckReport {
+        unit,
+        findings: Vec::new(),
+        code: None,
+    };
     check_all(path, args, &mut report)?;
     out.findings(&report.findings)?;
     Ok(report.code.map_or(ExitCode::SUCCESS, ExitCode::from))
@@ -93,7 +109,10 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
             true => "",
             false => "; this is another user: run check as root to test as that one",
         };
-        report.ok("service", format!("{} runs as {user}{not_tested}", unit.name));
+        report.ok(
+            "service",
+            format!("{} runs as {user}{not_tested}", unit.name),
+        );
     }
     let config = match read_config(path) {
         Ok(config) => config,
@@ -113,9 +132,14 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
         reports::check(&config, !args.offline, report);
     }
     let wanted = |name: &&&str| args.sink.as_deref().is_none_or(|sink| sink == **name);
-    let sinks: Vec<_> =
-        names.iter().filter(wanted).map(|name| sink::built(&config, name)).collect();
-    sinks.iter().for_each(|sink| sink.check_shape(&config, report));
+    let sinks: Vec<_> = names
+        .iter()
+        .filter(wanted)
+        .map(|name| sink::built(&config, name))
+        .collect();
+    sinks
+        .iter()
+        .for_each(|sink| sink.check_shape(&config, report));
     if args.offline {
         return Ok(());
     }
@@ -138,7 +162,9 @@ fn accept(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
     let mut operator = Operator::open(&config.store.path)?;
     let account = crate::daemon::client(config, Clock::system())?.account();
     let said = match operator.accept_workspace(&account)? {
-        Acceptance::Met(OtherWorkspace { expected, found, .. }) => format!(
+        Acceptance::Met(OtherWorkspace {
+            expected, found, ..
+        }) => format!(
             "the store belongs to {found} from now on, before to {expected}; a daemon polls again within seconds"
         ),
         Acceptance::Unnamed { name } => format!(
@@ -155,11 +181,17 @@ fn accept(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
             return exit::refuse(exit::DATA, text);
         }
     };
-    out.findings(&[VerifyFinding { what: "workspace".to_owned(), ok: true, said }])
+    out.findings(&[VerifyFinding {
+        what: "workspace".to_owned(),
+        ok: true,
+        said,
+    }])
 }
 
 fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
-    let Ok(found) = std::fs::metadata(path) else { return };
+    let Ok(found) = std::fs::metadata(path) else {
+        return;
+    };
     let mode = found.permissions().mode() & 0o7777;
     let holds_secret = |kind: &SinkKind| match kind {
         SinkKind::File(_)

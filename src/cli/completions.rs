@@ -20,7 +20,12 @@ pub(super) fn man(path: &[String]) -> anyhow::Result<ExitCode> {
     let mut title = page.get_name().to_owned();
     for name in path {
         let found = page.find_subcommand(name).cloned();
-        let absent = || format!("there is no command {:?}: see `shopmirror help`", path.join(" "));
+        let absent = || {
+            format!(
+                "there is no command {:?}: see `shopmirror help`",
+                path.join(" ")
+            )
+        };
         page = found.ok_or_else(|| exit::error(exit::USAGE, absent()))?;
         title = format!("{title}-{name}");
         page = page.display_name(title.clone());

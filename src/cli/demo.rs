@@ -42,8 +42,13 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::start("warn");
-    let made = tempfile::Builder::new().prefix("shopmirror-demo-").tempdir();
-    let dir = made.context("cannot make a temporary folder")?.keep().canonicalize()?;
+    let made = tempfile::Builder::new()
+        .prefix("shopmirror-demo-")
+        .tempdir();
+    let dir = made
+        .context("cannot make a temporary folder")?
+        .keep()
+        .canonicalize()?;
     runtime()?.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
@@ -52,7 +57,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // A port that is free now, for the daemon to open.
         let page = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
         let start = Some(jiff::Timestamp::now());
-        let shop = Options { shop: Shop::Busy, long_past: true, start, ..Options::default() };
+        let shop = Options {
+            shop: Shop::Busy,
+            long_past: true,
+            start,
+            ..Options::default()
+        };
         let sandbox = Sandbox::new(shop);
         let stop = CancellationToken::new();
         let serving = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
@@ -85,14 +95,26 @@ async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
             let made_at: Option<String> =
                 field(newest, "created_at").and_then(|text| serde_json::from_str(text).ok());
             let facts = PollFacts {
-                at: made_at.and_then(|at| at.parse().ok()).unwrap_or_else(jiff::Timestamp::now),
+                at: made_at
+                    .and_then(|at| at.parse().ok())
+                    .unwrap_or_else(jiff::Timestamp::now),
                 asked_after: i64::MAX,
                 limit: PAST_LIMIT,
                 latency: Duration::ZERO,
                 served_business: None,
             };
             let page = decode(format!("[{}]", texts.join(",")).into_bytes())?;
-            store.store_page(PollerId { route, business: None }, page, facts, None).await?;
+            store
+                .store_page(
+                    PollerId {
+                        route,
+                        business: None,
+                    },
+                    page,
+                    facts,
+                    None,
+                )
+                .await?;
         }
     }
     let last = store.seq();
@@ -133,7 +155,11 @@ start = "beginning"
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o640)
+        .open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }
@@ -141,7 +167,9 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 fn introduce(dir: &Path, base_url: &str, page: SocketAddr) -> anyhow::Result<ExitCode> {
     let dir = dir.display();
     // As it was called, because it may not be in PATH.
-    let program = std::env::args().next().unwrap_or_else(|| "shopmirror".to_owned());
+    let program = std::env::args()
+        .next()
+        .unwrap_or_else(|| "shopmirror".to_owned());
     output::text(&format!(
         "status page   http://{page}/\n\n\
          A simulated shop is running at {base_url}; shopmirror polls it at most 60 times a minute\n\n\
@@ -186,7 +214,9 @@ async fn work(
 /// Prints the changes as they arrive.
 async fn print_changes(store: &Path, before: i64) -> anyhow::Result<()> {
     let reader = Reader::open(store)?;
-    output::text(&format!("         {before} changes were in the log before\n"))?;
+    output::text(&format!(
+        "         {before} changes were in the log before\n"
+    ))?;
     let mut position = before;
     loop {
         let changes = reader.changes_after(position, 200)?;

@@ -31,7 +31,13 @@ impl DirectClient {
     pub(super) fn new(config: &Config, key: SecretString) -> Result<Self, TransportBuildError> {
         let clock = Clock::system();
         let transport = Arc::new(HttpTransport::new(&config.workspace)?);
-        let client = Client::new(&config.workspace, &config.poll, transport, key, clock.clone());
+        let client = Client::new(
+            &config.workspace,
+            &config.poll,
+            transport,
+            key,
+            clock.clone(),
+        );
         let store = config.store.path.clone();
         let mut budget = Budget::new(config.budget, clock.now());
         let before = Reader::open(&store).ok();
@@ -40,20 +46,29 @@ impl DirectClient {
             budget.resume(&before, &client.account(), clock.now(), &clock.machine());
         }
         budget.start_cycle(1, clock.now());
-        Ok(Self { client, budget, clock, store })
+        Ok(Self {
+            client,
+            budget,
+            clock,
+            store,
+        })
     }
 
     /// Changes what the next process has to know. Without a store, or without leave to write to it, nothing
     /// is noted.
     fn note(&self, change: impl FnOnce(&mut Spending, &MachineTime)) {
         let (now, machine) = (self.clock.now(), self.clock.machine());
-        let Ok(mut operator) = Operator::open(&self.store) else { return };
+        let Ok(mut operator) = Operator::open(&self.store) else {
+            return;
+        };
         let _ = operator.change_kept(Kept::SPENDING, |before| match before {
             Some(mut before) => {
                 change(&mut before, &machine);
                 before
             }
-            None => self.budget.spending(self.client.account(), true, now, machine),
+            None => self
+                .budget
+                .spending(self.client.account(), true, now, machine),
         });
     }
 

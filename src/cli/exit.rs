@@ -16,7 +16,12 @@ pub(super) use crate::sysexits::{
 
 /// The error that ends a command with this exit code and text.
 pub(super) fn error(code: u8, text: impl Into<String>) -> anyhow::Error {
-    Refusal { code, text: text.into(), retry_after: None }.into()
+    Refusal {
+        code,
+        text: text.into(),
+        retry_after: None,
+    }
+    .into()
 }
 
 /// Ends a command with this exit code and text.
@@ -88,7 +93,11 @@ pub(super) fn advice(error: &anyhow::Error) -> &'static str {
 }
 
 fn code_of_io(error: &io::Error) -> u8 {
-    if error.kind() == io::ErrorKind::PermissionDenied { PERMISSION } else { IO }
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        PERMISSION
+    } else {
+        IO
+    }
 }
 
 /// True if the reader of the output has closed it, as `head` does. That is not an error.

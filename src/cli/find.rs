@@ -25,7 +25,10 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     let term = args.term.join(" ");
     let limit = args.limit as usize;
     let reader = super::reader(config)?;
-    let Found { changes: found, searched } = reader.find(&term, args.route, limit)?;
+    let Found {
+        changes: found,
+        searched,
+    } = reader.find(&term, args.route, limit)?;
     if !searched.is_whole() {
         output::aside(&format!(
             "note: changes {} to {} are not in the search index yet, so records may be missing here: try again in a minute; without a daemon, run `shopmirror verify --rebuild`",

@@ -36,9 +36,11 @@ pub(super) struct Args {
 pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let records: Vec<RecordLine> = match (&args.person, args.route) {
         (Some(words), _) => person::records(&super::reader(config)?, words)?,
-        (None, Some(route)) => {
-            args.ids.iter().map(|id| RecordLine::new(route, id.clone(), String::new())).collect()
-        }
+        (None, Some(route)) => args
+            .ids
+            .iter()
+            .map(|id| RecordLine::new(route, id.clone(), String::new()))
+            .collect(),
         (None, None) => Vec::new(),
     };
     let code = person::code(&records);
@@ -55,14 +57,21 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     let path = &config.store.path;
     let at = stamp(jiff::Timestamp::now());
     let mut operator = Operator::open(path)?;
-    let named: Vec<_> = records.iter().map(|record| (record.route, record.id.clone())).collect();
+    let named: Vec<_> = records
+        .iter()
+        .map(|record| (record.route, record.id.clone()))
+        .collect();
     let forgotten = operator.forget_records(&named, &at)?;
     refuse_unknown(&records, &forgotten)?;
     // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
     let purged = operator.purge();
     super::index_log(path);
-    let versions: Vec<usize> = forgotten.iter().map(versions_of).filter(|n| *n > 0).collect();
+    let versions: Vec<usize> = forgotten
+        .iter()
+        .map(versions_of)
+        .filter(|n| *n > 0)
+        .collect();
     let total: usize = versions.iter().sum();
     let mut text = format!(
         "removed the data of {}: {}\n{}",
@@ -74,12 +83,19 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         text.push_str(&copies(config, &records));
     }
     let removed = json!({"versions": total, "purged": matches!(purged, Ok(true))});
-    out.done(&json!({"records": records, "code": code, "removed": removed}), &text)?;
+    out.done(
+        &json!({"records": records, "code": code, "removed": removed}),
+        &text,
+    )?;
     if out.json && purged.is_err() {
         eprint!("{}", left(&purged));
     }
     // What a reader of the log holds up, the daemon removes by itself.
-    Ok(if purged.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(TRY_AGAIN) })
+    Ok(if purged.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(TRY_AGAIN)
+    })
 }
 
 /// Lists what `--person` finds. Nothing is changed.
@@ -108,10 +124,17 @@ fn preview(
 fn copies(config: &Config, records: &[RecordLine]) -> String {
     let has_route = |route: &Route| records.iter().any(|record| record.route == *route);
     let mut text = "copies may be left in backups made before".to_owned();
-    let sinks = config.sinks.iter().filter(|(_, sink)| sink.filter.routes.iter().any(has_route));
+    let sinks = config
+        .sinks
+        .iter()
+        .filter(|(_, sink)| sink.filter.routes.iter().any(has_route));
     for (name, sink) in sinks {
         let is_told = sink.filter.changes.contains(&Kind::Forgotten);
-        let told = if is_told { ", which is sent the change `forgotten`" } else { "" };
+        let told = if is_told {
+            ", which is sent the change `forgotten`"
+        } else {
+            ""
+        };
         text.push_str(&format!(", in sink {name} ({}{told})", sink.type_name));
     }
     text + ": remove them there\n"

@@ -54,16 +54,23 @@ const COLUMNS: [Column<Gap>; 11] = [
         (Some(after), Some(before)) => format!("{} .. {}", cell(after, 20), cell(before, 20)),
         _ => "-".to_owned(),
     }),
-    ("about missing", |gap| gap.estimate.map_or_else(|| "?".to_owned(), |n| n.to_string())),
+    ("about missing", |gap| {
+        gap.estimate
+            .map_or_else(|| "?".to_owned(), |n| n.to_string())
+    }),
     ("found", |gap| gap.repaired.to_string()),
     ("page before", |gap| moment::shown(&gap.from_at)),
     ("page after", |gap| moment::shown(&gap.to_at)),
-    ("business", |gap| cell(gap.business.as_deref().unwrap_or("-"), 20)),
+    ("business", |gap| {
+        cell(gap.business.as_deref().unwrap_or("-"), 20)
+    }),
     ("note", |gap| cell(gap.note.as_deref().unwrap_or("-"), 60)),
 ];
 
 pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<ExitCode> {
-    let Some(GapsAction::Accept { which, note }) = args.action else { return list(config, out) };
+    let Some(GapsAction::Accept { which, note }) = args.action else {
+        return list(config, out);
+    };
     let count = Operator::open(&config.store.path)?.accept_gaps(which.id, note.as_deref())?;
     if let (0, Some(id)) = (count, which.id) {
         return refuse(
@@ -99,8 +106,10 @@ fn list(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
 /// What to do about the gaps that are not settled.
 fn advice(gaps: &[Gap]) -> String {
     let is_searched = |gap: &&Gap| gap.route == Route::Customers.as_str();
-    let (searched, others): (Vec<_>, Vec<_>) =
-        gaps.iter().filter(|gap| gap.is_unsettled()).partition(is_searched);
+    let (searched, others): (Vec<_>, Vec<_>) = gaps
+        .iter()
+        .filter(|gap| gap.is_unsettled())
+        .partition(is_searched);
     let mut advice = String::new();
     if !searched.is_empty() {
         advice.push_str(

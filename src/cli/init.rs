@@ -99,21 +99,31 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<(String, SecretS
                 Class::KeyRefused => "the workspace refused this key: copy the current automation key from the portal's integrations settings".to_owned(),
                 _ => error.to_string(),
             };
-            refuse(exit::code_of_api(&error), format!("{text}; nothing was written"))
+            refuse(
+                exit::code_of_api(&error),
+                format!("{text}; nothing was written"),
+            )
         }
     }
 }
 
 /// The command that starts the service, and the unit that watches its key, now and at each boot.
 fn enable(unit: &Unit) -> String {
-    let key = unit.name.replacen("shopmirror", "shopmirror-key", 1).replace(".service", ".path");
+    let key = unit
+        .name
+        .replacen("shopmirror", "shopmirror-key", 1)
+        .replace(".service", ".path");
     format!("systemctl enable --now {} {key}", unit.name)
 }
 
 /// The address with what may be left out when it is typed: `https://` and `/api`.
 fn checked_address(text: &str) -> anyhow::Result<String> {
     let text = text.trim();
-    let mut text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let mut text = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("https://{text}")
+    };
     if let Ok(mut url) = url::Url::parse(&text)
         && url.path().trim_matches('/').is_empty()
     {
@@ -136,9 +146,19 @@ mod tests {
             "myshop.example.com/api/",
             "https://myshop.example.com/api",
         ] {
-            assert_eq!(checked_address(text).unwrap(), "https://myshop.example.com/api", "{text}");
+            assert_eq!(
+                checked_address(text).unwrap(),
+                "https://myshop.example.com/api",
+                "{text}"
+            );
         }
-        for text in ["", "http://myshop.example.com", "myshop.example.com/shop", "my shop", "a@b"] {
+        for text in [
+            "",
+            "http://myshop.example.com",
+            "myshop.example.com/shop",
+            "my shop",
+            "a@b",
+        ] {
             let error = checked_address(text).unwrap_err();
             assert_eq!(exit::code_of(&error), exit::USAGE, "{text}: {error}");
             assert!(error.to_string().starts_with("the address "), "{error}");

@@ -55,7 +55,9 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     let last = reader.last_seq()?;
     let (found, is_cut) = latest(&reader, args, last)?;
     if is_cut && args.limit.is_none() {
-        output::aside(&format!("only the last {LISTED} changes are listed: give --limit for more"));
+        output::aside(&format!(
+            "only the last {LISTED} changes are listed: give --limit for more"
+        ));
     }
     if out.json && !args.follow {
         return output::json(&found);
@@ -92,7 +94,9 @@ pub(super) fn print(changes: &[Change], out: Output) -> anyhow::Result<()> {
 
 /// The device and the number of the file at `path`.
 fn file_at(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+    std::fs::metadata(path)
+        .ok()
+        .map(|file| (file.dev(), file.ino()))
 }
 
 /// Prints each wanted change after `position`, until it is over; returns the last one that was read.
@@ -144,7 +148,12 @@ pub(super) fn line(change: &Change) -> String {
         Kind::Baseline | Kind::Created | Kind::Alert | Kind::Report => title(&change.body),
     };
     let at = moment::shown(&change.observed_at);
-    format!("{:>7}  {at}  {:<20} {:<6} {what}\n", change.seq, change.event_type(), cell(id, 20))
+    format!(
+        "{:>7}  {at}  {:<20} {:<6} {what}\n",
+        change.seq,
+        change.event_type(),
+        cell(id, 20)
+    )
 }
 
 /// The fields that changed, with both values.
@@ -154,7 +163,14 @@ fn differences(change: &Change) -> String {
     let fields: Vec<String> = change
         .changed()
         .iter()
-        .map(|f| format!("{}: {} -> {}", cell(&f.name, 40), side(f.before), side(f.after)))
+        .map(|f| {
+            format!(
+                "{}: {} -> {}",
+                cell(&f.name, 40),
+                side(f.before),
+                side(f.after)
+            )
+        })
         .collect();
     fields.join(", ")
 }
@@ -162,9 +178,17 @@ fn differences(change: &Change) -> String {
 /// A gap in words.
 fn missed(body: &str) -> String {
     let gap: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let at = |name| gap.get(name).and_then(Value::as_str).map(moment::shown).unwrap_or_default();
+    let at = |name| {
+        gap.get(name)
+            .and_then(Value::as_str)
+            .map(moment::shown)
+            .unwrap_or_default()
+    };
     let count = gap.get("estimate").filter(|estimate| !estimate.is_null());
     let count = count.map_or_else(String::new, |estimate| format!("about {estimate} "));
     let between = format!("between {} and {}", at("from_at"), at("to_at"));
-    cell(&format!("{count}records may have been missed {between}; see `shopmirror gaps`"), 160)
+    cell(
+        &format!("{count}records may have been missed {between}; see `shopmirror gaps`"),
+        160,
+    )
 }

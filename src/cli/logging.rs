@@ -78,7 +78,11 @@ pub(super) fn last_words(text: &str) {
     if LINES.get().is_none() {
         return super::output::aside(text);
     }
-    let priority = if under_journal() { priority(Level::ERROR) } else { "" };
+    let priority = if under_journal() {
+        priority(Level::ERROR)
+    } else {
+        ""
+    };
     let line = format!("{}\n", super::output::plain(text));
     // It cannot fail: the queue takes it or drops it.
     let _ = LineWriter { priority }.write(line.as_bytes());
@@ -88,7 +92,9 @@ pub(super) fn last_words(text: &str) {
 /// Starts logging; `SHOPMIRROR_LOG` chooses what is logged, `SHOPMIRROR_LOG_FORMAT=json` how.
 pub(super) fn start(default: &str) {
     let default = format!("{default},{QUIET}");
-    let wanted = std::env::var("SHOPMIRROR_LOG").ok().filter(|text| !text.is_empty());
+    let wanted = std::env::var("SHOPMIRROR_LOG")
+        .ok()
+        .filter(|text| !text.is_empty());
     let filter: Targets = wanted.as_deref().unwrap_or(&default).parse().unwrap_or_else(|error| {
         super::output::aside(&format!(
             "SHOPMIRROR_LOG cannot be used ({error}) and is ignored: write for example debug or shopmirror=debug"
@@ -101,7 +107,9 @@ pub(super) fn start(default: &str) {
         !under_journal && std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
-        .with_writer(LogWriter { with_priority: under_journal })
+        .with_writer(LogWriter {
+            with_priority: under_journal,
+        })
         .with_target(false)
         // Its own message about a line that cannot be written would panic, if nothing can be written.
         .log_internal_errors(false)
@@ -144,7 +152,13 @@ impl MakeWriter<'_> for LogWriter {
     }
 
     fn make_writer_for(&self, metadata: &Metadata<'_>) -> LineWriter {
-        LineWriter { priority: if self.with_priority { priority(*metadata.level()) } else { "" } }
+        LineWriter {
+            priority: if self.with_priority {
+                priority(*metadata.level())
+            } else {
+                ""
+            },
+        }
     }
 }
 

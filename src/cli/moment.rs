@@ -67,10 +67,11 @@ fn since_from(text: &str, now: Timestamp) -> Result<Timestamp, String> {
         return Ok(at);
     }
     let age: Option<Duration> = humantime::parse_duration(text).ok();
-    age.and_then(|age| now.checked_sub(age).ok()).ok_or_else(|| {
-        "write a number of the log, an age such as 2h, or a time such as 2026-03-01T08:00:00Z"
-            .to_owned()
-    })
+    age.and_then(|age| now.checked_sub(age).ok())
+        .ok_or_else(|| {
+            "write a number of the log, an age such as 2h, or a time such as 2026-03-01T08:00:00Z"
+                .to_owned()
+        })
 }
 
 #[cfg(test)]
@@ -89,9 +90,15 @@ mod tests {
     #[test]
     fn since_is_an_age_or_a_time() {
         let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
-        assert_eq!(since_from("2h", now), Ok("2026-03-01T10:00:00Z".parse().unwrap()));
+        assert_eq!(
+            since_from("2h", now),
+            Ok("2026-03-01T10:00:00Z".parse().unwrap())
+        );
         let at = "2026-02-01T08:00:00+01:00";
-        assert_eq!(since_from(at, now), Ok("2026-02-01T07:00:00Z".parse().unwrap()));
+        assert_eq!(
+            since_from(at, now),
+            Ok("2026-02-01T07:00:00Z".parse().unwrap())
+        );
         for text in ["yesterday", "2026-02-01T08:00:00", "", "999999999years"] {
             assert!(since_from(text, now).is_err(), "{text}");
         }

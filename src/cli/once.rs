@@ -33,9 +33,10 @@ pub(super) fn run(path: &Path, out: Output) -> anyhow::Result<ExitCode> {
     // A file system that hangs must not keep the process from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match outcome {
-        Ok(_) if stop.is_cancelled() => {
-            refuse(exit::TRY_AGAIN, "interrupted; the next run continues from here")
-        }
+        Ok(_) if stop.is_cancelled() => refuse(
+            exit::TRY_AGAIN,
+            "interrupted; the next run continues from here",
+        ),
         outcome => outcome,
     }
 }
@@ -90,7 +91,10 @@ async fn work_on(
     let mut unsettled = Vec::new();
     let mut delivered = Ok(());
     while let Some(ended) = delivering.join_next().await {
-        match ended.map_err(anyhow::Error::from).and_then(|sink| Ok(sink?)) {
+        match ended
+            .map_err(anyhow::Error::from)
+            .and_then(|sink| Ok(sink?))
+        {
             Ok(sink) if sink.behind + sink.retrying > 0 || sink.state != SinkActivity::Active => {
                 unsettled.push(sink);
             }
@@ -106,11 +110,19 @@ async fn work_on(
     delivered?;
     let stored = after? - before;
     kept?;
-    Ok(OnceResult { stored, failed, unsettled })
+    Ok(OnceResult {
+        stored,
+        failed,
+        unsettled,
+    })
 }
 
 fn print(result: &OnceResult, out: Output) -> anyhow::Result<ExitCode> {
-    let OnceResult { stored, failed, unsettled } = result;
+    let OnceResult {
+        stored,
+        failed,
+        unsettled,
+    } = result;
     let failures: Vec<Value> = failed
         .iter()
         .map(|(poller, error)| json!({"poller": poller.to_string(), "error": error.to_string()}))
@@ -125,9 +137,15 @@ fn print(result: &OnceResult, out: Output) -> anyhow::Result<ExitCode> {
         printed => drop(printed?),
     }
     for sink in unsettled {
-        let why = sink.last_error.as_deref().unwrap_or("see `shopmirror sinks`");
+        let why = sink
+            .last_error
+            .as_deref()
+            .unwrap_or("see `shopmirror sinks`");
         let behind = output::count(sink.behind + sink.retrying, "change", "changes");
-        output::aside(&format!("sink {}: {behind} not delivered: {why}", sink.name));
+        output::aside(&format!(
+            "sink {}: {behind} not delivered: {why}",
+            sink.name
+        ));
     }
     print_failures(failed);
     Ok(match (failed.first(), unsettled.is_empty()) {
@@ -141,7 +159,10 @@ fn print(result: &OnceResult, out: Output) -> anyhow::Result<ExitCode> {
 fn print_failures(failed: &[(PollerId, ApiError)]) {
     let mut errors = BTreeMap::<String, Vec<String>>::new();
     for (poller, error) in failed {
-        errors.entry(error.to_string()).or_default().push(poller.to_string());
+        errors
+            .entry(error.to_string())
+            .or_default()
+            .push(poller.to_string());
     }
     for (error, pollers) in errors {
         output::aside(&format!("{}: {error}", pollers.join(", ")));

@@ -57,7 +57,11 @@ pub(super) struct Output {
 impl Output {
     /// Prints what a command did: as JSON, or as lines for people.
     pub(super) fn done(self, value: &impl Serialize, lines: &str) -> anyhow::Result<ExitCode> {
-        if self.json { json(value) } else { text(&plain(lines)) }
+        if self.json {
+            json(value)
+        } else {
+            text(&plain(lines))
+        }
     }
 
     /// Prints what was tested, a line each.
@@ -76,7 +80,11 @@ impl Output {
         columns: &[Column<T>],
         empty: &str,
     ) -> anyhow::Result<ExitCode> {
-        if self.json { json(items) } else { self.listing(items, columns, empty) }
+        if self.json {
+            json(items)
+        } else {
+            self.listing(items, columns, empty)
+        }
     }
 
     /// As [`Self::table`], of items that have another form as JSON.
@@ -98,17 +106,41 @@ impl Output {
             return text(&format!("{empty}\n"));
         }
         let is_number = |_: usize, value: &str| {
-            !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit() || b".,".contains(&b))
+            !value.is_empty()
+                && value
+                    .bytes()
+                    .all(|b| b.is_ascii_digit() || b".,".contains(&b))
         };
-        text(&crate::table::fitted(heading, rows, self.width(), &is_number))
+        text(&crate::table::fitted(
+            heading,
+            rows,
+            self.width(),
+            &is_number,
+        ))
     }
 
     /// Prints a table of the status with its notes.
     pub(super) fn overview(self, table: &Table) -> anyhow::Result<ExitCode> {
-        let heading: Vec<&str> = table.rows.first().into_iter().flatten().map(|c| c.0).collect();
+        let heading: Vec<&str> = table
+            .rows
+            .first()
+            .into_iter()
+            .flatten()
+            .map(|c| c.0)
+            .collect();
         let texts = |row: &Vec<(_, String)>| row.iter().map(|(_, text)| cell(text, 60)).collect();
-        self.rows(&heading, &table.rows.iter().map(texts).collect::<Vec<_>>(), table.empty)?;
-        text(&table.notes.iter().map(|note| format!("{}\n", plain(note))).collect::<String>())
+        self.rows(
+            &heading,
+            &table.rows.iter().map(texts).collect::<Vec<_>>(),
+            table.empty,
+        )?;
+        text(
+            &table
+                .notes
+                .iter()
+                .map(|note| format!("{}\n", plain(note)))
+                .collect::<String>(),
+        )
     }
 
     /// A line with its end, cut to the width of the terminal unless it is to be wide.
@@ -124,6 +156,8 @@ impl Output {
     pub(super) fn width(self) -> usize {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         let width = size.map(|size| usize::from(size.ws_col));
-        width.filter(|width| *width > 0 && !self.wide).unwrap_or(usize::MAX)
+        width
+            .filter(|width| *width > 0 && !self.wide)
+            .unwrap_or(usize::MAX)
     }
 }

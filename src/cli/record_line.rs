@@ -25,14 +25,30 @@ pub(super) struct RecordLine {
 impl RecordLine {
     /// A record of which nothing else is known.
     pub(super) fn new(route: Route, id: String, body: String) -> Self {
-        Self { route, id, body, changed_at: String::new() }
+        Self {
+            route,
+            id,
+            body,
+            changed_at: String::new(),
+        }
     }
 }
 
 impl From<Change> for RecordLine {
     fn from(change: Change) -> Self {
-        let Change { route, record_id, body, observed_at: changed_at, .. } = change;
-        Self { route, id: record_id.unwrap_or_default(), body, changed_at }
+        let Change {
+            route,
+            record_id,
+            body,
+            observed_at: changed_at,
+            ..
+        } = change;
+        Self {
+            route,
+            id: record_id.unwrap_or_default(),
+            body,
+            changed_at,
+        }
     }
 }
 
@@ -68,14 +84,20 @@ fn contact(body: &str) -> String {
 /// The fields by which a person recognises a record.
 pub(super) fn title(body: &str) -> String {
     let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let words: Vec<String> =
-        ["name", "customer_name", "device_brand", "device_model", "status", "amount"]
-            .into_iter()
-            .filter_map(|name| match record.get(name)? {
-                Value::String(text) if !text.is_empty() => Some(cell(text, 32)),
-                Value::Number(number) => Some(number.to_string()),
-                _ => None,
-            })
-            .collect();
+    let words: Vec<String> = [
+        "name",
+        "customer_name",
+        "device_brand",
+        "device_model",
+        "status",
+        "amount",
+    ]
+    .into_iter()
+    .filter_map(|name| match record.get(name)? {
+        Value::String(text) if !text.is_empty() => Some(cell(text, 32)),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    })
+    .collect();
     words.join(" · ")
 }

@@ -72,12 +72,20 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
 }
 
 fn list(reader: &Reader, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
-    let Args { route, wheres, limit, .. } = args;
+    let Args {
+        route,
+        wheres,
+        limit,
+        ..
+    } = args;
     let columns = reader.columns(*route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
         return refuse(
             USAGE,
-            format!("{route} has no column {unknown:?}; it has: {}", columns.join(", ")),
+            format!(
+                "{route} has no column {unknown:?}; it has: {}",
+                columns.join(", ")
+            ),
         );
     }
     let limit = limit.map_or(LISTED, |limit| limit as usize);
@@ -103,7 +111,10 @@ fn one(reader: &Reader, route: Route, id: &str, out: Output) -> anyhow::Result<E
     if out.json {
         return output::json(&history);
     }
-    let RecordHistory { changes: history, has_older } = history;
+    let RecordHistory {
+        changes: history,
+        has_older,
+    } = history;
     let mut text = String::new();
     for (name, value) in &record {
         let value = match value {

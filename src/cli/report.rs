@@ -41,9 +41,18 @@ pub(super) struct Args {
 
 pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<ExitCode> {
     let folder = config.reports.folder.as_deref();
-    let format = if out.json { ReportFormat::Json } else { args.format };
-    let out = Output { json: format == ReportFormat::Json, ..out };
-    let Some(name) = &args.name else { return list(folder, out) };
+    let format = if out.json {
+        ReportFormat::Json
+    } else {
+        args.format
+    };
+    let out = Output {
+        json: format == ReportFormat::Json,
+        ..out
+    };
+    let Some(name) = &args.name else {
+        return list(folder, out);
+    };
     let report = report::find(name, folder).map_err(unanswered)?;
     if args.sql {
         return output::text(&output::plain(&report.text));

@@ -31,7 +31,10 @@ pub(super) struct Args {
 pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let request = SearchRequest {
         term: args.term.clone(),
-        business: args.business.clone().or_else(|| config.workspace.businesses.first().cloned()),
+        business: args
+            .business
+            .clone()
+            .or_else(|| config.workspace.businesses.first().cloned()),
         store: args.store.then_some(Kind::Created),
         backfill: false,
     };
@@ -39,7 +42,11 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     if out.json {
         return output::json(&result.records);
     }
-    let found: Vec<RecordLine> = result.records.iter().map(|record| line(record.get())).collect();
+    let found: Vec<RecordLine> = result
+        .records
+        .iter()
+        .map(|record| line(record.get()))
+        .collect();
     out.table(&found, NAMING, "no customers match")?;
     if found.len() >= MAX_SHOWN {
         output::aside(
@@ -47,7 +54,10 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         );
     }
     if let Some(found) = result.found {
-        output::text(&format!("{} stored as new, {} as updated\n", found.created, found.updated))?;
+        output::text(&format!(
+            "{} stored as new, {} as updated\n",
+            found.created, found.updated
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,12 +69,17 @@ pub(super) async fn ask_daemon(
 ) -> anyhow::Result<Result<SearchResult, Refusal>> {
     match control::send(&config.store.path, &ControlRequest::Search(request)).await {
         Ok(reply) => decoded(&reply),
-        Err(error @ ControlError::NotRunning) => {
-            refuse(UNAVAILABLE, format!("{error}: start it, because searches go through it"))
-        }
+        Err(error @ ControlError::NotRunning) => refuse(
+            UNAVAILABLE,
+            format!("{error}: start it, because searches go through it"),
+        ),
         Err(error) => {
             let retry_after = Some(Duration::from_secs(1));
-            Ok(Err(Refusal { code: TRY_AGAIN, text: error.to_string(), retry_after }))
+            Ok(Err(Refusal {
+                code: TRY_AGAIN,
+                text: error.to_string(),
+                retry_after,
+            }))
         }
     }
 }

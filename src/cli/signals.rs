@@ -16,7 +16,10 @@ pub(super) struct StopSignals {
 impl StopSignals {
     pub(super) fn new() -> io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     /// Waits for the next one.

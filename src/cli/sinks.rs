@@ -82,7 +82,10 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     let done = match verb {
         Verb::Test(_) | Verb::Dead { seq: None } => return dead::list(sink, out),
         Verb::Dead { seq: Some(seq) } => return dead::show(sink, *seq, out),
-        Verb::Redrive { which, all_versions } => dead::redrive(sink, which, *all_versions),
+        Verb::Redrive {
+            which,
+            all_versions,
+        } => dead::redrive(sink, which, *all_versions),
         Verb::Drop(which) => dead::drop(sink, which),
         Verb::Replay(args) => replay::run(sink, args),
         Verb::Release { skip } => manage::release(sink, *skip),
@@ -107,7 +110,11 @@ impl<'c> StoredSink<'c> {
     fn open(config: &'c Config, name: &str) -> anyhow::Result<Self> {
         let reader = super::reader(config)?;
         match reader.sink(name)? {
-            Some(row) => Ok(Self { config, reader, row }),
+            Some(row) => Ok(Self {
+                config,
+                reader,
+                row,
+            }),
             None => {
                 let sinks = reader.sinks()?;
                 let known: Vec<&str> = sinks.iter().map(|sink| sink.name.as_str()).collect();
@@ -127,7 +134,9 @@ impl<'c> StoredSink<'c> {
     /// Makes the daemon look at what the sinks are owed; returns whether a daemon runs.
     fn wake(&self) -> anyhow::Result<bool> {
         let path = &self.config.store.path;
-        Ok(runtime()?.block_on(control::send(path, &ControlRequest::Wake)).is_ok())
+        Ok(runtime()?
+            .block_on(control::send(path, &ControlRequest::Wake))
+            .is_ok())
     }
 }
 
@@ -135,7 +144,10 @@ impl<'c> StoredSink<'c> {
 pub(super) fn unknown(name: &str, known: &[&str]) -> anyhow::Error {
     let text = match known {
         [] => format!("there is no sink {name:?}: no sink has been configured and started yet"),
-        known => format!("there is no sink {name:?}; the sinks are: {}", known.join(", ")),
+        known => format!(
+            "there is no sink {name:?}; the sinks are: {}",
+            known.join(", ")
+        ),
     };
     exit::error(USAGE, text)
 }
@@ -149,7 +161,11 @@ fn list(config: &Config, name: Option<&str>, out: Output) -> anyhow::Result<Exit
         }
         status.sinks.retain(|sink| sink.name == name);
     }
-    if out.json { output::json(&status.sinks) } else { table(&status, out) }
+    if out.json {
+        output::json(&status.sinks)
+    } else {
+        table(&status, out)
+    }
 }
 
 /// The table of the sinks, and what is to be said of replays and of sinks that are no longer configured.
@@ -171,8 +187,11 @@ mod tests {
     #[test]
     fn no_sink_can_be_named_after_a_verb() {
         let command = Verb::augment_subcommands(clap::Command::new("sinks"));
-        let verbs: BTreeSet<&str> =
-            command.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
+        let verbs: BTreeSet<&str> = command
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .chain(["help"])
+            .collect();
         assert_eq!(verbs, BTreeSet::from(SINK_VERBS));
     }
 }

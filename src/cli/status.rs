@@ -32,9 +32,14 @@ pub(super) struct Args {
 pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<ExitCode> {
     let mut status = current(config)?;
     if let Some(route) = args.route {
-        status.pollers.retain(|poller| poller.route == route.as_str());
+        status
+            .pollers
+            .retain(|poller| poller.route == route.as_str());
         if status.pollers.is_empty() {
-            return refuse(exit::USAGE, format!("{route} is not polled: see `shopmirror status`"));
+            return refuse(
+                exit::USAGE,
+                format!("{route} is not polled: see `shopmirror status`"),
+            );
         }
     }
     match args.route {
@@ -55,7 +60,10 @@ const RISK: &str = "records may be missed: a page can fill between two polls; ra
 
 /// How often each of the pollers is polled, and why.
 fn print_route(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
-    let pollers = status.pollers.iter().zip(status.poller_table(&in_or_ago).rows);
+    let pollers = status
+        .pollers
+        .iter()
+        .zip(status.poller_table(&in_or_ago).rows);
     for (poller, mut facts) in pollers {
         let why = poller.reason.as_deref().unwrap_or("no daemon runs");
         facts.push(("why", why.to_owned()));
@@ -87,7 +95,10 @@ pub(super) fn current(config: &Config) -> anyhow::Result<WorkspaceStatus> {
             let zone = &config.workspace.time_zone;
             let runs = reader.kept(Kept::REPORT_RUNS)?.unwrap_or_default();
             status.reports = ScheduledReportStatus::of_all(&config.reports, zone, &runs, now);
-            let pollers: Vec<_> = poller_plan(config).into_iter().map(|plan| plan.id).collect();
+            let pollers: Vec<_> = poller_plan(config)
+                .into_iter()
+                .map(|plan| plan.id)
+                .collect();
             let mut status = status.without_daemon(&reader, &why, &pollers, config.once_every)?;
             for sink in &mut status.sinks {
                 if let Some(settings) = config.sinks.get(&sink.name) {

@@ -27,7 +27,11 @@ struct Document {
 }
 
 const fn document<T: JsonSchema>(name: &'static str, about: &'static str) -> Document {
-    Document { name, about, make: SchemaGenerator::into_root_schema_for::<T> }
+    Document {
+        name,
+        about,
+        make: SchemaGenerator::into_root_schema_for::<T>,
+    }
 }
 
 const DOCUMENTS: [Document; 4] = [
@@ -61,7 +65,9 @@ impl Document {
         }
         let mut schema = (self.make)(generator).to_value();
         tidy(&mut schema);
-        let Value::Object(mut schema) = schema else { panic!("{}: no object", self.name) };
+        let Value::Object(mut schema) = schema else {
+            panic!("{}: no object", self.name)
+        };
         schema.insert("title".to_owned(), self.name.into());
         schema.insert("$comment".to_owned(), self.about.into());
         schema
@@ -131,7 +137,10 @@ fn the_published_schemas_are_those_of_the_types() {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .map(|path| {
-            (path.file_name().unwrap().to_string_lossy().into(), fs::read_to_string(&path).unwrap())
+            (
+                path.file_name().unwrap().to_string_lossy().into(),
+                fs::read_to_string(&path).unwrap(),
+            )
         })
         .collect();
     assert!(

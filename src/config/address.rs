@@ -73,7 +73,14 @@ pub fn workspace(text: &str) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
-    near_or_tls(of(text, ["https", "http"], "https://erp.example.com/hooks/shop")?, allow_plain)
+    near_or_tls(
+        of(
+            text,
+            ["https", "http"],
+            "https://erp.example.com/hooks/shop",
+        )?,
+        allow_plain,
+    )
 }
 
 /// The address of an MQTT broker.
@@ -82,7 +89,11 @@ pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
 /// As those of [`workspace`].
 pub fn mqtt(text: &str, allow_plain: bool) -> Result<Url, String> {
     near_or_tls(
-        of(text, ["mqtts", "mqtt"], "mqtts://user:password@broker.example.com")?,
+        of(
+            text,
+            ["mqtts", "mqtt"],
+            "mqtts://user:password@broker.example.com",
+        )?,
         allow_plain,
     )
 }
@@ -100,7 +111,9 @@ pub(super) fn service(text: &str) -> Result<Url, String> {
     let url = near_or_tls(of(text, ["https", "http"], SERVICE)?, false)?;
     match is_bare(&url) && url.path() == "/" {
         true => Ok(url),
-        false => Err(format!("must be a host and a port only, for example \"{SERVICE}\"")),
+        false => Err(format!(
+            "must be a host and a port only, for example \"{SERVICE}\""
+        )),
     }
 }
 
@@ -115,7 +128,10 @@ fn of(text: &str, schemes: [&str; 2], example: &str) -> Result<Url, String> {
     let read = Url::parse(text).ok();
     let fits = |url: &Url| schemes.contains(&url.scheme()) && url.has_host();
     read.filter(fits).ok_or_else(|| {
-        format!("must begin with {}://, for example \"{example}\"", schemes.join(":// or "))
+        format!(
+            "must begin with {}://, for example \"{example}\"",
+            schemes.join(":// or ")
+        )
     })
 }
 
@@ -138,7 +154,10 @@ mod tests {
         ] {
             let read = workspace(text);
             assert_eq!(read.is_ok(), is_accepted, "{text}");
-            assert!(read.is_err() || read.unwrap().path().ends_with("/api"), "{text}");
+            assert!(
+                read.is_err() || read.unwrap().path().ends_with("/api"),
+                "{text}"
+            );
         }
     }
 

@@ -39,8 +39,16 @@ impl Base {
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = parent.unwrap_or(Path::new(".")).to_owned();
         let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-        let env_key = std::env::var("SHOPMIRROR_API_KEY").ok().map(SecretString::from);
-        Self { dir, state_dir, credentials_dir, env_key, time_zone: Some(TimeZone::system()) }
+        let env_key = std::env::var("SHOPMIRROR_API_KEY")
+            .ok()
+            .map(SecretString::from);
+        Self {
+            dir,
+            state_dir,
+            credentials_dir,
+            env_key,
+            time_zone: Some(TimeZone::system()),
+        }
     }
 
     /// The path of a file that this process writes.
@@ -79,8 +87,14 @@ mod tests {
     #[test]
     fn a_command_typed_by_hand_finds_the_database_of_the_service() {
         let state = |path: &str| installed_state_dir(Path::new(path));
-        assert_eq!(state("/etc/shopmirror/shopmirror.toml"), Some("/var/lib/shopmirror".into()));
-        assert_eq!(state("/etc/shopmirror/north.toml"), Some("/var/lib/shopmirror/north".into()));
+        assert_eq!(
+            state("/etc/shopmirror/shopmirror.toml"),
+            Some("/var/lib/shopmirror".into())
+        );
+        assert_eq!(
+            state("/etc/shopmirror/north.toml"),
+            Some("/var/lib/shopmirror/north".into())
+        );
         assert_eq!(state("/etc/shopmirror/old/shopmirror.toml"), None);
         assert_eq!(state("shopmirror.toml"), None);
     }
@@ -93,12 +107,23 @@ mod tests {
         };
         link("mirror.db", "link.db");
         link("link.db", "far.db");
-        let base = Base { dir: dir.path().to_owned(), ..Base::default() };
+        let base = Base {
+            dir: dir.path().to_owned(),
+            ..Base::default()
+        };
         let store = dir.path().join("mirror.db");
-        assert_eq!(base.store_path("link.db"), store, "the file is yet to be made");
+        assert_eq!(
+            base.store_path("link.db"),
+            store,
+            "the file is yet to be made"
+        );
         std::fs::write(&store, "").unwrap();
         for name in ["mirror.db", "link.db", "far.db"] {
-            assert_eq!(base.store_path(name), dir.path().join("mirror.db"), "{name}");
+            assert_eq!(
+                base.store_path(name),
+                dir.path().join("mirror.db"),
+                "{name}"
+            );
         }
     }
 }

@@ -58,7 +58,9 @@ pub(super) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Condition>, D:
                 }
             }
             ("changed", Value::Array(names)) => {
-                let names = names.into_iter().filter_map(|name| Some(name.as_str()?.to_owned()));
+                let names = names
+                    .into_iter()
+                    .filter_map(|name| Some(name.as_str()?.to_owned()));
                 conditions.push(Condition::Changed(names.collect()));
             }
             (name, value) => {
@@ -77,19 +79,25 @@ fn field(side: Side, name: &str, value: Value) -> Result<Vec<Condition>, String>
              \">\" and one of these, `in` and a list of them, or `exists` and true or false"
         )
     };
-    let condition = |wanted| Condition::Field { side, name: name.to_owned(), wanted };
+    let condition = |wanted| Condition::Field {
+        side,
+        name: name.to_owned(),
+        wanted,
+    };
     let comparisons = match value {
         Value::Object(comparisons) => comparisons,
         Value::Array(_) => return Err(refused()),
         value => return Ok(vec![condition(Wanted::In(vec![value]))]),
     };
-    let each = comparisons.into_iter().map(|(operator, value)| match (operator.as_str(), value) {
-        ("exists", Value::Bool(exists)) => Ok(condition(Wanted::Exists(exists))),
-        ("in", Value::Array(values)) => Ok(condition(Wanted::In(values))),
-        ("!=", value) => Ok(condition(Wanted::Not(value))),
-        ("<", value) => Ok(condition(Wanted::Ordered(Ordering::Less, value))),
-        (">", value) => Ok(condition(Wanted::Ordered(Ordering::Greater, value))),
-        _ => Err(refused()),
-    });
+    let each = comparisons
+        .into_iter()
+        .map(|(operator, value)| match (operator.as_str(), value) {
+            ("exists", Value::Bool(exists)) => Ok(condition(Wanted::Exists(exists))),
+            ("in", Value::Array(values)) => Ok(condition(Wanted::In(values))),
+            ("!=", value) => Ok(condition(Wanted::Not(value))),
+            ("<", value) => Ok(condition(Wanted::Ordered(Ordering::Less, value))),
+            (">", value) => Ok(condition(Wanted::Ordered(Ordering::Greater, value))),
+            _ => Err(refused()),
+        });
     each.collect()
 }

@@ -100,9 +100,15 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
     };
     let texts = texts?;
     let template = |key, escape, text: &str| compiled(table, &[key], text, escape, names);
-    read.subject = template("subject", Escape::Text, texts.subject.as_deref().unwrap_or(subject))?;
+    read.subject = template(
+        "subject",
+        Escape::Text,
+        texts.subject.as_deref().unwrap_or(subject),
+    )?;
     read.text = template("text", Escape::Text, texts.text.as_deref().unwrap_or(text))?;
-    read.html = texts.html.and_then(|html| template("html", Escape::Html, &html));
+    read.html = texts
+        .html
+        .and_then(|html| template("html", Escape::Html, &html));
     Some(read)
 }
 
@@ -110,7 +116,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
 fn check_server(table: &Table<'_>, read: &mut EmailSettings) {
     let url = Url::parse(&format!("smtp://{}", read.server)).ok();
     let url = url.filter(|url| url.path().is_empty() && url.username().is_empty());
-    let server = url.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
+    let server = url
+        .as_ref()
+        .and_then(|url| Some((url.host_str()?, url.port())));
     let Some((host, port)) = server else {
         return table.note("server", "must be a host name, with a port if it is not the usual one, for example \"smtp.example.com:587\"");
     };

@@ -78,19 +78,34 @@ pub enum Intake {
 pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
     let fields = table.read::<FieldsKey>(&["fields"]);
     let mut read: IntakeSettings = table.read(&["base_url", "api_key_file", "create"])?;
-    let Fields { address, custom_fields, others } = fields?.fields;
+    let Fields {
+        address,
+        custom_fields,
+        others,
+    } = fields?.fields;
     let has = |name: &str| others.contains_key(name);
     if !has("name") || !(has("mobile_number") || has("email")) {
         table.note("fields", "needs `name`, and `mobile_number` or `email`");
     }
-    for (inside, values) in
-        [(None, others), (Some("address"), address), (Some("custom_fields"), custom_fields)]
-    {
+    for (inside, values) in [
+        (None, others),
+        (Some("address"), address),
+        (Some("custom_fields"), custom_fields),
+    ] {
         for (name, text) in values {
-            let path: Vec<&str> = ["fields"].into_iter().chain(inside).chain([&*name]).collect();
+            let path: Vec<&str> = ["fields"]
+                .into_iter()
+                .chain(inside)
+                .chain([&*name])
+                .collect();
             let template = compiled(table, &path, &text, Escape::Text, &NAMES)?;
             let most = most(read.create, inside, &name);
-            read.fields.push(IntakeField { inside, name, most, template });
+            read.fields.push(IntakeField {
+                inside,
+                name,
+                most,
+                template,
+            });
         }
     }
     Some(read)

@@ -49,16 +49,23 @@ enum Word {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn file(table: &Table<'_>, source: &str) -> Option<FileSettings> {
-    let FileKeys { path, format, columns } = table.read(&["path"])?;
+    let FileKeys {
+        path,
+        format,
+        columns,
+    } = table.read(&["path"])?;
     let format = match format {
         Word::Standard => FileFormat::Lines(Format::Standard),
-        Word::CloudEvents => {
-            FileFormat::Lines(Format::CloudEvents(CloudEvents { source: source.to_owned() }))
-        }
+        Word::CloudEvents => FileFormat::Lines(Format::CloudEvents(CloudEvents {
+            source: source.to_owned(),
+        })),
         Word::Csv => FileFormat::Csv(Columns::new(columns)),
     };
     if table.has("columns") && matches!(format, FileFormat::Lines(_)) {
-        table.note("columns", "is only for format = \"csv\": add that, or remove this");
+        table.note(
+            "columns",
+            "is only for format = \"csv\": add that, or remove this",
+        );
     }
     let path = table.report.base.state_path(path);
     table.claim(&path);
@@ -75,7 +82,10 @@ pub struct CommandSettings {
     #[serde(skip)]
     pub format: Format,
     /// The most changes that one run gets; 1: one run for each change.
-    #[serde(default = "number::<1, _>", deserialize_with = "within::<1, 10_000, _, _>")]
+    #[serde(
+        default = "number::<1, _>",
+        deserialize_with = "within::<1, 10_000, _, _>"
+    )]
     pub batch: usize,
     /// The time after which the process group is killed.
     #[serde(default = "seconds::<30>", deserialize_with = "timeout")]
@@ -92,7 +102,10 @@ pub(super) fn command(table: &Table<'_>, source: &str) -> Option<CommandSettings
     }
     let format = format?;
     if read.batch > 1 && matches!(format, Format::Template { .. }) {
-        table.note("batch", "must be 1 with format = \"template\": a template writes one change");
+        table.note(
+            "batch",
+            "must be 1 with format = \"template\": a template writes one change",
+        );
     }
     Some(CommandSettings { format, ..read })
 }

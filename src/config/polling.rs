@@ -12,7 +12,10 @@ use crate::record::Route;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct BudgetSettings {
     /// Requests a minute the key has for all of its clients.
-    #[serde(default = "number::<60, _>", deserialize_with = "within::<1, 1_000_000, _, _>")]
+    #[serde(
+        default = "number::<60, _>",
+        deserialize_with = "within::<1, 1_000_000, _, _>"
+    )]
     pub requests_per_minute: u32,
     /// Requests a minute left to the other clients.
     #[serde(default = "number::<15, _>")]
@@ -23,18 +26,30 @@ pub struct BudgetSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct PollSettings {
     /// Shortest time between two polls of a route.
-    #[serde(default = "seconds::<1>", deserialize_with = "lasting::<100, DAY_MS, _, _>")]
+    #[serde(
+        default = "seconds::<1>",
+        deserialize_with = "lasting::<100, DAY_MS, _, _>"
+    )]
     pub min_interval: Duration,
     /// Longest time between two polls of a route. In 90 seconds a client can create 90 records, one per
     /// second, which is all that the key allows. They fit on one page with some known records, even on a
     /// route that was quiet.
-    #[serde(default = "seconds::<90>", deserialize_with = "lasting::<100, DAY_MS, _, _>")]
+    #[serde(
+        default = "seconds::<90>",
+        deserialize_with = "lasting::<100, DAY_MS, _, _>"
+    )]
     pub max_interval: Duration,
     /// Records per page, 1 to 100 (contract, "Limits").
-    #[serde(default = "number::<100, _>", deserialize_with = "within::<1, 100, _, _>")]
+    #[serde(
+        default = "number::<100, _>",
+        deserialize_with = "within::<1, 100, _, _>"
+    )]
     pub limit: u32,
     /// The longest time that one request may take in total.
-    #[serde(default = "seconds::<20>", deserialize_with = "lasting::<100, 600_000, _, _>")]
+    #[serde(
+        default = "seconds::<20>",
+        deserialize_with = "lasting::<100, 600_000, _, _>"
+    )]
     pub timeout: Duration,
 }
 
@@ -104,7 +119,10 @@ pub(super) fn routes(table: &Table<'_>, poll: Option<&PollSettings>) -> Vec<Rout
 }
 
 fn route(route: Route, table: &Table<'_>, poll: Option<&PollSettings>) -> Option<RouteSettings> {
-    let mut read = RouteSettings { route, ..table.read(&[])? };
+    let mut read = RouteSettings {
+        route,
+        ..table.read(&[])?
+    };
     let poll = poll.copied().unwrap_or_default();
     if !table.has("min_interval") {
         read.min_interval = poll.min_interval;

@@ -39,7 +39,10 @@ pub struct Problems {
 impl Problems {
     pub(super) fn new(file: &str, mut list: Vec<Problem>) -> Self {
         list.sort_by_key(|problem| (problem.line, problem.column));
-        Self { file: file.to_owned(), list }
+        Self {
+            file: file.to_owned(),
+            list,
+        }
     }
 
     /// The problems in the order of the file.
@@ -51,8 +54,18 @@ impl Problems {
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.list.len();
-        write!(f, "{count} problem{} in {}", if count == 1 { "" } else { "s" }, self.file)?;
-        for Problem { line, column, message } in &self.list {
+        write!(
+            f,
+            "{count} problem{} in {}",
+            if count == 1 { "" } else { "s" },
+            self.file
+        )?;
+        for Problem {
+            line,
+            column,
+            message,
+        } in &self.list
+        {
             write!(f, "\n{}:{line}:{column}: {message}", self.file)?;
         }
         Ok(())

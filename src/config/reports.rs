@@ -73,7 +73,9 @@ pub struct Day(#[serde(deserialize_with = "weekday")] pub Weekday);
 
 fn weekday<'de, D: Deserializer<'de>>(d: D) -> Result<Weekday, D::Error> {
     parsed(d, |text| {
-        let read = BrokenDownTime::parse("%a", text).ok().and_then(|read| read.weekday());
+        let read = BrokenDownTime::parse("%a", text)
+            .ok()
+            .and_then(|read| read.weekday());
         read.ok_or_else(|| "must hold days from \"mon\" to \"sun\"".into())
     })
 }
@@ -150,7 +152,11 @@ pub(super) fn read(table: &Table<'_>, sinks: &Sinks) -> Option<ReportsSettings> 
     }
     let read = read?;
     let folder = read.folder.map(|folder| base.dir.join(folder));
-    Some(ReportsSettings { folder, schedule, ..read })
+    Some(ReportsSettings {
+        folder,
+        schedule,
+        ..read
+    })
 }
 
 /// One table; `None` only if a problem was noted.
@@ -201,7 +207,10 @@ mod tests {
 
     #[test]
     fn a_report_never_replaces_a_file_of_the_store_or_of_a_sink() {
-        let base = Base { dir: "/srv/shop".into(), ..Base::default() };
+        let base = Base {
+            dir: "/srv/shop".into(),
+            ..Base::default()
+        };
         for (path, is_free) in [
             ("mirror.db-wal", false),
             ("mirror.db.lock", false),

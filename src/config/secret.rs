@@ -73,7 +73,10 @@ impl SinkUrl {
         let check =
             |url: Secret| check(url.expose_secret()).map_err(|why| format!("`{key}` {why}"));
         let checked = read.read().and_then(check);
-        checked.map_err(|why| table.note_inside(&[key], why)).ok().map(|_| read)
+        checked
+            .map_err(|why| table.note_inside(&[key], why))
+            .ok()
+            .map(|_| read)
     }
 
     /// True if the configuration itself holds the address.
@@ -96,6 +99,9 @@ impl SinkUrl {
 
 impl<T: Into<Secret>> From<T> for SinkUrl {
     fn from(text: T) -> Self {
-        Self { url: text.into(), url_file: None }
+        Self {
+            url: text.into(),
+            url_file: None,
+        }
     }
 }

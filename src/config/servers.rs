@@ -57,9 +57,11 @@ fn schema() -> String {
 #[cfg(feature = "postgres")]
 pub fn postgres_target(text: &str) -> Result<tokio_postgres::Config, String> {
     // The certificate is always verified, so these words of other clients mean the same here.
-    let known = ["verify-full", "verify-ca"].iter().fold(text.to_owned(), |text, mode| {
-        text.replace(&format!("sslmode={mode}"), "sslmode=require")
-    });
+    let known = ["verify-full", "verify-ca"]
+        .iter()
+        .fold(text.to_owned(), |text, mode| {
+            text.replace(&format!("sslmode={mode}"), "sslmode=require")
+        });
     let target: tokio_postgres::Config = known.parse().map_err(|_| {
         "cannot be read: write it as postgresql://user:password@host/database, with %40 for an @ \
          in the password; for a certificate authority use `ca_file`"
@@ -202,7 +204,11 @@ mod tests {
             ("postgresql://u@localhost.example.com/d", false),
             ("host=localhost hostaddr=10.0.0.1 user=u dbname=d", false),
         ] {
-            assert_eq!(is_on_this_machine(&postgres_target(text).unwrap()), local, "{text}");
+            assert_eq!(
+                is_on_this_machine(&postgres_target(text).unwrap()),
+                local,
+                "{text}"
+            );
         }
     }
 }

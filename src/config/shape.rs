@@ -43,7 +43,9 @@ fn json() -> String {
 fn in_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
     let text = small_file::text(&PathBuf::deserialize(d)?, TEMPLATE_MAX);
     let text = text.map_err(|error| {
-        D::Error::custom(format!("names a file that the user of the service cannot use: {error}"))
+        D::Error::custom(format!(
+            "names a file that the user of the service cannot use: {error}"
+        ))
     })?;
     // An editor ends the last line; that end is no part of what is sent.
     Ok(Some(text.trim_end_matches('\n').to_owned()))
@@ -51,8 +53,17 @@ fn in_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> 
 
 /// The shape; `None` only if a problem was noted. `source` is what CloudEvents name as their source.
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
-    let Keys { format, template, template_file, content_type } = table.read(&[])?;
-    let from = if template_file.is_some() { "template_file" } else { "template" };
+    let Keys {
+        format,
+        template,
+        template_file,
+        content_type,
+    } = table.read(&[])?;
+    let from = if template_file.is_some() {
+        "template_file"
+    } else {
+        "template"
+    };
     if format == Word::Template {
         let Some(template) = template_file.or(template) else {
             table.note_here("format = \"template\" needs `template`: what to send, with values in {{ }}; or name its file with template_file");
@@ -60,13 +71,24 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
         };
         let escape = Escape::of_media_type(&content_type);
         let template = compiled(table, &[from], &template, escape, &NAMES)?;
-        return Some(Format::Template { template, content_type });
+        return Some(Format::Template {
+            template,
+            content_type,
+        });
     }
-    for key in [from, "content_type"].into_iter().filter(|key| table.has(key)) {
-        table.note(key, "is only for format = \"template\": add that, or remove this");
+    for key in [from, "content_type"]
+        .into_iter()
+        .filter(|key| table.has(key))
+    {
+        table.note(
+            key,
+            "is only for format = \"template\": add that, or remove this",
+        );
     }
     Some(match format {
-        Word::CloudEvents => Format::CloudEvents(CloudEvents { source: source.to_owned() }),
+        Word::CloudEvents => Format::CloudEvents(CloudEvents {
+            source: source.to_owned(),
+        }),
         Word::Raw => Format::Raw,
         _ => Format::Standard,
     })

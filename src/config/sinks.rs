@@ -22,12 +22,22 @@ use crate::record::{Kind, Route};
 type ReadKind = fn(&Table<'_>, &str) -> Option<SinkKind>;
 
 const TYPES: [(&str, ReadKind); 9] = [
-    ("webhook", |table, source| webhook::read(table, source).map(SinkKind::Webhook)),
-    ("file", |table, source| local::file(table, source).map(SinkKind::File)),
-    ("command", |table, source| local::command(table, source).map(SinkKind::Command)),
+    ("webhook", |table, source| {
+        webhook::read(table, source).map(SinkKind::Webhook)
+    }),
+    ("file", |table, source| {
+        local::file(table, source).map(SinkKind::File)
+    }),
+    ("command", |table, source| {
+        local::command(table, source).map(SinkKind::Command)
+    }),
     ("email", |table, _| email::read(table).map(SinkKind::Email)),
-    ("intake", |table, _| intake::read(table).map(SinkKind::Intake)),
-    ("postgres", |table, _| servers::postgres(table).map(SinkKind::Postgres)),
+    ("intake", |table, _| {
+        intake::read(table).map(SinkKind::Intake)
+    }),
+    ("postgres", |table, _| {
+        servers::postgres(table).map(SinkKind::Postgres)
+    }),
     ("nats", |table, _| servers::nats(table).map(SinkKind::Nats)),
     ("mqtt", |table, _| servers::mqtt(table).map(SinkKind::Mqtt)),
     ("s3", |table, _| servers::s3(table).map(SinkKind::S3)),
@@ -139,15 +149,19 @@ pub(super) fn check_notified(sinks: &Sinks, table: &Table<'_>, name: &str) {
 }
 
 /// The verbs of `shopmirror sinks NAME VERB`, which no sink can be named after.
-pub const SINK_VERBS: [&str; 9] =
-    ["test", "dead", "redrive", "drop", "replay", "release", "rename", "forget", "help"];
+pub const SINK_VERBS: [&str; 9] = [
+    "test", "dead", "redrive", "drop", "replay", "release", "rename", "forget", "help",
+];
 
 /// Every sink of the file. `workspace` is what [workspace] says, if it can be read.
 pub(super) fn read(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Sinks {
     let mut sinks = Sinks::new();
     for (name, own) in table.named() {
         if SINK_VERBS.contains(&name.as_str()) {
-            table.note(&name, "is a verb of `shopmirror sinks`: choose another name");
+            table.note(
+                &name,
+                "is a verb of `shopmirror sinks`: choose another name",
+            );
         }
         sinks.insert(name, sink(&own, workspace));
     }
@@ -161,14 +175,24 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
     // The keys of a type are checked when it is known.
     let keys: Keys = table.read(&["type"])?;
     let Some(&(type_name, read)) = TYPES.iter().find(|(name, _)| *name == keys.r#type) else {
-        table.note("type", format!("is none of the types; {}", choice(&keys.r#type, &types)));
+        table.note(
+            "type",
+            format!("is none of the types; {}", choice(&keys.r#type, &types)),
+        );
         return None;
     };
-    let kind = read(table, workspace.map_or("shopmirror", |it| it.base_url.as_str()));
+    let kind = read(
+        table,
+        workspace.map_or("shopmirror", |it| it.base_url.as_str()),
+    );
     table.finish();
     let is_postgres = type_name == "postgres";
     // A copy of everything is what a database is for.
-    let start = keys.start.unwrap_or(if is_postgres { Start::Beginning } else { Start::Now });
+    let start = keys.start.unwrap_or(if is_postgres {
+        Start::Beginning
+    } else {
+        Start::Now
+    });
     let default: &[Kind] = match start {
         _ if is_postgres => &Kind::ALL,
         // Another lead at each edit of a record is not wanted.
@@ -217,7 +241,15 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
     // A key has 60 requests a minute for all of its clients.
     let rate = keys.rate.or((type_name == "intake").then_some(20.0 / 60.0));
     let hold_above = keys.hold_above;
-    Some(SinkSettings { filter, start, hold_above, retry, rate, type_name, kind: kind? })
+    Some(SinkSettings {
+        filter,
+        start,
+        hold_above,
+        retry,
+        rate,
+        type_name,
+        kind: kind?,
+    })
 }
 
 fn rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {

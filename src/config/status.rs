@@ -36,7 +36,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<StatusSettings> {
     if !read.listen.ip().is_loopback() && !table.has("token_file") {
         table.note("listen", "can be reached by other machines, so the page needs a token: add `token_file`, or listen on 127.0.0.1");
     }
-    read.hosts.iter_mut().for_each(|host| host.make_ascii_lowercase());
+    read.hosts
+        .iter_mut()
+        .for_each(|host| host.make_ascii_lowercase());
     Some(read)
 }
 

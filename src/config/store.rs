@@ -31,7 +31,10 @@ pub struct StoreSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct BackupSettings {
     /// How many daily backups are kept; 0 makes none.
-    #[serde(default = "number::<7, _>", deserialize_with = "within::<0, 366, _, _>")]
+    #[serde(
+        default = "number::<7, _>",
+        deserialize_with = "within::<0, 366, _, _>"
+    )]
     pub keep: usize,
     /// When the daily backup is made, by the machine's time zone.
     #[serde(default = "half_past_three", deserialize_with = "time_of_day")]

@@ -29,7 +29,12 @@ pub(super) struct Report<'d> {
 
 impl<'d> Report<'d> {
     pub(super) fn new(text: &'d str, base: &'d Base) -> Self {
-        Self { text, base, problems: RefCell::default(), written: RefCell::default() }
+        Self {
+            text,
+            base,
+            problems: RefCell::default(),
+            written: RefCell::default(),
+        }
     }
 
     pub(super) fn problems(self) -> Vec<Problem> {
@@ -37,7 +42,9 @@ impl<'d> Report<'d> {
     }
 
     fn note(&self, place: usize, message: String) {
-        self.problems.borrow_mut().push(Problem::new(self.text, place, message));
+        self.problems
+            .borrow_mut()
+            .push(Problem::new(self.text, place, message));
     }
 }
 
@@ -64,10 +71,22 @@ impl<'d> Table<'d> {
             if let (true, DeValue::String(path)) =
                 (key.get_ref().ends_with("_file"), value.get_mut())
             {
-                *path = report.base.dir.join(&**path).to_string_lossy().into_owned().into();
+                *path = report
+                    .base
+                    .dir
+                    .join(&**path)
+                    .to_string_lossy()
+                    .into_owned()
+                    .into();
             }
         }
-        Self { report, name, place, entries, known: RefCell::default() }
+        Self {
+            report,
+            name,
+            place,
+            entries,
+            known: RefCell::default(),
+        }
     }
 
     /// A table inside this one.
@@ -93,7 +112,8 @@ impl<'d> Table<'d> {
         let place = value.map_or(0, |value| value.span().start);
         let table = value.and_then(|value| value.get_ref().as_table());
         if value.is_some() && table.is_none() {
-            self.report.note(place, format!("`{key}` must be a table: write [{name}]"));
+            self.report
+                .note(place, format!("`{key}` must be a table: write [{name}]"));
         }
         Self::of(self.report, name, place, table.cloned().unwrap_or_default())
     }
@@ -130,16 +150,23 @@ impl<'d> Table<'d> {
         let mut entries = self.entries.clone();
         loop {
             let last = Cell::new(None);
-            let keys = Keys { entries: &entries, known: &self.known, last: &last };
+            let keys = Keys {
+                entries: &entries,
+                known: &self.known,
+                last: &last,
+            };
             let error = match T::deserialize(keys) {
                 Ok(read) => return Some(read),
                 Err(error) => error,
             };
             let is_missing = error.message().starts_with("missing field");
-            let Some((key, place)) = last.get().filter(|_| !is_missing) else { break };
+            let Some((key, place)) = last.get().filter(|_| !is_missing) else {
+                break;
+            };
             let key = key.to_owned();
             let place = error.span().map_or(place, |place| place.start);
-            self.report.note(place, format!("`{key}` {}", message(&error)));
+            self.report
+                .note(place, format!("`{key}` {}", message(&error)));
             entries.remove(key.as_str());
         }
         needed.iter().for_each(|key| self.need(key));
@@ -176,13 +203,19 @@ impl<'d> Table<'d> {
 
     /// Notes if the file in `path` is one that another table has written, or is of the store.
     pub(super) fn claim(&self, path: &Path) {
-        let path = path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_default();
+        let path = path
+            .canonicalize()
+            .or_else(|_| std::path::absolute(path))
+            .unwrap_or_default();
         let mut written = self.report.written.borrow_mut();
         let is_same = |(other, owner): &(PathBuf, String)| {
             *other == path || owner == "store" && is_of_store(&path, other)
         };
         if let Some((_, owner)) = written.iter().find(|file| is_same(file)) {
-            self.note("path", format!("is written by [{owner}] already: choose another path"));
+            self.note(
+                "path",
+                format!("is written by [{owner}] already: choose another path"),
+            );
         }
         written.push((path, self.name.clone()));
     }
@@ -190,7 +223,11 @@ impl<'d> Table<'d> {
     /// Notes every key that no struct has. Call it when all of the table was read.
     pub(super) fn finish(&self) {
         let known: Vec<&str> = self.known.borrow().iter().copied().collect();
-        for key in self.entries.keys().filter(|key| !known.contains(&&**key.get_ref())) {
+        for key in self
+            .entries
+            .keys()
+            .filter(|key| !known.contains(&&**key.get_ref()))
+        {
             let name = &**key.get_ref();
             let hint = match nearest(name, &known) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -200,7 +237,8 @@ impl<'d> Table<'d> {
                 "" => "at the top".to_owned(),
                 table => format!("in [{table}]"),
             };
-            self.report.note(key.span().start, format!("unknown key {of}; {hint}"));
+            self.report
+                .note(key.span().start, format!("unknown key {of}; {hint}"));
         }
     }
 }
@@ -208,7 +246,12 @@ impl<'d> Table<'d> {
 /// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
 /// with its own, and the search index.
 fn is_of_store(path: &Path, store: &Path) -> bool {
-    let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_owned();
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .as_encoded_bytes()
+            .to_owned()
+    };
     let is_own = name(path).starts_with(&name(store)) || name(path).starts_with(b"search.db");
     path.parent() == store.parent() && is_own
 }

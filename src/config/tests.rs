@@ -21,16 +21,34 @@ const NEEDED: [(&str, &str); 20] = [
     ("backup", ""),
     ("status", "listen = \"127.0.0.1:0\""),
     ("reports", ""),
-    ("reports.schedule.NAME", "report = \"payments\"\nat = \"07:30\"\npath = \"till.html\""),
+    (
+        "reports.schedule.NAME",
+        "report = \"payments\"\nat = \"07:30\"\npath = \"till.html\"",
+    ),
     ("alerts", ""),
-    ("webhook", "url = \"https://erp.example.com/\"\nformat = \"template\"\ntemplate = \"{}\""),
+    (
+        "webhook",
+        "url = \"https://erp.example.com/\"\nformat = \"template\"\ntemplate = \"{}\"",
+    ),
     ("file", "path = \"audit.ndjson\""),
-    ("command", "command = [\"/bin/true\"]\nformat = \"template\"\ntemplate = \"{}\""),
-    ("email", "server = \"localhost\"\nfrom = \"a@example.com\"\nto = [\"b@example.com\"]"),
-    ("postgres", "url = \"postgresql://u:p@localhost/d\"\nworkspace = \"north\""),
+    (
+        "command",
+        "command = [\"/bin/true\"]\nformat = \"template\"\ntemplate = \"{}\"",
+    ),
+    (
+        "email",
+        "server = \"localhost\"\nfrom = \"a@example.com\"\nto = [\"b@example.com\"]",
+    ),
+    (
+        "postgres",
+        "url = \"postgresql://u:p@localhost/d\"\nworkspace = \"north\"",
+    ),
     ("nats", "url = \"nats://localhost\"\nworkspace = \"north\""),
     ("mqtt", "url = \"mqtts://localhost\"\nworkspace = \"north\""),
-    ("s3", "bucket = \"shop\"\naccess_key_file = \"two-lines\"\nworkspace = \"north\""),
+    (
+        "s3",
+        "bucket = \"shop\"\naccess_key_file = \"two-lines\"\nworkspace = \"north\"",
+    ),
     ("intake", INTAKE),
 ];
 const INTAKE: &str = "base_url = \"https://partner.example.com/api\"\napi_key_file = \"key\"\n\
@@ -48,7 +66,10 @@ fn rows() -> BTreeMap<&'static str, Vec<Row<'static>>> {
     let mut rows: BTreeMap<&str, Vec<Row<'_>>> = BTreeMap::new();
     let mut table = "";
     for line in REFERENCE.lines() {
-        if let Some(name) = line.strip_prefix("## `[").and_then(|rest| rest.strip_suffix("]`")) {
+        if let Some(name) = line
+            .strip_prefix("## `[")
+            .and_then(|rest| rest.strip_suffix("]`"))
+        {
             table = name;
         } else if let Some(name) = line.strip_prefix("### `type = \"") {
             table = name.trim_end_matches("\"`");
@@ -70,13 +91,19 @@ fn folder() -> (tempfile::TempDir, Base) {
         ("archive-key", "id\nsecret\n"),
         ("erp-url", "https://erp.example.com/"),
         ("erp-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
-        ("warehouse-url", "postgresql://shop:password@db.example.com/shops"),
+        (
+            "warehouse-url",
+            "postgresql://shop:password@db.example.com/shops",
+        ),
     ] {
         let path = dir.path().join(name);
         std::fs::write(&path, content).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     }
-    let base = Base { dir: dir.path().to_owned(), ..Base::default() };
+    let base = Base {
+        dir: dir.path().to_owned(),
+        ..Base::default()
+    };
     (dir, base)
 }
 
@@ -95,7 +122,9 @@ fn with(keys: impl Fn(&str, &str) -> String) -> String {
 }
 
 fn is_type(table: &str) -> bool {
-    let types = ["webhook", "file", "command", "email", "postgres", "nats", "mqtt", "s3", "intake"];
+    let types = [
+        "webhook", "file", "command", "email", "postgres", "nats", "mqtt", "s3", "intake",
+    ];
     types.contains(&table)
 }
 
@@ -106,12 +135,18 @@ fn the_reference_has_every_key_and_no_other() {
     let problems = Config::parse(&text, "shopmirror.toml", &base).unwrap_err();
     let known = |table: &str| -> BTreeSet<String> {
         let begin = format!("unknown key in [{table}]; the keys here are: ");
-        let keys = problems.iter().find_map(|problem| problem.message.strip_prefix(&begin));
+        let keys = problems
+            .iter()
+            .find_map(|problem| problem.message.strip_prefix(&begin));
         keys.expect(table).split(", ").map(str::to_owned).collect()
     };
     let rows = rows();
     let documented = |table: &str| -> BTreeSet<&str> {
-        rows.get(table).into_iter().flatten().map(|row| row.key).collect()
+        rows.get(table)
+            .into_iter()
+            .flatten()
+            .map(|row| row.key)
+            .collect()
     };
     for (table, _) in NEEDED {
         let (name, mut wanted) = match table {
@@ -126,8 +161,11 @@ fn the_reference_has_every_key_and_no_other() {
         assert_eq!(found, wanted, "{table}");
     }
     let tables: BTreeSet<&str> = rows.keys().copied().collect();
-    let read: BTreeSet<&str> =
-        NEEDED.iter().map(|(table, _)| *table).chain(["sinks.NAME"]).collect();
+    let read: BTreeSet<&str> = NEEDED
+        .iter()
+        .map(|(table, _)| *table)
+        .chain(["sinks.NAME"])
+        .collect();
     assert_eq!(tables, read);
 }
 
@@ -140,7 +178,9 @@ fn each_default_of_the_reference_is_the_default() {
     let defaults = |table: &str, given: &str| -> String {
         let shown = rows[table].iter().filter_map(|Row { key, default }| {
             let value = default.strip_prefix('`')?.strip_suffix('`')?;
-            let is_given = given.lines().any(|line| line.starts_with(&format!("{key} =")));
+            let is_given = given
+                .lines()
+                .any(|line| line.starts_with(&format!("{key} =")));
             (!is_given).then(|| format!("{key} = {value}\n"))
         });
         let shown: Vec<String> = shown.collect();
@@ -149,7 +189,10 @@ fn each_default_of_the_reference_is_the_default() {
     };
     let text = with(|table, needed| {
         // Only a CSV file has columns.
-        let given = format!("{needed}\n{}", if table == "file" { "columns =" } else { "" });
+        let given = format!(
+            "{needed}\n{}",
+            if table == "file" { "columns =" } else { "" }
+        );
         let common = match table {
             "postgres" => defaults("sinks.NAME", "start ="),
             kind if is_type(kind) => defaults("sinks.NAME", ""),
@@ -160,7 +203,13 @@ fn each_default_of_the_reference_is_the_default() {
     let read = |text: &str| {
         let config = Config::parse(text, "shopmirror.toml", &base);
         let config = config.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
-        format!("{:#?}", Config { for_readers: String::new(), ..config })
+        format!(
+            "{:#?}",
+            Config {
+                for_readers: String::new(),
+                ..config
+            }
+        )
     };
     assert_eq!(read(&text), read(&with(|_, needed| needed.to_owned())));
     assert!(tried.get() > 60, "only {} defaults are shown", tried.get());
@@ -178,7 +227,10 @@ fn the_example_is_short_and_valid_as_shipped_and_with_all_on() {
         .unwrap_or_else(|problems| panic!("{problems}\n{text}"))
     };
     assert!(EXAMPLE.lines().count() <= 150);
-    for sink in EXAMPLE.split("\n\n").filter(|part| part.contains("#[sinks.")) {
+    for sink in EXAMPLE
+        .split("\n\n")
+        .filter(|part| part.contains("#[sinks."))
+    {
         let lines = sink.lines().filter(|line| !line.starts_with("# ")).count();
         assert!(lines <= 6, "{sink}");
     }
@@ -186,7 +238,11 @@ fn the_example_is_short_and_valid_as_shipped_and_with_all_on() {
     assert!(shipped.sinks.is_empty() && shipped.status.is_none());
     let on: Vec<&str> = EXAMPLE
         .lines()
-        .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
+        .map(|line| {
+            line.strip_prefix('#')
+                .filter(|rest| !rest.starts_with(' '))
+                .unwrap_or(line)
+        })
         .collect();
     let all = read(&on.join("\n"));
     let types: BTreeSet<&str> = all.sinks.values().map(|sink| sink.type_name).collect();

@@ -40,11 +40,16 @@ impl<'de> Deserializer<'de> for Keys<'_, 'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         self.known.borrow_mut().extend(fields);
-        let entries = self.entries.iter().map(|(key, value)| (&**key.get_ref(), value));
-        let own = entries.filter(|(key, _)| fields.contains(key)).map(|(key, value)| {
-            self.last.set(Some((key, value.span().start)));
-            (key, value.clone())
-        });
+        let entries = self
+            .entries
+            .iter()
+            .map(|(key, value)| (&**key.get_ref(), value));
+        let own = entries
+            .filter(|(key, _)| fields.contains(key))
+            .map(|(key, value)| {
+                self.last.set(Some((key, value.span().start)));
+                (key, value.clone())
+            });
         visitor.visit_map(MapDeserializer::new(own))
     }
 
@@ -61,11 +66,16 @@ impl<'de> Deserializer<'de> for Keys<'_, 'de> {
 /// What is wrong with a value, without the value. It follows the name of the key.
 pub(super) fn message(error: &Error) -> String {
     let Some((found, expected)) = error.message().rsplit_once(", expected ") else {
-        return error.message().replace("wanted string or table", "must be a string in quotes");
+        return error
+            .message()
+            .replace("wanted string or table", "must be a string in quotes");
     };
     if let Some(word) = found.strip_prefix("unknown variant `") {
         let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        return format!("cannot be this word; {}", choice(word.trim_end_matches('`'), &known));
+        return format!(
+            "cannot be this word; {}",
+            choice(word.trim_end_matches('`'), &known)
+        );
     }
     match expected {
         "u32" => "must be a whole number from 0 to 4294967295",
@@ -109,9 +119,13 @@ pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
 /// One word of a subject, a topic or the name of an object.
 pub(super) fn word<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    parsed(d, |text| match (1..=WORD_MAX).contains(&text.len()) && text.chars().all(legal) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -")),
+    parsed(d, |text| {
+        match (1..=WORD_MAX).contains(&text.len()) && text.chars().all(legal) {
+            true => Ok(text.to_owned()),
+            false => Err(format!(
+                "must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -"
+            )),
+        }
     })
 }
 
@@ -122,7 +136,9 @@ where
     T: TryFrom<u32>,
 {
     let number = u32::deserialize(d)?;
-    let read = T::try_from(number).ok().filter(|_| (LOW..=HIGH).contains(&number));
+    let read = T::try_from(number)
+        .ok()
+        .filter(|_| (LOW..=HIGH).contains(&number));
     read.ok_or_else(|| D::Error::custom(format!("must be from {LOW} to {HIGH}")))
 }
 
@@ -170,9 +186,12 @@ pub(super) fn number<const N: u16, T: From<u16>>() -> T {
 
 /// The word of `known` that `word` is most likely a misspelling of.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let alike = known.iter().map(|known| (strsim::jaro_winkler(word, known), *known));
+    let alike = known
+        .iter()
+        .map(|known| (strsim::jaro_winkler(word, known), *known));
     let near = alike.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    near.filter(|(alike, _)| *alike > 0.84).map(|(_, known)| known)
+    near.filter(|(alike, _)| *alike > 0.84)
+        .map(|(_, known)| known)
 }
 
 /// Advice for a word that is not in `known`.

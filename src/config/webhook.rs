@@ -54,7 +54,11 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let format = shape::read(table, source);
     let read: WebhookSettings = table.read(&[])?;
     let url = SinkUrl::of(table, |text| address::webhook(text, read.allow_plain));
-    Some(WebhookSettings { format: format?, url: url?, ..read })
+    Some(WebhookSettings {
+        format: format?,
+        url: url?,
+        ..read
+    })
 }
 
 /// The secrets in a file, one a line. Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.
@@ -66,7 +70,11 @@ fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Er
     };
     in_file(d, |text| {
         let found: Vec<&str> = text.split_whitespace().collect();
-        match found.iter().position(|word| !is_secret(word)).or(found.is_empty().then_some(0)) {
+        match found
+            .iter()
+            .position(|word| !is_secret(word))
+            .or(found.is_empty().then_some(0))
+        {
             None => Ok(found.into_iter().map(Secret::from).collect()),
             Some(number) => Err(format!(
                 "names a file whose secret {} is not whsec_ and the base64 of 24 to 64 bytes; \
@@ -85,6 +93,8 @@ fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<HeaderMap, D::Error> {
             "holds a name that no header can have, or a value with other characters than visible ASCII",
         )
     })?;
-    headers.values_mut().for_each(|value| value.set_sensitive(true));
+    headers
+        .values_mut()
+        .for_each(|value| value.set_sensitive(true));
     Ok(headers)
 }

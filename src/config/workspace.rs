@@ -72,7 +72,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
     if read.key == KeySource::Absent {
         let credential = base.credentials_dir.as_ref().map(|dir| dir.join("api-key"));
         let environment = || Some(KeySource::Environment(Secret::from(base.env_key.clone()?)));
-        let found = credential.filter(|path| path.is_file()).map(KeySource::File);
+        let found = credential
+            .filter(|path| path.is_file())
+            .map(KeySource::File);
         read.key = found.or_else(environment).unwrap_or_default();
     }
     Some(read)
@@ -197,12 +199,22 @@ mod tests {
         let (_dir, source) = file(b" \tak_1234\r\n\n", 0o640);
         assert_eq!(source.read().unwrap().expose_secret(), "ak_1234");
         let long = vec![b'k'; 4097];
-        let cases: [&[u8]; 7] =
-            [b"", b" \n ", b"CANARY two", b"CANARY\nB", b"\xffCANARY", "CANARYé".as_bytes(), &long];
+        let cases: [&[u8]; 7] = [
+            b"",
+            b" \n ",
+            b"CANARY two",
+            b"CANARY\nB",
+            b"\xffCANARY",
+            "CANARYé".as_bytes(),
+            &long,
+        ];
         for content in cases {
             let (_dir, source) = file(content, 0o600);
             let error = source.read().unwrap_err().to_string();
-            assert!(!error.contains("CANARY") && !error.contains("kkk"), "{error}");
+            assert!(
+                !error.contains("CANARY") && !error.contains("kkk"),
+                "{error}"
+            );
         }
         let variable = |text: &str| KeySource::Environment(text.into()).read();
         assert_eq!(variable("ak_1\n").unwrap().expose_secret(), "ak_1");

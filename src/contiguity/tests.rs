@@ -6,8 +6,12 @@ use Relation::NotShown;
 const LIMIT: usize = 100;
 
 /// The previous page held the ids 1 to 100, in order of creation.
-const PREVIOUS: PreviousPage =
-    PreviousPage { records: LIMIT, high_id: Some(100), usual_hole: 0, density: 1.0 };
+const PREVIOUS: PreviousPage = PreviousPage {
+    records: LIMIT,
+    high_id: Some(100),
+    usual_hole: 0,
+    density: 1.0,
+};
 
 fn unchanged(id: i64) -> Relation {
     Relation::Unchanged(usize::try_from(100 - id).unwrap())
@@ -23,15 +27,29 @@ fn new(_: i64) -> Relation {
 
 /// Records with these ids, the newest first.
 fn all(ids: RangeInclusive<i64>, relation: fn(i64) -> Relation) -> Vec<Sighting> {
-    ids.rev().map(|id| Sighting { id: Some(id), relation: relation(id) }).collect()
+    ids.rev()
+        .map(|id| Sighting {
+            id: Some(id),
+            relation: relation(id),
+        })
+        .collect()
 }
 
 fn without_integers(page: &[Sighting]) -> Vec<Sighting> {
-    page.iter().map(|record| Sighting { id: None, ..*record }).collect()
+    page.iter()
+        .map(|record| Sighting {
+            id: None,
+            ..*record
+        })
+        .collect()
 }
 
 fn bounds(after: i64, before: i64, missed: i64) -> Bounds {
-    Bounds { after: Some(after), before: Some(before), missed: Some(missed) }
+    Bounds {
+        after: Some(after),
+        before: Some(before),
+        missed: Some(missed),
+    }
 }
 
 #[test]
@@ -45,7 +63,12 @@ fn full_pages_are_classified_by_what_they_share() {
         ),
         (
             "edits beside unchanged records",
-            [all(101..=102, new), all(100..=100, unchanged), all(3..=99, changed)].concat(),
+            [
+                all(101..=102, new),
+                all(100..=100, unchanged),
+                all(3..=99, changed),
+            ]
+            .concat(),
             Contiguity::Contiguous,
             Bounds::default(),
         ),
@@ -55,8 +78,18 @@ fn full_pages_are_classified_by_what_they_share() {
             Contiguity::Gap,
             bounds(100, 152, 51),
         ),
-        ("nothing shared", all(108..=207, new), Contiguity::Gap, bounds(100, 108, 7)),
-        ("ids that follow on", all(101..=200, new), Contiguity::Suspect, bounds(100, 101, 0)),
+        (
+            "nothing shared",
+            all(108..=207, new),
+            Contiguity::Gap,
+            bounds(100, 108, 7),
+        ),
+        (
+            "ids that follow on",
+            all(101..=200, new),
+            Contiguity::Suspect,
+            bounds(100, 101, 0),
+        ),
         (
             "a new record past a hole",
             [all(251..=349, new), all(101..=101, new)].concat(),
@@ -65,11 +98,21 @@ fn full_pages_are_classified_by_what_they_share() {
         ),
         (
             "two holes",
-            [all(252..=349, new), all(151..=151, new), all(101..=101, new)].concat(),
+            [
+                all(252..=349, new),
+                all(151..=151, new),
+                all(101..=101, new),
+            ]
+            .concat(),
             Contiguity::Gap,
             bounds(101, 252, 149),
         ),
-        ("every record edited", all(1..=100, changed), Contiguity::Suspect, Bounds::default()),
+        (
+            "every record edited",
+            all(1..=100, changed),
+            Contiguity::Suspect,
+            Bounds::default(),
+        ),
         (
             "every shared record edited",
             [all(101..=102, new), all(3..=100, changed)].concat(),
@@ -82,11 +125,20 @@ fn full_pages_are_classified_by_what_they_share() {
             Contiguity::Gap,
             bounds(100, 140, 39),
         ),
-        ("ids below what was known", all(-200..=-101, new), Contiguity::Gap, Bounds::default()),
+        (
+            "ids below what was known",
+            all(-200..=-101, new),
+            Contiguity::Gap,
+            Bounds::default(),
+        ),
     ];
     for (what, page, contiguity, bounds) in table {
         let proof = classify(Some(&PREVIOUS), &page, page.len());
-        assert_eq!((proof.contiguity, proof.bounds), (contiguity, bounds), "{what}");
+        assert_eq!(
+            (proof.contiguity, proof.bounds),
+            (contiguity, bounds),
+            "{what}"
+        );
     }
 }
 
@@ -94,11 +146,31 @@ fn full_pages_are_classified_by_what_they_share() {
 fn an_edit_that_leaves_a_record_as_it_was_proves_nothing() {
     use Contiguity::{Contiguous, Gap, Suspect};
     let far = || all(152..=250, new);
-    let beside = [all(250..=344, new), all(98..=100, changed), all(40..=41, unchanged)].concat();
+    let beside = [
+        all(250..=344, new),
+        all(98..=100, changed),
+        all(40..=41, unchanged),
+    ]
+    .concat();
     let table = [
-        ("the edit came last", [all(50..=50, unchanged), far()].concat(), Gap, Gap),
-        ("the edit came first", [far(), all(50..=50, unchanged)].concat(), Gap, Gap),
-        ("of the newest record, last", [all(100..=100, unchanged), far()].concat(), Gap, Gap),
+        (
+            "the edit came last",
+            [all(50..=50, unchanged), far()].concat(),
+            Gap,
+            Gap,
+        ),
+        (
+            "the edit came first",
+            [far(), all(50..=50, unchanged)].concat(),
+            Gap,
+            Gap,
+        ),
+        (
+            "of the newest record, last",
+            [all(100..=100, unchanged), far()].concat(),
+            Gap,
+            Gap,
+        ),
         // As if 99 had followed the newest record: only the ids show that more did.
         (
             "of the newest record, first",
@@ -110,9 +182,17 @@ fn an_edit_that_leaves_a_record_as_it_was_proves_nothing() {
     ];
     for (what, page, with_integers, without) in table {
         assert_eq!(page.len(), LIMIT, "{what}");
-        assert_eq!(classify(Some(&PREVIOUS), &page, LIMIT).contiguity, with_integers, "{what}");
+        assert_eq!(
+            classify(Some(&PREVIOUS), &page, LIMIT).contiguity,
+            with_integers,
+            "{what}"
+        );
         let page = without_integers(&page);
-        assert_eq!(classify(Some(&PREVIOUS), &page, LIMIT).contiguity, without, "{what}, text ids");
+        assert_eq!(
+            classify(Some(&PREVIOUS), &page, LIMIT).contiguity,
+            without,
+            "{what}, text ids"
+        );
     }
 }
 
@@ -129,7 +209,12 @@ fn records_that_leave_the_list_or_move_in_it_are_no_doubt() {
     let before = [all(1..=95, unchanged), all(-4..=0, new)].concat();
     let longer = [all(101..=110, new), all(1..=100, unchanged), older.clone()].concat();
     let lower = all(81..=100, unchanged);
-    let unused_id = [all(103..=199, new), all(101..=101, new), all(99..=100, unchanged)].concat();
+    let unused_id = [
+        all(103..=199, new),
+        all(101..=101, new),
+        all(99..=100, unchanged),
+    ]
+    .concat();
     for (what, page) in [
         ("some have left", [fewer, older].concat()[..LIMIT].to_vec()),
         ("some have moved", moved),
@@ -146,9 +231,21 @@ fn records_that_leave_the_list_or_move_in_it_are_no_doubt() {
 #[test]
 fn short_pages_are_the_whole_list_unless_they_lack_what_was_there() {
     let table = [
-        ("a part of it unchanged", all(70..=100, unchanged), Contiguity::Complete),
-        ("all of it edited", all(1..=100, changed), Contiguity::Complete),
-        ("a part of it, edited", all(70..=100, changed), Contiguity::Suspect),
+        (
+            "a part of it unchanged",
+            all(70..=100, unchanged),
+            Contiguity::Complete,
+        ),
+        (
+            "all of it edited",
+            all(1..=100, changed),
+            Contiguity::Complete,
+        ),
+        (
+            "a part of it, edited",
+            all(70..=100, changed),
+            Contiguity::Suspect,
+        ),
         ("others", all(130..=140, new), Contiguity::Suspect),
         (
             "others after an edit that changed nothing",
@@ -158,19 +255,35 @@ fn short_pages_are_the_whole_list_unless_they_lack_what_was_there() {
         ("nothing", Vec::new(), Contiguity::Suspect),
     ];
     for (what, page, contiguity) in table {
-        assert_eq!(classify(Some(&PREVIOUS), &page, 150).contiguity, contiguity, "{what}");
+        assert_eq!(
+            classify(Some(&PREVIOUS), &page, 150).contiguity,
+            contiguity,
+            "{what}"
+        );
     }
 }
 
 #[test]
 fn a_list_that_was_empty_is_complete_until_a_page_is_full() {
     let empty = PreviousPage::default();
-    assert_eq!(classify(Some(&empty), &[], LIMIT).contiguity, Contiguity::Complete);
+    assert_eq!(
+        classify(Some(&empty), &[], LIMIT).contiguity,
+        Contiguity::Complete
+    );
     let few = all(1..=3, new);
-    assert_eq!(classify(Some(&empty), &few, LIMIT).contiguity, Contiguity::Complete);
+    assert_eq!(
+        classify(Some(&empty), &few, LIMIT).contiguity,
+        Contiguity::Complete
+    );
     let full = classify(Some(&empty), &all(1..=100, new), LIMIT);
     assert_eq!(full.contiguity, Contiguity::Gap);
-    assert_eq!(full.bounds, Bounds { before: Some(1), ..Bounds::default() });
+    assert_eq!(
+        full.bounds,
+        Bounds {
+            before: Some(1),
+            ..Bounds::default()
+        }
+    );
     assert_eq!(classify(None, &few, LIMIT).contiguity, Contiguity::Baseline);
 }
 
@@ -183,23 +296,42 @@ fn ids_that_are_no_integers_have_no_bounds() {
     one[0].id = None;
     for page in [unshared, edited, one] {
         let proof = classify(Some(&PREVIOUS), &page, LIMIT);
-        assert_eq!((proof.contiguity, proof.bounds), (Contiguity::Gap, Bounds::default()));
+        assert_eq!(
+            (proof.contiguity, proof.bounds),
+            (Contiguity::Gap, Bounds::default())
+        );
     }
     let most = without_integers(&[all(101..=110, new), all(11..=100, changed)].concat());
-    assert_eq!(classify(Some(&PREVIOUS), &most, LIMIT).contiguity, Contiguity::Suspect);
+    assert_eq!(
+        classify(Some(&PREVIOUS), &most, LIMIT).contiguity,
+        Contiguity::Suspect
+    );
 }
 
 /// Three businesses take the ids in turn.
-const SHARED: PreviousPage = PreviousPage { usual_hole: 2, density: 1.0 / 3.0, ..PREVIOUS };
+const SHARED: PreviousPage = PreviousPage {
+    usual_hole: 2,
+    density: 1.0 / 3.0,
+    ..PREVIOUS
+};
 
 fn every_third(numbers: std::ops::Range<i64>) -> Vec<Sighting> {
-    numbers.map(|n| Sighting { id: Some(n * 3), relation: NotShown }).collect()
+    numbers
+        .map(|n| Sighting {
+            id: Some(n * 3),
+            relation: NotShown,
+        })
+        .collect()
 }
 
 #[test]
 fn where_others_use_ids_too_only_wide_holes_are_holes_and_missed_records_lie_within_the_bounds() {
     let table = [
-        ("nothing shared", every_third(200..300), bounds(100, 897, 166)),
+        (
+            "nothing shared",
+            every_third(200..300),
+            bounds(100, 897, 166),
+        ),
         // An edit brought 106 back; 103 was pushed out with 109 and the rest.
         (
             "one missed before the wide hole",
@@ -221,7 +353,11 @@ fn where_others_use_ids_too_only_wide_holes_are_holes_and_missed_records_lie_wit
     ];
     for (what, page, bounds) in table {
         let proof = classify(Some(&SHARED), &page, LIMIT);
-        assert_eq!((proof.contiguity, proof.bounds), (Contiguity::Gap, bounds), "{what}");
+        assert_eq!(
+            (proof.contiguity, proof.bounds),
+            (Contiguity::Gap, bounds),
+            "{what}"
+        );
     }
 }
 
@@ -235,9 +371,15 @@ fn the_usual_hole_and_the_density_of_a_page_ignore_its_few_widest_holes() {
     assert_eq!(of(vec![]), (0, 100.0));
     assert_eq!(of(vec![7]), (0, 100.0));
     assert_eq!(of((1..=100).chain([5_000]).collect()), (0, 100.0));
-    assert_eq!(of((0..100).map(|n| n * 3).chain([5_000]).collect()), (2, 33.0));
+    assert_eq!(
+        of((0..100).map(|n| n * 3).chain([5_000]).collect()),
+        (2, 33.0)
+    );
     assert_eq!(of(vec![i64::MIN, i64::MAX]).0, i64::MAX - 1);
-    assert_eq!(PreviousPage::new(&["a".to_owned(), "7".to_owned()], None).density, 1.0);
+    assert_eq!(
+        PreviousPage::new(&["a".to_owned(), "7".to_owned()], None).density,
+        1.0
+    );
 }
 
 mod random;

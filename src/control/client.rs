@@ -28,7 +28,9 @@ const REPLY_MAX: u64 = 16 * 1024 * 1024;
 pub async fn send(store: &Path, request: &ControlRequest) -> Result<Vec<u8>, ControlError> {
     let stream = connect(store).await?;
     let reply = timeout(request.time_limit(), exchange(stream, request)).await;
-    reply.unwrap_or_else(|late| Err(late.into())).map_err(ControlError::NoReply)
+    reply
+        .unwrap_or_else(|late| Err(late.into()))
+        .map_err(ControlError::NoReply)
 }
 
 async fn exchange(mut stream: UnixStream, request: &ControlRequest) -> io::Result<Vec<u8>> {
@@ -37,7 +39,11 @@ async fn exchange(mut stream: UnixStream, request: &ControlRequest) -> io::Resul
     stream.write_all(&line).await?;
     let mut reply = Vec::new();
     stream.take(REPLY_MAX).read_to_end(&mut reply).await?;
-    if reply.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(reply) }
+    if reply.is_empty() {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    } else {
+        Ok(reply)
+    }
 }
 
 async fn connect(store: &Path) -> Result<UnixStream, ControlError> {

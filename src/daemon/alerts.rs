@@ -23,8 +23,10 @@ pub(super) async fn run(
     watch: Watch,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut watches: BTreeMap<String, AlertWatch> =
-        sinks.iter().map(|sink| (sink.clone(), AlertWatch::default())).collect();
+    let mut watches: BTreeMap<String, AlertWatch> = sinks
+        .iter()
+        .map(|sink| (sink.clone(), AlertWatch::default()))
+        .collect();
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -33,7 +35,9 @@ pub(super) async fn run(
         if watches.is_empty() {
             continue;
         }
-        let Some(Some(status)) = stop.run_until_cancelled(watch.snapshot()).await else { continue };
+        let Some(Some(status)) = stop.run_until_cancelled(watch.snapshot()).await else {
+            continue;
+        };
         match look(&mut watches, &watch, &status).await {
             // The next look is soon.
             Err(error) if error.is_transient() => {}
@@ -47,11 +51,20 @@ async fn look(
     daemon: &Watch,
     status: &WorkspaceStatus,
 ) -> Result<(), StoreError> {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let origin = Origin { workspace: status.workspace.clone(), host };
+    let host = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    let origin = Origin {
+        workspace: status.workspace.clone(),
+        host,
+    };
     for (sink, watch) in watches {
         let name = sink.clone();
-        let known = daemon.store.read(move |reader| reader.alerts(&name)).await?;
+        let known = daemon
+            .store
+            .read(move |reader| reader.alerts(&name))
+            .await?;
         let found = symptoms(status, sink);
         let steps = watch.judge(&known, &found, &origin, daemon.clock.now());
         if steps.is_empty() {

@@ -69,7 +69,10 @@ pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
         .iter()
         .flat_map(|route| {
             businesses.iter().map(|business| PollerPlan {
-                id: PollerId { route: route.route, business: business.clone() },
+                id: PollerId {
+                    route: route.route,
+                    business: business.clone(),
+                },
                 settings: PollerSettings {
                     limit: config.poll.limit,
                     // A fixed schedule is not slowed by the bounds of the adaptive one.
@@ -88,7 +91,13 @@ pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
 pub fn client(config: &Config, clock: Clock) -> anyhow::Result<Client> {
     let key = config.workspace.key.read()?;
     let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new(&config.workspace)?);
-    Ok(Client::new(&config.workspace, &config.poll, transport, key, clock))
+    Ok(Client::new(
+        &config.workspace,
+        &config.poll,
+        transport,
+        key,
+        clock,
+    ))
 }
 
 /// The client of the configured workspace, if the daemon can start with this configuration. Creates
@@ -127,7 +136,9 @@ pub async fn dispatcher(
     let source = config.workspace.key.clone();
     store.ignore_fields(config.ignored_fields()).await?;
     let kept = async {
-        store.keep_time_zone(config.workspace.time_zone.clone(), now.wall).await?;
+        store
+            .keep_time_zone(config.workspace.time_zone.clone(), now.wall)
+            .await?;
         store.keep(Kept::SHARED_CONFIG, &config.for_readers).await?;
         store.link_jobs(config.reports.job_link.clone()).await
     };
@@ -135,5 +146,7 @@ pub async fn dispatcher(
         tracing::warn!(%error, "could not store what reports need of the configuration: they use what was stored before; restart when the store can be written");
     }
     let (plan, read_key) = (poller_plan(config), Arc::new(move || source.read().ok()));
-    Ok(dispatcher.configured(client, config.budget, plan, read_key).await?)
+    Ok(dispatcher
+        .configured(client, config.budget, plan, read_key)
+        .await?)
 }

@@ -71,7 +71,13 @@ pub(super) struct Deliveries {
 impl Deliveries {
     pub(super) fn new(watch: Watch, cut: CancellationToken) -> Self {
         let (room, tasks) = (Room::default(), JoinSet::new());
-        Self { watch, room, tasks, running: BTreeMap::new(), cut }
+        Self {
+            watch,
+            room,
+            tasks,
+            running: BTreeMap::new(),
+            cut,
+        }
     }
 
     /// Starts, replaces and removes tasks so that they are those of `sinks`; an unchanged task goes
@@ -110,8 +116,12 @@ impl Deliveries {
             self.start(deliverer, wake);
         }
         // A removed sink may come back before its task has ended.
-        self.running.retain(|name, old| sinks.contains_key(name) || !old.ended.is_cancelled());
-        let active = self.running.iter().filter(|(_, running)| !running.finish.is_cancelled());
+        self.running
+            .retain(|name, old| sinks.contains_key(name) || !old.ended.is_cancelled());
+        let active = self
+            .running
+            .iter()
+            .filter(|(_, running)| !running.finish.is_cancelled());
         let handle =
             |(name, running): (&String, &RunningSink)| (name.clone(), running.handle.clone());
         let handles = active.map(handle).collect();
@@ -135,7 +145,10 @@ impl Deliveries {
             settings: deliverer.settings.clone(),
             finish: finish.clone(),
             ended: ended.clone(),
-            handle: SinkHandle { view: SinkView::of(&deliverer), wake },
+            handle: SinkHandle {
+                view: SinkView::of(&deliverer),
+                wake,
+            },
         };
         let before = self.running.insert(deliverer.name.clone(), running);
         let cut = self.cut.child_token();

@@ -47,7 +47,10 @@ impl Watch {
     pub(super) async fn snapshot(&self) -> Option<WorkspaceStatus> {
         let (sender, polling) = oneshot::channel();
         let asked = async {
-            self.requests.send(DispatcherRequest::Status(sender)).await.ok()?;
+            self.requests
+                .send(DispatcherRequest::Status(sender))
+                .await
+                .ok()?;
             let polling = polling.await.ok()?;
             let (sinks, now) = (self.state.borrow().sinks.clone(), self.clock.now().wall);
             let read = self.store.read(move |reader| {
@@ -55,7 +58,10 @@ impl Watch {
                 let last = stored.last_seq;
                 let status = |sink: &SinkHandle| sink.view.status(reader, last).transpose();
                 let sinks: Result<Vec<_>, _> = sinks.values().filter_map(status).collect();
-                Ok(WorkspaceStatus { sinks: sinks?, ..stored })
+                Ok(WorkspaceStatus {
+                    sinks: sinks?,
+                    ..stored
+                })
             });
             Some((polling, read.await.ok()?))
         };

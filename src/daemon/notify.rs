@@ -77,5 +77,9 @@ fn status_line(snapshot: &WorkspaceStatus) -> String {
         return reason.chars().take(200).collect();
     }
     let records: i64 = snapshot.records.values().sum();
-    format!("{} {}", count(records, "record.", "records."), snapshot.sentence())
+    format!(
+        "{} {}",
+        count(records, "record.", "records."),
+        snapshot.sentence()
+    )
 }

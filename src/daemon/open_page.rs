@@ -14,7 +14,12 @@ use crate::page::StatusPage;
 fn page_of(config: &Config) -> Option<StatusPage> {
     Some(StatusPage {
         settings: config.status.clone()?,
-        shop: config.workspace.base_url.host_str().unwrap_or_default().to_owned(),
+        shop: config
+            .workspace
+            .base_url
+            .host_str()
+            .unwrap_or_default()
+            .to_owned(),
         zone: config.workspace.time_zone.clone(),
         reports: config.reports.clone(),
     })
@@ -30,7 +35,12 @@ pub(super) struct OpenPage {
 
 impl OpenPage {
     pub(super) fn new(watch: Watch) -> Self {
-        Self { watch, shown: None, task: JoinSet::new(), stop: CancellationToken::new() }
+        Self {
+            watch,
+            shown: None,
+            task: JoinSet::new(),
+            stop: CancellationToken::new(),
+        }
     }
 
     /// Opens the page, closes it or opens it anew, as the configuration says; one that it does not change
@@ -49,7 +59,8 @@ impl OpenPage {
                 let watch = watch.clone();
                 async move { watch.snapshot().await }.boxed()
             });
-            self.task.spawn(async move { page.run(store, opened, ask, stop).await });
+            self.task
+                .spawn(async move { page.run(store, opened, ask, stop).await });
         }
         self.shown = shown;
     }

@@ -30,9 +30,10 @@ impl Watch {
     /// The reply to a command; nothing if the tasks do not answer.
     async fn answer(self, request: ControlRequest) -> Vec<u8> {
         match request {
-            ControlRequest::Status => {
-                self.snapshot().await.map_or_else(Vec::new, |snapshot| reply(&snapshot))
-            }
+            ControlRequest::Status => self
+                .snapshot()
+                .await
+                .map_or_else(Vec::new, |snapshot| reply(&snapshot)),
             ControlRequest::Search(request) => reply(&self.search(request).await),
             ControlRequest::Wake => {
                 for handle in self.state.borrow().sinks.values() {
@@ -47,11 +48,19 @@ impl Watch {
         let searched_after = self.store.seq();
         let (term, business) = (&request.term, request.business.as_deref());
         let search = async |client: &Client| client.search_customers(term, business).await;
-        let page = self.background.request(search).await.map_err(|error| not_sent(&error))?;
+        let page = self
+            .background
+            .request(search)
+            .await
+            .map_err(|error| not_sent(&error))?;
         let at = self.clock.now().wall;
         let kept = request.keep(page, &self.store, searched_after, at).await;
         kept.map_err(|error| {
-            failed(TRY_AGAIN, error.to_string(), error.is_transient().then_some(WAIT))
+            failed(
+                TRY_AGAIN,
+                error.to_string(),
+                error.is_transient().then_some(WAIT),
+            )
         })
     }
 }
@@ -86,5 +95,9 @@ pub fn exit_code(error: &ApiError) -> u8 {
 }
 
 fn failed(code: u8, text: String, retry_after: Option<Duration>) -> Refusal {
-    Refusal { code, text, retry_after }
+    Refusal {
+        code,
+        text,
+        retry_after,
+    }
 }

@@ -43,7 +43,13 @@ impl RunningTasks {
     ) -> anyhow::Result<Self> {
         let finish = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let Watch { store, clock, background, state, .. } = watch.clone();
+        let Watch {
+            store,
+            clock,
+            background,
+            state,
+            ..
+        } = watch.clone();
 
         let missed = MissedCustomers {
             store: store.clone(),
@@ -51,8 +57,12 @@ impl RunningTasks {
             clock: clock.clone(),
         };
         let stop = finish.clone();
-        tasks
-            .spawn(async move { missed.run(stop).await.context("searching for missed customers") });
+        tasks.spawn(async move {
+            missed
+                .run(stop)
+                .await
+                .context("searching for missed customers")
+        });
         let fields = CustomFields {
             background,
             store: store.clone(),
@@ -60,9 +70,12 @@ impl RunningTasks {
             businesses: config.workspace.polled_businesses(),
         };
         let stop = finish.clone();
-        tasks.spawn(
-            async move { fields.run(stop).await.context("keeping the custom fields fresh") },
-        );
+        tasks.spawn(async move {
+            fields
+                .run(stop)
+                .await
+                .context("keeping the custom fields fresh")
+        });
 
         let dispatcher = dispatcher(config, client, clock.clone(), &store, before).await?;
         let clocks = dispatcher.clocks();
@@ -85,14 +98,22 @@ impl RunningTasks {
         };
         tasks.spawn(scheduled.run(finish.clone()));
         tasks.spawn(requests::serve(watch.clone(), finish.clone()));
-        tasks.spawn(alerts::run(config.alerts.sinks.clone(), watch.clone(), finish.clone()));
+        tasks.spawn(alerts::run(
+            config.alerts.sinks.clone(),
+            watch.clone(),
+            finish.clone(),
+        ));
         if notify::is_wanted() {
             tasks.spawn(notify::watch(watch.clone(), finish.clone()));
         }
         tasks.spawn(search_index::run(store.clone(), finish.clone()));
         let retention = config.store.log_retention;
         tasks.spawn(upkeep::run(retention, clock, clocks, store, finish.clone()));
-        Ok(Self { tasks, polled, finish })
+        Ok(Self {
+            tasks,
+            polled,
+            finish,
+        })
     }
 
     /// Runs until the daemon has a new configuration, which `reread` returns if it can be used; `None` if

@@ -44,7 +44,11 @@ pub(super) struct Scheduled {
 impl Scheduled {
     /// Makes backups and reports until stopped.
     pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
-        let read = self.watch.store.read(|reader| reader.kept(Kept::REPORT_RUNS)).await;
+        let read = self
+            .watch
+            .store
+            .read(|reader| reader.kept(Kept::REPORT_RUNS))
+            .await;
         let read: Option<BTreeMap<String, ReportRun>> =
             read.context("reading what became of the reports")?;
         let mut runs = read.unwrap_or_default();
@@ -64,12 +68,20 @@ impl Scheduled {
                     break;
                 }
                 let (now, is_new) = (self.now(), !runs.contains_key(name));
-                let run = runs.entry(name.clone()).or_insert_with(|| ReportRun::new(now));
-                let table = Timetable { at: settings.at, days: &settings.days, zone: &self.zone };
+                let run = runs
+                    .entry(name.clone())
+                    .or_insert_with(|| ReportRun::new(now));
+                let table = Timetable {
+                    at: settings.at,
+                    days: &settings.days,
+                    zone: &self.zone,
+                };
                 let (due, at) = table.due(run, now);
                 if at <= now {
                     let made = self.make(name, settings, run.made + 1, due);
-                    let Some(made) = stop.run_until_cancelled(made).await else { break };
+                    let Some(made) = stop.run_until_cancelled(made).await else {
+                        break;
+                    };
                     self.note(&format!("the report {name}"), run, due, made);
                 }
                 // A kill while the next one is made must not repeat this one.
@@ -80,8 +92,11 @@ impl Scheduled {
             }
             let statuses =
                 ScheduledReportStatus::of_all(&self.reports, &self.zone, &runs, self.now());
-            self.watch.state.send_modify(|state| state.reports = statuses);
-            stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
+            self.watch
+                .state
+                .send_modify(|state| state.reports = statuses);
+            stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY))
+                .await;
         }
         Ok(())
     }
@@ -118,10 +133,17 @@ impl Scheduled {
         // Before the first page there is nothing to back up.
         let due = since.map(|since| {
             run.settled_at = run.settled_at.max(since);
-            Timetable { at: self.backup.at, days: &[], zone: &self.zone }.due(run, now)
+            Timetable {
+                at: self.backup.at,
+                days: &[],
+                zone: &self.zone,
+            }
+            .due(run, now)
         });
         status.next_at = due.map(|(_, at)| stamp(at));
-        self.watch.state.send_modify(|state| state.backup = Some(status));
+        self.watch
+            .state
+            .send_modify(|state| state.backup = Some(status));
         if let Some((due, at)) = due
             && at <= now
             && self.knows_time()
@@ -137,7 +159,12 @@ impl Scheduled {
     /// When the first page was read: a store without a backup counts from then.
     async fn first_polled_at(&self) -> Option<Timestamp> {
         let pollers = self.watch.store.read(Reader::pollers).await.ok()?;
-        pollers.iter().map(|poller| &poller.first_polled_at).min()?.parse().ok()
+        pollers
+            .iter()
+            .map(|poller| &poller.first_polled_at)
+            .min()?
+            .parse()
+            .ok()
     }
 
     /// Makes one backup, then removes the oldest past the number to keep.
@@ -152,10 +179,15 @@ impl Scheduled {
             let path = folder.path(now);
             let unwritten = || format!("could not write {}", path.display());
             folder.prepare().with_context(unwritten)?;
-            let control = CopyControl { stop, progress: Arc::new(|_, _| ()) };
+            let control = CopyControl {
+                stop,
+                progress: Arc::new(|_, _| ()),
+            };
             let facts = store::back_up(&source, &path, true, &control).with_context(unwritten)?;
             tracing::info!(path = %path.display(), bytes = facts.bytes, seq = facts.last_seq, "backed up the store");
-            folder.prune(keep, now).context("could not remove an old backup")?;
+            folder
+                .prune(keep, now)
+                .context("could not remove an old backup")?;
             Ok(())
         };
         tokio::task::spawn_blocking(copy).await?
@@ -218,7 +250,10 @@ impl Scheduled {
                 made_at: stamp(due),
                 body,
             };
-            self.watch.store.post_notice(vec![name_of_sink.clone()], notice).await?;
+            self.watch
+                .store
+                .post_notice(vec![name_of_sink.clone()], notice)
+                .await?;
             if let Some(handle) = self.watch.state.borrow().sinks.get(name_of_sink) {
                 handle.wake();
             }
@@ -230,12 +265,15 @@ impl Scheduled {
         let (settings, zone) = (settings.clone(), self.zone.clone());
         let (folder, now) = (self.reports.folder.clone(), self.now());
         let currency = self.reports.currency.clone();
-        let answered = self.watch.store.read_long(move |reader| -> anyhow::Result<Answer> {
-            reader.limit_time(MAX_READ)?;
-            let report = report::find(&settings.report, folder.as_deref())?;
-            let question = report::question_of(&settings, currency.as_deref(), &zone, due);
-            Ok(report::answer(reader, &report, &question, &zone, now)?)
-        });
+        let answered = self
+            .watch
+            .store
+            .read_long(move |reader| -> anyhow::Result<Answer> {
+                reader.limit_time(MAX_READ)?;
+                let report = report::find(&settings.report, folder.as_deref())?;
+                let question = report::question_of(&settings, currency.as_deref(), &zone, due);
+                Ok(report::answer(reader, &report, &question, &zone, now)?)
+            });
         answered.await
     }
 }

@@ -37,7 +37,11 @@ pub(super) async fn run(
     loop {
         match store.upkeep(old_by(&clocks, clock.now()), retention).await {
             Ok(upkeep) => {
-                in_the_way = if upkeep.reader_in_the_way { in_the_way + 1 } else { 0 };
+                in_the_way = if upkeep.reader_in_the_way {
+                    in_the_way + 1
+                } else {
+                    0
+                };
                 if upkeep.wal_bytes > WAL_ALARM && in_the_way.is_multiple_of(20) {
                     tracing::warn!(
                         wal_bytes = upkeep.wal_bytes,
@@ -64,13 +68,20 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_ahead_makes_nothing_old() {
-        let at = |wall: &str| Moment { elapsed: Duration::ZERO, wall: wall.parse().unwrap() };
+        let at = |wall: &str| Moment {
+            elapsed: Duration::ZERO,
+            wall: wall.parse().unwrap(),
+        };
         let (early, late) = (at("2026-11-22T00:00:00Z"), at("2028-04-01T00:00:00Z"));
         let clocks = Clocks::default();
         assert_eq!(old_by(&clocks, late), None, "nothing was compared yet");
         clocks.compare(early.wall, late);
         assert_eq!(old_by(&clocks, late), Some(early.wall));
         clocks.compare(late.wall, early);
-        assert_eq!(old_by(&clocks, early), Some(early.wall), "nor one of the workspace");
+        assert_eq!(
+            old_by(&clocks, early),
+            Some(early.wall),
+            "nor one of the workspace"
+        );
     }
 }

@@ -43,7 +43,12 @@ pub fn unread(
     last: i64,
 ) -> Result<i64, StoreError> {
     if filter.conditions.is_empty() {
-        let SinkFilter { routes, changes, businesses, .. } = filter;
+        let SinkFilter {
+            routes,
+            changes,
+            businesses,
+            ..
+        } = filter;
         let upto = last.min(position.saturating_add(MAX_ROWS));
         let counted = reader.count_changes(position, upto, routes, changes, businesses)?;
         return Ok(counted + (last - upto).max(0));
@@ -72,7 +77,10 @@ impl SinkView {
     /// A view of this task, which may run later.
     #[must_use]
     pub fn of(deliverer: &Deliverer) -> Self {
-        Self { status: deliverer.view.subscribe(), filter: deliverer.settings.filter.clone() }
+        Self {
+            status: deliverer.view.subscribe(),
+            filter: deliverer.settings.filter.clone(),
+        }
     }
 
     /// What the sink is doing; `None` before its task has begun.
@@ -87,7 +95,9 @@ impl SinkView {
     /// If the store cannot be read.
     pub fn status(&self, reader: &Reader, last: i64) -> Result<Option<SinkStatus>, StoreError> {
         let status = self.status.borrow().clone();
-        status.map(|status| counted(status, reader, &self.filter, last)).transpose()
+        status
+            .map(|status| counted(status, reader, &self.filter, last))
+            .transpose()
     }
 }
 

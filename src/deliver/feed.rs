@@ -79,7 +79,10 @@ fn scan(
     most: usize,
     mut take: impl FnMut(&Change) -> Result<Option<Take>, StoreError>,
 ) -> Result<Scanned, StoreError> {
-    let mut scanned = Scanned { upto: after, ..Scanned::default() };
+    let mut scanned = Scanned {
+        upto: after,
+        ..Scanned::default()
+    };
     let (mut is_cut, mut failure) = (most == 0, Ok(()));
     if is_cut {
         return Ok(scanned);
@@ -99,7 +102,11 @@ fn scan(
         }
         scanned.upto = change.seq;
         is_cut = scanned.rows.len() == most;
-        if is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if is_cut {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     })?;
     failure?;
     scanned.is_end = !is_cut && (shown < SCAN || scanned.upto >= last);
@@ -125,7 +132,9 @@ impl Task {
 
     /// The row up to which the sink has everything, or is owed it: what is lost counts as behind.
     pub(super) fn position(&self) -> i64 {
-        self.feeding.refill.map_or(self.row.position, |refill| refill.at)
+        self.feeding
+            .refill
+            .map_or(self.row.position, |refill| refill.at)
     }
 
     /// Whether changes of the log may be queued.
@@ -150,7 +159,11 @@ impl Task {
     /// How long to wait until there may be something to feed.
     pub(super) fn feed_wait(&self, now: Duration) -> Option<Duration> {
         let is_open = self.row.state != SinkState::Disabled;
-        let replay = self.feeding.replay.as_ref().filter(|task| is_open && !task.is_fed())?;
+        let replay = self
+            .feeding
+            .replay
+            .as_ref()
+            .filter(|task| is_open && !task.is_fed())?;
         Some(replay.at.saturating_sub(now))
     }
 
@@ -177,7 +190,9 @@ impl Task {
                 if !wants(&filter, change) {
                     return Ok(Some(Take::Unwanted));
                 }
-                let (Some(most), released_to) = gate else { return Ok(Some(Take::Sent)) };
+                let (Some(most), released_to) = gate else {
+                    return Ok(Some(Take::Sent));
+                };
                 // Of a record that was forgotten the sink gets no version.
                 let counts = change.kind != Kind::Baseline
                     && change.seq > released_to
@@ -196,7 +211,8 @@ impl Task {
         if scanned.upto > after {
             self.look |= !scanned.rows.is_empty();
             let range = (after, scanned.upto);
-            self.queue(Lane::Change, range, scanned.rows, scanned.unwanted, false).await?;
+            self.queue(Lane::Change, range, scanned.rows, scanned.unwanted, false)
+                .await?;
         }
         // Only now: after a failed write the same rows are looked at again.
         self.feeding.burst = burst;
@@ -216,7 +232,15 @@ impl Task {
         only_if_newest: bool,
     ) -> Result<(), StoreError> {
         let at = self.it.clock.now().stamp();
-        let feed = Feed { lane, after, upto, rows, unwanted, only_if_newest, at };
+        let feed = Feed {
+            lane,
+            after,
+            upto,
+            rows,
+            unwanted,
+            only_if_newest,
+            at,
+        };
         let row = self.it.store.feed(self.it.name.clone(), feed).await?;
         self.adopt(row).await
     }
@@ -236,7 +260,11 @@ impl Task {
     /// Takes over the replay that is under way according to the store, and says when it is done.
     async fn look_for_replay(&mut self) -> Result<(), StoreError> {
         let name = self.it.name.clone();
-        let found = self.it.store.read(move |reader| reader.replay(&name)).await?;
+        let found = self
+            .it
+            .store
+            .read(move |reader| reader.replay(&name))
+            .await?;
         let before = self.feeding.replay.take();
         let Some(replay) = found else { return Ok(()) };
         let before = before.filter(|before| before.replay.id == replay.id);
@@ -247,9 +275,19 @@ impl Task {
                 |before| (before.pace, before.at.min(now)),
             );
             let filter = replay_filter(&self.it.settings.filter, &replay.choice);
-            self.feeding.replay = Some(Replaying { replay, filter, pace, at });
+            self.feeding.replay = Some(Replaying {
+                replay,
+                filter,
+                pace,
+                at,
+            });
         } else if before.is_some() && replay.state == ReplayState::Done {
-            let Replay { sent, refused, left_out, .. } = replay;
+            let Replay {
+                sent,
+                refused,
+                left_out,
+                ..
+            } = replay;
             tracing::info!(sink = %self.it.name, sent, refused, left_out, "the replay is done");
         }
         Ok(())
@@ -260,7 +298,9 @@ impl Task {
             self.look_for_replay().await?;
         }
         let (now, upto) = (self.now(), self.row.position);
-        let Some(under_way) = &mut self.feeding.replay else { return Ok(()) };
+        let Some(under_way) = &mut self.feeding.replay else {
+            return Ok(());
+        };
         if under_way.at > now || under_way.is_fed() {
             return Ok(());
         }
@@ -283,9 +323,15 @@ impl Task {
             })
         });
         let scanned: Scanned = read.await?;
-        let Some(under_way) = &mut self.feeding.replay else { return Ok(()) };
+        let Some(under_way) = &mut self.feeding.replay else {
+            return Ok(());
+        };
         // The last rows of the range may be no longer in the log.
-        let upto = if scanned.is_end { under_way.replay.to_seq } else { scanned.upto };
+        let upto = if scanned.is_end {
+            under_way.replay.to_seq
+        } else {
+            scanned.upto
+        };
         if upto == under_way.replay.position {
             // What is queued goes first.
             under_way.at = now + Duration::from_secs(1);
@@ -295,7 +341,14 @@ impl Task {
         under_way.at = now;
         let only_if_newest = !under_way.replay.choice.all_versions;
         let range = (under_way.replay.position, upto);
-        self.queue(Lane::Replay, range, scanned.rows, scanned.left_out, only_if_newest).await?;
+        self.queue(
+            Lane::Replay,
+            range,
+            scanned.rows,
+            scanned.left_out,
+            only_if_newest,
+        )
+        .await?;
         (self.feeding.look_for_replay, self.look) = (true, true);
         Ok(())
     }
@@ -336,7 +389,9 @@ impl Task {
     /// Queues what the destination has lost. What it is still owed it never had, and of a forgotten
     /// record it needs to know only that.
     async fn feed_refill(&mut self) -> Result<(), StoreError> {
-        let Some(Refill { at, to }) = self.feeding.refill else { return Ok(()) };
+        let Some(Refill { at, to }) = self.feeding.refill else {
+            return Ok(());
+        };
         let (name, filter) = (self.it.name.clone(), self.it.settings.filter.clone());
         let read = self.it.store.read_long(move |reader| {
             let queued = reader.ready_rows(&name, Lane::Refill)?;
@@ -353,7 +408,8 @@ impl Task {
         let upto = if scanned.is_end { to } else { scanned.upto };
         if at < to && upto > at {
             self.look |= !scanned.rows.is_empty();
-            self.queue(Lane::Refill, (at, upto), scanned.rows, 0, false).await?;
+            self.queue(Lane::Refill, (at, upto), scanned.rows, 0, false)
+                .await?;
             self.feeding.refill = Some(Refill { at: upto, to });
         } else if at >= to && owed == 0 && self.in_hand.is_empty() {
             tracing::info!(sink = %self.it.name, "the database has what it lacked");

@@ -26,7 +26,9 @@ fn holds(condition: &Condition, change: &Change) -> bool {
     match condition {
         Condition::Changed(fields) => {
             let changed = change.changed();
-            fields.iter().any(|field| changed.iter().any(|change| change.name == *field))
+            fields
+                .iter()
+                .any(|field| changed.iter().any(|change| change.name == *field))
         }
         Condition::Field { side, name, wanted } => {
             let record = match side {
@@ -44,9 +46,9 @@ fn fits(found: Option<&str>, wanted: &Wanted) -> bool {
     match (found, wanted) {
         (found, Wanted::Exists(exists)) => found.is_some() == *exists,
         (None, _) => false,
-        (Some(found), Wanted::In(values)) => {
-            values.iter().any(|value| same_meaning(found, &value.to_string()))
-        }
+        (Some(found), Wanted::In(values)) => values
+            .iter()
+            .any(|value| same_meaning(found, &value.to_string())),
         (Some(found), Wanted::Not(value)) => !same_meaning(found, &value.to_string()),
         (Some(found), Wanted::Ordered(ordering, value)) => {
             order(found, &value.to_string()) == Some(*ordering)
@@ -81,7 +83,11 @@ mod tests {
     fn change(before: Option<&str>, after: &str) -> Change {
         Change {
             route: Route::Jobs,
-            kind: if before.is_some() { Kind::Updated } else { Kind::Created },
+            kind: if before.is_some() {
+                Kind::Updated
+            } else {
+                Kind::Created
+            },
             business: Some("7".into()),
             before: before.map(str::to_owned),
             ..fixtures::change(after)
@@ -115,9 +121,15 @@ mod tests {
             ("1", Wanted::Not(json!("1"))),
             ("null", Wanted::Not(json!("1"))),
             ("9", less(json!(10))),
-            ("9007199254740993", greater(json!(9_007_199_254_740_992_i64))),
+            (
+                "9007199254740993",
+                greater(json!(9_007_199_254_740_992_i64)),
+            ),
             ("-0.5", less(json!(0))),
-            ("\"2026-01-01T00:30:00+01:00\"", less(json!("2026-01-01T00:00:00Z"))),
+            (
+                "\"2026-01-01T00:30:00+01:00\"",
+                less(json!("2026-01-01T00:00:00Z")),
+            ),
             ("\"b\"", greater(json!("a"))),
         ] {
             yes(Some(found), wanted.clone());
@@ -150,17 +162,32 @@ mod tests {
             name: "stage".into(),
             wanted: Wanted::In(vec![json!("completed")]),
         };
-        let begins = change(Some(r#"{"id":1,"stage":"open"}"#), r#"{"id":1,"stage":"completed"}"#);
-        let ends = change(Some(r#"{"id":1,"stage":"completed"}"#), r#"{"id":1,"stage":"open"}"#);
+        let begins = change(
+            Some(r#"{"id":1,"stage":"open"}"#),
+            r#"{"id":1,"stage":"completed"}"#,
+        );
+        let ends = change(
+            Some(r#"{"id":1,"stage":"completed"}"#),
+            r#"{"id":1,"stage":"open"}"#,
+        );
         let first = change(None, r#"{"id":1,"stage":"completed"}"#);
         let wanted = |conditions: Vec<Condition>| {
             [&begins, &ends, &first].map(|change| wants(&filter(conditions.clone()), change))
         };
         assert_eq!(wanted(vec![completed(Side::After)]), [true, false, true]);
         assert_eq!(wanted(vec![completed(Side::Before)]), [false, true, false]);
-        assert_eq!(wanted(vec![completed(Side::Before), completed(Side::After)]), [false; 3]);
-        assert_eq!(wanted(vec![Condition::Changed(vec!["stage".into()])]), [true, true, false]);
-        assert_eq!(wanted(vec![Condition::Changed(vec!["note".into()])]), [false; 3]);
+        assert_eq!(
+            wanted(vec![completed(Side::Before), completed(Side::After)]),
+            [false; 3]
+        );
+        assert_eq!(
+            wanted(vec![Condition::Changed(vec!["stage".into()])]),
+            [true, true, false]
+        );
+        assert_eq!(
+            wanted(vec![Condition::Changed(vec!["note".into()])]),
+            [false; 3]
+        );
         assert_eq!(wanted(Vec::new()), [true; 3]);
     }
 
@@ -173,13 +200,29 @@ mod tests {
         };
         let job = change(None, "{}");
         assert!(wants(&of(&["7", "8"]), &job) && !wants(&of(&["8"]), &job));
-        let of_default = Change { business: None, ..job.clone() };
+        let of_default = Change {
+            business: None,
+            ..job.clone()
+        };
         assert!(wants(&of(&[]), &of_default) && !wants(&of(&["7"]), &of_default));
-        let lead = Change { route: Route::Leads, ..job.clone() };
+        let lead = Change {
+            route: Route::Leads,
+            ..job.clone()
+        };
         assert!(!wants(&of(&[]), &lead));
-        let baseline = Change { kind: Kind::Baseline, ..job.clone() };
+        let baseline = Change {
+            kind: Kind::Baseline,
+            ..job.clone()
+        };
         assert!(!wants(&of(&[]), &baseline));
-        let gap = Change { kind: Kind::Gap, record_id: None, ..job };
-        assert!(wants(&filter(vec![never]), &gap), "a gap has no record to look at");
+        let gap = Change {
+            kind: Kind::Gap,
+            record_id: None,
+            ..job
+        };
+        assert!(
+            wants(&filter(vec![never]), &gap),
+            "a gap has no record to look at"
+        );
     }
 }

@@ -46,7 +46,10 @@ mod tests {
     fn judged(most: u32, seconds: &[i64]) -> Vec<bool> {
         let mut burst = Burst::default();
         let at = |second: &i64| Timestamp::from_second(1_700_000_000 + second).unwrap();
-        seconds.iter().map(|second| burst.exceeds(at(second), most)).collect()
+        seconds
+            .iter()
+            .map(|second| burst.exceeds(at(second), most))
+            .collect()
     }
 
     #[test]
@@ -67,8 +70,15 @@ mod tests {
             (2, &[3600, 0, 0, 0], true),
             (1, &[0], false),
         ] {
-            assert_eq!(judged(most, seconds).last(), Some(&last), "{most} {seconds:?}");
+            assert_eq!(
+                judged(most, seconds).last(),
+                Some(&last),
+                "{most} {seconds:?}"
+            );
         }
-        assert_eq!(judged(2, &[0, 0, 0, 61, 61, 61]), [false, false, true, false, false, true]);
+        assert_eq!(
+            judged(2, &[0, 0, 0, 61, 61, 61]),
+            [false, false, true, false, false, true]
+        );
     }
 }

@@ -14,8 +14,10 @@ use std::time::Duration;
 use crate::backoff::Backoff;
 
 /// How long a failing endpoint is left alone, and the change that it was given.
-pub(super) const PAUSE: Backoff =
-    Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
+pub(super) const PAUSE: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    cap: Duration::from_secs(15 * 60),
+};
 /// The most changes tried in one round.
 const MAX_PROBES: u32 = 16;
 
@@ -106,19 +108,36 @@ impl Health {
             // A call that began before the wait says nothing of it.
             return false;
         }
-        let Self { mut spacing, left, step, .. } = *self;
+        let Self {
+            mut spacing,
+            left,
+            step,
+            ..
+        } = *self;
         let mut left = left.saturating_sub(1);
         if left == 0 {
-            spacing = Some(spacing / 2).filter(|half| *half >= NO_SPACING).unwrap_or_default();
+            spacing = Some(spacing / 2)
+                .filter(|half| *half >= NO_SPACING)
+                .unwrap_or_default();
             left = STEP;
         }
-        let responded = Self { spacing, left, step, next: now + spacing, ..Self::default() };
+        let responded = Self {
+            spacing,
+            left,
+            step,
+            next: now + spacing,
+            ..Self::default()
+        };
         !std::mem::replace(self, responded).is_well()
     }
 
     /// Notes a fault; `chance` is uniform in `0.0..1.0`.
     pub(super) fn failed(&mut self, fault: Fault, now: Duration, chance: f64) {
-        let Fault { reason, asked, is_first } = fault;
+        let Fault {
+            reason,
+            asked,
+            is_first,
+        } = fault;
         self.reason = Some(reason);
         self.is_fresh |= is_first;
         if let Some(asked) = asked {
@@ -156,7 +175,11 @@ mod tests {
     use super::*;
 
     fn fault(is_first: bool) -> Fault {
-        Fault { reason: "answered 503".into(), asked: None, is_first }
+        Fault {
+            reason: "answered 503".into(),
+            asked: None,
+            is_first,
+        }
     }
 
     /// The pause after each of these faults, each made as soon as the one before allows it.
@@ -174,7 +197,10 @@ mod tests {
     #[test]
     fn each_round_tries_twice_as_many_changes_and_each_pause_is_twice_as_long() {
         assert_eq!(pauses([true; 8]), [1, 2, 0, 4, 0, 0, 0, 8]);
-        let long: Vec<u64> = pauses([true; 300]).into_iter().filter(|pause| *pause > 0).collect();
+        let long: Vec<u64> = pauses([true; 300])
+            .into_iter()
+            .filter(|pause| *pause > 0)
+            .collect();
         assert_eq!(long[..11], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]);
         assert_eq!(long.len(), 4 + (300 - 8) / 16);
     }
@@ -201,15 +227,29 @@ mod tests {
         let (mut health, mut now) = (Health::default(), Duration::ZERO);
         let (mut taken, mut refused, mut free_at) = (0, 0, Duration::ZERO);
         while taken < changes {
-            now += health.pause(now).or(health.spacing(now)).unwrap_or_default();
-            for _ in 0..if health.is_careful() { 1 } else { at_once.min(changes - taken) } {
+            now += health
+                .pause(now)
+                .or(health.spacing(now))
+                .unwrap_or_default();
+            for _ in 0..if health.is_careful() {
+                1
+            } else {
+                at_once.min(changes - taken)
+            } {
                 if now >= free_at {
                     (taken, free_at) = (taken + 1, now + Duration::from_secs(1));
                     health.responded(now);
                 } else {
                     refused += 1;
                     let asked = Some(Duration::from_secs(1));
-                    health.failed(Fault { asked, ..fault(true) }, now, 1.0);
+                    health.failed(
+                        Fault {
+                            asked,
+                            ..fault(true)
+                        },
+                        now,
+                        1.0,
+                    );
                 }
             }
         }
@@ -221,9 +261,19 @@ mod tests {
         assert_eq!(limited(80, 4), (4, 79));
         assert!(limited(1_000, 4).0 <= 9, "{:?}", limited(1_000, 4));
         let (mut health, mut now) = (Health::default(), Duration::ZERO);
-        health.failed(Fault { asked: Some(SPACING), ..fault(true) }, now, 1.0);
+        health.failed(
+            Fault {
+                asked: Some(SPACING),
+                ..fault(true)
+            },
+            now,
+            1.0,
+        );
         while health.is_careful() {
-            now += health.pause(now).or(health.spacing(now)).unwrap_or_default();
+            now += health
+                .pause(now)
+                .or(health.spacing(now))
+                .unwrap_or_default();
             health.responded(now);
         }
         assert!(now < Duration::from_secs(60), "{now:?}");
@@ -233,10 +283,21 @@ mod tests {
     fn the_endpoint_is_not_tried_before_the_wait_that_it_asked_for() {
         let mut health = Health::default();
         let asked = Some(Duration::from_secs(600));
-        health.failed(Fault { asked, ..fault(true) }, Duration::ZERO, 1.0);
+        health.failed(
+            Fault {
+                asked,
+                ..fault(true)
+            },
+            Duration::ZERO,
+            1.0,
+        );
         health.end_pause(Duration::ZERO);
         assert!(!health.responded(Duration::ZERO));
-        assert_eq!(health.pause(Duration::ZERO), asked, "not for a call that began before");
+        assert_eq!(
+            health.pause(Duration::ZERO),
+            asked,
+            "not for a call that began before"
+        );
         assert_eq!(health.pause(Duration::ZERO), asked, "not for an operator");
         assert_eq!(health.pause(Duration::from_secs(600)), None);
         health.failed(fault(false), Duration::from_secs(600), 1.0);

@@ -43,9 +43,12 @@ impl Rules<'_> {
         let Some(verdict) = verdict else {
             let (state, last_error) = (RowState::Dead, Some(SUPERSEDED.to_owned()));
             return match row.lane {
-                Lane::Change => {
-                    Fate::Kept(QueueRow { state, due_at: None, last_error, ..row.clone() })
-                }
+                Lane::Change => Fate::Kept(QueueRow {
+                    state,
+                    due_at: None,
+                    last_error,
+                    ..row.clone()
+                }),
                 _ => Fate::Gone(Gone::LeftOut),
             };
         };
@@ -58,14 +61,27 @@ impl Rules<'_> {
                 let refused = usize::try_from(row.attempts).unwrap_or(usize::MAX);
                 let wait = self.retry.get(refused).filter(|_| !for_good);
                 let due_at = wait.map(|wait| self.after(wait.mul_f64(0.8 + 0.4 * self.chance)));
-                let state = if due_at.is_some() { RowState::Retrying } else { RowState::Dead };
+                let state = if due_at.is_some() {
+                    RowState::Retrying
+                } else {
+                    RowState::Dead
+                };
                 let last_error = Some(reason.clone());
-                Fate::Kept(QueueRow { state, attempts, due_at, last_error, ..row.clone() })
+                Fate::Kept(QueueRow {
+                    state,
+                    attempts,
+                    due_at,
+                    last_error,
+                    ..row.clone()
+                })
             }
             Verdict::Fault { .. } if self.keeps_order => Fate::Untouched,
             // The endpoint is to blame, so this is no attempt. Others go first all the same, because a
             // change that always fails would otherwise hold them up.
-            Verdict::Fault { reason, retry_after } => {
+            Verdict::Fault {
+                reason,
+                retry_after,
+            } => {
                 let faults = row.faults + 1;
                 let times = u32::try_from(faults).unwrap_or(u32::MAX);
                 let wait = PAUSE.wait(times, self.chance, *retry_after);
@@ -108,17 +124,27 @@ mod tests {
 
     fn rules(keeps_order: bool) -> Rules<'static> {
         const RETRY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(100)];
-        Rules { retry: &RETRY, keeps_order, chance: 0.5, now: Timestamp::UNIX_EPOCH }
+        Rules {
+            retry: &RETRY,
+            keeps_order,
+            chance: 0.5,
+            now: Timestamp::UNIX_EPOCH,
+        }
     }
 
     fn kept(fate: Fate) -> (RowState, i64, i64, Option<String>) {
-        let Fate::Kept(row) = fate else { panic!("{fate:?}") };
+        let Fate::Kept(row) = fate else {
+            panic!("{fate:?}")
+        };
         (row.state, row.attempts, row.faults, row.due_at)
     }
 
     #[test]
     fn a_refused_change_is_tried_again_after_each_wait_and_is_dead_after_the_last() {
-        let refused = |for_good| Verdict::Refused { reason: "answered 422".into(), for_good };
+        let refused = |for_good| Verdict::Refused {
+            reason: "answered 422".into(),
+            for_good,
+        };
         let fate = |attempts, for_good| {
             kept(rules(false).fate(&row(Lane::Change, attempts), Some(&refused(for_good))))
         };
@@ -134,13 +160,19 @@ mod tests {
 
     #[test]
     fn a_fault_is_no_attempt_and_keeps_the_order_where_the_sink_does() {
-        let fault = |retry_after| Verdict::Fault { reason: "answered 503".into(), retry_after };
+        let fault = |retry_after| Verdict::Fault {
+            reason: "answered 503".into(),
+            retry_after,
+        };
         let change = row(Lane::Change, 1);
         let (state, attempts, faults, _) = kept(rules(false).fate(&change, Some(&fault(None))));
         assert_eq!((state, attempts, faults), (RowState::Retrying, 1, 1));
         let asked = fault(Some(Duration::from_secs(60)));
         let due_at = kept(rules(false).fate(&change, Some(&asked))).3;
         assert_eq!(due_at.as_deref(), Some("1970-01-01T00:01:00.000000Z"));
-        assert_eq!(rules(true).fate(&change, Some(&fault(None))), Fate::Untouched);
+        assert_eq!(
+            rules(true).fate(&change, Some(&fault(None))),
+            Fate::Untouched
+        );
     }
 }

@@ -13,7 +13,11 @@ pub(super) struct Pace {
 impl Pace {
     /// The first one may go at once.
     pub(super) fn new(rate: f64, at: Duration) -> Self {
-        Self { rate, at, saved: 1.0 }
+        Self {
+            rate,
+            at,
+            saved: 1.0,
+        }
     }
 
     /// How many may go now, up to `most`; the error is the wait until the next one may.
@@ -53,7 +57,10 @@ mod tests {
                 let most = rate * now.as_secs_f64() + 1.0 + 1e-3;
                 assert!(taken as f64 <= most, "{taken} after {now:?} at {rate}");
             }
-            assert!(taken as f64 >= rate * 100.0 * 0.98 - 1.0, "{taken} at {rate}");
+            assert!(
+                taken as f64 >= rate * 100.0 * 0.98 - 1.0,
+                "{taken} at {rate}"
+            );
         }
     }
 }

@@ -38,7 +38,11 @@ pub(super) struct Refusals {
 
 impl Refusals {
     pub(super) fn add(&mut self, row: &QueueRow, now: Duration) {
-        let first = || Refused { count: 0, dead: 0, last: row.clone() };
+        let first = || Refused {
+            count: 0,
+            dead: 0,
+            last: row.clone(),
+        };
         let said = self.unreported.get_or_insert_with(first);
         said.count += 1;
         said.dead += u64::from(row.state == RowState::Dead);
@@ -54,14 +58,19 @@ impl Refusals {
 
     /// Whether the sink refuses everything.
     pub(super) fn are_all(&self, now: Duration) -> bool {
-        let is_long = self.since.is_some_and(|since| now.saturating_sub(since) >= LONG);
+        let is_long = self
+            .since
+            .is_some_and(|since| now.saturating_sub(since) >= LONG);
         self.in_a_row >= MANY || self.in_a_row > 1 && is_long
     }
 
     /// How long to wait for the next line; `None` if there is nothing to say.
     pub(super) fn wait(&self, now: Duration) -> Option<Duration> {
         self.unreported.as_ref()?;
-        Some(self.next_at.map_or(Duration::ZERO, |at| at.saturating_sub(now)))
+        Some(
+            self.next_at
+                .map_or(Duration::ZERO, |at| at.saturating_sub(now)),
+        )
     }
 
     /// The line that is due, or what is not said yet because the task ends.
@@ -110,7 +119,10 @@ mod tests {
             now += Duration::from_millis(600);
         }
         assert_eq!(
-            (reports, counted + refusals.due(now, true).map_or(0, |said| said.count)),
+            (
+                reports,
+                counted + refusals.due(now, true).map_or(0, |said| said.count)
+            ),
             (10, 1000)
         );
         assert_eq!(refusals.wait(now), None);
@@ -126,6 +138,9 @@ mod tests {
         assert!(refusals.are_all(Duration::ZERO));
         refusals.taken();
         refusals.add(&letter(21), Duration::from_secs(1));
-        assert!(!refusals.are_all(Duration::from_secs(5_000)), "one change is not everything");
+        assert!(
+            !refusals.are_all(Duration::from_secs(5_000)),
+            "one change is not everything"
+        );
     }
 }

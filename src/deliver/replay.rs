@@ -12,20 +12,39 @@ use crate::store::{Reader, Replay, ReplayChoice, StoreError};
 pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
     let mut filter = sink.clone();
     if !choice.routes.is_empty() {
-        filter.routes = choice.routes.iter().filter_map(|name| name.parse().ok()).collect();
+        filter.routes = choice
+            .routes
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect();
     }
     if !choice.kinds.is_empty() {
-        filter.changes = choice.kinds.iter().filter_map(|name| name.parse().ok()).collect();
+        filter.changes = choice
+            .kinds
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect();
     }
     if !choice.wheres.is_empty() {
         // They have no fields that could fit.
-        filter.changes.retain(|kind| !matches!(kind, Kind::Gap | Kind::Forgotten));
+        filter
+            .changes
+            .retain(|kind| !matches!(kind, Kind::Gap | Kind::Forgotten));
     }
-    filter.conditions.extend(choice.wheres.iter().map(|(name, text)| {
-        let as_text = serde_json::Value::from(text.as_str());
-        let values = serde_json::from_str(text).into_iter().chain([as_text]).collect();
-        Condition::Field { side: Side::After, name: name.clone(), wanted: Wanted::In(values) }
-    }));
+    filter
+        .conditions
+        .extend(choice.wheres.iter().map(|(name, text)| {
+            let as_text = serde_json::Value::from(text.as_str());
+            let values = serde_json::from_str(text)
+                .into_iter()
+                .chain([as_text])
+                .collect();
+            Condition::Field {
+                side: Side::After,
+                name: name.clone(),
+                wanted: Wanted::In(values),
+            }
+        }));
     filter
 }
 
@@ -62,12 +81,20 @@ pub fn replay_rule(
     let counts =
         |newer: &Change| newer.seq <= replay.to_seq && wants(filter, newer) || wants(asked, newer);
     let is_old = || match &change.record_id {
-        Some(id) if !replay.choice.all_versions => {
-            any_newer(reader, &replay.sink, (change.route, id), (change.seq, upto), counts)
-        }
+        Some(id) if !replay.choice.all_versions => any_newer(
+            reader,
+            &replay.sink,
+            (change.route, id),
+            (change.seq, upto),
+            counts,
+        ),
         _ => Ok(false),
     };
     let is_left_out =
         reader.is_erased(change.seq)? || reader.is_queued(&replay.sink, change.seq)? || is_old()?;
-    Ok(if is_left_out { Take::LeftOut } else { Take::Sent })
+    Ok(if is_left_out {
+        Take::LeftOut
+    } else {
+        Take::Sent
+    })
 }

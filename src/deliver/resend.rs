@@ -53,10 +53,17 @@ pub fn resend(
         let is_old = row.state == RowState::Dead
             && !resend.all_versions
             && is_superseded(reader, &sink.name, resend.filter, sink.position, &row)?;
-        if is_old { superseded += 1 } else { current.push(row) }
+        if is_old {
+            superseded += 1
+        } else {
+            current.push(row)
+        }
     }
     let changes = operator.resend(&sink.name, &current, !resend.all_versions)?;
-    Ok(Resent { changes, superseded })
+    Ok(Resent {
+        changes,
+        superseded,
+    })
 }
 
 /// Whether the sink got a newer version of the record among the rows up to `upto`: one that it asked
@@ -68,10 +75,16 @@ pub(super) fn is_superseded(
     upto: i64,
     row: &QueueRow,
 ) -> Result<bool, StoreError> {
-    let (Ok(route), Some(_)) = (row.route.parse::<Route>(), row.record()) else { return Ok(false) };
-    any_newer(reader, sink, (route, &row.record_id), (row.seq, upto), |newer| {
-        filter.is_none_or(|filter| wants(filter, newer))
-    })
+    let (Ok(route), Some(_)) = (row.route.parse::<Route>(), row.record()) else {
+        return Ok(false);
+    };
+    any_newer(
+        reader,
+        sink,
+        (route, &row.record_id),
+        (row.seq, upto),
+        |newer| filter.is_none_or(|filter| wants(filter, newer)),
+    )
 }
 
 /// Whether the sink got one of the newer versions of a record that count, among the rows after the first
@@ -86,9 +99,15 @@ pub(super) fn any_newer(
     let mut found = Ok(false);
     reader.each_version(record, rows, |change| {
         if counts(&change) {
-            found = reader.is_queued(sink, change.seq).map(|is_queued| !is_queued);
+            found = reader
+                .is_queued(sink, change.seq)
+                .map(|is_queued| !is_queued);
         }
-        if matches!(found, Ok(false)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if matches!(found, Ok(false)) {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     })?;
     found
 }

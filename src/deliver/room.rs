@@ -31,14 +31,19 @@ impl Default for Room {
 
 impl Room {
     pub(super) fn of(total_kib: u32) -> Self {
-        Self { free: Arc::new(Semaphore::new(total_kib as usize)), total_kib }
+        Self {
+            free: Arc::new(Semaphore::new(total_kib as usize)),
+            total_kib,
+        }
     }
 
     /// Waits for room for so many bytes of records. What needs more than there is gets all of it. The
     /// room is given back when the permit is dropped.
     pub(super) async fn take(&self, bytes: usize) -> OwnedSemaphorePermit {
         let wanted = bytes.saturating_mul(COPIES) / 1024;
-        let kib = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.total_kib);
+        let kib = u32::try_from(wanted)
+            .unwrap_or(u32::MAX)
+            .min(self.total_kib);
         let permit = Arc::clone(&self.free).acquire_many_owned(kib).await;
         permit.expect("the room is never closed")
     }

@@ -66,17 +66,28 @@ impl Task {
     }
 
     fn bytes_ahead(&self) -> usize {
-        self.ahead.iter().filter(|ahead| ahead.change.is_some()).map(|ahead| ahead.bytes).sum()
+        self.ahead
+            .iter()
+            .filter(|ahead| ahead.change.is_some())
+            .map(|ahead| ahead.bytes)
+            .sum()
     }
 
     /// How long to wait until rows are saved: not at all for what changes the order of the queue, or if so
     /// many are acknowledged that none is handed over before they are saved.
     pub(super) fn save_wait(&self, now: Duration) -> Option<Duration> {
-        let Outcomes { gone, kept, disable, last_error, .. } = &self.outcomes;
+        let Outcomes {
+            gone,
+            kept,
+            disable,
+            last_error,
+            ..
+        } = &self.outcomes;
         if !kept.is_empty() || *disable || last_error.is_some() || gone.len() >= GROUP {
             return Some(Duration::ZERO);
         }
-        self.unsaved_since.map(|since| (since + SAVE_AFTER).saturating_sub(now))
+        self.unsaved_since
+            .map(|since| (since + SAVE_AFTER).saturating_sub(now))
     }
 
     /// Whether rows may be due that are not at hand, and there is use for them.
@@ -92,15 +103,26 @@ impl Task {
         if !self.may_read(now.elapsed) {
             return Ok(());
         }
-        let known: HashSet<(Lane, i64)> =
-            self.ahead.iter().map(|ahead| ahead.row.key()).chain(self.in_hand.clone()).collect();
+        let known: HashSet<(Lane, i64)> = self
+            .ahead
+            .iter()
+            .map(|ahead| ahead.row.key())
+            .chain(self.in_hand.clone())
+            .collect();
         let at = now.stamp();
-        let lanes = if self.feeding.refill.is_some() { Lane::Refill } else { Lane::Replay };
+        let lanes = if self.feeding.refill.is_some() {
+            Lane::Refill
+        } else {
+            Lane::Replay
+        };
         let (name, at_hand) = (self.it.name.clone(), self.bytes_ahead());
         let read = self.it.store.read(move |reader| {
             let limit = AHEAD + known.len();
             let (mut rows, is_cut) = reader.next_rows(&name, lanes, &at, limit)?;
-            let mut next = Next { is_cut, ..Next::default() };
+            let mut next = Next {
+                is_cut,
+                ..Next::default()
+            };
             rows.retain(|row| !known.contains(&row.key()));
             let mut bytes = at_hand;
             for row in rows {
@@ -112,7 +134,11 @@ impl Task {
                     None => next.vanished.push(row),
                     Some((size, change)) => {
                         bytes += change.as_ref().map_or(0, |_| size);
-                        next.rows.push(Ahead { row, bytes: size, change });
+                        next.rows.push(Ahead {
+                            row,
+                            bytes: size,
+                            change,
+                        });
                     }
                 }
             }
@@ -134,13 +160,16 @@ impl Task {
             self.gone(row, Gone::LeftOut);
         }
         self.ahead.extend(next.rows);
-        self.ahead.make_contiguous().sort_by_key(|a| (a.row.faults, a.row.lane, a.row.seq));
+        self.ahead
+            .make_contiguous()
+            .sort_by_key(|a| (a.row.faults, a.row.lane, a.row.seq));
         Ok(())
     }
 
     fn gone(&mut self, row: QueueRow, gone: Gone) {
         self.outcomes.gone.push((row, gone));
-        self.unsaved_since.get_or_insert(self.it.clock.now().elapsed);
+        self.unsaved_since
+            .get_or_insert(self.it.clock.now().elapsed);
     }
 
     /// Begins as many calls as the sink, its health and its rate allow. Returns how long to wait for
@@ -177,14 +206,22 @@ impl Task {
     /// How long the next row waits for the rate of the sink, or because its endpoint asked for a wait.
     pub(super) fn rate_wait(&mut self) -> Option<Duration> {
         let now = self.now();
-        let rate = self.pace.as_mut().and_then(|pace| pace.allows(now, 1).err());
-        rate.max(self.health.spacing(now)).filter(|_| !self.ahead.is_empty())
+        let rate = self
+            .pace
+            .as_mut()
+            .and_then(|pace| pace.allows(now, 1).err());
+        rate.max(self.health.spacing(now))
+            .filter(|_| !self.ahead.is_empty())
     }
 
     /// Takes the rows of the next call; the error is how long a batch that is not full waits.
     fn batch(&mut self, sink: &dyn Sink) -> Result<Vec<Ahead>, Duration> {
         let keeps_order = sink.keeps_order();
-        let most = if self.health.is_well() || keeps_order { sink.batch() } else { 1 };
+        let most = if self.health.is_well() || keeps_order {
+            sink.batch()
+        } else {
+            1
+        };
         let mut chosen: Vec<usize> = Vec::new();
         let mut records: HashSet<(&str, &str)> = HashSet::new();
         for (index, ahead) in self.ahead.iter().enumerate() {
@@ -222,7 +259,10 @@ impl Task {
         {
             return Err(left);
         }
-        let from_last = chosen.into_iter().rev().filter_map(|index| self.ahead.remove(index));
+        let from_last = chosen
+            .into_iter()
+            .rev()
+            .filter_map(|index| self.ahead.remove(index));
         let mut taken: Vec<Ahead> = from_last.collect();
         taken.reverse();
         Ok(taken)
@@ -232,11 +272,17 @@ impl Task {
     fn call(&mut self, mut sink: Box<dyn Sink>, batch: Vec<Ahead>) {
         for Ahead { row, .. } in &batch {
             self.in_hand.insert(row.key());
-            self.records.extend(row.record().map(|(route, id)| (route.to_owned(), id.to_owned())));
+            self.records.extend(
+                row.record()
+                    .map(|(route, id)| (route.to_owned(), id.to_owned())),
+            );
         }
         let rows: Vec<QueueRow> = batch.iter().map(|ahead| ahead.row.clone()).collect();
-        let (store, room, clock) =
-            (self.it.store.clone(), self.it.room.clone(), self.it.clock.clone());
+        let (store, room, clock) = (
+            self.it.store.clone(),
+            self.it.room.clone(),
+            self.it.clock.clone(),
+        );
         let (ending, cut) = (self.ending.clone(), self.cut.clone());
         let (name, filter) = (self.it.name.clone(), self.it.settings.filter.clone());
         let upto = self.row.position;
@@ -255,7 +301,10 @@ impl Task {
                     superseded = read.await?;
                 }
                 let (mut changes, mut permit) = (Vec::with_capacity(rows.len()), None);
-                let current = batch.into_iter().zip(&superseded).filter(|(_, is_old)| !**is_old);
+                let current = batch
+                    .into_iter()
+                    .zip(&superseded)
+                    .filter(|(_, is_old)| !**is_old);
                 for (Ahead { row, bytes, change }, _) in current {
                     if change.is_some() {
                         changes.extend(change);
@@ -281,16 +330,30 @@ impl Task {
             let verdicts = handed.await.unwrap_or_else(|error: StoreError| {
                 // It is tried again after a pause.
                 let reason = format!("reading the change: {error}");
-                vec![Some(Verdict::Fault { reason, retry_after: None }); rows.len()]
+                vec![
+                    Some(Verdict::Fault {
+                        reason,
+                        retry_after: None
+                    });
+                    rows.len()
+                ]
             });
-            Call { sink, rows, verdicts }
+            Call {
+                sink,
+                rows,
+                verdicts,
+            }
         });
     }
 
     /// Takes in what became of a call.
     pub(super) fn ended(&mut self, ended: Result<Call, JoinError>) {
         let call = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        let Call { mut sink, rows, verdicts } = call;
+        let Call {
+            mut sink,
+            rows,
+            verdicts,
+        } = call;
         let moment = self.it.clock.now();
         let retry = self.it.settings.retry.clone();
         let rules = Rules {
@@ -335,7 +398,10 @@ impl Task {
             && self.feeding.refill.is_none()
             && self.acknowledged().upto != upto
         {
-            self.outcomes.acknowledged = Some(Acknowledged { upto, ..self.acknowledged() });
+            self.outcomes.acknowledged = Some(Acknowledged {
+                upto,
+                ..self.acknowledged()
+            });
         }
         self.idle.push(sink);
     }
@@ -352,9 +418,14 @@ impl Task {
             Verdict::Refused { reason, .. } => self.outcomes.last_error = Some(reason),
             // The same change is told so again, and waits alone. Where several are told so in turn, each
             // has its sink wait a few times.
-            Verdict::Fault { retry_after: Some(_), .. }
-                if self.told_to_wait == Some(row.key()) || row.faults > MAX_TOLD => {}
-            Verdict::Fault { reason, retry_after } => {
+            Verdict::Fault {
+                retry_after: Some(_),
+                ..
+            } if self.told_to_wait == Some(row.key()) || row.faults > MAX_TOLD => {}
+            Verdict::Fault {
+                reason,
+                retry_after,
+            } => {
                 if retry_after.is_some() {
                     self.told_to_wait = Some(row.key());
                 }
@@ -362,7 +433,11 @@ impl Task {
                     tracing::warn!(sink = %name, reason, "delivery failed; changes are kept and will be retried");
                     self.outcomes.last_error = Some(reason.clone());
                 }
-                let fault = Fault { reason, asked: retry_after, is_first: row.faults == 0 };
+                let fault = Fault {
+                    reason,
+                    asked: retry_after,
+                    is_first: row.faults == 0,
+                };
                 self.health.failed(fault, now, fastrand::f64());
             }
             Verdict::Gone { reason } => {
@@ -380,7 +455,11 @@ impl Task {
             return Ok(());
         }
         let at = self.it.clock.now().stamp();
-        let saved = self.it.store.settle(self.it.name.clone(), self.outcomes.clone(), at).await?;
+        let saved = self
+            .it
+            .store
+            .settle(self.it.name.clone(), self.outcomes.clone(), at)
+            .await?;
         let Outcomes { gone, kept, .. } = std::mem::take(&mut self.outcomes);
         self.unsaved_since = None;
         self.feeding.look |= !gone.is_empty() || !kept.is_empty();
@@ -404,7 +483,9 @@ fn read_row(
     reader: &Reader,
     row: &QueueRow,
 ) -> Result<Option<(usize, Option<Change>)>, StoreError> {
-    let Some(bytes) = reader.weight(row.lane, row.seq)? else { return Ok(None) };
+    let Some(bytes) = reader.weight(row.lane, row.seq)? else {
+        return Ok(None);
+    };
     if bytes > SMALL {
         return Ok(Some((bytes, None)));
     }
@@ -449,7 +530,11 @@ mod tests {
         assert_eq!(left("2026-03-01T12:00:45Z"), Some(15));
         assert_eq!(left("2026-03-01T12:01:00Z"), None);
         assert_eq!(left("2026-04-01T00:00:00Z"), None);
-        for ahead in ["2026-03-01T11:59:59Z", "2026-03-01T11:00:00Z", "2016-03-01T12:00:00Z"] {
+        for ahead in [
+            "2026-03-01T11:59:59Z",
+            "2026-03-01T11:00:00Z",
+            "2016-03-01T12:00:00Z",
+        ] {
             assert_eq!(left(ahead), None, "{ahead}");
         }
     }

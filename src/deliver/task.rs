@@ -165,7 +165,10 @@ impl Task {
     ) -> Result<Self, StoreError> {
         let row = it.open().await?;
         let idle = std::mem::take(&mut it.sinks);
-        let pace = it.settings.rate.map(|rate| Pace::new(rate, it.clock.now().elapsed));
+        let pace = it
+            .settings
+            .rate
+            .map(|rate| Pace::new(rate, it.clock.now().elapsed));
         let mut task = Self {
             it,
             row,
@@ -199,7 +202,9 @@ impl Task {
 
     /// Saves, feeds, reads and begins calls; returns how long to wait before the next step.
     async fn step(&mut self, finishing: bool) -> Result<Duration, StoreError> {
-        if self.save_wait(self.now()).is_some_and(|wait| wait.is_zero())
+        if self
+            .save_wait(self.now())
+            .is_some_and(|wait| wait.is_zero())
             || finishing && self.calls.is_empty()
         {
             self.save().await?;
@@ -219,8 +224,10 @@ impl Task {
         if self.may_feed() || self.may_read(now) || self.is_woken {
             return Ok(Duration::ZERO);
         }
-        let next_due =
-            self.next_due.map(|at| at.saturating_sub(now)).filter(|left| !left.is_zero());
+        let next_due = self
+            .next_due
+            .map(|at| at.saturating_sub(now))
+            .filter(|left| !left.is_zero());
         let waits = [
             start,
             next_due,
@@ -229,7 +236,12 @@ impl Task {
             self.feed_wait(now),
             self.refusals.wait(now),
         ];
-        Ok(waits.into_iter().flatten().min().unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN))
+        Ok(waits
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(LOOK_AGAIN)
+            .min(LOOK_AGAIN))
     }
 
     /// The task begins, an operator changed something, or the configuration was read again.
@@ -250,7 +262,14 @@ impl Task {
 
     /// No attempt is planned for later than the longest wait with its jitter.
     pub(super) fn longest_wait(&self) -> Duration {
-        let longest = self.it.settings.retry.iter().max().copied().unwrap_or_default();
+        let longest = self
+            .it
+            .settings
+            .retry
+            .iter()
+            .max()
+            .copied()
+            .unwrap_or_default();
         longest.max(retry_after::MAX_WAIT).mul_f64(1.8)
     }
 
@@ -285,7 +304,9 @@ impl Task {
     fn report(&mut self, is_last: bool) {
         let now = self.now();
         let due = self.refusals.due(now, is_last);
-        let Some(Refused { count, dead, last }) = due else { return };
+        let Some(Refused { count, dead, last }) = due else {
+            return;
+        };
         let (name, reason) = (&self.it.name, last.last_error.as_deref());
         if last.lane == Lane::Notice {
             tracing::warn!(sink = %name, count, dead, about = %last.record_id, reason,

@@ -21,22 +21,29 @@ use crate::sink::{Scripted, Verdict};
 use shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 
 fn fault() -> Verdict {
-    Verdict::Fault { reason: "answered 503".into(), retry_after: None }
+    Verdict::Fault {
+        reason: "answered 503".into(),
+        retry_after: None,
+    }
 }
 
 fn wait_for(seconds: u64) -> Verdict {
     let retry_after = Some(Duration::from_secs(seconds));
-    Verdict::Fault { reason: "answered 503".into(), retry_after }
+    Verdict::Fault {
+        reason: "answered 503".into(),
+        retry_after,
+    }
 }
 
 /// Takes everything but records with this name, which get `verdict`.
 fn refusing(batch: usize, bad: &'static str, verdict: Verdict) -> Scripted {
-    Scripted::new(
-        batch,
-        move |change| {
-            if name(change) == bad { verdict.clone() } else { Verdict::Done }
-        },
-    )
+    Scripted::new(batch, move |change| {
+        if name(change) == bad {
+            verdict.clone()
+        } else {
+            Verdict::Done
+        }
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,27 +51,54 @@ async fn records_that_are_told_to_wait_do_not_stop_their_sink() {
     for (busy, seconds) in [(1, 5), (2, 300)] {
         let shop = Shop::new().await;
         let receiver = Scripted::new(4, move |change| {
-            if name(change).starts_with("Busy") { wait_for(seconds) } else { Verdict::Done }
+            if name(change).starts_with("Busy") {
+                wait_for(seconds)
+            } else {
+                Verdict::Done
+            }
         });
         let task = shop.start("erp", receiver, settings()).await;
-        let lead =
-            |id: i32| format!("{} {id}", if (7..7 + busy).contains(&id) { "Busy" } else { "Good" });
+        let lead = |id: i32| {
+            format!(
+                "{} {id}",
+                if (7..7 + busy).contains(&id) {
+                    "Busy"
+                } else {
+                    "Good"
+                }
+            )
+        };
         let leads: Vec<_> = (1..=180).map(|id| (id.to_string(), lead(id))).collect();
         shop.see_all(&leads).await;
         let others = 180 - busy as usize;
-        until("the others have arrived", 3 * HOUR, || task.taken().len() == others).await;
+        until("the others have arrived", 3 * HOUR, || {
+            task.taken().len() == others
+        })
+        .await;
         tokio::time::sleep(4 * HOUR).await;
         let attempts = task.attempts("Busy 7");
         let wait = Duration::from_secs(seconds);
-        assert!(attempts.windows(2).all(|two| two[1] - two[0] >= wait), "{attempts:?}");
-        assert!((10..80).contains(&attempts.len()), "less and less often: {attempts:?}");
+        assert!(
+            attempts.windows(2).all(|two| two[1] - two[0] >= wait),
+            "{attempts:?}"
+        );
+        assert!(
+            (10..80).contains(&attempts.len()),
+            "less and less often: {attempts:?}"
+        );
         let row = shop.row("erp").await;
-        assert_eq!((row.retrying, row.dead), (i64::from(busy), 0), "it never counts as refused");
+        assert_eq!(
+            (row.retrying, row.dead),
+            (i64::from(busy), 0),
+            "it never counts as refused"
+        );
         for id in 200..220 {
             shop.see(&id.to_string(), "Good").await;
             let arrived = others + id - 199;
-            until("it arrives at once", Duration::from_secs(1), || task.taken().len() == arrived)
-                .await;
+            until("it arrives at once", Duration::from_secs(1), || {
+                task.taken().len() == arrived
+            })
+            .await;
             tokio::time::sleep(10 * MINUTE).await;
         }
         task.stop().await;
@@ -79,11 +113,19 @@ async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
             shop.see(&id.to_string(), "Poison").await;
         }
         shop.see("200", "Good").await;
-        let beginning = config::SinkSettings { start: Start::Beginning, ..settings() };
-        let task = shop.start("erp", refusing(batch, "Poison", fault()), beginning).await;
+        let beginning = config::SinkSettings {
+            start: Start::Beginning,
+            ..settings()
+        };
+        let task = shop
+            .start("erp", refusing(batch, "Poison", fault()), beginning)
+            .await;
         until("the good one arrives", HOUR, || task.taken() == ["Good"]).await;
         shop.see("201", "Late").await;
-        until("the late one arrives", HOUR, || task.taken() == ["Good", "Late"]).await;
+        until("the late one arrives", HOUR, || {
+            task.taken() == ["Good", "Late"]
+        })
+        .await;
         task.stop().await;
     }
 }
@@ -91,12 +133,20 @@ async fn many_changes_that_fail_do_not_hold_up_the_next_one() {
 #[tokio::test(start_paused = true)]
 async fn a_sink_with_too_many_dead_letters_takes_nothing_new_until_they_are_dropped() {
     let shop = Shop::new().await;
-    let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
+    let task = shop
+        .start("erp", Scripted::new(4, |_| Verdict::Done), settings())
+        .await;
     shop.sql("UPDATE _sinks SET dead = 1000000");
     task.wake.send_replace(());
-    until("it holds", MINUTE, || task.status().state == SinkActivity::Holding).await;
+    until("it holds", MINUTE, || {
+        task.status().state == SinkActivity::Holding
+    })
+    .await;
     shop.see("1", "First").await;
-    until("it holds", MINUTE, || task.status().state == SinkActivity::Holding).await;
+    until("it holds", MINUTE, || {
+        task.status().state == SinkActivity::Holding
+    })
+    .await;
     assert_eq!(task.taken(), [""; 0]);
     shop.sql("UPDATE _sinks SET dead = 999999");
     task.wake.send_replace(());
@@ -107,21 +157,45 @@ async fn a_sink_with_too_many_dead_letters_takes_nothing_new_until_they_are_drop
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_not_sent_again_after_a_newer_version_was() {
     let shop = Shop::new().await;
-    let once = config::SinkSettings { retry: Arc::from([]), ..settings() };
-    let refused = Verdict::Refused { reason: "answered 422".into(), for_good: false };
+    let once = config::SinkSettings {
+        retry: Arc::from([]),
+        ..settings()
+    };
+    let refused = Verdict::Refused {
+        reason: "answered 422".into(),
+        for_good: false,
+    };
     let task = shop.start("erp", refusing(4, "Bad", refused), once).await;
     for (id, name) in [("1", "Bad"), ("1", "Good"), ("2", "Bad"), ("3", "Good")] {
         shop.see(id, name).await;
     }
     until("two are dead", MINUTE, || task.status().dead == 2).await;
-    until("the newer version has arrived", MINUTE, || task.taken() == ["Good", "Good"]).await;
+    until("the newer version has arrived", MINUTE, || {
+        task.taken() == ["Good", "Good"]
+    })
+    .await;
     until("it is saved", MINUTE, || shop.owed() == 2).await;
     task.sink.now_returns(|_| Verdict::Done);
-    assert_eq!(shop.resend(&task, false), Resent { changes: 1, superseded: 1 });
-    until("the current one arrives", MINUTE, || task.taken() == ["Good", "Good", "Bad"]).await;
+    assert_eq!(
+        shop.resend(&task, false),
+        Resent {
+            changes: 1,
+            superseded: 1
+        }
+    );
+    until("the current one arrives", MINUTE, || {
+        task.taken() == ["Good", "Good", "Bad"]
+    })
+    .await;
     until("it is saved", MINUTE, || shop.owed() == 1).await;
     assert_eq!(shop.row("erp").await.dead, 1);
-    assert_eq!(shop.resend(&task, true), Resent { changes: 1, superseded: 0 });
+    assert_eq!(
+        shop.resend(&task, true),
+        Resent {
+            changes: 1,
+            superseded: 0
+        }
+    );
     until("the older one arrives", MINUTE, || task.taken().len() == 4).await;
     task.stop().await;
 }
@@ -129,10 +203,15 @@ async fn a_dead_letter_is_not_sent_again_after_a_newer_version_was() {
 #[tokio::test(start_paused = true)]
 async fn a_single_run_sends_a_version_that_waited_for_the_one_before_it() {
     let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(4, "First", fault()), settings()).await;
+    let task = shop
+        .start("erp", refusing(4, "First", fault()), settings())
+        .await;
     shop.see("1", "First").await;
     shop.see("1", "Second").await;
-    until("the first is tried", MINUTE, || !task.attempts("First").is_empty()).await;
+    until("the first is tried", MINUTE, || {
+        !task.attempts("First").is_empty()
+    })
+    .await;
     task.stop().await;
     let sink = Scripted::new(4, |_| Verdict::Done);
     let (deliverer, _wake) = shop.deliverer("erp", &sink, settings());
@@ -145,15 +224,25 @@ async fn a_clock_that_is_set_back_delays_what_waits_by_no_more_than_an_hour() {
     // An hour, as when a shop sets its machine by hand; and years, as when a battery was empty.
     for back in ["2025-12-31T23:00:00Z", "2020-01-01T00:00:00Z"] {
         let mut shop = Shop::new().await;
-        let refused = Verdict::Refused { reason: "answered 422".into(), for_good: false };
-        let task = shop.start("erp", refusing(4, "Parked", refused), settings()).await;
+        let refused = Verdict::Refused {
+            reason: "answered 422".into(),
+            for_good: false,
+        };
+        let task = shop
+            .start("erp", refusing(4, "Parked", refused), settings())
+            .await;
         shop.see("1", "Parked").await;
         until("it is parked", MINUTE, || task.status().retrying == 1).await;
         task.stop().await;
         shop.clock = Clock::starting_at(back.parse().unwrap());
-        let task = shop.start("erp", Scripted::new(4, |_| Verdict::Done), settings()).await;
+        let task = shop
+            .start("erp", Scripted::new(4, |_| Verdict::Done), settings())
+            .await;
         shop.see("2", "New").await;
-        until("both arrive", HOUR + 10 * MINUTE, || task.taken().len() == 2).await;
+        until("both arrive", HOUR + 10 * MINUTE, || {
+            task.taken().len() == 2
+        })
+        .await;
         task.stop().await;
     }
 }
@@ -161,13 +250,26 @@ async fn a_clock_that_is_set_back_delays_what_waits_by_no_more_than_an_hour() {
 #[tokio::test(start_paused = true)]
 async fn what_was_planned_while_the_clock_was_ahead_is_tried_without_a_restart() {
     let shop = Shop::new().await;
-    let refused = Verdict::Refused { reason: "answered 422".into(), for_good: false };
-    let task = shop.start("erp", refusing(4, "Parked", refused), settings()).await;
+    let refused = Verdict::Refused {
+        reason: "answered 422".into(),
+        for_good: false,
+    };
+    let task = shop
+        .start("erp", refusing(4, "Parked", refused), settings())
+        .await;
     shop.see("1", "Parked").await;
     until("it is parked", MINUTE, || task.status().retrying == 1).await;
     let writer = rusqlite::Connection::open(shop.store.path()).unwrap();
-    writer.execute("UPDATE _queue SET due_at = '2026-06-01T00:00:00.000000Z'", []).unwrap();
+    writer
+        .execute(
+            "UPDATE _queue SET due_at = '2026-06-01T00:00:00.000000Z'",
+            [],
+        )
+        .unwrap();
     let before = task.attempts("Parked").len();
-    until("it is tried", 2 * HOUR, || task.attempts("Parked").len() > before).await;
+    until("it is tried", 2 * HOUR, || {
+        task.attempts("Parked").len() > before
+    })
+    .await;
     task.stop().await;
 }

@@ -32,7 +32,10 @@ pub(super) fn refusal(settings: &StatusSettings, headers: &HeaderMap) -> Option<
     }
     let text = "the token is needed: send it as `Authorization: Bearer`, or as the password with \
                 any user name\n";
-    let ask = [(header::WWW_AUTHENTICATE, "Basic realm=\"shopmirror\", charset=\"UTF-8\"")];
+    let ask = [(
+        header::WWW_AUTHENTICATE,
+        "Basic realm=\"shopmirror\", charset=\"UTF-8\"",
+    )];
     Some((StatusCode::UNAUTHORIZED, ask, text).into_response())
 }
 
@@ -44,7 +47,9 @@ fn is_own(settings: &StatusSettings, host: &Authority) -> bool {
     }
     let literal = name.trim_start_matches('[').trim_end_matches(']');
     let loopback_only = settings.listen.ip().is_loopback();
-    literal.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || !loopback_only)
+    literal
+        .parse::<IpAddr>()
+        .is_ok_and(|ip| ip.is_loopback() || !loopback_only)
 }
 
 /// The one host that the request names; a request that names two is malformed.

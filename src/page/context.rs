@@ -110,7 +110,12 @@ impl PageContext {
     /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs into
     /// [`Self::read`].
     pub(super) fn reports(&self) -> (Vec<Report>, Vec<String>) {
-        let folder = self.page.reports.folder.as_deref().filter(|_| self.shows_records());
+        let folder = self
+            .page
+            .reports
+            .folder
+            .as_deref()
+            .filter(|_| self.shows_records());
         let (mut reports, errors) = report::list(folder);
         reports.retain(|report| self.shows_records() || !report.shows_records());
         (reports, errors.iter().map(ToString::to_string).collect())

@@ -66,15 +66,25 @@ pub(super) fn found(
     let before = usize::from(asked.page) * SCREEN;
     let (mut sections, mut has_next) = (Vec::new(), false);
     for list in LISTS {
-        let ids: Vec<&String> =
-            found.iter().filter(|(route, _)| *route == list).map(|(_, id)| id).collect();
+        let ids: Vec<&String> = found
+            .iter()
+            .filter(|(route, _)| *route == list)
+            .map(|(_, id)| id)
+            .collect();
         let mut records = Vec::new();
         for id in ids.iter().skip(before).take(SCREEN) {
             let body = reader.current_body(list, id)?.unwrap_or_default();
-            records.push(RelatedRecord { id: (*id).clone(), body });
+            records.push(RelatedRecord {
+                id: (*id).clone(),
+                body,
+            });
         }
         if !records.is_empty() {
-            sections.push((list, ids.len(), listed(reader, &context.page, list, &records)?));
+            sections.push((
+                list,
+                ids.len(),
+                listed(reader, &context.page, list, &records)?,
+            ));
         }
         has_next |= ids.len() > before + SCREEN;
     }

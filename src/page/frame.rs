@@ -53,8 +53,12 @@ pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Marku
 
 /// The links between the pages.
 fn navigation(current: &str, shows_records: bool) -> Markup {
-    let pages =
-        [(".", "Home"), ("reports", "Reports"), ("records", "Records"), ("system", "System")];
+    let pages = [
+        (".", "Home"),
+        ("reports", "Reports"),
+        ("records", "Records"),
+        ("system", "System"),
+    ];
     html! {
         nav aria-label="Pages" {
             @for (address, name) in pages {
@@ -99,6 +103,8 @@ pub(super) fn record_link(route: Route, id: &str) -> String {
 
 /// An address of this page with a query.
 pub(super) fn link(path: &str, pairs: &[(&str, &str)]) -> String {
-    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    let query = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(pairs)
+        .finish();
     format!("{path}?{query}")
 }

@@ -22,11 +22,19 @@ pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Marku
     let (status, home) = (context.status().await, context.numbers(range).await);
     let head = [
         health(status.as_deref(), home.as_deref()),
-        ranges(&Range::HOME, |each| each == range, |range| link(".", &[("range", range)])),
+        ranges(
+            &Range::HOME,
+            |each| each == range,
+            |range| link(".", &[("range", range)]),
+        ),
     ];
     let numbers = match &home {
         Some(home) => {
-            let view = View { context, range, home };
+            let view = View {
+                context,
+                range,
+                home,
+            };
             vec![view.cards(), view.statuses(), view.now(), view.as_of()]
         }
         None => {
@@ -94,9 +102,27 @@ impl View<'_> {
             _ => " the month before",
         };
         let cards: [(_, _, &Figure, _, _); 4] = [
-            ("taken-in", "Taken in", &home.taken_in, Kind::Count, "intake"),
-            ("completed", "Completed", &home.completed, Kind::Count, "turnaround-by-brand"),
-            ("money-in", "Money in", &home.money_in, Kind::Money, "payments"),
+            (
+                "taken-in",
+                "Taken in",
+                &home.taken_in,
+                Kind::Count,
+                "intake",
+            ),
+            (
+                "completed",
+                "Completed",
+                &home.completed,
+                Kind::Count,
+                "turnaround-by-brand",
+            ),
+            (
+                "money-in",
+                "Money in",
+                &home.money_in,
+                Kind::Money,
+                "payments",
+            ),
             ("leads", "New leads", &home.leads, Kind::Count, "leads"),
         ];
         html! {
@@ -131,14 +157,27 @@ impl View<'_> {
         let statuses: Vec<&str> = self.home.ready_status.iter().map(String::as_str).collect();
         match statuses.is_empty() {
             true => report_link("open-repairs"),
-            false => self.list(&[("status", &statuses.join("|")), ("status_days", status_days)]),
+            false => self.list(&[
+                ("status", &statuses.join("|")),
+                ("status_days", status_days),
+            ]),
         }
     }
 
     fn statuses(&self) -> Markup {
         let home = self.home;
-        let most = home.by_status.iter().map(|(_, count)| *count).next().unwrap_or(1.0);
-        let further: f64 = home.by_status.iter().skip(BARS_MAX).map(|(_, count)| count).sum();
+        let most = home
+            .by_status
+            .iter()
+            .map(|(_, count)| *count)
+            .next()
+            .unwrap_or(1.0);
+        let further: f64 = home
+            .by_status
+            .iter()
+            .skip(BARS_MAX)
+            .map(|(_, count)| count)
+            .sum();
         html! {
             section.statuses #statuses data-part aria-labelledby="statuses-title" {
                 h2 #statuses-title { "Open repairs by status" }
@@ -164,19 +203,47 @@ impl View<'_> {
         let shows_records = self.context.shows_records();
         let due = if shows_records { "follow-ups" } else { "leads" };
         let owing = match shows_records {
-            true => link("report", &[("name", "outstanding"), ("completed_days", "90")]),
+            true => link(
+                "report",
+                &[("name", "outstanding"), ("completed_days", "90")],
+            ),
             false => report_link("payments"),
         };
         let [ready, ready_long] = ["0", "14"].map(|days| self.ready(days));
         let [late, long] = [("late", "1"), ("open_days", "30")].map(|only| self.list(&[only]));
         let rows = [
-            ("Open repairs", &now.open, Kind::Count, report_link("open-repairs")),
+            (
+                "Open repairs",
+                &now.open,
+                Kind::Count,
+                report_link("open-repairs"),
+            ),
             ("Ready for pickup", &now.ready, Kind::Count, ready),
-            ("Ready for pickup for more than 14 days", &now.ready_long, Kind::Count, ready_long),
+            (
+                "Ready for pickup for more than 14 days",
+                &now.ready_long,
+                Kind::Count,
+                ready_long,
+            ),
             ("Overdue repairs", &now.overdue, Kind::Count, late),
-            ("Open for more than 30 days", &now.open_long, Kind::Count, long),
-            ("Follow-ups that are due", &now.follow_ups, Kind::Count, report_link(due)),
-            ("Unpaid, completed in the last 90 days", &now.unpaid, Kind::Money, owing),
+            (
+                "Open for more than 30 days",
+                &now.open_long,
+                Kind::Count,
+                long,
+            ),
+            (
+                "Follow-ups that are due",
+                &now.follow_ups,
+                Kind::Count,
+                report_link(due),
+            ),
+            (
+                "Unpaid, completed in the last 90 days",
+                &now.unpaid,
+                Kind::Money,
+                owing,
+            ),
         ];
         html! {
             section #now data-part aria-labelledby="now-title" {
@@ -209,7 +276,9 @@ impl View<'_> {
 
     /// A number with how sure it is; with an address a link.
     fn amount(&self, cell: &Cell, kind: Kind, address: Option<&str>) -> Markup {
-        let Some(value) = cell.number() else { return html! { span.least { "unknown" } } };
+        let Some(value) = cell.number() else {
+            return html! { span.least { "unknown" } };
+        };
         let written = match kind {
             Kind::Money => money(value, self.context.page.reports.currency.as_deref()),
             Kind::Count => whole(value.round() as i64),

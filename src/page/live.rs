@@ -34,7 +34,10 @@ pub(super) enum Live {
 impl Live {
     /// The page, or the stream of what changes, for which the script of the page asks the same address.
     pub(super) async fn respond(self, context: Arc<PageContext>, headers: &HeaderMap) -> Response {
-        if headers.get(header::ACCEPT).is_some_and(|kind| kind == "text/event-stream") {
+        if headers
+            .get(header::ACCEPT)
+            .is_some_and(|kind| kind == "text/event-stream")
+        {
             return self.stream(context);
         }
         let parts = self.parts(&context).await;
@@ -42,7 +45,13 @@ impl Live {
             Self::Home(_) => ("Home", "."),
             Self::System => ("System", "system"),
         };
-        framed(&context, title, tab, &html! { @for part in &parts { (part) } }).into_response()
+        framed(
+            &context,
+            title,
+            tab,
+            &html! { @for part in &parts { (part) } },
+        )
+        .into_response()
     }
 
     /// The parts in their order, as they are now. Those that change have an id and the attribute `data-part`.
@@ -64,8 +73,11 @@ impl Live {
                 let parts = self.parts(&context).await;
                 let parts: Vec<String> = parts.into_iter().map(Markup::into_string).collect();
                 let is_new = |(index, part): &(usize, &String)| sent.get(*index) != Some(*part);
-                let changed =
-                    parts.iter().enumerate().filter(is_new).map(|(_, part)| part.as_str());
+                let changed = parts
+                    .iter()
+                    .enumerate()
+                    .filter(is_new)
+                    .map(|(_, part)| part.as_str());
                 let changed: String = changed.collect();
                 sent = parts;
                 if !changed.is_empty() {

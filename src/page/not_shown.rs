@@ -18,7 +18,10 @@ pub(super) struct NotShown {
 
 impl NotShown {
     pub(super) fn new(code: StatusCode, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+        Self {
+            code,
+            text: text.into(),
+        }
     }
 
     /// The page of the sentence, in place of what was asked for.

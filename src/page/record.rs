@@ -44,7 +44,11 @@ pub(super) fn one(
     let fields = Fields::of(body.as_deref().unwrap_or_default(), shop);
     let title = fields.title(route, id);
     let last_seen = reader.last_seen_at(route, id)?;
-    let state = if route == Route::Jobs { reader.job_state(id)? } else { None };
+    let state = if route == Route::Jobs {
+        reader.job_state(id)?
+    } else {
+        None
+    };
     let mut related = Vec::new();
     for (of, mut records) in related_to(reader, route, id)? {
         records.sort_by_key(|record| {
@@ -109,10 +113,17 @@ fn related_to(
     let job = job.filter(|_| route != Route::Jobs);
     let mut related = vec![
         (Route::Jobs, one_of(reader, Route::Jobs, job)?),
-        (Route::Customers, one_of(reader, Route::Customers, customer)?),
+        (
+            Route::Customers,
+            one_of(reader, Route::Customers, customer)?,
+        ),
     ];
     if route == Route::Jobs {
-        for of in [Route::JobStatusChanges, Route::Payments, Route::OutsourcedJobs] {
+        for of in [
+            Route::JobStatusChanges,
+            Route::Payments,
+            Route::OutsourcedJobs,
+        ] {
             related.push((of, reader.records_of_job(of, id, MAX_RELATED)?));
         }
     }
@@ -132,7 +143,10 @@ fn one_of(
 ) -> Result<Vec<RelatedRecord>, StoreError> {
     let Some(id) = id else { return Ok(Vec::new()) };
     let body = reader.current_body(route, &id)?;
-    Ok(body.map(|body| RelatedRecord { id, body }).into_iter().collect())
+    Ok(body
+        .map(|body| RelatedRecord { id, body })
+        .into_iter()
+        .collect())
 }
 
 /// How a repair stands now.

@@ -21,7 +21,10 @@ use crate::store::{QueryLimits, Reader};
 /// Records on one screen, and in one CSV file.
 const SCREEN: usize = 50;
 const MAX_CSV: i64 = 10_000;
-const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(5), bytes: 16 * 1024 * 1024 };
+const LIMITS: QueryLimits = QueryLimits {
+    time: Duration::from_secs(5),
+    bytes: 16 * 1024 * 1024,
+};
 
 /// Which list is asked for.
 #[derive(Deserialize)]
@@ -38,7 +41,10 @@ pub(super) fn list(
     context: &PageContext,
     asked: &Asked,
 ) -> Result<Response, NotShown> {
-    let (route, before) = (asked.route.unwrap_or(Route::Jobs), usize::from(asked.page) * SCREEN);
+    let (route, before) = (
+        asked.route.unwrap_or(Route::Jobs),
+        usize::from(asked.page) * SCREEN,
+    );
     // One more than is shown says whether there is another screen.
     let mut records = reader.newest_records(route, before, SCREEN + 1)?;
     let has_next = records.len() > SCREEN;
@@ -71,6 +77,9 @@ pub(super) fn csv(
     let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_CSV}");
     let rows = reader.query(&sql, &[], LIMITS)?;
     let head = csv_head(&rows.columns);
-    let text = rows.rows.iter().fold(head, |text, row| text + &csv_values(row));
+    let text = rows
+        .rows
+        .iter()
+        .fold(head, |text, row| text + &csv_values(row));
     Ok(download(route.as_str(), ReportFormat::Csv, text))
 }

@@ -60,7 +60,11 @@ pub(super) fn one(
     context: &PageContext,
     asked: &Asked,
 ) -> Result<Response, NotShown> {
-    let report = context.reports().0.into_iter().find(|report| report.name == asked.name);
+    let report = context
+        .reports()
+        .0
+        .into_iter()
+        .find(|report| report.name == asked.name);
     let absent = || NotShown::new(StatusCode::NOT_FOUND, "There is no such report here.");
     let report = report.ok_or_else(absent)?;
     let (now, format) = (Timestamp::now(), asked.format);
@@ -71,16 +75,30 @@ pub(super) fn one(
     };
     let answered = answer(&report, &question)?;
     if format != ReportFormat::Html {
-        return Ok(download(&report.name, format, report::rendered(&answered, format)?));
+        return Ok(download(
+            &report.name,
+            format,
+            report::rendered(&answered, format)?,
+        ));
     }
     let days = answered.period.shifted(-1);
-    let of_before = Question { from: Some(days.from), to: Some(days.to), ..question.clone() };
+    let of_before = Question {
+        from: Some(days.from),
+        to: Some(days.to),
+        ..question.clone()
+    };
     let before = match &answered.totals {
         Some(_) if report.has_period() => answer(&report, &of_before).ok(),
         _ => None,
     };
     let businesses = businesses(reader);
-    let view = View { question, answer: &answered, today, before, businesses };
+    let view = View {
+        question,
+        answer: &answered,
+        today,
+        before,
+        businesses,
+    };
     Ok(framed(context, &report.title, "reports", &view.page()).into_response())
 }
 
@@ -90,7 +108,10 @@ fn question(asked: &Asked, today: Date, currency: Option<String>) -> Question {
         from: days.map(|days| days.from).or(asked.from),
         to: days.map(|days| days.to).or(asked.to),
         by: asked.by.or(asked.range.map(Range::by)).unwrap_or_default(),
-        business: asked.business.clone().filter(|business| !business.is_empty()),
+        business: asked
+            .business
+            .clone()
+            .filter(|business| !business.is_empty()),
         set: asked.set.clone().into_iter().collect(),
         currency,
     }
@@ -101,7 +122,11 @@ fn businesses(reader: &Reader) -> BTreeSet<String> {
     let pollers = reader.pollers().unwrap_or_default().into_iter();
     let served = pollers.filter_map(|poller| poller.business.or(poller.served_business));
     let distinct: BTreeSet<String> = served.collect();
-    if distinct.len() > 1 { distinct } else { BTreeSet::new() }
+    if distinct.len() > 1 {
+        distinct
+    } else {
+        BTreeSet::new()
+    }
 }
 
 impl From<ReportError> for NotShown {
@@ -154,8 +179,15 @@ impl View<'_> {
         let Question { business, set, .. } = &self.question;
         let mut pairs = vec![("name", self.answer.report.name.as_str())];
         pairs.extend_from_slice(more);
-        pairs.extend(business.iter().map(|business| ("business", business.as_str())));
-        pairs.extend(set.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        pairs.extend(
+            business
+                .iter()
+                .map(|business| ("business", business.as_str())),
+        );
+        pairs.extend(
+            set.iter()
+                .map(|(name, value)| (name.as_str(), value.as_str())),
+        );
         link("report", &pairs)
     }
 
@@ -182,11 +214,18 @@ impl View<'_> {
     fn form(&self) -> Markup {
         let (report, days) = (&self.answer.report, self.answer.period);
         let business = self.question.business.as_deref().unwrap_or_default();
-        let set: BTreeMap<&String, &String> =
-            self.question.set.iter().map(|(name, value)| (name, value)).collect();
+        let set: BTreeMap<&String, &String> = self
+            .question
+            .set
+            .iter()
+            .map(|(name, value)| (name, value))
+            .collect();
         let by = [CountedBy::Day, CountedBy::Week, CountedBy::Month].map(|by| word(&by));
         let by: Vec<_> = by.iter().map(|by| (by.as_str(), by.as_str())).collect();
-        let known = self.businesses.iter().map(|known| (known.as_str(), known.as_str()));
+        let known = self
+            .businesses
+            .iter()
+            .map(|known| (known.as_str(), known.as_str()));
         let known: Vec<_> = [("", "all")].into_iter().chain(known).collect();
         let has_choice =
             report.has_period() || !report.parameters.is_empty() || !self.businesses.is_empty();
@@ -217,7 +256,12 @@ impl View<'_> {
         let Some(((sums, were), totals)) = sums.zip(self.answer.totals.as_ref()) else {
             return html! {};
         };
-        let columns = self.answer.columns.iter().zip(totals).zip(sums.iter().zip(&were));
+        let columns = self
+            .answer
+            .columns
+            .iter()
+            .zip(totals)
+            .zip(sums.iter().zip(&were));
         html! {
             dl.sums {
                 @for ((column, _), (sum, was)) in columns.filter(|((_, total), _)| total.is_number()) {
@@ -246,12 +290,17 @@ fn select(label: &str, name: &str, values: &[(&str, &str)], chosen: &str) -> Mar
 
 /// A file to download. The name holds no character that could end the header.
 pub(super) fn download(name: &str, format: ReportFormat, text: String) -> Response {
-    let name: String =
-        name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
+    let name: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c))
+        .collect();
     let (_, end, kind) = report::form(format);
     let headers = [
         (header::CONTENT_TYPE, kind.to_owned()),
-        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.{end}\"")),
+        (
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}.{end}\""),
+        ),
     ];
     (headers, text).into_response()
 }

@@ -34,8 +34,14 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
     (header::CACHE_CONTROL, "no-store"),
 ];
 
@@ -48,12 +54,24 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
         .route("/metrics", from_status(metrics::respond))
         .route("/healthz", from_status(|_| "alive\n".into_response()))
         .route("/readyz", from_status(readiness))
-        .route("/api/status", from_status(|status| Json(status).into_response()))
+        .route(
+            "/api/status",
+            from_status(|status| Json(status).into_response()),
+        )
         .route("/reports", from_store(reports::list))
         .route("/report", from_store(reports::one))
-        .route("/page.css", asset("text/css", include_str!("assets/page.css")))
-        .route("/page.js", asset("text/javascript", include_str!("assets/page.js")))
-        .route("/icon.svg", asset("image/svg+xml", include_str!("assets/icon.svg")))
+        .route(
+            "/page.css",
+            asset("text/css", include_str!("assets/page.css")),
+        )
+        .route(
+            "/page.js",
+            asset("text/javascript", include_str!("assets/page.js")),
+        )
+        .route(
+            "/icon.svg",
+            asset("image/svg+xml", include_str!("assets/icon.svg")),
+        )
         .fallback(absent);
     let router = match context.shows_records() {
         true => router
@@ -70,10 +88,14 @@ fn from_store<Q>(make: FromStore<Q>) -> MethodRouter<Arc<PageContext>>
 where
     Q: DeserializeOwned + Send + 'static,
 {
-    get(async move |State(context): State<Arc<PageContext>>, Query(query): Query<Q>| {
-        let made = context.read(move |reader, shared| make(reader, shared, &query)).await;
-        made.unwrap_or_else(|not_shown| not_shown.page(&context))
-    })
+    get(
+        async move |State(context): State<Arc<PageContext>>, Query(query): Query<Q>| {
+            let made = context
+                .read(move |reader, shared| make(reader, shared, &query))
+                .await;
+            made.unwrap_or_else(|not_shown| not_shown.page(&context))
+        },
+    )
 }
 
 /// A response that is made from the newest status.
@@ -81,7 +103,10 @@ fn from_status(make: fn(&WorkspaceStatus) -> Response) -> MethodRouter<Arc<PageC
     get(async move |State(context): State<Arc<PageContext>>| {
         let stuck = "the daemon's tasks do not answer: look at its log, restart it\n";
         let stuck = || (StatusCode::SERVICE_UNAVAILABLE, stuck).into_response();
-        context.status().await.map_or_else(stuck, |status| make(&status))
+        context
+            .status()
+            .await
+            .map_or_else(stuck, |status| make(&status))
     })
 }
 
@@ -91,7 +116,10 @@ fn readiness(status: &WorkspaceStatus) -> Response {
     if hindrances.is_empty() {
         return "fresh\n".into_response();
     }
-    let lines: String = hindrances.iter().map(|why| format!("{}\n", shown(why))).collect();
+    let lines: String = hindrances
+        .iter()
+        .map(|why| format!("{}\n", shown(why)))
+        .collect();
     (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
 }
 
@@ -120,7 +148,9 @@ async fn home(
     headers: HeaderMap,
     Query(AskedHome { range }): Query<AskedHome>,
 ) -> Response {
-    let range = range.filter(|range| Range::HOME.contains(range)).unwrap_or(Range::Today);
+    let range = range
+        .filter(|range| Range::HOME.contains(range))
+        .unwrap_or(Range::Today);
     Live::Home(range).respond(context, &headers).await
 }
 

@@ -82,7 +82,11 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: loc".to_owned(), HEADERS_LIMIT),
             (request("/stuck"), CONNECTION_LIMIT),
         ] {
-            assert_eq!(connected(&text, router()).await, limit.as_secs(), "{text:?}");
+            assert_eq!(
+                connected(&text, router()).await,
+                limit.as_secs(),
+                "{text:?}"
+            );
         }
     }
 
@@ -90,7 +94,10 @@ mod tests {
     async fn a_client_that_does_not_read_is_cut_off() {
         let big = Router::new().route("/", get(|| async { vec![b'x'; 1024 * 1024] }));
         let (mut client, server) = tokio::io::duplex(1024);
-        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .await
+            .unwrap();
         let begun = Instant::now();
         converse(server, big).await;
         assert_eq!(begun.elapsed(), CONNECTION_LIMIT);

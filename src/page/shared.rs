@@ -44,7 +44,9 @@ mod tests {
         let (shared, taken) = (Shared::default(), Cell::new(0));
         let viewer = || async {
             for _ in 0..60 {
-                shared.newest(every, async { taken.set(taken.get() + 1) }).await;
+                shared
+                    .newest(every, async { taken.set(taken.get() + 1) })
+                    .await;
                 sleep(every).await;
             }
         };

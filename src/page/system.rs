@@ -24,18 +24,30 @@ const SAME_DAY_S: f64 = 12.0 * 3600.0;
 pub(super) async fn parts(context: &PageContext) -> Vec<Markup> {
     let Some(status) = context.status().await else {
         let advice = ["Look at the daemon's log, then restart it.".to_owned()];
-        return vec![health("failing", "The daemon's tasks do not answer.", &advice)];
+        return vec![health(
+            "failing",
+            "The daemon's tasks do not answer.",
+            &advice,
+        )];
     };
     let zone = &context.page.zone;
     let now: Timestamp = status.at.parse().unwrap_or_default();
     let say = |seconds: f64| {
         let moved = SignedDuration::try_from_secs_f64(seconds).and_then(|by| now.checked_add(by));
-        let form = if seconds.abs() < SAME_DAY_S { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
+        let form = if seconds.abs() < SAME_DAY_S {
+            "%H:%M:%S"
+        } else {
+            "%Y-%m-%d %H:%M"
+        };
         let local = |at: Timestamp| at.to_zoned(zone.clone()).strftime(form).to_string();
         moved.map_or_else(|_| "-".to_owned(), local)
     };
     vec![
-        health(&word(&status.health).replace('_', " "), &status.sentence(), &status.reasons),
+        health(
+            &word(&status.health).replace('_', " "),
+            &status.sentence(),
+            &status.reasons,
+        ),
         facts(&status.facts(&say)),
         section("pollers", "Pollers", &status.poller_table(&say)),
         section("sinks", "Sinks", &status.sink_table(&say)),
@@ -119,7 +131,10 @@ fn cells(row: &[(&'static str, String)]) -> Markup {
 fn gaps(gaps: &[Gap], now: Timestamp, say: SayTime<'_>) -> Table {
     let at = |stamp: &str| {
         let at = stamp.parse::<Timestamp>();
-        at.map_or_else(|_| "-".to_owned(), |at| say(at.duration_since(now).as_secs_f64()))
+        at.map_or_else(
+            |_| "-".to_owned(),
+            |at| say(at.duration_since(now).as_secs_f64()),
+        )
     };
     let row = |gap: &Gap| {
         vec![
@@ -127,7 +142,10 @@ fn gaps(gaps: &[Gap], now: Timestamp, say: SayTime<'_>) -> Table {
             ("route", poller_name(&gap.route, gap.business.as_deref())),
             ("from", at(&gap.from_at)),
             ("to", at(&gap.to_at)),
-            ("about missing", gap.estimate.map_or_else(|| "?".to_owned(), whole)),
+            (
+                "about missing",
+                gap.estimate.map_or_else(|| "?".to_owned(), whole),
+            ),
             ("found", whole(gap.repaired)),
         ]
     };

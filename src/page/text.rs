@@ -43,7 +43,8 @@ pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
 
 /// The name of the zone.
 pub(super) fn zone_name(zone: &TimeZone) -> String {
-    zone.iana_name().map_or_else(|| "this machine's time zone".to_owned(), shown)
+    zone.iana_name()
+        .map_or_else(|| "this machine's time zone".to_owned(), shown)
 }
 
 #[cfg(test)]
@@ -54,7 +55,10 @@ mod tests {
     fn foreign_text_is_shown_as_text() {
         let hostile = "<script>alert(1)</script>`\"&\r\n\u{1b}[31m\u{202e}\u{200b}";
         let made = message(hostile).into_string();
-        assert!(!made.contains("<script") && made.contains("&lt;script&gt;"), "{made}");
+        assert!(
+            !made.contains("<script") && made.contains("&lt;script&gt;"),
+            "{made}"
+        );
         assert!(!made.chars().any(escape::is_unsafe), "{made:?}");
         assert_eq!(shown(&"é".repeat(10_000)).chars().count(), LENGTH_MAX + 1);
     }

@@ -28,7 +28,11 @@ impl<'p> Fields<'p> {
     /// The fields of a record's text; none if it is no object.
     pub(super) fn of(body: &'p str, page: &'p StatusPage) -> Self {
         let fields = record::Fields::of(body).unwrap_or_default();
-        Self { fields, zone: &page.zone, currency: page.reports.currency.as_deref() }
+        Self {
+            fields,
+            zone: &page.zone,
+            currency: page.reports.currency.as_deref(),
+        }
     }
 
     /// A field as text; empty if it is absent, or no text and no number.
@@ -134,8 +138,14 @@ pub(super) fn listed(
     let mut items = Vec::new();
     for RelatedRecord { id, body } in records {
         let fields = Fields::of(body, page);
-        let state = if route == Route::Jobs { reader.job_state(id)? } else { None };
-        let status = state.and_then(|state| state.status).map(|status| shown(&status));
+        let state = if route == Route::Jobs {
+            reader.job_state(id)?
+        } else {
+            None
+        };
+        let status = state
+            .and_then(|state| state.status)
+            .map(|status| shown(&status));
         items.push(html! {
             li {
                 a href=(record_link(route, id)) { (fields.title(route, id)) }
@@ -153,17 +163,27 @@ mod tests {
 
     fn of<'z>(body: &'z str, zone: &'z TimeZone) -> Fields<'z> {
         let fields = record::Fields::of(body).unwrap_or_default();
-        Fields { fields, zone, currency: Some("EUR") }
+        Fields {
+            fields,
+            zone,
+            currency: Some("EUR"),
+        }
     }
 
     #[test]
     fn a_record_is_named_as_a_person_would_name_it() {
         let title = |route, body: &str| of(body, &TimeZone::UTC).title(route, "7");
         let job = r#"{"job_number":"JOB-09587","customer_name":"Qi Schwarz","device_model":"Galaxy A54"}"#;
-        assert_eq!(title(Route::Jobs, job), "JOB-09587 · Qi Schwarz · Galaxy A54");
+        assert_eq!(
+            title(Route::Jobs, job),
+            "JOB-09587 · Qi Schwarz · Galaxy A54"
+        );
         let payment = r#"{"amount":1365.95,"job_number":"JOB-1","customer_name":"Ann"}"#;
         assert_eq!(title(Route::Payments, payment), "EUR\u{a0}1,365.95 · Ann");
-        assert_eq!(title(Route::Leads, r#"{"name":"Bo","device_model":null}"#), "Bo");
+        assert_eq!(
+            title(Route::Leads, r#"{"name":"Bo","device_model":null}"#),
+            "Bo"
+        );
         assert_eq!(title(Route::OutsourcedJobs, "{}"), "Outsourced repair 7");
         assert_eq!(title(Route::Jobs, "no object"), "Repair 7");
     }

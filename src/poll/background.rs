@@ -56,7 +56,10 @@ impl BackgroundClient {
     /// A client of the dispatcher that receives `requests`.
     #[must_use]
     pub fn new(requests: mpsc::Sender<DispatcherRequest>) -> Self {
-        Self { requests, turn: Arc::default() }
+        Self {
+            requests,
+            turn: Arc::default(),
+        }
     }
 
     /// Makes one request when it is granted.
@@ -82,7 +85,10 @@ impl BackgroundClient {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (reply, grant) = oneshot::channel();
         let request = DispatcherRequest::Background(reply);
-        self.requests.send(request).await.map_err(|_| BackgroundError::Stopped)?;
+        self.requests
+            .send(request)
+            .await
+            .map_err(|_| BackgroundError::Stopped)?;
         Ok((grant.await.map_err(|_| BackgroundError::Stopped)??, turn))
     }
 }
@@ -112,10 +118,18 @@ impl Dispatcher {
         self.schedule.spent(now);
         let (reply, _) = self.waiting.take()?;
         let (ended, response) = oneshot::channel();
-        let grant = Grant { client: self.client.clone(), key: self.client.key_number(), ended };
+        let grant = Grant {
+            client: self.client.clone(),
+            key: self.client.key_number(),
+            ended,
+        };
         // If the caller has gone away, nothing is sent, and `ended` goes with the grant.
         let _ = reply.send(Ok(grant));
-        under_way.spawn(async move { Completed::Background { rate: response.await.ok() } });
+        under_way.spawn(async move {
+            Completed::Background {
+                rate: response.await.ok(),
+            }
+        });
         None
     }
 }

@@ -52,7 +52,11 @@ impl Clocks {
         if let (Some(ahead_s), None) = (ahead_s, self.ahead_s()) {
             tracing::warn!("{}", clock_advice(ahead_s));
         }
-        *self.last() = Some(Comparison { server, elapsed: now.elapsed, ahead_s });
+        *self.last() = Some(Comparison {
+            server,
+            elapsed: now.elapsed,
+            ahead_s,
+        });
     }
 
     pub(super) fn ahead_s(&self) -> Option<f64> {
@@ -63,9 +67,17 @@ impl Clocks {
     /// does not move it.
     #[must_use]
     pub fn workspace_time(&self, now: Moment) -> Option<Timestamp> {
-        let Comparison { server, elapsed, .. } = (*self.last())?;
-        let there = server.checked_add(now.elapsed.saturating_sub(elapsed)).ok()?;
-        Some(if clock_ahead_s(now.wall, there).is_some() { there } else { now.wall })
+        let Comparison {
+            server, elapsed, ..
+        } = (*self.last())?;
+        let there = server
+            .checked_add(now.elapsed.saturating_sub(elapsed))
+            .ok()?;
+        Some(if clock_ahead_s(now.wall, there).is_some() {
+            there
+        } else {
+            now.wall
+        })
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Comparison>> {
@@ -87,7 +99,11 @@ mod tests {
         let clocks = Clocks::default();
         assert_eq!(shown(&clocks, wrong), None);
         clocks.compare(wrong.wall, wrong);
-        assert_eq!(shown(&clocks, wrong).unwrap(), "2028-03-01T12:00:00Z", "it names no time");
+        assert_eq!(
+            shown(&clocks, wrong).unwrap(),
+            "2028-03-01T12:00:00Z",
+            "it names no time"
+        );
         clocks.compare("2026-10-01T12:00:00Z".parse().unwrap(), wrong);
         assert_eq!(shown(&clocks, wrong).unwrap(), "2026-10-01T12:00:00Z");
         let set_right = at(70, "2026-10-01T12:01:03Z");

@@ -18,9 +18,17 @@ const STORE_WORKS_AFTER: Duration = Duration::from_secs(60);
 /// A request that was answered or has failed.
 pub(super) enum Completed {
     /// A poll.
-    Poll { poller: usize, asked_after: i64, result: Result<Bytes, ApiError>, rate: RateHeaders },
+    Poll {
+        poller: usize,
+        asked_after: i64,
+        result: Result<Bytes, ApiError>,
+        rate: RateHeaders,
+    },
     /// A ping, which tells whether the key is accepted and the name of the workspace.
-    Ping { result: Result<Ping, ApiError>, rate: RateHeaders },
+    Ping {
+        result: Result<Ping, ApiError>,
+        rate: RateHeaders,
+    },
     /// A background request, whose caller has its result already; nothing is known if it has gone away.
     Background { rate: Option<RateHeaders> },
 }
@@ -51,7 +59,12 @@ impl Dispatcher {
                 }
                 Ok(())
             }
-            Completed::Poll { poller, asked_after, result, rate } => {
+            Completed::Poll {
+                poller,
+                asked_after,
+                result,
+                rate,
+            } => {
                 self.observe_rate(&rate).await;
                 if self.verified != Some(rate.key) {
                     // The key has changed, and it is not known yet whose workspace this one reads.
@@ -75,7 +88,13 @@ impl Dispatcher {
         if let Some(to_poll) = &mut self.to_poll {
             to_poll.push_back(poller);
         }
-        self.schedule.observe(poller, &PollResult::Failed { not_before: now.elapsed }, now);
+        self.schedule.observe(
+            poller,
+            &PollResult::Failed {
+                not_before: now.elapsed,
+            },
+            now,
+        );
     }
 
     async fn observe_rate(&mut self, rate: &RateHeaders) {
@@ -88,14 +107,20 @@ impl Dispatcher {
             return;
         }
         // Requests that were under way together are refused together.
-        let was_resting = self.budget.resting(now).is_some_and(|rest| rest >= LONG_REST);
+        let was_resting = self
+            .budget
+            .resting(now)
+            .is_some_and(|rest| rest >= LONG_REST);
         self.budget.observe(&seen(rate), now);
         self.budget.set_needed(self.schedule.needed_per_minute());
-        self.schedule.set_pace(self.budget.pace_per_minute(now), now);
+        self.schedule
+            .set_pace(self.budget.pace_per_minute(now), now);
         if !rate.refused {
             return;
         }
-        let Some(rest) = self.budget.resting(now) else { return };
+        let Some(rest) = self.budget.resting(now) else {
+            return;
+        };
         if rest >= LONG_REST && !was_resting {
             tracing::warn!(
                 wait_s = rest.as_secs_f64().round(),
@@ -143,7 +168,8 @@ impl Dispatcher {
             }
             Err(error) if error.is_transient() => {
                 let not_before = self.pause_for_store(error);
-                self.schedule.observe(poller, &PollResult::Failed { not_before }, now);
+                self.schedule
+                    .observe(poller, &PollResult::Failed { not_before }, now);
             }
             Err(error) if error.is_of_one_route() => {
                 // The other routes go on.
@@ -157,7 +183,10 @@ impl Dispatcher {
     fn succeed(&mut self, poller: usize, outcome: &PageOutcome, ages: Vec<Duration>) {
         let now = self.clock.now();
         // A disk that is almost full takes some pages and refuses others.
-        if self.store_refused_at.is_some_and(|at| at + STORE_WORKS_AFTER <= now.elapsed) {
+        if self
+            .store_refused_at
+            .is_some_and(|at| at + STORE_WORKS_AFTER <= now.elapsed)
+        {
             self.store_refused_at = None;
             tracing::info!("the store can be written again: polling resumes");
         }
@@ -170,13 +199,16 @@ impl Dispatcher {
             }
         }
         self.pollers[poller].succeeded(now, outcome);
-        self.schedule.observe(poller, &outcome_of(outcome, ages), now);
+        self.schedule
+            .observe(poller, &outcome_of(outcome, ages), now);
     }
 
     fn fail_poll(&mut self, poller: usize, error: &ApiError) {
         let now = self.clock.now();
         let wait = self.pollers[poller].failed(error, now.elapsed, fastrand::f64());
-        let outcome = PollResult::Failed { not_before: now.elapsed + wait };
+        let outcome = PollResult::Failed {
+            not_before: now.elapsed + wait,
+        };
         self.schedule.observe(poller, &outcome, now);
         if let Some(hold) = Hold::of_poll(poller, error, now.elapsed) {
             // Unless a ping has shown that the route alone is refused, one shows whether the key is.
@@ -226,7 +258,8 @@ impl Dispatcher {
     /// Makes a poller due as its schedule says, but not before a time that the server asked for.
     pub(super) fn resume_poller(&mut self, poller: usize) {
         let now = self.clock.now().elapsed;
-        self.schedule.wait_until(poller, self.pollers[poller].waits_until(now).unwrap_or(now));
+        self.schedule
+            .wait_until(poller, self.pollers[poller].waits_until(now).unwrap_or(now));
     }
 }
 

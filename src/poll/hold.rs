@@ -19,7 +19,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often a write to a store that cannot be written is tried.
 const PROBE: Duration = Duration::from_secs(2);
 /// Waits after pings that were not answered.
-const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(60) };
+const BUSY: Backoff = Backoff {
+    base: Duration::from_secs(2),
+    cap: Duration::from_secs(60),
+};
 
 /// Why every poller is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,11 +78,19 @@ impl Hold {
     /// The hold after this error of a poll, if it concerns every poller.
     pub(super) fn of_poll(poller: usize, error: &ApiError, now: Duration) -> Option<Self> {
         reason_of(error)?;
-        Some(Self { poller: Some(poller), error: Some(error.clone()), ..Self::new(now) })
+        Some(Self {
+            poller: Some(poller),
+            error: Some(error.clone()),
+            ..Self::new(now)
+        })
     }
 
     pub(super) fn of_store(error: StoreError, now: Duration) -> Self {
-        Self { store_error: Some(error), until: now + PROBE, ..Self::new(now) }
+        Self {
+            store_error: Some(error),
+            until: now + PROBE,
+            ..Self::new(now)
+        }
     }
 
     /// Why every poller waits; `None` until a ping has told whose workspace it is.
@@ -149,7 +160,11 @@ impl Hold {
         if reason.is_some() || self.reason().is_none() {
             self.error = Some(error.clone());
         }
-        self.failures = if is_new { 1 } else { self.failures.saturating_add(1) };
+        self.failures = if is_new {
+            1
+        } else {
+            self.failures.saturating_add(1)
+        };
         let wait = match error.retry() {
             Retry::After(asked) => BUSY.wait(self.failures, chance, Some(asked)),
             Retry::Backoff => BUSY.wait(self.failures, chance, None),
@@ -178,7 +193,13 @@ mod tests {
     use super::*;
 
     fn refusal(status: u16) -> ApiError {
-        ApiError::Status { status, code: None, message: None, request_id: None, retry_after: None }
+        ApiError::Status {
+            status,
+            code: None,
+            message: None,
+            request_id: None,
+            retry_after: None,
+        }
     }
 
     #[test]
@@ -195,7 +216,10 @@ mod tests {
                 now = hold.wake_at(now);
                 hold.start_look(now);
             }
-            let first_hour = probes.iter().filter(|at| **at <= Duration::from_secs(3600)).count();
+            let first_hour = probes
+                .iter()
+                .filter(|at| **at <= Duration::from_secs(3600))
+                .count();
             // The poll that was refused is a request as well.
             assert_eq!(first_hour, 5);
             assert!((20..=30).contains(&probes.len()), "{}", probes.len());

@@ -35,7 +35,9 @@ impl Dispatcher {
 
     /// Whether a single run has nothing more to do: every route was polled, or none can be.
     pub(super) fn has_ended(&self, under_way: &JoinSet<Completed>) -> bool {
-        let Some(to_poll) = &self.to_poll else { return false };
+        let Some(to_poll) = &self.to_poll else {
+            return false;
+        };
         let is_over = match &self.hold {
             Some(hold) => hold.is_of_store() || hold.is_confirmed(),
             None => to_poll.is_empty(),

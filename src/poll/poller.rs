@@ -12,7 +12,10 @@ use crate::schedule::{Observation, PollResult};
 use crate::store::{self, PageOutcome};
 
 /// Waits after a poll that failed for a reason that may pass.
-const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
+const BUSY: Backoff = Backoff {
+    base: Duration::from_secs(2),
+    cap: Duration::from_secs(300),
+};
 
 /// The waits after the first refusals in a row; later ones wait [`LATER_REFUSALS`].
 const REFUSALS: [Duration; 4] = [
@@ -30,7 +33,11 @@ const AHEAD: SignedDuration = SignedDuration::from_secs(5);
 /// How long to wait after a refusal when `before` came before it in a row: 1, 5, 15 and 30 minutes,
 /// then hourly, each drawn from 10 % less to 10 % more.
 pub(super) fn wait_after_refusal(before: usize, chance: f64) -> Duration {
-    REFUSALS.get(before).copied().unwrap_or(LATER_REFUSALS).mul_f64(0.9 + 0.2 * chance)
+    REFUSALS
+        .get(before)
+        .copied()
+        .unwrap_or(LATER_REFUSALS)
+        .mul_f64(0.9 + 0.2 * chance)
 }
 
 /// How one poller is doing.
@@ -77,7 +84,10 @@ impl PollerHealth {
 
     /// True if it waits only because the last poll failed for a reason that may pass.
     pub(super) fn is_backing_off(&self, now: Duration) -> bool {
-        let is_busy = self.last_error.as_ref().is_some_and(|error| error.class() == Class::Busy);
+        let is_busy = self
+            .last_error
+            .as_ref()
+            .is_some_and(|error| error.class() == Class::Busy);
         self.failures > 0 && is_busy && self.waits_until(now).is_none()
     }
 
@@ -114,7 +124,11 @@ impl PollerHealth {
         };
         let refusals_before = self.refusals;
         self.failures = self.failures.saturating_add(1);
-        self.refusals = if class == Class::RouteBroken { self.refusals + 1 } else { 0 };
+        self.refusals = if class == Class::RouteBroken {
+            self.refusals + 1
+        } else {
+            0
+        };
         self.refused_pages += u64::from(class == Class::BadPage);
         self.log(error, class);
         self.last_error = Some(error.clone());
@@ -131,7 +145,10 @@ impl PollerHealth {
     }
 
     fn log(&self, error: &ApiError, class: Class) {
-        let is_same = self.last_error.as_ref().is_some_and(|last| word(last) == word(error));
+        let is_same = self
+            .last_error
+            .as_ref()
+            .is_some_and(|last| word(last) == word(error));
         let is_new = match class {
             // A single network error is common and says nothing.
             Class::Busy => self.failures == 2,
@@ -204,7 +221,10 @@ mod tests {
                 .collect();
             let text = format!("[{}]", records.join(","));
             let page = crate::api::decode(text.into_bytes()).unwrap();
-            ages(&page, at).iter().map(Duration::as_secs).collect::<Vec<_>>()
+            ages(&page, at)
+                .iter()
+                .map(Duration::as_secs)
+                .collect::<Vec<_>>()
         };
         let past = "\"2026-03-01T11:59:50Z\"";
         assert_eq!(ages_of(&[past, "\"2026-03-01T12:00:01Z\""]), [0, 10]);

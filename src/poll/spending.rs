@@ -18,7 +18,9 @@ pub async fn first_budget(
     clock: &Clock,
 ) -> Result<Budget, StoreError> {
     let mut budget = Budget::new(settings, clock.now());
-    let before = store.read(|reader| reader.kept::<Spending>(Kept::SPENDING)).await?;
+    let before = store
+        .read(|reader| reader.kept::<Spending>(Kept::SPENDING))
+        .await?;
     if let Some(before) = before {
         budget.resume(&before, account, clock.now(), &clock.machine());
     }

@@ -35,7 +35,10 @@ impl PollerState {
     /// Whether the workspace refuses the key.
     #[must_use]
     pub fn is_key_refused(self) -> bool {
-        matches!(self, Self::Paused(PauseReason::KeyRefused | PauseReason::KeyWrongType))
+        matches!(
+            self,
+            Self::Paused(PauseReason::KeyRefused | PauseReason::KeyWrongType)
+        )
     }
 
     fn of(poller: &PollerHealth, pause: Option<PauseReason>) -> Self {
@@ -96,7 +99,11 @@ impl PollerStatus {
     #[must_use]
     pub fn stopped(id: &PollerId) -> Self {
         let (route, business) = (id.route.to_string(), id.business.clone());
-        Self { route, business, ..Self::default() }
+        Self {
+            route,
+            business,
+            ..Self::default()
+        }
     }
 
     /// When a page was last read, in words; `say` says an age.

@@ -46,7 +46,9 @@ impl Dispatcher {
         // An answer for the previous key says nothing of this one.
         let account = self.client.account_of(key);
         let hold = self.hold.as_ref().filter(|hold| !hold.is_of_store());
-        let (Some(account), Some(hold)) = (account, hold) else { return Ok(()) };
+        let (Some(account), Some(hold)) = (account, hold) else {
+            return Ok(());
+        };
         let known = self.known.as_ref();
         // Without a known workspace there is nothing to compare with.
         let is_changed = known.is_some_and(|known| !known.is_of(&account));
@@ -134,7 +136,10 @@ impl Dispatcher {
     pub(super) async fn look_for_correction(&mut self) -> Result<(), StoreError> {
         self.try_changed_key();
         let account = self.client.account();
-        let is_known = self.known.as_ref().is_none_or(|known| known.is_of(&account));
+        let is_known = self
+            .known
+            .as_ref()
+            .is_none_or(|known| known.is_of(&account));
         if is_known {
             return Ok(());
         }

@@ -32,8 +32,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind that is in the log.
-    pub const ALL: [Self; 5] =
-        [Self::Baseline, Self::Created, Self::Updated, Self::Gap, Self::Forgotten];
+    pub const ALL: [Self; 5] = [
+        Self::Baseline,
+        Self::Created,
+        Self::Updated,
+        Self::Gap,
+        Self::Forgotten,
+    ];
 
     /// The kind's name in the log, in configuration and in events.
     #[must_use]
@@ -123,7 +128,11 @@ impl Change {
     /// The name of the event: `leads.created`; for a notice `shopmirror.alert`.
     #[must_use]
     pub fn event_type(&self) -> String {
-        format!("{}.{}", self.route_name().unwrap_or(NOTICE_ROUTE), self.kind)
+        format!(
+            "{}.{}",
+            self.route_name().unwrap_or(NOTICE_ROUTE),
+            self.kind
+        )
     }
 
     /// The name of the route; `None` for a notice, which belongs to none.
@@ -156,7 +165,9 @@ impl Change {
 
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Event::of(self).map_err(S::Error::custom)?.serialize(serializer)
+        Event::of(self)
+            .map_err(S::Error::custom)?
+            .serialize(serializer)
     }
 }
 
@@ -197,17 +208,38 @@ mod tests {
     #[test]
     fn a_notice_belongs_to_no_route_and_a_gap_carries_its_bounds_in_place_of_a_record() {
         let data = |kind, body: &str| -> serde_json::Value {
-            let change =
-                Change { kind, record_id: None, body: body.into(), before: None, ..change() };
+            let change = Change {
+                kind,
+                record_id: None,
+                body: body.into(),
+                before: None,
+                ..change()
+            };
             serde_json::from_str(&change.data_json()).unwrap()
         };
         let null = serde_json::Value::Null;
         let alert = data(Kind::Alert, r#"{"state":"begun"}"#);
         assert_eq!((&alert["route"], &alert["seq"]), (&null, &null));
-        assert_eq!((&alert["kind"], &alert["record"]["state"]), (&"alert".into(), &"begun".into()));
-        assert_eq!(Change { kind: Kind::Alert, ..change() }.event_type(), "shopmirror.alert");
-        assert!(Kind::ALL.iter().all(|kind| !kind.is_notice()), "none is a kind of the log");
+        assert_eq!(
+            (&alert["kind"], &alert["record"]["state"]),
+            (&"alert".into(), &"begun".into())
+        );
+        assert_eq!(
+            Change {
+                kind: Kind::Alert,
+                ..change()
+            }
+            .event_type(),
+            "shopmirror.alert"
+        );
+        assert!(
+            Kind::ALL.iter().all(|kind| !kind.is_notice()),
+            "none is a kind of the log"
+        );
         let gap = data(Kind::Gap, r#"{"estimate":7}"#);
-        assert_eq!((&gap["record"], &gap["gap"]["estimate"]), (&null, &7.into()));
+        assert_eq!(
+            (&gap["record"], &gap["gap"]["estimate"]),
+            (&null, &7.into())
+        );
     }
 }

@@ -111,8 +111,14 @@ struct Sides<'c> {
 
 impl<'c> Sides<'c> {
     fn of<E: serde::ser::Error>(change: &FieldChange<'c>) -> Result<Self, E> {
-        let raw =
-            |text: Option<&'c str>| text.map(serde_json::from_str).transpose().map_err(E::custom);
-        Ok(Self { before: raw(change.before)?, after: raw(change.after)? })
+        let raw = |text: Option<&'c str>| {
+            text.map(serde_json::from_str)
+                .transpose()
+                .map_err(E::custom)
+        };
+        Ok(Self {
+            before: raw(change.before)?,
+            after: raw(change.after)?,
+        })
     }
 }

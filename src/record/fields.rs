@@ -33,7 +33,10 @@ impl<'a> Fields<'a> {
     /// The JSON text of one field.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| *value)
     }
 
     /// Each field's name and JSON text.

@@ -32,7 +32,9 @@ pub fn same_record(a: &Fields<'_>, b: &Fields<'_>, ignored: &[String]) -> bool {
 
 /// Whether `fields` has this field with a value of the same meaning.
 fn has_same(fields: &Fields<'_>, (name, value): (&str, &str)) -> bool {
-    fields.get(name).is_some_and(|other| same_meaning(value, other))
+    fields
+        .get(name)
+        .is_some_and(|other| same_meaning(value, other))
 }
 
 /// Whether two JSON texts mean the same; texts that are not JSON are compared as text.
@@ -49,7 +51,9 @@ pub fn same_meaning(a: &str, b: &str) -> bool {
         (Some(b'['), Some(b'[')) => match (array(a), array(b)) {
             (Some(a), Some(b)) => {
                 a.len() == b.len()
-                    && a.iter().zip(&b).all(|(va, vb)| same_meaning(va.get(), vb.get()))
+                    && a.iter()
+                        .zip(&b)
+                        .all(|(va, vb)| same_meaning(va.get(), vb.get()))
             }
             _ => false,
         },
@@ -81,8 +85,14 @@ pub fn changed_fields<'a>(before: &'a str, after: &'a str) -> Vec<FieldChange<'a
     names.dedup();
     let change = |name: &str| {
         let (before, after) = (old.get(name), new.get(name));
-        let same = before.zip(after).is_some_and(|(before, after)| same_meaning(before, after));
-        (name != "id" && !same).then(|| FieldChange { name: name.to_owned(), before, after })
+        let same = before
+            .zip(after)
+            .is_some_and(|(before, after)| same_meaning(before, after));
+        (name != "id" && !same).then(|| FieldChange {
+            name: name.to_owned(),
+            before,
+            after,
+        })
     };
     names.into_iter().filter_map(change).collect()
 }
@@ -124,11 +134,19 @@ impl Number {
         let significant = all.trim_start_matches('0');
         let digits = significant.trim_end_matches('0');
         if digits.is_empty() {
-            return Some(Self { negative: false, digits: String::new(), exponent: 0 });
+            return Some(Self {
+                negative: false,
+                digits: String::new(),
+                exponent: 0,
+            });
         }
         let trailing = i64::try_from(significant.len() - digits.len()).ok()?;
         let exponent = i64::from(power) - i64::try_from(fraction.len()).ok()? + trailing;
-        Some(Self { negative, digits: digits.to_owned(), exponent })
+        Some(Self {
+            negative,
+            digits: digits.to_owned(),
+            exponent,
+        })
     }
 }
 
@@ -139,17 +157,26 @@ mod tests {
     #[test]
     fn key_order_white_space_spelling_and_fraction_digits_of_a_time_mean_nothing() {
         for (a, b) in [
-            (r#"{"a": 1.50, "b":[1,{"c":null}]}"#, r#"{"b":[1, {"c":null}],"a":15e-1}"#),
+            (
+                r#"{"a": 1.50, "b":[1,{"c":null}]}"#,
+                r#"{"b":[1, {"c":null}],"a":15e-1}"#,
+            ),
             ("1", "1.0"),
             ("-0", "0"),
             (r#""caf\u00e9""#, r#""café""#),
-            (r#""2026-01-02T03:04:05.123456Z""#, r#""2026-01-02T03:04:05Z""#),
+            (
+                r#""2026-01-02T03:04:05.123456Z""#,
+                r#""2026-01-02T03:04:05Z""#,
+            ),
         ] {
             assert!(same_meaning(a, b), "{a} {b}");
         }
         for (a, b) in [
             (r#""2026-01-02T03:04:05.1Z""#, r#""2026-01-02T03:04:06.1Z""#),
-            (r#""at 2026-01-02T03:04:05.1Z""#, r#""at 2026-01-02T03:04:05.2Z""#),
+            (
+                r#""at 2026-01-02T03:04:05.1Z""#,
+                r#""at 2026-01-02T03:04:05.2Z""#,
+            ),
             (r#"{"a":null}"#, "{}"),
             (r#"{"a":1}"#, r#"{"a":"1"}"#),
             ("[1,2]", "[2,1]"),
@@ -173,7 +200,10 @@ mod tests {
         assert_eq!(changed_fields(number, string), []);
         for other in [r#"{"id":7,"n":"1"}"#, r#"{"id":7}"#, r#"{"id":7,"m":1}"#] {
             assert!(!same(number, other, &[]), "{other}");
-            assert!(same(number, other, &["n".to_owned(), "m".to_owned()]), "{other}");
+            assert!(
+                same(number, other, &["n".to_owned(), "m".to_owned()]),
+                "{other}"
+            );
         }
     }
 
@@ -182,7 +212,10 @@ mod tests {
         let before = r#"{"id":1,"status":"New","note":null,"gone":1}"#;
         let after = r#"{"id":1,"note":"x","status":"New","added":[]}"#;
         let changes = changed_fields(before, after);
-        let shown: Vec<_> = changes.iter().map(|c| (c.name.as_str(), c.before, c.after)).collect();
+        let shown: Vec<_> = changes
+            .iter()
+            .map(|c| (c.name.as_str(), c.before, c.after))
+            .collect();
         assert_eq!(
             shown,
             [

@@ -65,7 +65,10 @@ impl CustomFields {
     /// changed. What cannot be read does not keep the others from being read; its error is returned.
     async fn refresh(&self) -> Result<Option<ApiError>, StoreError> {
         let now = self.clock.now().wall;
-        let read_at = self.store.read(|reader| reader.kept::<String>(Kept::FORMS_READ)).await?;
+        let read_at = self
+            .store
+            .read(|reader| reader.kept::<String>(Kept::FORMS_READ))
+            .await?;
         let mut failed = None;
         if read_at.is_some_and(|at| is_fresh(&at, now)) {
             return Ok(failed);
@@ -79,7 +82,11 @@ impl CustomFields {
                 }
                 Err(BackgroundError::Paused(_) | BackgroundError::Stopped) => break,
             };
-            for (form, what) in self.store.store_forms(business.clone(), forms, read, now).await? {
+            for (form, what) in self
+                .store
+                .store_forms(business.clone(), forms, read, now)
+                .await?
+            {
                 tracing::info!(form, business, "custom fields were {what}");
             }
         }
@@ -127,7 +134,10 @@ mod tests {
         let now: Timestamp = "2026-01-02T12:00:00Z".parse().unwrap();
         assert!(is_fresh("2026-01-02T11:00:00.000000Z", now));
         assert!(!is_fresh("2026-01-01T11:00:00.000000Z", now));
-        assert!(!is_fresh("2026-01-03T12:00:00.000000Z", now), "the clock was set back since");
+        assert!(
+            !is_fresh("2026-01-03T12:00:00.000000Z", now),
+            "the clock was set back since"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -149,7 +159,11 @@ mod tests {
                 panic!("only lists are requested");
             };
             asked += 1;
-            assert!(reply.send(Err(ApiError::Unsendable("refused").into())).is_ok());
+            assert!(
+                reply
+                    .send(Err(ApiError::Unsendable("refused").into()))
+                    .is_ok()
+            );
         }
         assert_eq!(asked, 2 * 24, "requests in a day");
         stop.cancel();

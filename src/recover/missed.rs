@@ -31,7 +31,10 @@ const STEP: i64 = 500;
 /// The shortest term that is searched, in characters.
 const MIN_TERM: usize = 3;
 /// Waits after a search that failed for a reason that may pass.
-const BUSY: Backoff = Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };
+const BUSY: Backoff = Backoff {
+    base: Duration::from_secs(2),
+    cap: Duration::from_secs(300),
+};
 /// The shortest time between two readings of the log while there is a gap.
 const BETWEEN: Duration = Duration::from_secs(10);
 /// How long to wait while every poller is paused or the disk is full.
@@ -54,7 +57,9 @@ impl MissedCustomers {
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
         // A search that is cut here is made again after the next start.
-        stop.run_until_cancelled(self.search_always()).await.unwrap_or(Ok(()))
+        stop.run_until_cancelled(self.search_always())
+            .await
+            .unwrap_or(Ok(()))
     }
 
     async fn search_always(&self) -> Result<(), StoreError> {
@@ -76,7 +81,13 @@ impl MissedCustomers {
 
     /// Works on each young gap of customers, the oldest first.
     async fn search_gaps(&self) -> Result<(), StoreError> {
-        let since = self.clock.now().wall.checked_sub(LIFE).map(stamp).unwrap_or_default();
+        let since = self
+            .clock
+            .now()
+            .wall
+            .checked_sub(LIFE)
+            .map(stamp)
+            .unwrap_or_default();
         let mut gaps = self.store.read(|reader| reader.gaps()).await?;
         gaps.retain(|gap| {
             let is_young = gap.found_at >= since && gap.searches < MAX_SEARCHES;
@@ -94,12 +105,22 @@ impl MissedCustomers {
 
     /// Searches by what the log has gained since this gap was last worked on.
     async fn search_gap(&self, gap: Gap) -> Result<(), StoreError> {
-        let Gap { mut searched_seq, mut searches, .. } = gap;
+        let Gap {
+            mut searched_seq,
+            mut searches,
+            ..
+        } = gap;
         if searched_seq == 0 {
-            let from =
-                gap.from_at.parse().ok().and_then(|at: jiff::Timestamp| at.checked_sub(LEAD).ok());
+            let from = gap
+                .from_at
+                .parse()
+                .ok()
+                .and_then(|at: jiff::Timestamp| at.checked_sub(LEAD).ok());
             let from = from.map_or_else(|| gap.from_at.clone(), stamp);
-            searched_seq = self.store.read(move |reader| reader.position_at(&from)).await?;
+            searched_seq = self
+                .store
+                .read(move |reader| reader.position_at(&from))
+                .await?;
         }
         let (mut found, mut refused) = (0, 0);
         let mut asked = HashSet::new();
@@ -136,7 +157,9 @@ impl MissedCustomers {
                 }
             }
             searched_seq = last;
-            self.store.gap_searched(gap.id, searched_seq, searches).await?;
+            self.store
+                .gap_searched(gap.id, searched_seq, searches)
+                .await?;
         }
         if found > 0 {
             tracing::info!(
@@ -207,12 +230,20 @@ fn person(body: &str) -> Option<Person> {
     let fields = Fields::of(body)?;
     let told = |field, name| {
         let text = text(fields.get(name));
-        (MIN_TERM..=MAX_TERM).contains(&text.chars().count()).then_some((field, text))
+        (MIN_TERM..=MAX_TERM)
+            .contains(&text.chars().count())
+            .then_some((field, text))
     };
-    let strong = told("email", "email").into_iter().chain(told("mobile_number", "mobile_number"));
+    let strong = told("email", "email")
+        .into_iter()
+        .chain(told("mobile_number", "mobile_number"));
     let name = || told("name", "customer_name").or_else(|| told("name", "name"));
     let person: Person = strong.collect();
-    if person.is_empty() { name().map(|name| vec![name]) } else { Some(person) }
+    if person.is_empty() {
+        name().map(|name| vec![name])
+    } else {
+        Some(person)
+    }
 }
 
 /// One term for each person whom the mirror does not have, the strongest thing known of them.
@@ -226,7 +257,13 @@ fn terms<E>(
         for (field, text) in &person {
             is_known = is_known || has(field, text)?;
         }
-        terms.extend(person.into_iter().next().filter(|_| !is_known).map(|(_, text)| text));
+        terms.extend(
+            person
+                .into_iter()
+                .next()
+                .filter(|_| !is_known)
+                .map(|(_, text)| text),
+        );
     }
     Ok(terms)
 }
@@ -259,7 +296,10 @@ mod tests {
             r#"{"id":6,"name":"Al"}"#,
             "[]",
         ];
-        assert_eq!(searched(&bodies, &[]), ["Ann@example.com", "0701", "Cy Day"]);
+        assert_eq!(
+            searched(&bodies, &[]),
+            ["Ann@example.com", "0701", "Cy Day"]
+        );
     }
 
     #[test]
@@ -270,6 +310,9 @@ mod tests {
             r#"{"id":3,"customer_name":"Ann Lee"}"#,
         ];
         // Two people may share a name: the second is another as far as anybody can tell.
-        assert_eq!(searched(&bodies, &["0700", "Ann Lee"]), ["other@example.com"]);
+        assert_eq!(
+            searched(&bodies, &["0700", "Ann Lee"]),
+            ["other@example.com"]
+        );
     }
 }

@@ -30,7 +30,10 @@ impl Prefixes {
         roots.retain(|root| root.chars().all(char::is_alphanumeric));
         let unseen: Vec<String> = unseen.filter(|root| !roots.contains(root)).collect();
         roots.extend(unseen);
-        let mut walk = Self { open: roots.into(), fruitless: 0 };
+        let mut walk = Self {
+            open: roots.into(),
+            fruitless: 0,
+        };
         let shown: HashMap<&str, u32> = searched.iter().map(|(t, n)| (t.as_str(), *n)).collect();
         let mut left = VecDeque::new();
         while let Some(term) = walk.open.pop_front() {
@@ -45,7 +48,11 @@ impl Prefixes {
 
     /// Takes the next term; `None` if there is nothing left to search or the latest searches found no one.
     pub fn take(&mut self) -> Option<String> {
-        if self.fruitless < MAX_FRUITLESS { self.open.pop_front() } else { None }
+        if self.fruitless < MAX_FRUITLESS {
+            self.open.pop_front()
+        } else {
+            None
+        }
     }
 
     /// Notes how many customers a term showed and how many of them were new; `known` has these too.
@@ -75,7 +82,9 @@ fn followers(term: &str, known: &str) -> Vec<String> {
     let mut counts: HashMap<char, usize> = HashMap::new();
     let mut rest = known.as_str();
     while let Some(at) = rest.find(term) {
-        let Some(next) = rest[at + term.len()..].chars().next() else { break };
+        let Some(next) = rest[at + term.len()..].chars().next() else {
+            break;
+        };
         if !next.is_whitespace() && !next.is_control() {
             *counts.entry(next).or_default() += 1;
         }
@@ -84,7 +93,10 @@ fn followers(term: &str, known: &str) -> Vec<String> {
     }
     let mut found: Vec<(char, usize)> = counts.into_iter().collect();
     found.sort_by_key(|(next, count)| (usize::MAX - count, *next));
-    found.into_iter().map(|(next, _)| format!("{term}{next}")).collect()
+    found
+        .into_iter()
+        .map(|(next, _)| format!("{term}{next}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -104,7 +116,11 @@ mod tests {
         /// The newest customers are known from the first page.
         fn new(customers: Vec<String>) -> Self {
             let known = customers.iter().rev().take(100).cloned().collect();
-            Self { customers, known, searched: Vec::new() }
+            Self {
+                customers,
+                known,
+                searched: Vec::new(),
+            }
         }
 
         fn texts(&self) -> String {
@@ -120,7 +136,8 @@ mod tests {
                 let matches = texts.filter(|text| text.to_lowercase().contains(&term));
                 let shown: Vec<String> = matches.take(MAX_SHOWN).cloned().collect();
                 let (before, count) = (self.known.len(), shown.len());
-                self.searched.push((term.clone(), u32::try_from(count).unwrap()));
+                self.searched
+                    .push((term.clone(), u32::try_from(count).unwrap()));
                 self.known.extend(shown);
                 walk.searched(&term, count, self.known.len() - before, &self.texts());
             }
@@ -130,9 +147,13 @@ mod tests {
     #[test]
     fn nearly_every_customer_is_found_although_the_walk_is_interrupted() {
         let mut random = fastrand::Rng::with_seed(3);
-        let syllables = ["ba", "che", "di", "fo", "gu", "ki", "lö", "ma", "ne", "pra", "zał"];
+        let syllables = [
+            "ba", "che", "di", "fo", "gu", "ki", "lö", "ma", "ne", "pra", "zał",
+        ];
         let mut word = |parts: usize| -> String {
-            (0..parts).map(|_| syllables[random.usize(..syllables.len())]).collect()
+            (0..parts)
+                .map(|_| syllables[random.usize(..syllables.len())])
+                .collect()
         };
         let name = |_| format!("{} {}", word(2), word(3));
         let customers: Vec<String> = (0..500).map(name).collect();
@@ -141,7 +162,10 @@ mod tests {
         assert!(shop.searched.len() == 50 && shop.known.len() < 450);
         shop.walk(usize::MAX);
         let (known, searches) = (shop.known.len(), shop.searched.len());
-        assert!(known >= 495 && searches < 1_000, "{known} known after {searches} searches");
+        assert!(
+            known >= 495 && searches < 1_000,
+            "{known} known after {searches} searches"
+        );
         let terms: BTreeSet<&String> = shop.searched.iter().map(|(term, _)| term).collect();
         assert_eq!(terms.len(), searches, "no term is searched twice");
     }
@@ -150,12 +174,19 @@ mod tests {
     fn a_walk_ends_although_more_customers_have_one_name_than_a_search_shows() {
         let mut shop = Shop::new(vec!["Walk-in customer".to_owned(); 40]);
         shop.walk(usize::MAX);
-        assert!(shop.searched.len() <= MAX_FRUITLESS, "{} searches", shop.searched.len());
+        assert!(
+            shop.searched.len() <= MAX_FRUITLESS,
+            "{} searches",
+            shop.searched.len()
+        );
     }
 
     #[test]
     fn a_longer_term_ends_with_what_follows_in_a_text() {
-        assert_eq!(followers("an", "Anna\nHans An\nIVAN P\nann@x"), ["ann", "ans"]);
+        assert_eq!(
+            followers("an", "Anna\nHans An\nIVAN P\nann@x"),
+            ["ann", "ans"]
+        );
         assert_eq!(Prefixes::resume("Öz", &[]).left(), 1 + 26 + 10);
     }
 }

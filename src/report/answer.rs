@@ -20,8 +20,10 @@ use crate::number::whole;
 use crate::store::{PollerRow, QueryError, QueryLimits, Reader, SqlValue, StoreError};
 
 /// What a report may take and return.
-pub(super) const LIMITS: QueryLimits =
-    QueryLimits { time: Duration::from_secs(10), bytes: 16 * 1024 * 1024 };
+pub(super) const LIMITS: QueryLimits = QueryLimits {
+    time: Duration::from_secs(10),
+    bytes: 16 * 1024 * 1024,
+};
 
 /// The most rows of a report of single records that a table and a page show.
 const SHOWN_MAX: usize = 500;
@@ -76,7 +78,11 @@ impl Answer {
     /// The rows that a table and a page show; the others are in CSV and JSON.
     #[must_use]
     pub fn shown_rows(&self) -> &[Vec<Cell>] {
-        let most = if self.report.shows_records() { SHOWN_MAX } else { usize::MAX };
+        let most = if self.report.shows_records() {
+            SHOWN_MAX
+        } else {
+            usize::MAX
+        };
         &self.rows[..self.rows.len().min(most)]
     }
 
@@ -125,7 +131,9 @@ impl Answer {
     #[must_use]
     pub fn subject(&self) -> String {
         let zone = self.as_of.time_zone();
-        let zone = zone.iana_name().map_or_else(|| self.as_of.offset().to_string(), str::to_owned);
+        let zone = zone
+            .iana_name()
+            .map_or_else(|| self.as_of.offset().to_string(), str::to_owned);
         let as_of = format!("as of {}, {zone}", self.as_of.strftime("%Y-%m-%d %H:%M"));
         match self.report.has_period() {
             true => format!("{} to {}, {as_of}", self.period.from, self.period.to),
@@ -156,9 +164,10 @@ impl ReportError {
     pub(super) fn of_query(report: &Report, error: QueryError) -> Self {
         match error {
             QueryError::Store(error) => Self::Store(error),
-            error => {
-                Self::Unanswered(format!("the report {} cannot be answered: {error}", report.name))
-            }
+            error => Self::Unanswered(format!(
+                "the report {} cannot be answered: {error}",
+                report.name
+            )),
         }
     }
 }
@@ -228,9 +237,14 @@ fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, 
             true => "none is known by name: leave the business out".to_owned(),
             false => format!("known are: {}", known.join(", ")),
         };
-        return Err(ReportError::Refused(format!("there is no business {asked:?}; {known}")));
+        return Err(ReportError::Refused(format!(
+            "there is no business {asked:?}; {known}"
+        )));
     }
-    Ok(BusinessChoice { asked: asked.map(str::to_owned), default })
+    Ok(BusinessChoice {
+        asked: asked.map(str::to_owned),
+        default,
+    })
 }
 
 fn parameters(
@@ -246,7 +260,10 @@ fn parameters(
         ("today".to_owned(), local.date().to_string().into()),
         ("now".to_owned(), second(local.timestamp()).into()),
         ("business".to_owned(), business.asked.clone().into()),
-        ("default_business".to_owned(), business.default.clone().into()),
+        (
+            "default_business".to_owned(),
+            business.default.clone().into(),
+        ),
     ];
     values.extend(own_parameters(report, &question.set)?);
     Ok(values)
@@ -260,7 +277,10 @@ pub fn own_parameters(
     report: &Report,
     set: &[(String, String)],
 ) -> Result<Vec<(String, SqlValue)>, ReportError> {
-    if let Some((name, _)) = set.iter().find(|(name, _)| !report.parameters.contains_key(name)) {
+    if let Some((name, _)) = set
+        .iter()
+        .find(|(name, _)| !report.parameters.contains_key(name))
+    {
         let names: Vec<&str> = report.parameters.keys().map(String::as_str).collect();
         let known = match names.is_empty() {
             true => "it has none".to_owned(),

@@ -44,7 +44,11 @@ const LINE: &str = "#8a9691";
 #[must_use]
 pub(super) fn svg(answer: &Answer, width: f64) -> Option<String> {
     let data = Data::of(answer, &answer.report.chart.as_ref()?.bars, width)?;
-    let drawn = if data.is_over_time { over_time(&data) } else { categories(&data) };
+    let drawn = if data.is_over_time {
+        over_time(&data)
+    } else {
+        categories(&data)
+    };
     Some(drawn.into_string())
 }
 
@@ -63,9 +67,17 @@ impl<'a> Data<'a> {
         let (x, series) = columns.split_first()?;
         let label_column = index_of(x)?;
         let is_over_time = x == PERIOD;
-        let most = if is_over_time { POINTS_MAX } else { CATEGORIES_MAX };
+        let most = if is_over_time {
+            POINTS_MAX
+        } else {
+            CATEGORIES_MAX
+        };
         // The newest points, and the first categories.
-        let skipped = if is_over_time { answer.rows.len().saturating_sub(most) } else { 0 };
+        let skipped = if is_over_time {
+            answer.rows.len().saturating_sub(most)
+        } else {
+            0
+        };
         let rows: Vec<_> = answer.rows.iter().skip(skipped).take(most).collect();
         let label = |row: &&Vec<Cell>| cut(&shown(&row[label_column].value, None), width);
         let labels = rows.iter().map(label).collect();
@@ -74,24 +86,36 @@ impl<'a> Data<'a> {
             let cells = rows.iter().map(|row| &row[column]).collect();
             Some((cut(&name.replace('_', " "), width), cells))
         });
-        Some(Self { width, is_over_time, labels, series: series.collect() })
+        Some(Self {
+            width,
+            is_over_time,
+            labels,
+            series: series.collect(),
+        })
     }
 
     /// Whether not all is known of a label.
     fn is_unknown(&self, index: usize) -> bool {
-        self.series.iter().any(|(_, cells)| cells[index].exactness != Exactness::Exact)
+        self.series
+            .iter()
+            .any(|(_, cells)| cells[index].exactness != Exactness::Exact)
     }
 
     /// Every number with the places of its label and of its series.
     fn cells(&self) -> impl Iterator<Item = (usize, usize, &Cell)> {
         let series = self.series.iter().enumerate();
         series.flat_map(|(place, (_, cells))| {
-            cells.iter().enumerate().map(move |(index, cell)| (index, place, *cell))
+            cells
+                .iter()
+                .enumerate()
+                .map(move |(index, cell)| (index, place, *cell))
         })
     }
 
     fn values(&self) -> Vec<f64> {
-        self.cells().filter_map(|(_, _, cell)| number(cell)).collect()
+        self.cells()
+            .filter_map(|(_, _, cell)| number(cell))
+            .collect()
     }
 
     /// The room of the longest label.
@@ -113,7 +137,11 @@ fn told(cell: &Cell) -> String {
 
 /// A text that fits beside a chart of this width.
 fn cut(text: &str, width: f64) -> String {
-    let most = if width < WIDE { NARROW_LABEL_MAX } else { LABEL_MAX };
+    let most = if width < WIDE {
+        NARROW_LABEL_MAX
+    } else {
+        LABEL_MAX
+    };
     escape::cut(&text.replace(is_unsafe, "\u{fffd}"), most).into_owned()
 }
 
@@ -137,14 +165,24 @@ impl Axis {
         let power = 10.0_f64.powf((width / PARTS_MAX).log10().floor());
         // A hair more, because a quotient such as 5.0000005 is five parts.
         let fits = |step: &f64| width <= step * PARTS_MAX * 1.000_001;
-        let step = [1.0, 2.0, 5.0].map(|times| times * power).into_iter().find(fits);
+        let step = [1.0, 2.0, 5.0]
+            .map(|times| times * power)
+            .into_iter()
+            .find(fits);
         let step = step.unwrap_or(10.0 * power);
         // What is counted has no parts.
-        let step =
-            if values.iter().all(|value| value.fract() == 0.0) { step.max(1.0) } else { step };
+        let step = if values.iter().all(|value| value.fract() == 0.0) {
+            step.max(1.0)
+        } else {
+            step
+        };
         let parts = |value: f64| value / step / 1.000_001;
         let (low, high) = (parts(low).floor() * step, parts(high).ceil() * step);
-        Self { low, high: if high > low { high } else { step }, step }
+        Self {
+            low,
+            high: if high > low { high } else { step },
+            step,
+        }
     }
 
     /// Where a value lies, from 0 at the low end to 1 at the high end.
@@ -208,7 +246,9 @@ fn over_time(data: &Data<'_>) -> Markup {
     let width = data.width;
     let room = (width - LEFT - RIGHT) / data.labels.len() as f64;
     let mut names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
-    let unknown: Vec<usize> = (0..data.labels.len()).filter(|i| data.is_unknown(*i)).collect();
+    let unknown: Vec<usize> = (0..data.labels.len())
+        .filter(|i| data.is_unknown(*i))
+        .collect();
     names.extend((!unknown.is_empty()).then_some(UNKNOWN));
     let (legend, top) = legend(&names, LEFT);
     let axis = Axis::of(&data.values());

@@ -51,7 +51,11 @@ pub struct Cell {
 impl Cell {
     /// A value of which this much is known.
     pub(super) fn of(value: SqlValue, exactness: Exactness) -> Self {
-        let value = if exactness == Exactness::Unknown { SqlValue::Null } else { value };
+        let value = if exactness == Exactness::Unknown {
+            SqlValue::Null
+        } else {
+            value
+        };
         Self { value, exactness }
     }
 
@@ -111,7 +115,11 @@ impl Coverage {
         now: Timestamp,
     ) -> Self {
         let own = |name: &str, of: Option<&str>| name == route.as_str() && business.covers(of);
-        let pollers = || pollers.iter().filter(|row| own(&row.route, row.business.as_deref()));
+        let pollers = || {
+            pollers
+                .iter()
+                .filter(|row| own(&row.route, row.business.as_deref()))
+        };
         let time = |text: &str| text.parse::<Timestamp>().ok();
         let mut gaps: Vec<(Timestamp, Timestamp)> = gaps
             .iter()
@@ -133,7 +141,9 @@ impl Coverage {
         Self {
             route,
             read_at: read.map(|at| at.min(now)).min(),
-            since: pollers().filter_map(|row| time(row.complete_since.as_deref()?)).max(),
+            since: pollers()
+                .filter_map(|row| time(row.complete_since.as_deref()?))
+                .max(),
             gaps,
         }
     }
@@ -141,14 +151,21 @@ impl Coverage {
     /// How much is known of the records that were created from `from` until `to`, seen at `now`. A time
     /// that is not over is known if it was read up to some moment of it.
     pub(super) fn knows(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> Known {
-        let Some(read_at) = self.read_at.filter(|read_at| *read_at >= from && from < now) else {
+        let Some(read_at) = self
+            .read_at
+            .filter(|read_at| *read_at >= from && from < now)
+        else {
             return Known::Not;
         };
         let to = if to > now { read_at } else { to };
         let before = self.since.map(|since| (Timestamp::MIN, since));
         let after = (read_at, Timestamp::MAX);
         let (mut at, mut is_partly_known, mut is_whole) = (from, from == to, true);
-        for (start, end) in before.into_iter().chain(self.gaps.iter().copied()).chain([after]) {
+        for (start, end) in before
+            .into_iter()
+            .chain(self.gaps.iter().copied())
+            .chain([after])
+        {
             let (start, end) = (start.max(from), end.min(to));
             if start < end {
                 is_whole = false;
@@ -182,7 +199,11 @@ impl Lists {
         let (pollers, gaps) = (reader.pollers()?, reader.gaps()?);
         let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
         let linked = reader.job_links()?.iter().map(|link| link.route).collect();
-        Ok(Self { coverages: routes.iter().map(of).collect(), linked, now })
+        Ok(Self {
+            coverages: routes.iter().map(of).collect(),
+            linked,
+            now,
+        })
     }
 
     pub(super) fn of(&self, route: Route) -> Option<&Coverage> {
@@ -256,11 +277,19 @@ mod tests {
 
     #[test]
     fn a_day_is_known_from_the_start_of_the_mirror_to_its_last_reading_but_for_gaps() {
-        let gaps = [("05T10:00", "05T11:00"), ("06T12:00", "07T12:00"), ("07T12:00", "09T01:00")];
+        let gaps = [
+            ("05T10:00", "05T11:00"),
+            ("06T12:00", "07T12:00"),
+            ("07T12:00", "09T01:00"),
+        ];
         let known = coverage(Some("03T12:00"), "20T08:00", &gaps);
         let now = at("20T08:01");
         let day = |from: &str, to: &str| {
-            known.knows(at(&format!("{from}T00:00")), at(&format!("{to}T00:00")), now)
+            known.knows(
+                at(&format!("{from}T00:00")),
+                at(&format!("{to}T00:00")),
+                now,
+            )
         };
         assert_eq!(day("02", "03"), Known::Not, "before the mirror began");
         assert_eq!(day("03", "04"), Known::Partly, "it began at noon");
@@ -296,8 +325,10 @@ mod tests {
             poller(Some("closed"), None, "11T00:00"),
         ];
         let of = |pollers: &[PollerRow], asked: Option<&str>| {
-            let business =
-                BusinessChoice { asked: asked.map(str::to_owned), default: Some("1".to_owned()) };
+            let business = BusinessChoice {
+                asked: asked.map(str::to_owned),
+                default: Some("1".to_owned()),
+            };
             let found = Coverage::of(Route::Jobs, pollers, &[], &business, at("20T00:00"));
             (found.since, found.read_at)
         };
@@ -308,7 +339,10 @@ mod tests {
         assert_eq!(coverage(Some("2")), (None, Some(at("19T00:00"))));
         assert_eq!(coverage(Some("3")), (None, None), "no poller reads it");
 
-        let mut renamed = [pollers[0].clone(), poller(Some("1"), Some("02T00:00"), "19T00:00")];
+        let mut renamed = [
+            pollers[0].clone(),
+            poller(Some("1"), Some("02T00:00"), "19T00:00"),
+        ];
         renamed[1].served_business = Some("1".to_owned());
         assert_eq!(
             of(&renamed, Some("1")),
@@ -322,11 +356,20 @@ mod tests {
     fn list(route: Route, since: Option<&str>, gaps: &[(&str, &str)]) -> Coverage {
         let at = |text: &str| text.parse().unwrap();
         let gaps = gaps.iter().map(|(from, to)| (at(from), at(to))).collect();
-        Coverage { route, read_at: Some(at(NOW)), since: since.map(at), gaps }
+        Coverage {
+            route,
+            read_at: Some(at(NOW)),
+            since: since.map(at),
+            gaps,
+        }
     }
 
     fn lists(coverages: Vec<Coverage>) -> Lists {
-        Lists { coverages, linked: vec![Route::JobStatusChanges], now: NOW.parse().unwrap() }
+        Lists {
+            coverages,
+            linked: vec![Route::JobStatusChanges],
+            now: NOW.parse().unwrap(),
+        }
     }
 
     #[test]
@@ -339,8 +382,20 @@ mod tests {
         let gap = ("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
         assert_eq!(of(jobs(None, &[gap])), Known::Partly);
         let old = Some("2026-12-01T09:00:00Z".parse().unwrap());
-        assert_eq!(of(Coverage { read_at: old, ..jobs(None, &[]) }), Known::Partly);
-        assert_eq!(of(Coverage { read_at: None, ..jobs(None, &[]) }), Known::Not);
+        assert_eq!(
+            of(Coverage {
+                read_at: old,
+                ..jobs(None, &[])
+            }),
+            Known::Partly
+        );
+        assert_eq!(
+            of(Coverage {
+                read_at: None,
+                ..jobs(None, &[])
+            }),
+            Known::Not
+        );
     }
 
     #[test]
@@ -350,8 +405,14 @@ mod tests {
         let lacks = |lists: Lists| lists.lacks(Route::JobStatusChanges);
         let gap = ("2026-11-10T00:00:00Z", "2026-11-12T00:00:00Z");
         assert!(!lacks(of(changes(&[]))) && lacks(of(changes(&[gap]))));
-        assert!(lacks(Lists { linked: Vec::new(), ..of(changes(&[])) }));
+        assert!(lacks(Lists {
+            linked: Vec::new(),
+            ..of(changes(&[]))
+        }));
         let old = Some("2026-11-30T10:00:00Z".parse().unwrap());
-        assert!(lacks(of(Coverage { read_at: old, ..changes(&[]) })));
+        assert!(lacks(of(Coverage {
+            read_at: old,
+            ..changes(&[])
+        })));
     }
 }

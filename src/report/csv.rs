@@ -16,7 +16,9 @@ pub fn csv(answer: &Answer) -> String {
     let cell = |(cell, column): (&Cell, &String)| csv_value(&cell.value, format(column));
     let head = csv_head(&answer.columns);
     let rows = answer.rows.iter();
-    rows.fold(head, |text, row| text + &line(row.iter().zip(&answer.columns).map(cell)))
+    rows.fold(head, |text, row| {
+        text + &line(row.iter().zip(&answer.columns).map(cell))
+    })
 }
 
 /// The names of columns as a row.
@@ -44,7 +46,10 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
 fn csv_value(value: &SqlValue, format: Option<ColumnFormat>) -> String {
     match value {
         SqlValue::Text(text) => csv_text(text),
-        number => shown(number, format.filter(|format| *format == ColumnFormat::Money)),
+        number => shown(
+            number,
+            format.filter(|format| *format == ColumnFormat::Money),
+        ),
     }
 }
 

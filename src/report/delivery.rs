@@ -206,10 +206,17 @@ mod tests {
         io::Read::read_to_string(&mut open, &mut held).unwrap();
         assert_eq!(held, "first", "who has it open still reads the old text");
         assert_eq!(fs::read_to_string(&path).unwrap(), "second");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else stays");
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "nothing else stays"
+        );
         assert!(write(&dir.path().join("absent/till.csv"), "").is_err());
         fs::create_dir(dir.path().join("folder")).unwrap();
         assert!(write(&dir.path().join("folder"), "").is_err());
-        assert!(!dir.path().join(".folder.part").exists(), "nothing of a failed try stays");
+        assert!(
+            !dir.path().join(".folder.part").exists(),
+            "nothing of a failed try stays"
+        );
     }
 }

@@ -51,11 +51,18 @@ pub fn find(name: &str, folder: Option<&Path>) -> Result<Report, ReportError> {
 
 /// The names and paths of the files of a folder.
 fn files(folder: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ReportError> {
-    let Some(folder) = folder else { return Ok(Vec::new()) };
+    let Some(folder) = folder else {
+        return Ok(Vec::new());
+    };
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let paths = entries.map_err(|why| unreadable(folder, &why))?.into_iter().map(|e| e.path());
+    let paths = entries
+        .map_err(|why| unreadable(folder, &why))?
+        .into_iter()
+        .map(|e| e.path());
     let sql = paths.filter(|path| path.extension().is_some_and(|end| end == "sql"));
-    Ok(sql.filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path))).collect())
+    Ok(sql
+        .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path)))
+        .collect())
 }
 
 fn read(name: &str, path: &Path) -> Result<Report, ReportError> {

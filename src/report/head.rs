@@ -129,13 +129,25 @@ impl Report {
             part.push('\n');
         }
         let mut report = comment(&sql)?;
-        if let Some(name) = report.parameters.keys().find(|name| GIVEN.contains(&name.as_str())) {
-            return Err(format!("every report has the parameter `{name}`: choose another name"));
+        if let Some(name) = report
+            .parameters
+            .keys()
+            .find(|name| GIVEN.contains(&name.as_str()))
+        {
+            return Err(format!(
+                "every report has the parameter `{name}`: choose another name"
+            ));
         }
         if report.title.is_empty() {
             name.clone_into(&mut report.title);
         }
-        Ok(Self { name: name.to_owned(), sql, notes, text: text.to_owned(), ..report })
+        Ok(Self {
+            name: name.to_owned(),
+            sql,
+            notes,
+            text: text.to_owned(),
+            ..report
+        })
     }
 
     /// Whether the days that are asked for change the answer.
@@ -178,8 +190,9 @@ impl Report {
             (&self.standing, CountedTime::Standing),
         ];
         let counted = times.into_iter().flat_map(|(columns, time)| {
-            let own =
-                columns.iter().filter(|(_, columns)| columns.iter().any(|name| name == column));
+            let own = columns
+                .iter()
+                .filter(|(_, columns)| columns.iter().any(|name| name == column));
             own.map(move |(route, _)| (*route, time))
         });
         counted.collect()
@@ -208,7 +221,10 @@ impl Report {
     /// Whether the SELECT holds this word. SQL names have no letter case.
     fn uses(&self, word: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-        let lines = self.sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+        let lines = self
+            .sql
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("--"));
         lines
             .flat_map(|line| line.split(|c| !is_part(c)))
             .any(|part| part.eq_ignore_ascii_case(word))
@@ -241,7 +257,9 @@ impl Parameter {
     /// The text of its value if none is given.
     #[must_use]
     pub fn default(&self) -> String {
-        self.default.as_str().map_or_else(|| self.default.to_string(), str::to_owned)
+        self.default
+            .as_str()
+            .map_or_else(|| self.default.to_string(), str::to_owned)
     }
 
     /// A value as the default is one: a number or a text.
@@ -250,7 +268,9 @@ impl Parameter {
             return Ok(text.to_owned().into());
         }
         let whole = text.parse::<i64>().map(Into::into);
-        whole.or_else(|_| text.parse::<f64>().map(Into::into)).map_err(|_| "must be a number")
+        whole
+            .or_else(|_| text.parse::<f64>().map(Into::into))
+            .map_err(|_| "must be a number")
     }
 }
 
@@ -264,7 +284,10 @@ mod tests {
                     -- note\nSELECT 2\n-- note\nSELECT 3\n";
         let report = Report::parse("noted", text).unwrap();
         assert!(report.needs_job_link && report.needs.is_empty());
-        assert_eq!(report.counted_routes("some"), [(Route::Leads, CountedTime::Period)]);
+        assert_eq!(
+            report.counted_routes("some"),
+            [(Route::Leads, CountedTime::Period)]
+        );
         assert!(report.sql.ends_with("\nSELECT 1\n") && report.text == text);
         assert_eq!(report.notes, ["SELECT 2\n", "SELECT 3\n"]);
     }
@@ -282,9 +305,16 @@ mod tests {
         for (sql, has_period) in [
             ("SELECT D.Period, 1 FROM DAYS d GROUP BY 1", true),
             ("SELECT 1 WHERE created_at >= :from", true),
-            ("-- about = \"age by days\"\nSELECT oldest_days FROM jobs", false),
+            (
+                "-- about = \"age by days\"\nSELECT oldest_days FROM jobs",
+                false,
+            ),
         ] {
-            assert_eq!(Report::parse("x", sql).unwrap().has_period(), has_period, "{sql}");
+            assert_eq!(
+                Report::parse("x", sql).unwrap().has_period(),
+                has_period,
+                "{sql}"
+            );
         }
     }
 
@@ -292,7 +322,10 @@ mod tests {
     fn a_problem_of_the_comment_is_named_with_its_line() {
         for (line, part) in [
             ("-- needs = [\"jobs.status\"]", "expected a map"),
-            ("-- needs.repairs = [\"status\"]", "unknown variant `repairs`"),
+            (
+                "-- needs.repairs = [\"status\"]",
+                "unknown variant `repairs`",
+            ),
             ("-- chart.pie = [\"a\"]", "unknown field `pie`"),
             ("-- colour = \"red\"", "unknown field `colour`"),
             ("-- parameters.word.default = ", "string"),
@@ -300,9 +333,15 @@ mod tests {
         ] {
             let error =
                 Report::parse("x", &format!("-- title = \"T\"\n{line}\nSELECT 1")).unwrap_err();
-            assert!(error.starts_with("line 2: ") && error.contains(part), "{line}: {error}");
+            assert!(
+                error.starts_with("line 2: ") && error.contains(part),
+                "{line}: {error}"
+            );
         }
         let taken = Report::parse("x", "-- parameters.from.default = 1\nSELECT 1").unwrap_err();
-        assert!(taken.contains("every report has the parameter `from`"), "{taken}");
+        assert!(
+            taken.contains("every report has the parameter `from`"),
+            "{taken}"
+        );
     }
 }

@@ -111,7 +111,12 @@ pub fn home(
         ("today".to_owned(), today.to_string().into()),
         ("now".to_owned(), second(now).into()),
     ];
-    let mut source = Source { reader, horizon, parameters, notes: BTreeSet::new() };
+    let mut source = Source {
+        reader,
+        horizon,
+        parameters,
+        notes: BTreeSet::new(),
+    };
     let statuses = source.rows(include_str!("sql/home/statuses.sql"))?;
     let ready = |rows: &[Vec<Cell>]| -> BTreeSet<String> {
         let names = rows.iter().map(|row| shown(&row[0].value, None));
@@ -149,11 +154,20 @@ pub fn home(
         ready_status,
         by_status: {
             let count = |row: &Vec<Cell>| row[1].number().unwrap_or_default();
-            statuses.iter().map(|row| (shown(&row[0].value, None), count(row))).collect()
+            statuses
+                .iter()
+                .map(|row| (shown(&row[0].value, None), count(row)))
+                .collect()
         },
         now: standing,
         complete_since: complete_since(&source.horizon.lists, zone),
-        gaps: source.horizon.lists.coverages.iter().map(|list| list.gaps.len()).sum(),
+        gaps: source
+            .horizon
+            .lists
+            .coverages
+            .iter()
+            .map(|list| list.gaps.len())
+            .sum(),
         notes: source.notes,
     })
 }
@@ -169,15 +183,25 @@ struct Source<'a> {
 impl Source<'_> {
     /// The number of a report that counts over the range.
     fn figure(&mut self, text: &str) -> Result<Figure, ReportError> {
-        let mut cells = self.rows(text)?.into_iter().filter_map(|row| row.into_iter().next());
+        let mut cells = self
+            .rows(text)?
+            .into_iter()
+            .filter_map(|row| row.into_iter().next());
         let mut next = || cells.next().unwrap_or(Cell::unknown());
-        Ok(Figure { now: next(), before: next(), days: cells.collect() })
+        Ok(Figure {
+            now: next(),
+            before: next(),
+            days: cells.collect(),
+        })
     }
 
     /// The number of a report of now. Its row may also say that the number is not exact.
     fn number(&mut self, text: &str) -> Result<Cell, ReportError> {
         let row = self.rows(text)?.into_iter().next().unwrap_or_default();
-        let is_about = row.get(1).and_then(Cell::number).is_some_and(|about| about > 0.0);
+        let is_about = row
+            .get(1)
+            .and_then(Cell::number)
+            .is_some_and(|about| about > 0.0);
         let number = row.into_iter().next().unwrap_or(Cell::unknown());
         match is_about && number.exactness != Exactness::Unknown {
             true => Ok(Cell::of(number.value, Exactness::About)),
@@ -188,7 +212,12 @@ impl Source<'_> {
     /// The rows of a report; none if the workspace does not send what it needs.
     fn rows(&mut self, text: &str) -> Result<Vec<Vec<Cell>>, ReportError> {
         let report = made("home", text);
-        let Self { reader, horizon, parameters, notes } = self;
+        let Self {
+            reader,
+            horizon,
+            parameters,
+            notes,
+        } = self;
         match horizon.answer(reader, &report, parameters) {
             Ok((_, rows)) => {
                 notes.extend(notes::of_links(reader, &report)?);
@@ -203,14 +232,22 @@ impl Source<'_> {
     /// A 0 for each span if there is no record at all of the list that a report counts, and so no column either.
     fn none(&mut self, report: &Report) -> Result<Vec<Vec<Cell>>, ReportError> {
         let sql = |route| format!("SELECT 1 FROM {route} LIMIT 1");
-        let Some(sql) = report.needs.keys().next().map(sql) else { return Ok(Vec::new()) };
+        let Some(sql) = report.needs.keys().next().map(sql) else {
+            return Ok(Vec::new());
+        };
         let found = self.reader.query(&sql, &[], LIMITS);
-        if !found.map_err(|error| ReportError::of_query(report, error))?.rows.is_empty() {
+        if !found
+            .map_err(|error| ReportError::of_query(report, error))?
+            .rows
+            .is_empty()
+        {
             return Ok(Vec::new());
         }
         let columns = ["number", PERIOD].map(str::to_owned);
         let days = self.horizon.days.iter();
-        let rows = days.map(|day| vec![0.into(), day.period.clone().into()]).collect();
+        let rows = days
+            .map(|day| vec![0.into(), day.period.clone().into()])
+            .collect();
         Ok(self.horizon.cells(report, &columns, rows))
     }
 }
@@ -223,7 +260,10 @@ fn complete_since(lists: &Lists, zone: &TimeZone) -> String {
     let Some(since) = lists.coverages.iter().filter_map(|list| list.since).max() else {
         return "Complete from the first record on".to_owned();
     };
-    since.to_zoned(zone.clone()).strftime("Complete since %-d %B %Y, %H:%M").to_string()
+    since
+        .to_zoned(zone.clone())
+        .strftime("Complete since %-d %B %Y, %H:%M")
+        .to_string()
 }
 
 #[cfg(test)]
@@ -236,8 +276,17 @@ mod tests {
         let of = |read_at: Option<&str>, since: Option<&str>| {
             let at = |text: &str| text.parse().unwrap();
             let (read_at, since) = (read_at.map(at), since.map(at));
-            let list = Coverage { route: Route::Jobs, read_at, since, gaps: Vec::new() };
-            let lists = Lists { coverages: vec![list], linked: Vec::new(), now: Timestamp::MAX };
+            let list = Coverage {
+                route: Route::Jobs,
+                read_at,
+                since,
+                gaps: Vec::new(),
+            };
+            let lists = Lists {
+                coverages: vec![list],
+                linked: Vec::new(),
+                now: Timestamp::MAX,
+            };
             complete_since(&lists, &TimeZone::UTC)
         };
         let read = Some("2026-12-01T10:00:00Z");

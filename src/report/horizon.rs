@@ -94,7 +94,11 @@ impl Horizon {
                 matches!(time, CountedTime::Standing | CountedTime::Before)
             };
             let is_about = lacks_states && routes.iter().any(is_of_now);
-            Some((self.periods_of(&routes), report.can_only_grow(name), is_about))
+            Some((
+                self.periods_of(&routes),
+                report.can_only_grow(name),
+                is_about,
+            ))
         };
         let counted: Vec<_> = columns.iter().map(of_column).collect();
         let cells = |row: Vec<SqlValue>| {
@@ -106,7 +110,9 @@ impl Horizon {
                 let Some((known, can_only_grow, is_about)) = counted else {
                     return Cell::of(value, Exactness::Exact);
                 };
-                let of_period = period.as_ref().and_then(|period| known.periods.get(&**period));
+                let of_period = period
+                    .as_ref()
+                    .and_then(|period| known.periods.get(&**period));
                 let known = of_period.unwrap_or(&known.whole);
                 let exactness = match known.exactness(number(&value), *can_only_grow) {
                     Exactness::Exact | Exactness::AtLeast if *is_about => Exactness::About,
@@ -135,27 +141,39 @@ impl Horizon {
         let periods = self.days.chunk_by(|a, b| a.period == b.period);
         let known = |days: &'_ [ReportDay]| self.knows_all(routes, days);
         PeriodsKnown {
-            periods: periods.map(|days| (days[0].period.as_str(), known(days))).collect(),
+            periods: periods
+                .map(|days| (days[0].period.as_str(), known(days)))
+                .collect(),
             whole: known(&self.days),
         }
     }
 
     /// What all of the routes know of these days. What is to come does not make the days before it unknown.
     fn knows_all(&self, routes: &[(Route, CountedTime)], days: &[ReportDay]) -> Known {
-        let to_come = days.iter().skip(1).position(|day| day.from >= self.lists.now);
+        let to_come = days
+            .iter()
+            .skip(1)
+            .position(|day| day.from >= self.lists.now);
         let days = &days[..to_come.map_or(days.len(), |place| place + 1)];
         let of_day = |day: &ReportDay| {
             let known = routes.iter();
-            known.map(|(route, time)| self.knows(*route, *time, day.from, day.to)).min()
+            known
+                .map(|(route, time)| self.knows(*route, *time, day.from, day.to))
+                .min()
         };
-        days.iter().filter_map(of_day).reduce(Known::with).unwrap_or(Known::Wholly)
+        days.iter()
+            .filter_map(of_day)
+            .reduce(Known::with)
+            .unwrap_or(Known::Wholly)
     }
 
     fn knows(&self, route: Route, time: CountedTime, from: Timestamp, to: Timestamp) -> Known {
         if route == Route::JobStatusChanges && !self.lists.linked.contains(&route) {
             return Known::Not;
         }
-        let Some(coverage) = self.lists.of(route) else { return Known::Not };
+        let Some(coverage) = self.lists.of(route) else {
+            return Known::Not;
+        };
         let now = self.lists.now;
         let known = match time {
             CountedTime::Period => coverage.knows(from, to, now),
@@ -167,7 +185,11 @@ impl Horizon {
             CountedTime::Standing => self.lists.knows_standing(route),
         };
         let lacks_jobs = route == Route::JobStatusChanges && self.lacks_jobs(from, to);
-        if lacks_jobs { known.min(Known::Partly) } else { known }
+        if lacks_jobs {
+            known.min(Known::Partly)
+        } else {
+            known
+        }
     }
 
     /// Whether a job that is not in the mirror was completed in a time.
@@ -179,8 +201,11 @@ impl Horizon {
 
     /// Since when the data is complete, for people. `has_period` leaves out the gaps of other times.
     pub(super) fn line(&self, has_period: bool, zone: &TimeZone) -> String {
-        let moment =
-            |at: Timestamp| at.to_zoned(zone.clone()).strftime("%-d %B %Y, %H:%M").to_string();
+        let moment = |at: Timestamp| {
+            at.to_zoned(zone.clone())
+                .strftime("%-d %B %Y, %H:%M")
+                .to_string()
+        };
         let mut parts = self.grouped(|known| {
             Some(match (known.read_at, known.since) {
                 (None, _) => "never read".to_owned(),
@@ -188,7 +213,12 @@ impl Horizon {
                 (_, Some(since)) => format!("complete since {}", moment(since)),
             })
         });
-        if self.lists.coverages.iter().any(|known| known.since.is_some()) {
+        if self
+            .lists
+            .coverages
+            .iter()
+            .any(|known| known.since.is_some())
+        {
             parts.push("of earlier times only some records are known".to_owned());
         }
         parts.extend(self.gaps(has_period, &moment));
@@ -212,16 +242,26 @@ impl Horizon {
                 None => groups.push((text, vec![name])),
             }
         }
-        groups.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
+        groups
+            .into_iter()
+            .map(|(text, names)| format!("{}: {text}", names.join(", ")))
+            .collect()
     }
 
     fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {
-        let days = self.days.first().zip(self.days.last()).filter(|_| has_period);
+        let days = self
+            .days
+            .first()
+            .zip(self.days.last())
+            .filter(|_| has_period);
         let is_near = |gap: &(Timestamp, Timestamp)| {
             days.is_none_or(|(first, last)| gap.0 < last.to && gap.1 > first.from)
         };
         let missing = |known: &Coverage| {
-            let near = known.gaps.iter().filter(|gap| is_near(gap) && gap.0 < self.lists.now);
+            let near = known
+                .gaps
+                .iter()
+                .filter(|gap| is_near(gap) && gap.0 < self.lists.now);
             let near: Vec<_> = near.collect();
             let from = moment(near.first()?.0);
             let to = moment(near.iter().map(|gap| gap.1).max()?);

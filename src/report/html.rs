@@ -30,7 +30,10 @@ pub fn fragment(answer: &Answer, link: impl Fn(Route, &str) -> String) -> Markup
 
 /// The chart, if the report has one.
 fn figure(class: &str, answer: &Answer, width: f64) -> Markup {
-    let label = format!("Chart of {}; the table below has its numbers", cell(&answer.report.title));
+    let label = format!(
+        "Chart of {}; the table below has its numbers",
+        cell(&answer.report.title)
+    );
     html! {
         @if let Some(chart) = svg(answer, width) {
             // Every text in it is escaped.
@@ -85,14 +88,18 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
 /// The route of whose records a column holds the ids, as `job_id` those of `jobs`.
 fn named_route(column: &str) -> Option<Route> {
     let one = column.strip_suffix("_id")?;
-    Route::ALL.into_iter().find(|route| route.as_str().strip_suffix('s') == Some(one))
+    Route::ALL
+        .into_iter()
+        .find(|route| route.as_str().strip_suffix('s') == Some(one))
 }
 
 /// A text as the beginning of a sentence.
 #[must_use]
 pub fn first_upper(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 /// A whole document.

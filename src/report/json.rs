@@ -13,7 +13,13 @@ use crate::clock::stamp;
 pub fn listed(reports: &[Report]) -> Value {
     let parameter = |(name, parameter): (&String, &Parameter)| json!({ "name": name, "default": parameter.default(), "about": parameter.about });
     let listed = reports.iter().map(|report| {
-        let Report { name, title, about, chart, .. } = report;
+        let Report {
+            name,
+            title,
+            about,
+            chart,
+            ..
+        } = report;
         let parameters: Vec<Value> = report.parameters.iter().map(parameter).collect();
         json!({
             "name": name, "title": title, "about": about, "has_chart": chart.is_some(),
@@ -32,13 +38,21 @@ pub(super) fn json(answer: &Answer) -> Value {
     let cells_that_are = |wanted: Exactness| -> Vec<[usize; 2]> {
         let rows = answer.rows.iter().enumerate();
         rows.flat_map(|(row, cells)| {
-            let cells = cells.iter().enumerate().filter(move |(_, cell)| cell.exactness == wanted);
+            let cells = cells
+                .iter()
+                .enumerate()
+                .filter(move |(_, cell)| cell.exactness == wanted);
             cells.map(move |(column, _)| [row, column])
         })
         .collect()
     };
     let sums_that_are = |wanted: Exactness| -> Vec<bool> {
-        answer.totals.iter().flatten().map(|cell| cell.exactness == wanted).collect()
+        answer
+            .totals
+            .iter()
+            .flatten()
+            .map(|cell| cell.exactness == wanted)
+            .collect()
     };
     let (from, to) = (answer.period.from.to_string(), answer.period.to.to_string());
     let period = json!({ "from": from, "to": to, "by": answer.by });

@@ -28,7 +28,11 @@ pub(super) fn of_report(
         let found = reader
             .query(sql, parameters, LIMITS)
             .map_err(|error| ReportError::of_query(report, error))?;
-        let text = found.rows.first().and_then(|row| row.first()).map(|text| shown(text, None));
+        let text = found
+            .rows
+            .first()
+            .and_then(|row| row.first())
+            .map(|text| shown(text, None));
         notes.extend(text.filter(|text| !text.is_empty()));
     }
     Ok(notes)

@@ -70,7 +70,8 @@ fn name_of(day: Date, by: CountedBy) -> String {
 
 /// The first moment of a day.
 pub(super) fn start_of(day: Date, zone: &TimeZone) -> Timestamp {
-    day.to_zoned(zone.clone()).map_or(Timestamp::MAX, |start| start.timestamp())
+    day.to_zoned(zone.clone())
+        .map_or(Timestamp::MAX, |start| start.timestamp())
 }
 
 #[cfg(test)]
@@ -83,27 +84,53 @@ mod tests {
     }
 
     fn bounds(zone: &str, from: &str, to: &str) -> Vec<(String, String)> {
-        let period = Period { from: date(from), to: date(to) };
+        let period = Period {
+            from: date(from),
+            to: date(to),
+        };
         let days = period.days(&TimeZone::get(zone).unwrap(), CountedBy::Day);
-        days.into_iter().map(|day| (second(day.from), second(day.to))).collect()
+        days.into_iter()
+            .map(|day| (second(day.from), second(day.to)))
+            .collect()
     }
 
     #[test]
     fn days_have_the_bounds_of_the_zone_also_when_clocks_change() {
         let berlin = bounds("Europe/Berlin", "2026-03-28", "2026-03-30");
-        assert_eq!(berlin[0], ("2026-03-27T23:00:00".into(), "2026-03-28T23:00:00".into()));
-        assert_eq!(berlin[1], ("2026-03-28T23:00:00".into(), "2026-03-29T22:00:00".into()));
-        assert_eq!(berlin[2], ("2026-03-29T22:00:00".into(), "2026-03-30T22:00:00".into()));
+        assert_eq!(
+            berlin[0],
+            ("2026-03-27T23:00:00".into(), "2026-03-28T23:00:00".into())
+        );
+        assert_eq!(
+            berlin[1],
+            ("2026-03-28T23:00:00".into(), "2026-03-29T22:00:00".into())
+        );
+        assert_eq!(
+            berlin[2],
+            ("2026-03-29T22:00:00".into(), "2026-03-30T22:00:00".into())
+        );
         let york = bounds("America/New_York", "2026-11-01", "2026-11-01");
-        assert_eq!(york, [("2026-11-01T04:00:00".into(), "2026-11-02T05:00:00".into())]);
+        assert_eq!(
+            york,
+            [("2026-11-01T04:00:00".into(), "2026-11-02T05:00:00".into())]
+        );
         // Here the clock is put forward at midnight: the day begins at one o'clock.
         let beirut = bounds("Asia/Beirut", "2026-03-29", "2026-03-29");
-        assert_eq!(beirut, [("2026-03-28T22:00:00".into(), "2026-03-29T21:00:00".into())]);
+        assert_eq!(
+            beirut,
+            [("2026-03-28T22:00:00".into(), "2026-03-29T21:00:00".into())]
+        );
     }
 
     #[test]
     fn no_moment_is_left_out_and_none_is_counted_twice() {
-        for zone in ["UTC", "Europe/Berlin", "America/Havana", "Asia/Kolkata", "Pacific/Apia"] {
+        for zone in [
+            "UTC",
+            "Europe/Berlin",
+            "America/Havana",
+            "Asia/Kolkata",
+            "Pacific/Apia",
+        ] {
             let days = bounds(zone, "2011-01-01", "2027-12-31");
             assert!(days.windows(2).all(|pair| pair[0].1 == pair[1].0), "{zone}");
             assert!(days.iter().all(|(from, to)| from <= to), "{zone}");
@@ -121,15 +148,23 @@ mod tests {
     fn a_period_is_thirty_days_until_today_unless_told() {
         let today = date("2026-03-31");
         let period = |from: Option<&str>, to: Option<&str>| {
-            Period::new(from.map(date), to.map(date), today).map(|p| (p.from, p.to)).ok()
+            Period::new(from.map(date), to.map(date), today)
+                .map(|p| (p.from, p.to))
+                .ok()
         };
         assert_eq!(period(None, None), Some((date("2026-03-02"), today)));
-        assert_eq!(period(Some("2026-03-30"), None), Some((date("2026-03-30"), today)));
+        assert_eq!(
+            period(Some("2026-03-30"), None),
+            Some((date("2026-03-30"), today))
+        );
         assert_eq!(
             period(None, Some("2026-02-28")),
             Some((date("2026-01-30"), date("2026-02-28")))
         );
         assert!(period(Some("2026-03-02"), Some("2026-03-01")).is_none());
-        assert!(period(Some("0026-03-01"), None).is_none(), "a typing error of the year");
+        assert!(
+            period(Some("0026-03-01"), None).is_none(),
+            "a typing error of the year"
+        );
     }
 }

@@ -10,7 +10,12 @@ use crate::store::word;
 
 impl Range {
     /// Those of Home.
-    pub const HOME: [Self; 4] = [Self::Today, Self::ThisWeek, Self::ThisMonth, Self::LastMonth];
+    pub const HOME: [Self; 4] = [
+        Self::Today,
+        Self::ThisWeek,
+        Self::ThisMonth,
+        Self::LastMonth,
+    ];
     /// Those of the page of a report.
     pub const REPORT: [Self; 6] = [
         Self::Today,
@@ -47,9 +52,15 @@ impl Range {
             Self::Last7Days => (back(7), back(1)),
             Self::Last30Days => (back(29), today),
             Self::ThisWeek => (monday, today),
-            Self::LastWeek => (monday.saturating_sub(7.days()), monday.saturating_sub(1.day())),
+            Self::LastWeek => (
+                monday.saturating_sub(7.days()),
+                monday.saturating_sub(1.day()),
+            ),
             Self::ThisMonth => (first, today),
-            Self::LastMonth => (first.saturating_sub(1.month()), first.saturating_sub(1.day())),
+            Self::LastMonth => (
+                first.saturating_sub(1.month()),
+                first.saturating_sub(1.day()),
+            ),
             Self::ThisYear => (today.first_of_year(), today),
             Self::TwelveMonths => (first.saturating_sub(11.months()), today),
         };
@@ -78,8 +89,14 @@ mod tests {
             (Range::LastWeek, "2026-02-23", "2026-03-01"),
             (Range::LastMonth, "2026-02-01", "2026-02-28"),
         ] {
-            let Period { from: first, to: last } = range.days(today);
-            assert_eq!((first.to_string(), last.to_string()), (from.into(), to.into()));
+            let Period {
+                from: first,
+                to: last,
+            } = range.days(today);
+            assert_eq!(
+                (first.to_string(), last.to_string()),
+                (from.into(), to.into())
+            );
         }
         let named = [Range::Last7Days, Range::Last30Days, Range::TwelveMonths].map(|r| word(&r));
         assert_eq!(named, ["last-7-days", "last-30-days", "12-months"]);

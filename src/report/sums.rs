@@ -21,10 +21,14 @@ pub(super) fn totals(
             return Cell::of(SqlValue::Null, Exactness::Exact);
         }
         let mut cells = rows.iter().map(|row| &row[index]);
-        let is_real = cells.clone().any(|cell| matches!(cell.value, SqlValue::Real(_)));
+        let is_real = cells
+            .clone()
+            .any(|cell| matches!(cell.value, SqlValue::Real(_)));
         // In ten-thousandths, because sums of fractions would not be exact.
-        let parts =
-            cells.clone().filter_map(Cell::number).map(|number| (number * 10_000.0).round());
+        let parts = cells
+            .clone()
+            .filter_map(Cell::number)
+            .map(|number| (number * 10_000.0).round());
         let sum = parts.sum::<f64>() / 10_000.0;
         let is_exact =
             is_known(column) && cells.clone().all(|cell| cell.exactness == Exactness::Exact);
@@ -34,7 +38,11 @@ pub(super) fn totals(
             false if report.can_only_grow(column) && sum > 0.0 => Exactness::AtLeast,
             false => Exactness::Unknown,
         };
-        let value = if is_real { SqlValue::Real(sum) } else { SqlValue::Integer(sum as i64) };
+        let value = if is_real {
+            SqlValue::Real(sum)
+        } else {
+            SqlValue::Integer(sum as i64)
+        };
         Cell::of(value, exactness)
     };
     Some(columns.iter().enumerate().map(total).collect())
@@ -51,14 +59,28 @@ mod tests {
         let report = Report::parse("x", text).unwrap();
         let names = ["period", "jobs", "paid", "net"];
         let columns = names.map(str::to_owned);
-        assert!(totals(&report, &columns, &[], |_| true).is_none(), "there is no row");
+        assert!(
+            totals(&report, &columns, &[], |_| true).is_none(),
+            "there is no row"
+        );
         let row = |jobs: i64, paid: f64, jobs_known, net_known| {
             let exact = |value: SqlValue| Cell::of(value, Exactness::Exact);
-            let (jobs, net) = (Cell::of(jobs.into(), jobs_known), Cell::of(paid.into(), net_known));
-            vec![exact("day".to_owned().into()), jobs, exact(paid.into()), net]
+            let (jobs, net) = (
+                Cell::of(jobs.into(), jobs_known),
+                Cell::of(paid.into(), net_known),
+            );
+            vec![
+                exact("day".to_owned().into()),
+                jobs,
+                exact(paid.into()),
+                net,
+            ]
         };
         let (exact, unknown) = (Exactness::Exact, Exactness::Unknown);
-        let rows = [row(1, 0.1, exact, exact), row(2, 0.2, Exactness::AtLeast, unknown)];
+        let rows = [
+            row(1, 0.1, exact, exact),
+            row(2, 0.2, Exactness::AtLeast, unknown),
+        ];
         let totals = |is_known: fn(&str) -> bool| totals(&report, &columns, &rows, is_known);
         let wanted = [
             Cell::of(SqlValue::Null, exact),

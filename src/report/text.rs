@@ -24,12 +24,21 @@ pub fn text(answer: &Answer, width: usize) -> String {
 }
 
 fn rows(answer: &Answer, width: usize) -> String {
-    let heads: Vec<String> = answer.columns.iter().map(|column| cell(column, CELL_MAX)).collect();
+    let heads: Vec<String> = answer
+        .columns
+        .iter()
+        .map(|column| cell(column, CELL_MAX))
+        .collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let rows = answer.shown_rows().iter().map(|row| answer.shown(row).collect());
+    let rows = answer
+        .shown_rows()
+        .iter()
+        .map(|row| answer.shown(row).collect());
     let rows = rows.chain(answer.shown_totals());
     let shown = |row: Vec<String>| row.iter().map(|text| cell(text, CELL_MAX)).collect();
     let rows: Vec<Vec<String>> = rows.map(shown).collect();
-    let numbers: Vec<bool> = (0..heads.len()).map(|column| answer.has_numbers(column)).collect();
+    let numbers: Vec<bool> = (0..heads.len())
+        .map(|column| answer.has_numbers(column))
+        .collect();
     fitted(&heads, &rows, width, &|column, _| numbers[column])
 }

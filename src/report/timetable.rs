@@ -35,7 +35,10 @@ impl ReportRun {
     /// One that is seen for the first time.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
-        Self { settled_at: now, ..Self::default() }
+        Self {
+            settled_at: now,
+            ..Self::default()
+        }
     }
 
     /// The time for which the last one was made.
@@ -46,7 +49,10 @@ impl ReportRun {
 
     /// Notes that it was made for a time.
     pub fn note_made(&mut self, due: Timestamp) {
-        *self = Self { made: self.made + 1, ..Self::new(due) };
+        *self = Self {
+            made: self.made + 1,
+            ..Self::new(due)
+        };
     }
 
     /// Notes that an attempt has failed.
@@ -78,7 +84,10 @@ impl Timetable<'_> {
             let at = is_wanted.then(|| day.to_datetime(self.at).to_zoned(self.zone.clone()))?;
             Some(at.ok()?.timestamp())
         };
-        (-1..=9).filter_map(due).find(|due| *due > after).unwrap_or(Timestamp::MAX)
+        (-1..=9)
+            .filter_map(due)
+            .find(|due| *due > after)
+            .unwrap_or(Timestamp::MAX)
     }
 
     /// The time for which one is made next, and when; what is to be made now has a time up to `now`.
@@ -87,7 +96,11 @@ impl Timetable<'_> {
         // A time far ahead was noted while the clock was wrong, and says nothing.
         let is_believed = run.settled_at.duration_since(now) < LATEST;
         let oldest = now - LATEST;
-        let due = self.next(if is_believed { run.settled_at.max(oldest) } else { oldest });
+        let due = self.next(if is_believed {
+            run.settled_at.max(oldest)
+        } else {
+            oldest
+        });
         match run.failed_at {
             Some(at) if due <= now && at <= now => (due, at + RETRY),
             _ => (due, due),
@@ -107,32 +120,63 @@ mod tests {
 
     fn next(time: &str, days: &[Day], after: &str) -> Timestamp {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
-        Timetable { at: time.parse().unwrap(), days, zone: &zone }.next(at(after))
+        Timetable {
+            at: time.parse().unwrap(),
+            days,
+            zone: &zone,
+        }
+        .next(at(after))
     }
 
     #[test]
     fn a_report_is_due_at_its_time_on_its_days() {
         let every = |after| next("07:30", &[], after);
         assert_eq!(every("2026-11-20T05:00:00Z"), at("2026-11-20T06:30:00Z"));
-        assert_eq!(every("2026-11-20T06:30:00Z"), at("2026-11-21T06:30:00Z"), "strictly after");
+        assert_eq!(
+            every("2026-11-20T06:30:00Z"),
+            at("2026-11-21T06:30:00Z"),
+            "strictly after"
+        );
         let mondays = [Day(Weekday::Monday)];
-        assert_eq!(next("07:30", &mondays, "2026-11-23T06:30:00Z"), at("2026-11-30T06:30:00Z"));
+        assert_eq!(
+            next("07:30", &mondays, "2026-11-23T06:30:00Z"),
+            at("2026-11-30T06:30:00Z")
+        );
     }
 
     #[test]
     fn a_time_that_the_clocks_leave_out_or_show_twice_is_due_once() {
         let night = |after| next("02:30", &[], after);
-        assert_eq!(night("2026-03-28T12:00:00Z"), at("2026-03-29T01:30:00Z"), "left out");
+        assert_eq!(
+            night("2026-03-28T12:00:00Z"),
+            at("2026-03-29T01:30:00Z"),
+            "left out"
+        );
         assert_eq!(night("2026-03-29T01:30:00Z"), at("2026-03-30T00:30:00Z"));
-        assert_eq!(night("2026-10-24T12:00:00Z"), at("2026-10-25T00:30:00Z"), "the first of two");
-        assert_eq!(night("2026-10-25T00:30:00Z"), at("2026-10-26T01:30:00Z"), "not the second");
+        assert_eq!(
+            night("2026-10-24T12:00:00Z"),
+            at("2026-10-25T00:30:00Z"),
+            "the first of two"
+        );
+        assert_eq!(
+            night("2026-10-25T00:30:00Z"),
+            at("2026-10-26T01:30:00Z"),
+            "not the second"
+        );
         for zone in ["Europe/Berlin", "Pacific/Apia", "Asia/Beirut"] {
             let zone = TimeZone::get(zone).unwrap();
-            let table = Timetable { at: Time::constant(0, 30, 0, 0), days: &[], zone: &zone };
+            let table = Timetable {
+                at: Time::constant(0, 30, 0, 0),
+                days: &[],
+                zone: &zone,
+            };
             let mut last = at("2011-12-01T00:00:00Z");
             for _ in 0..6_000 {
                 let due = table.next(last);
-                assert!((0..=25).contains(&due.duration_since(last).as_hours()), "{last} {zone:?}");
+                assert!(
+                    (0..=25).contains(&due.duration_since(last).as_hours()),
+                    "{last} {zone:?}"
+                );
                 assert_eq!(table.due(&ReportRun::new(last), due).0, due, "{zone:?}");
                 last = due;
             }
@@ -142,14 +186,21 @@ mod tests {
     #[test]
     fn one_that_fails_is_tried_again_until_a_day_has_passed() {
         let due = at("2026-11-20T07:30:00Z");
-        let table = Timetable { at: Time::constant(7, 30, 0, 0), days: &[], zone: &TimeZone::UTC };
+        let table = Timetable {
+            at: Time::constant(7, 30, 0, 0),
+            days: &[],
+            zone: &TimeZone::UTC,
+        };
         let mut run = ReportRun::new(at("2026-11-20T07:00:00Z"));
         assert_eq!(table.due(&run, run.settled_at), (due, due));
         run.note_failed(due, "a reason".to_owned());
         assert_eq!(table.due(&run, due), (due, due + RETRY));
         let next = at("2026-11-21T07:30:00Z");
         let (of, when) = table.due(&run, next);
-        assert!(of == next && when <= next, "the next day it is made for that");
+        assert!(
+            of == next && when <= next,
+            "the next day it is made for that"
+        );
         run.note_made(next);
         assert_eq!((run.made_for(), run.failures), (Some(next), 0));
         assert_eq!(table.due(&run, next).0, at("2026-11-22T07:30:00Z"));

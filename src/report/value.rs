@@ -60,7 +60,9 @@ pub(super) fn number(value: &SqlValue) -> Option<f64> {
 /// Whether the numbers of a column stand for something, as an id does: they are not counted.
 fn is_a_name(column: &str) -> bool {
     ["id", "number", "year", "hour"].iter().any(|word| {
-        column.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+        column
+            .strip_suffix(word)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
     })
 }
 
@@ -87,9 +89,15 @@ mod tests {
         assert_eq!(money(1234.5), "1234.50");
         assert_eq!(money(-0.000_000_1), "0.00");
         assert_eq!(money(2.345), "2.345");
-        assert_eq!(shown(&SqlValue::Integer(7), Some(ColumnFormat::Money)), "7.00");
+        assert_eq!(
+            shown(&SqlValue::Integer(7), Some(ColumnFormat::Money)),
+            "7.00"
+        );
         assert_eq!(shown(&SqlValue::Real(0.1 + 0.2), None), "0.3");
-        assert_eq!(shown(&SqlValue::Real(12.5), Some(ColumnFormat::Percent)), "12.5 %");
+        assert_eq!(
+            shown(&SqlValue::Real(12.5), Some(ColumnFormat::Percent)),
+            "12.5 %"
+        );
         assert_eq!(shown(&SqlValue::Null, Some(ColumnFormat::Money)), "");
     }
 
@@ -99,11 +107,20 @@ mod tests {
             displayed(&Cell { value, exactness }, name, format, Some("EUR"))
         };
         let (exact, money) = (Exactness::Exact, Some(ColumnFormat::Money));
-        assert_eq!(of("net", money, (-1_234_567.5).into(), exact), "EUR -1,234,567.50");
-        assert_eq!(of("jobs", None, 1_310.into(), Exactness::AtLeast), "≥ 1,310");
+        assert_eq!(
+            of("net", money, (-1_234_567.5).into(), exact),
+            "EUR -1,234,567.50"
+        );
+        assert_eq!(
+            of("jobs", None, 1_310.into(), Exactness::AtLeast),
+            "≥ 1,310"
+        );
         assert_eq!(of("jobs", None, 999.into(), exact), "999");
         assert_eq!(of("days", None, 1234.5678.into(), exact), "1,234.5678");
-        assert_eq!(of("net", money, SqlValue::Null, Exactness::Unknown), "unknown");
+        assert_eq!(
+            of("net", money, SqlValue::Null, Exactness::Unknown),
+            "unknown"
+        );
         assert_eq!(of("net", money, SqlValue::Null, exact), "");
         assert_eq!(of("job_id", None, 123_456.into(), exact), "123456");
         assert_eq!(of("paid", None, 123_456.into(), exact), "123,456");

@@ -62,7 +62,11 @@ impl Arrivals {
     /// Looks whether an import runs at `at` above the background of `base` records a second.
     pub(super) fn look(&mut self, at: f64, new: bool, base: f64) {
         let was = self.running.is_some();
-        self.running = if new || was { self.speed(at, base) } else { None };
+        self.running = if new || was {
+            self.speed(at, base)
+        } else {
+            None
+        };
         self.since = self.running.and(self.since.or(Some(at)));
     }
 
@@ -91,12 +95,19 @@ fn arrived(page: &Observation, new: usize, at: f64, span: f64) -> Vec<f64> {
     let ages = &page.ages[..page.ages.len().min(new)];
     // After a gap the time before the page is not known: only the future is impossible.
     let oldest = if page.contiguous { span } else { f64::INFINITY };
-    let odd = ages.iter().filter(|age| age.as_secs_f64() > oldest + AGE_SLACK_S).count();
+    let odd = ages
+        .iter()
+        .filter(|age| age.as_secs_f64() > oldest + AGE_SLACK_S)
+        .count();
     if ages.len() < new || 2 * odd > new {
-        return (0..new).map(|place| at - span * (new - place) as f64 / (new + 1) as f64).collect();
+        return (0..new)
+            .map(|place| at - span * (new - place) as f64 / (new + 1) as f64)
+            .collect();
     }
-    let mut times: Vec<f64> =
-        ages.iter().map(|age| at - age.as_secs_f64().min(oldest).min(1e9)).collect();
+    let mut times: Vec<f64> = ages
+        .iter()
+        .map(|age| at - age.as_secs_f64().min(oldest).min(1e9))
+        .collect();
     times.sort_by(f64::total_cmp);
     times
 }

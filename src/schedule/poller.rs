@@ -119,7 +119,14 @@ impl Poller {
         if let Some(before) = before {
             let last = before.in_flight.map_or(before.last, |(_, before)| before);
             let (in_flight, not_before) = (None, f64::NEG_INFINITY);
-            return Self { settings, last, in_flight, not_before, guarantee: 0.0, ..before };
+            return Self {
+                settings,
+                last,
+                in_flight,
+                not_before,
+                guarantee: 0.0,
+                ..before
+            };
         }
         Self {
             min_interval: 0.001,
@@ -160,11 +167,17 @@ impl Poller {
             let span = (started - self.read_at).clamp(0.0, MAX_SPAN_S);
             let new = page.map_or(0, |page| page.new.min(page.records));
             let limit = self.settings.limit;
-            self.memory.pass(span, page.is_none_or(|page| page.contiguous));
+            self.memory
+                .pass(span, page.is_none_or(|page| page.contiguous));
             let filled = page.and_then(|page| self.arrivals.take(page, started, span, limit));
             self.arrivals.look(started, new > 0, self.memory.rate.base);
-            let importing = self.arrivals.since.is_some_and(|since| started - since <= NOT_RATE_S);
-            self.memory.rate.observe(f64::from(new), span, wall, importing, common);
+            let importing = self
+                .arrivals
+                .since
+                .is_some_and(|since| started - since <= NOT_RATE_S);
+            self.memory
+                .rate
+                .observe(f64::from(new), span, wall, importing, common);
             if let Some(took) = filled.filter(|took| *took < self.longest(turn) / FILLED) {
                 self.memory.note_overflow_event(took);
             }
@@ -194,7 +207,11 @@ impl Poller {
         let own = (first + (last - first) * part).min(max.max(turn));
         let lends = self.memory.overflow_events == 0 && self.followed(turn).is_none();
         let most = if turn < max { max } else { f64::INFINITY };
-        if lends { own.max(borrowed.min(last).min(most)) } else { own }
+        if lends {
+            own.max(borrowed.min(last).min(most))
+        } else {
+            own
+        }
     }
 
     /// How many polls a second it may do with less than in a new daemon; less than 0 if it needs more.
@@ -219,7 +236,12 @@ impl Poller {
     pub(super) fn claim(&self, root: f64) -> Claim {
         let longest = self.reserved.map(|own| own.every).or(self.raised);
         let longest = longest.unwrap_or(self.max_interval);
-        Claim { root, longest, shortest: self.min_interval, followed: None }
+        Claim {
+            root,
+            longest,
+            shortest: self.min_interval,
+            followed: None,
+        }
     }
 
     /// The longest interval that a quiet time can lead to.
@@ -231,23 +253,35 @@ impl Poller {
     /// is too slow even for the usual rate.
     pub(super) fn followed(&self, turn: f64) -> Option<f64> {
         let usual = Some(self.memory.rate.base).filter(|rate| rate * turn > FILLED * self.page());
-        self.arrivals.running.or(usual).map(|rate| FILLED * self.page() / rate)
+        self.arrivals
+            .running
+            .or(usual)
+            .map(|rate| FILLED * self.page() / rate)
     }
 
     /// Records that may come between two polls.
     pub(super) fn page(&self) -> f64 {
-        f64::from(self.settings.limit.min(nearly_full(self.settings.limit) as u32))
+        f64::from(
+            self.settings
+                .limit
+                .min(nearly_full(self.settings.limit) as u32),
+        )
     }
 
     /// Arrivals a second, for sharing.
     pub(super) fn rate_now(&self) -> f64 {
-        self.memory.rate.with_bursts().max(self.arrivals.running.unwrap_or(0.0))
+        self.memory
+            .rate
+            .with_bursts()
+            .max(self.arrivals.running.unwrap_or(0.0))
     }
 
     /// The interval within which a page is unlikely to overflow at the rate seen.
     pub(super) fn safe_interval(&self) -> f64 {
         let usual = 0.5 * f64::from(self.settings.limit) / self.memory.rate.base.max(1e-9);
-        usual.min(self.followed(0.0).unwrap_or(f64::INFINITY)).min(MAX_SPAN_S)
+        usual
+            .min(self.followed(0.0).unwrap_or(f64::INFINITY))
+            .min(MAX_SPAN_S)
     }
 
     /// Before this it must not be polled.
@@ -280,7 +314,9 @@ impl Poller {
         let Some(memory) = memory.filter(|memory| memory.version == LEARNED_VERSION) else {
             return;
         };
-        let read = memory.read.and_then(|read| Timestamp::from_second(read).ok());
+        let read = memory
+            .read
+            .and_then(|read| Timestamp::from_second(read).ok());
         // A clock that was set back says nothing about how long the process was away.
         let away = read.map_or(0.0, |read| wall.duration_since(read).as_secs_f64());
         let away = away.clamp(0.0, MAX_SPAN_S);

@@ -51,7 +51,11 @@ pub(super) struct ArrivalRate {
 
 impl ArrivalRate {
     pub(super) fn new() -> Self {
-        Self { base: UNKNOWN, wide: UNKNOWN, ..Self::default() }
+        Self {
+            base: UNKNOWN,
+            wide: UNKNOWN,
+            ..Self::default()
+        }
     }
 
     /// Learns that `new` records came in `span` seconds; `importing` keeps a running import out of
@@ -65,7 +69,11 @@ impl ArrivalRate {
         common: f64,
     ) {
         let expected = self.base * span;
-        let clip = if importing { 0.0 } else { expected + 3.0 * expected.sqrt() + 3.0 };
+        let clip = if importing {
+            0.0
+        } else {
+            expected + 3.0 * expected.sqrt() + 3.0
+        };
         let counted = new.min(clip);
         let spent = if importing { 0.0 } else { span };
         self.now.add(counted, spent, span, HOUR_S);

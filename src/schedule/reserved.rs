@@ -37,7 +37,9 @@ impl Schedule {
     /// Reserves slots for the pollers whose `max_interval` cannot be kept by polling in turn.
     pub(super) fn reserve(&mut self, at: f64) {
         let slot = self.slots.length();
-        self.pollers.iter_mut().for_each(|poller| poller.set_bounds(slot));
+        self.pollers
+            .iter_mut()
+            .for_each(|poller| poller.set_bounds(slot));
         let most = MAX_PERIOD.max(4 * self.pollers.len() as u64);
         let longest = |p: &Poller| ((p.max_interval / slot + 1e-6) as u64).min(most);
         let longest: Vec<u64> = self.pollers.iter().map(longest).collect();
@@ -47,7 +49,11 @@ impl Schedule {
             false => (p.min_interval / slot).ceil().min(1e6) as u64,
         };
         let shortest: Vec<u64> = self.pollers.iter().map(shortest).collect();
-        let fixed = self.pollers.iter().filter(|poller| poller.is_fixed()).count();
+        let fixed = self
+            .pollers
+            .iter()
+            .filter(|poller| poller.is_fixed())
+            .count();
         let (kept, periods) = plan(&longest, &shortest, fixed as u64);
         self.assign(&periods, at);
         for (place, poller) in self.pollers.iter_mut().enumerate() {
@@ -74,7 +80,11 @@ impl Schedule {
         let begins = self.slots.start(first);
         let mut order: Vec<usize> = (0..periods.len()).collect();
         let last = |place: &usize| self.pollers[*place].last;
-        order.sort_by(|a, b| periods[*a].cmp(&periods[*b]).then(last(a).total_cmp(&last(b))));
+        order.sort_by(|a, b| {
+            periods[*a]
+                .cmp(&periods[*b])
+                .then(last(a).total_cmp(&last(b)))
+        });
         let mut taken: Vec<Reserved> = Vec::new();
         for place in order {
             self.pollers[place].reserved = periods[place].map(|period| {
@@ -82,8 +92,14 @@ impl Schedule {
                 let left = self.pollers[place].last + self.pollers[place].max_interval - begins;
                 let due = first + ((left / self.slots.length()) as u64).min(period - 1);
                 let in_time = (first..=due).rev().find(is_free);
-                let slot = in_time.or_else(|| (due..first + period).find(is_free)).unwrap_or(due);
-                let own = Reserved { period, offset: slot % period, every: 0.0 };
+                let slot = in_time
+                    .or_else(|| (due..first + period).find(is_free))
+                    .unwrap_or(due);
+                let own = Reserved {
+                    period,
+                    offset: slot % period,
+                    every: 0.0,
+                };
                 taken.push(own);
                 own
             });
@@ -94,7 +110,9 @@ impl Schedule {
     pub(super) fn owner(&self, at: f64) -> Option<usize> {
         let (slot, horizon) = (self.slots.begun(at), at + INSTANT_S);
         let mut owners = self.idle().filter(|(_, poller)| poller.owns(slot));
-        owners.find(|(_, poller)| poller.ready_at() <= horizon).map(|(place, _)| place)
+        owners
+            .find(|(_, poller)| poller.ready_at() <= horizon)
+            .map(|(place, _)| place)
     }
 
     /// The first slot from this one on that no poller owns.
@@ -112,10 +130,15 @@ impl Schedule {
     ) -> impl Iterator<Item = (f64, usize, f64)> {
         std::iter::from_fn(move || {
             let ready = |place: usize| self.pollers[place].ready_at();
-            let soonest = due.iter().map(|(_, place)| ready(*place)).reduce(f64::min)?;
+            let soonest = due
+                .iter()
+                .map(|(_, place)| ready(*place))
+                .reduce(f64::min)?;
             slot = self.free_from(slot.max(self.slots.next(soonest)))?;
             let begins = self.slots.start(slot);
-            let first = due.iter().position(|(_, place)| ready(*place) <= begins + INSTANT_S)?;
+            let first = due
+                .iter()
+                .position(|(_, place)| ready(*place) <= begins + INSTANT_S)?;
             slot += 1;
             let (deadline, place) = due.remove(first);
             Some((deadline, place, begins))
@@ -132,7 +155,9 @@ impl Schedule {
     /// When the first own slot of a poller from this one on begins in which it may be polled, if it has any.
     pub(super) fn next_reserved(&self, poller: &Poller, slot: u64) -> Option<f64> {
         let slot = slot.max(self.slots.next(poller.ready_at()));
-        poller.reserved.map(|own| self.slots.start(own.first_from(slot)))
+        poller
+            .reserved
+            .map(|own| self.slots.start(own.first_from(slot)))
     }
 
     /// The same; never if it has none.
@@ -148,13 +173,29 @@ impl Schedule {
 fn plan(longest: &[u64], shortest: &[u64], fixed: u64) -> (Vec<u64>, Vec<Option<u64>>) {
     let in_turn = longest.len() as u64;
     let first = longest.iter().copied().min().unwrap_or(1).max(1);
-    let levels = if first < in_turn + fixed { first..in_turn.max(first + 1) } else { 0..0 };
-    let raised = |level: u64| longest.iter().map(|most| level.max(*most)).collect::<Vec<_>>();
-    let slots = |level: u64| longest.iter().map(|most| 1.0 / level.max(*most) as f64).sum::<f64>();
+    let levels = if first < in_turn + fixed {
+        first..in_turn.max(first + 1)
+    } else {
+        0..0
+    };
+    let raised = |level: u64| {
+        longest
+            .iter()
+            .map(|most| level.max(*most))
+            .collect::<Vec<_>>()
+    };
+    let slots = |level: u64| {
+        longest
+            .iter()
+            .map(|most| 1.0 / level.max(*most) as f64)
+            .sum::<f64>()
+    };
     let mut plans = levels
         .filter(|level| slots(*level) <= 1.0 + 1e-9)
         .filter_map(|level| Some((raised(level), periods(&raised(level), shortest)?)));
-    plans.next().unwrap_or_else(|| (raised(in_turn), vec![None; longest.len()]))
+    plans
+        .next()
+        .unwrap_or_else(|| (raised(in_turn), vec![None; longest.len()]))
 }
 
 /// Reserves slots for the pollers with the shortest of these intervals, for as few as will do.
@@ -166,7 +207,9 @@ fn periods(longest: &[u64], shortest: &[u64]) -> Option<Vec<Option<u64>>> {
     let most = longest[*order.first()?];
     let mut parts: Vec<(f64, u64)> = (most / 2 + 1..=most).map(|base| (0.0, base)).collect();
     for (count, place) in (1..).zip(&order) {
-        parts.iter_mut().for_each(|(part, base)| *part += 1.0 / period(*base, *place) as f64);
+        parts
+            .iter_mut()
+            .for_each(|(part, base)| *part += 1.0 / period(*base, *place) as f64);
         let &(part, base) = parts.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
         if part > 1.0 + 1e-9 {
             return None;
@@ -178,9 +221,14 @@ fn periods(longest: &[u64], shortest: &[u64]) -> Option<Vec<Option<u64>>> {
             let free = rest.len().max(shortest[*place] as usize);
             (count + free) as f64 / (1.0 - part).max(1e-9) + 1.0
         };
-        if rest.iter().all(|place| longest[*place] as f64 >= in_turn(place)) {
+        if rest
+            .iter()
+            .all(|place| longest[*place] as f64 >= in_turn(place))
+        {
             let mut all = vec![None; longest.len()];
-            those.iter().for_each(|place| all[*place] = Some(period(base, *place)));
+            those
+                .iter()
+                .for_each(|place| all[*place] = Some(period(base, *place)));
             return Some(all);
         }
     }

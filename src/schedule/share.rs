@@ -16,7 +16,9 @@ pub(super) struct Claim {
 impl Claim {
     /// The interval at `factor` polls a second for each unit of root.
     fn interval(&self, factor: f64) -> f64 {
-        (1.0 / (factor * self.root)).min(self.longest).max(self.shortest)
+        (1.0 / (factor * self.root))
+            .min(self.longest)
+            .max(self.shortest)
     }
 }
 
@@ -37,12 +39,20 @@ pub(super) fn in_turn(claims: &[Claim], budget: f64) -> f64 {
 /// Polls a second for each unit of root, so that all use `budget` polls a second. Their sum is a
 /// straight line between the factors at which a claim reaches one of its bounds.
 fn factor(claims: &[Claim], budget: f64) -> f64 {
-    let polls = |factor: f64| claims.iter().map(|claim| 1.0 / claim.interval(factor)).sum::<f64>();
+    let polls = |factor: f64| {
+        claims
+            .iter()
+            .map(|claim| 1.0 / claim.interval(factor))
+            .sum::<f64>()
+    };
     let corners = |claim: &Claim| [claim.longest, claim.shortest].map(|b| 1.0 / (b * claim.root));
     let mut corners: Vec<f64> = claims.iter().flat_map(corners).collect();
     corners.sort_by(f64::total_cmp);
     let above = corners.partition_point(|corner| polls(*corner) < budget);
-    match (above.checked_sub(1).map(|below| corners[below]), corners.get(above)) {
+    match (
+        above.checked_sub(1).map(|below| corners[below]),
+        corners.get(above),
+    ) {
         (Some(low), Some(high)) => {
             low + (high - low) * (budget - polls(low)) / (polls(*high) - polls(low))
         }
@@ -56,7 +66,11 @@ fn factor(claims: &[Claim], budget: f64) -> f64 {
 fn tighten(claims: &mut [Claim], budget: f64) {
     let others = claims.iter().filter(|claim| claim.followed.is_none());
     let left = (budget - others.map(|claim| 1.0 / claim.longest).sum::<f64>()).max(budget * 1e-3);
-    let needed: f64 = claims.iter().filter_map(|claim| claim.followed).map(f64::recip).sum();
+    let needed: f64 = claims
+        .iter()
+        .filter_map(|claim| claim.followed)
+        .map(f64::recip)
+        .sum();
     let stretch = (needed / left).max(1.0);
     for claim in claims {
         if let Some(every) = claim.followed {

@@ -25,7 +25,11 @@ impl Slots {
     /// The first slot begins at `at`.
     pub(super) fn new(pace: f64, at: f64) -> Self {
         let pace = sane(pace);
-        Self { pace, last_at: at - KEY_MINUTE.as_secs_f64() / pace, last: 0 }
+        Self {
+            pace,
+            last_at: at - KEY_MINUTE.as_secs_f64() / pace,
+            last: 0,
+        }
     }
 
     /// The time between two requests, in seconds.
@@ -67,7 +71,10 @@ impl Slots {
 
     /// The first slot that begins at `at` or later and can take a request.
     pub(super) fn next(&self, at: f64) -> u64 {
-        self.last + ((at - self.last_at) / self.length() - ROUNDING).ceil().max(1.0) as u64
+        self.last
+            + ((at - self.last_at) / self.length() - ROUNDING)
+                .ceil()
+                .max(1.0) as u64
     }
 
     /// Notes that a request was sent in this slot, or in the next one before it began; gives by how much
@@ -81,5 +88,9 @@ impl Slots {
 
 /// No pace is so slow that nothing is polled, or so fast that a slot has no length.
 fn sane(per_minute: f64) -> f64 {
-    if per_minute.is_finite() { per_minute.clamp(0.1, 60_000.0) } else { 0.1 }
+    if per_minute.is_finite() {
+        per_minute.clamp(0.1, 60_000.0)
+    } else {
+        0.1
+    }
 }

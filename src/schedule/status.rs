@@ -53,12 +53,23 @@ impl Schedule {
         let guarantee = poller.guarantee - (poller.not_before - poller.last).max(0.0);
         let page = poller.page();
         // Before anything was watched the rate is only supposed.
-        let base = if poller.memory.watched > 0.0 { poller.memory.rate.base } else { 0.0 };
+        let base = if poller.memory.watched > 0.0 {
+            poller.memory.rate.base
+        } else {
+            0.0
+        };
         let steady = base * guarantee / (FILLED * page);
         // The other routes may be due first.
         let next = poller.interval.max(guarantee.min(self.turn));
-        let import = poller.arrivals.running.map_or(0.0, |speed| speed * next / page);
-        let slow = poller.memory.fills.iter().filter(|(_, took)| *took > HOPELESS_S);
+        let import = poller
+            .arrivals
+            .running
+            .map_or(0.0, |speed| speed * next / page);
+        let slow = poller
+            .memory
+            .fills
+            .iter()
+            .filter(|(_, took)| *took > HOPELESS_S);
         let fills = slow.map(|(_, took)| guarantee / took);
         // Without budget a guarantee becomes longer than the route may ever wait.
         let most = poller.max_interval.max(MIN_INTERVAL_S) * BEYOND;
@@ -71,7 +82,10 @@ impl Schedule {
         let longest = poller.reserved.map_or(poller.guarantee, |own| own.every);
         match poller.arrivals.running {
             _ if wait > 0.0 => {
-                format!("waits {} after a failed poll", duration::seconds(wait.round().max(1.0)))
+                format!(
+                    "waits {} after a failed poll",
+                    duration::seconds(wait.round().max(1.0))
+                )
             }
             _ if poller.raised.is_some() => {
                 "the budget is too small for its max_interval or every".into()
@@ -79,7 +93,10 @@ impl Schedule {
             _ if poller.is_fixed() => "fixed by `every`".into(),
             _ if !poller.is_read() => "not polled yet".into(),
             Some(speed) => {
-                format!("an import of about {:.0} records a minute is running", speed * 60.0)
+                format!(
+                    "an import of about {:.0} records a minute is running",
+                    speed * 60.0
+                )
             }
             None if poller.interval >= longest * 0.999 => {
                 "its guarantee; its share of the budget alone would be fewer polls".into()

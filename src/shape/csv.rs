@@ -10,8 +10,16 @@ use serde_json::value::RawValue;
 use crate::record::{Change, Kind, field};
 
 /// What every row of a change begins with.
-const OWN: [&str; 8] =
-    ["event_id", "seq", "route", "record_id", "kind", "version", "observed_at", "business"];
+const OWN: [&str; 8] = [
+    "event_id",
+    "seq",
+    "route",
+    "record_id",
+    "kind",
+    "version",
+    "observed_at",
+    "business",
+];
 /// The last column if the configuration names none: the whole record.
 const WHOLE: &str = "record";
 
@@ -20,9 +28,13 @@ const WHOLE: &str = "record";
 pub fn csv_row<C: AsRef<str>>(cells: impl IntoIterator<Item = C>) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for cell in cells {
-        writer.write_field(cell.as_ref()).expect("memory takes every cell");
+        writer
+            .write_field(cell.as_ref())
+            .expect("memory takes every cell");
     }
-    writer.write_record(None::<&[u8]>).expect("memory takes the end of a row");
+    writer
+        .write_record(None::<&[u8]>)
+        .expect("memory takes the end of a row");
     let row = writer.into_inner().expect("memory has nothing to flush");
     let row = String::from_utf8(row).expect("cells are text");
     row.trim_end_matches('\n').to_owned()
@@ -59,7 +71,10 @@ impl Columns {
     #[must_use]
     pub fn header(&self) -> String {
         let whole = self.fields.is_empty().then_some(WHOLE);
-        let names = OWN.into_iter().chain(self.fields.iter().map(String::as_str)).chain(whole);
+        let names = OWN
+            .into_iter()
+            .chain(self.fields.iter().map(String::as_str))
+            .chain(whole);
         csv_row(names.map(cell))
     }
 
@@ -81,10 +96,14 @@ impl Columns {
             cells.push(cell(&change.body));
         }
         let gap = change.kind == Kind::Gap;
-        cells.extend(self.fields.iter().map(|name| match field(&change.body, name) {
-            Some(json) if !gap => shown(json),
-            _ => String::new(),
-        }));
+        cells.extend(
+            self.fields
+                .iter()
+                .map(|name| match field(&change.body, name) {
+                    Some(json) if !gap => shown(json),
+                    _ => String::new(),
+                }),
+        );
         csv_row(cells)
     }
 }
@@ -113,7 +132,10 @@ mod tests {
     fn row(body: &str, fields: &[&str]) -> String {
         let columns = Columns::new(fields.iter().map(|&name| name.to_owned()).collect());
         let row = columns.row(&fixtures::change(body));
-        row.split_once(",2026-01-02T03:04:05.000000Z,,").unwrap().1.to_owned()
+        row.split_once(",2026-01-02T03:04:05.000000Z,,")
+            .unwrap()
+            .1
+            .to_owned()
     }
 
     #[test]
@@ -137,7 +159,11 @@ mod tests {
             (r#""Zoë""#, "Zoë"),
             (r#"["=1"]"#, r#""[""=1""]""#),
         ] {
-            assert_eq!(row(&format!(r#"{{"id":1,"x":{json}}}"#), &["x"]), cell, "{json}");
+            assert_eq!(
+                row(&format!(r#"{{"id":1,"x":{json}}}"#), &["x"]),
+                cell,
+                "{json}"
+            );
         }
         assert_eq!(row("{\"id\":1}", &["missing", "id"]), ",1");
         assert_eq!(row("{\"id\":1,\n\"a\":2}", &[]), r#""{""id"":1, ""a"":2}""#);

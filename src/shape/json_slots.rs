@@ -48,7 +48,10 @@ pub(super) fn fill(marked: &str) -> String {
 
 /// A value as part of a string: a text without its quotes, nothing for null, other values as JSON.
 fn push_inside(text: &mut String, value: &str) {
-    match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+    match value
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+    {
         Some(inner) => text.push_str(inner),
         None if value == "null" => {}
         None => {

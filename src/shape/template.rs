@@ -36,10 +36,18 @@ impl Escape {
     /// The kind that a media type asks for.
     #[must_use]
     pub fn of_media_type(media_type: &str) -> Self {
-        let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let essence = media_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
         if essence.ends_with("/json") || essence.ends_with("+json") {
             Self::Json
-        } else if ["html", "/xml", "+xml"].iter().any(|end| essence.ends_with(end)) {
+        } else if ["html", "/xml", "+xml"]
+            .iter()
+            .any(|end| essence.ends_with(end))
+        {
             Self::Html
         } else {
             Self::Text
@@ -60,7 +68,11 @@ impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
             Some((line, column)) => {
-                write!(f, "line {line}, column {column} of the template: {}", self.problem)
+                write!(
+                    f,
+                    "line {line}, column {column} of the template: {}",
+                    self.problem
+                )
             }
             None => write!(f, "the template: {}", self.problem),
         }
@@ -82,7 +94,12 @@ struct Compiled {
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // It may hold a token, as a webhook's address may.
-        write!(f, "Template({:?}, {} bytes)", self.compiled.escape, self.compiled.source.len())
+        write!(
+            f,
+            "Template({:?}, {} bytes)",
+            self.compiled.escape,
+            self.compiled.source.len()
+        )
     }
 }
 
@@ -109,24 +126,40 @@ impl Template {
     /// # Errors
     /// The first problem.
     pub fn compile(source: &str, escape: Escape, names: &[&str]) -> Result<Self, TemplateError> {
-        let whole = |problem: &str| TemplateError { at: None, problem: problem.to_owned() };
+        let whole = |problem: &str| TemplateError {
+            at: None,
+            problem: problem.to_owned(),
+        };
         if let Some(at) = source.find([OPEN, CLOSE, '\0']) {
             let problem = "a control character stands here: remove it".to_owned();
-            return Err(TemplateError { at: Some(place(source, at)), problem });
+            return Err(TemplateError {
+                at: Some(place(source, at)),
+                problem,
+            });
         }
         let mut environment = environment(escape);
         environment
             .add_template_owned(NAME, source.to_owned())
             .map_err(|error| explained(&error, source))?;
-        let compiled = environment.get_template(NAME).map_err(|error| explained(&error, source))?;
+        let compiled = environment
+            .get_template(NAME)
+            .map_err(|error| explained(&error, source))?;
         let mut unknown = compiled.undeclared_variables(false);
         let globals: Vec<&str> = environment.globals().map(|(name, _)| name).collect();
         unknown.retain(|name| !names.contains(&name.as_str()) && !globals.contains(&&**name));
         if let Some(name) = unknown.into_iter().min() {
             let known = names.join(", ");
-            return Err(whole(&format!("there is no `{name}`; a template may use: {known}")));
+            return Err(whole(&format!(
+                "there is no `{name}`; a template may use: {known}"
+            )));
         }
-        Ok(Self { compiled: Arc::new(Compiled { environment, source: source.to_owned(), escape }) })
+        Ok(Self {
+            compiled: Arc::new(Compiled {
+                environment,
+                source: source.to_owned(),
+                escape,
+            }),
+        })
     }
 
     /// The text that the template makes.
@@ -134,7 +167,11 @@ impl Template {
     /// # Errors
     /// The first problem, with its place. It names no value of the record.
     pub fn render(&self, context: &Context) -> Result<String, TemplateError> {
-        let Compiled { environment, source, escape } = &*self.compiled;
+        let Compiled {
+            environment,
+            source,
+            escape,
+        } = &*self.compiled;
         let mut output = Bounded(Vec::new());
         environment
             .get_template(NAME)
@@ -193,7 +230,10 @@ fn entities(value: &Value) -> Result<String, Error> {
         return Err(ErrorKind::UndefinedError.into());
     }
     let text = value.as_str().ok_or(ErrorKind::InvalidOperation)?;
-    Ok(text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
+    Ok(text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;"))
 }
 
 fn json(value: &Value) -> Result<String, Error> {
@@ -208,7 +248,10 @@ fn plain(value: &Value) -> Result<String, Error> {
         ValueKind::None | ValueKind::Undefined => Ok(String::new()),
         _ if is_list(value) && !value.try_iter()?.any(is_nested) => {
             let items = value.try_iter()?.filter(|item| !item.is_none());
-            Ok(items.map(|item| plain(&item)).collect::<Result<Vec<_>, _>>()?.join(", "))
+            Ok(items
+                .map(|item| plain(&item))
+                .collect::<Result<Vec<_>, _>>()?
+                .join(", "))
         }
         // A bool by itself would be `True`.
         ValueKind::Map | ValueKind::Bool | ValueKind::Seq | ValueKind::Iterable => json(value),
@@ -278,10 +321,15 @@ fn filtered(before: &str) -> Option<&str> {
 
 /// Line and column, from 1, in characters.
 fn place(source: &str, offset: usize) -> (usize, usize) {
-    let offset = (0..=offset.min(source.len())).rev().find(|at| source.is_char_boundary(*at));
+    let offset = (0..=offset.min(source.len()))
+        .rev()
+        .find(|at| source.is_char_boundary(*at));
     let before = &source[..offset.unwrap_or(0)];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
 }
 
 #[cfg(test)]

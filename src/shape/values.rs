@@ -69,7 +69,10 @@ impl Context {
     #[must_use]
     pub fn of_all(changes: &[&Change]) -> Self {
         let all: Vec<Value> = changes.iter().map(|change| Self::of(change).0).collect();
-        Self(Value::from_pairs([("count", Value::from(all.len())), ("changes", Value::from(all))]))
+        Self(Value::from_pairs([
+            ("count", Value::from(all.len())),
+            ("changes", Value::from(all)),
+        ]))
     }
 }
 
@@ -96,7 +99,9 @@ pub fn as_text(json: &str) -> String {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (&escapes[..12], 12),
             (Some(0 | 0xd800..=0xdfff), _) => ("\\ufffd", 6),
             // A backslash and what it escapes.
-            _ => escapes.get(..2).map_or((escapes, escapes.len()), |pair| (pair, 2)),
+            _ => escapes
+                .get(..2)
+                .map_or((escapes, escapes.len()), |pair| (pair, 2)),
         };
         held.push_str(before);
         held.push_str(text);

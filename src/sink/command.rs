@@ -36,7 +36,11 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const STDERR_BYTES: usize = 1024;
 
 /// Signals that ask a program to end; they say nothing about the change.
-const TOLD_TO_END: [i32; 3] = [Signal::HUP.as_raw(), Signal::INT.as_raw(), Signal::TERM.as_raw()];
+const TOLD_TO_END: [i32; 3] = [
+    Signal::HUP.as_raw(),
+    Signal::INT.as_raw(),
+    Signal::TERM.as_raw(),
+];
 
 /// How long standard error may stay open after the program has ended: a child may hold it open.
 const STDERR_GRACE: Duration = Duration::from_millis(100);
@@ -52,9 +56,20 @@ pub(super) struct CommandSink {
 
 impl CommandSink {
     pub(super) fn new(settings: &CommandSettings) -> Self {
-        let CommandSettings { argv, format, batch, timeout } = settings.clone();
+        let CommandSettings {
+            argv,
+            format,
+            batch,
+            timeout,
+        } = settings.clone();
         let secrets = Secrets::new(argv.iter().skip(1).flat_map(|text| secrets_in(text)));
-        Self { argv, secrets, format, batch, timeout }
+        Self {
+            argv,
+            secrets,
+            format,
+            batch,
+            timeout,
+        }
     }
 
     /// What the program gets for one change, without the end of the line.
@@ -67,7 +82,9 @@ impl CommandSink {
     }
 
     fn spawn(&self, input: File) -> io::Result<Child> {
-        let kept = ENVIRONMENT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let kept = ENVIRONMENT
+            .into_iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?)));
         tokio::process::Command::new(&self.argv[0])
             .args(&self.argv[1..])
             .env_clear()
@@ -100,7 +117,9 @@ impl Sink for CommandSink {
             input.push('\n');
         }
         let file = whole(&input).map_err(|error| {
-            Verdict::fault(format!("making the input of {program}: {error}; free some space"))
+            Verdict::fault(format!(
+                "making the input of {program}: {error}; free some space"
+            ))
         })?;
         // While the program runs, the file alone holds it.
         drop(input);
@@ -148,7 +167,9 @@ impl Sink for CommandSink {
         let program = Path::new(&self.argv[0]);
         let shown = program.display();
         if !program.is_file() {
-            return Err(format!("there is no program {shown}; install it, or correct `command`"));
+            return Err(format!(
+                "there is no program {shown}; install it, or correct `command`"
+            ));
         }
         match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
             Ok(()) => Ok(format!("{shown} can be run; it was not run")),
@@ -165,7 +186,10 @@ impl Sink for CommandSink {
             1 => "1 argument (hidden)".to_owned(),
             many => format!("{many} arguments (hidden)"),
         };
-        let how = format!("run {} with {arguments}, and on its standard input:", self.argv[0]);
+        let how = format!(
+            "run {} with {arguments}, and on its standard input:",
+            self.argv[0]
+        );
         Ok(Preview::of(how, self.input(change)?))
     }
 }
@@ -204,9 +228,9 @@ fn judge(status: ExitStatus, said: &[u8]) -> Result<(), Verdict> {
         (Some(code @ (69 | 75)), _) => {
             Verdict::fault(format!("ended with {code}, try again{said}"))
         }
-        (Some(code @ (126 | 127)), _) => {
-            Verdict::fault(format!("ended with {code}, a program it needs cannot be run{said}"))
-        }
+        (Some(code @ (126 | 127)), _) => Verdict::fault(format!(
+            "ended with {code}, a program it needs cannot be run{said}"
+        )),
         (Some(code), _) => Verdict::refused(format!("ended with {code}{said}")),
         // A service manager that stops the service may send the signal to all of its processes.
         (None, signal) if TOLD_TO_END.contains(&signal) => {
@@ -230,7 +254,11 @@ struct Group(Option<Pid>);
 
 impl Group {
     fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
+        Self(
+            child
+                .id()
+                .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)),
+        )
     }
 
     /// Lets the group live: the program has ended, and its id may belong to another process.

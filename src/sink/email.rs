@@ -36,19 +36,25 @@ impl EmailSink {
     pub(super) fn build(name: &str, settings: &EmailSettings) -> Result<Self, String> {
         let writer = Writer::build(settings)?;
         let server = Server::build(name, settings, writer.envelope())?;
-        Ok(Self { writer, server, digest: settings.digest })
+        Ok(Self {
+            writer,
+            server,
+            digest: settings.digest,
+        })
     }
 
     fn mail(&self, changes: &[&Change], now: Timestamp) -> Result<Vec<u8>, WriteError> {
         match changes {
             [report] if report.kind == Kind::Report => self.writer.report(report, now),
             [change] if self.digest.is_none() => {
-                self.writer.mail(&Context::of(change), &change.event_id, now)
+                self.writer
+                    .mail(&Context::of(change), &change.event_id, now)
             }
             _ => {
                 let ends = [changes.first(), changes.last()];
                 let [first, last] = ends.map(|end| end.map_or("", |change| &change.event_id));
-                self.writer.mail(&Context::of_all(changes), &format!("{first}-{last}"), now)
+                self.writer
+                    .mail(&Context::of_all(changes), &format!("{first}-{last}"), now)
             }
         }
     }

@@ -82,11 +82,16 @@ impl Sink for FileSink {
 
     /// A write that has begun is always finished, even if the attempt is dropped.
     async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
-        let lines: String = changes.iter().map(|change| line(&self.format, change)).collect();
+        let lines: String = changes
+            .iter()
+            .map(|change| line(&self.format, change))
+            .collect();
         let mark = self.mark.clone();
         let mut appender = Arc::clone(&self.appender).lock_owned().await;
         let append = move || appender.append(mark.as_ref(), &lines);
-        let appended = tokio::task::spawn_blocking(append).await.map_err(Verdict::fault)?;
+        let appended = tokio::task::spawn_blocking(append)
+            .await
+            .map_err(Verdict::fault)?;
         self.mark = Some(appended.map_err(Verdict::fault)?);
         Ok(())
     }
@@ -142,12 +147,18 @@ mod tests {
     use crate::record::fixtures;
 
     fn change(seq: i64) -> Change {
-        Change { seq, event_id: format!("evt_{seq}"), ..fixtures::change("{}") }
+        Change {
+            seq,
+            event_id: format!("evt_{seq}"),
+            ..fixtures::change("{}")
+        }
     }
 
     async fn deliver(sink: &mut FileSink, seq: i64) -> Verdict {
         let (sink, stop): (&mut dyn Sink, _) = (sink, CancellationToken::new());
-        sink.hand_over(&[change(seq)], Timestamp::UNIX_EPOCH, &stop).await.remove(0)
+        sink.hand_over(&[change(seq)], Timestamp::UNIX_EPOCH, &stop)
+            .await
+            .remove(0)
     }
 
     #[tokio::test]
@@ -163,15 +174,22 @@ mod tests {
         sink.write_timeout = Duration::from_millis(20);
         for _ in 0..2 {
             let verdict = deliver(&mut sink, 2).await;
-            let Verdict::Fault { reason, .. } = verdict else { panic!("{verdict:?}") };
+            let Verdict::Fault { reason, .. } = verdict else {
+                panic!("{verdict:?}")
+            };
             assert!(reason.contains("check the disk"), "{reason}");
         }
-        hanging.append(sink.mark.as_ref(), &line(&sink.format, &change(2))).unwrap();
+        hanging
+            .append(sink.mark.as_ref(), &line(&sink.format, &change(2)))
+            .unwrap();
         drop(hanging);
 
         sink.write_timeout = WRITE_TIMEOUT;
         assert_eq!(deliver(&mut sink, 2).await, Verdict::Done);
         let text = std::fs::read_to_string(&sink.path).unwrap();
-        assert_eq!(text, [1, 2].map(|seq| line(&sink.format, &change(seq))).concat());
+        assert_eq!(
+            text,
+            [1, 2].map(|seq| line(&sink.format, &change(seq))).concat()
+        );
     }
 }

@@ -41,12 +41,17 @@ impl Scripted {
 
     /// Responds to each change after this time.
     pub(crate) fn slow(self, delay: impl Fn(&Change) -> Duration + Send + Sync + 'static) -> Self {
-        Self { delay: Arc::new(delay), ..self }
+        Self {
+            delay: Arc::new(delay),
+            ..self
+        }
     }
 
     /// As many as it takes calls at the same time.
     pub(crate) fn calls(&self) -> Vec<Box<dyn Sink>> {
-        (0..self.at_once).map(|_| Box::new(self.clone()) as Box<dyn Sink>).collect()
+        (0..self.at_once)
+            .map(|_| Box::new(self.clone()) as Box<dyn Sink>)
+            .collect()
     }
 
     /// From now on, gives these verdicts.
@@ -70,14 +75,23 @@ impl Scripted {
             change.record_id.is_some()
                 && (other.route, &other.record_id) == (change.route, &change.record_id)
         };
-        assert!(!under_way.iter().any(same), "two changes of one record are under way");
-        assert!(under_way.len() < self.at_once, "more are under way than the sink takes");
+        assert!(
+            !under_way.iter().any(same),
+            "two changes of one record are under way"
+        );
+        assert!(
+            under_way.len() < self.at_once,
+            "more are under way than the sink takes"
+        );
         under_way.push(change.clone());
     }
 
     async fn answer(&self, change: &Change) -> Verdict {
         self.begin(change);
-        let ending = UnderWay { sink: self, seq: change.seq };
+        let ending = UnderWay {
+            sink: self,
+            seq: change.seq,
+        };
         tokio::time::sleep((self.delay)(change)).await;
         drop(ending);
         let verdict = (self.verdict_on.lock().unwrap())(change);
@@ -95,7 +109,11 @@ struct UnderWay<'a> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.sink.under_way.lock().unwrap().retain(|other| other.seq != self.seq);
+        self.sink
+            .under_way
+            .lock()
+            .unwrap()
+            .retain(|other| other.seq != self.seq);
     }
 }
 

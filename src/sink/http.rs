@@ -58,12 +58,21 @@ impl Answer {
         let reading = body::read(&mut response, BODY_BYTES, &mut body);
         let is_whole = matches!(tokio::time::timeout(BODY_TIME, reading).await, Ok(Ok(true)));
         let code = response.status().as_u16();
-        Ok(Self { code, headers: response.headers().clone(), body, is_whole })
+        Ok(Self {
+            code,
+            headers: response.headers().clone(),
+            body,
+            is_whole,
+        })
     }
 
     /// What it means, with what the server said.
     pub(super) fn reason(&self, meaning: &str) -> String {
-        format!("answered {}: {meaning}{}", self.code, reason::said(&self.body, self.is_whole))
+        format!(
+            "answered {}: {meaning}{}",
+            self.code,
+            reason::said(&self.body, self.is_whole)
+        )
     }
 
     /// The server is at fault, and may have asked for a wait.
@@ -71,7 +80,10 @@ impl Answer {
         let header = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
         let retry_after =
             header(RETRY_AFTER).and_then(|text| retry_after::parse(text, header(DATE), now));
-        Verdict::Fault { reason: self.reason(meaning), retry_after }
+        Verdict::Fault {
+            reason: self.reason(meaning),
+            retry_after,
+        }
     }
 }
 

@@ -43,7 +43,10 @@ impl IntakeSink {
     /// The address of a route.
     fn url(&self, route: &str) -> Url {
         let mut url = self.settings.base_url.clone();
-        url.set_path(&format!("{}/integrations/{route}", url.path().trim_end_matches('/')));
+        url.set_path(&format!(
+            "{}/integrations/{route}",
+            url.path().trim_end_matches('/')
+        ));
         url
     }
 
@@ -58,19 +61,29 @@ impl IntakeSink {
     /// Adds the key, whose file is read each time, so that a new key counts at once. Returns what must not
     /// be shown, too.
     fn with_key(&self, request: RequestBuilder) -> Result<(RequestBuilder, Secrets), String> {
-        let key = self.settings.key.read().map_err(|error| error.to_string())?;
+        let key = self
+            .settings
+            .key
+            .read()
+            .map_err(|error| error.to_string())?;
         let key = key.expose_secret();
         let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
             .map_err(|_| "the key cannot be sent in a header: correct its file")?;
         value.set_sensitive(true);
-        Ok((request.header(AUTHORIZATION, value), Secrets::new([key.to_owned()])))
+        Ok((
+            request.header(AUTHORIZATION, value),
+            Secrets::new([key.to_owned()]),
+        ))
     }
 
     /// A key counts for all routes and businesses of an integration: what is made of one change in each needs
     /// its own. The name of the sink is no part of it, so that a renamed sink makes nothing twice.
     fn idempotency_key(&self, change: &Change) -> String {
         let parts = [change.event_id.as_str(), self.place().1].into_iter();
-        parts.chain(self.settings.business.as_deref()).collect::<Vec<_>>().join("-")
+        parts
+            .chain(self.settings.business.as_deref())
+            .collect::<Vec<_>>()
+            .join("-")
     }
 }
 
@@ -81,7 +94,10 @@ impl Sink for IntakeSink {
     }
 
     fn limit(&self) -> (Duration, &'static str) {
-        (self.settings.timeout, "check the workspace and the network, or raise `timeout`")
+        (
+            self.settings.timeout,
+            "check the workspace and the network, or raise `timeout`",
+        )
     }
 
     async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
@@ -105,7 +121,9 @@ impl Sink for IntakeSink {
     /// Asks for a connection test with the key, which makes nothing.
     async fn probe(&self) -> Result<String, String> {
         let (request, key) = self.with_key(self.client.get(self.url("ping")))?;
-        let answer = Answer::to(request).await.map_err(|reason| key.reason(&reason))?;
+        let answer = Answer::to(request)
+            .await
+            .map_err(|reason| key.reason(&reason))?;
         match answer.code {
             200 => Ok("the workspace accepts the key; nothing was created".to_owned()),
             code => Err(key.reason(&answer.reason(remedy(code).unwrap_or("check base_url")))),

@@ -53,9 +53,11 @@ mod tests {
 
     #[tokio::test]
     async fn without_tls_only_the_local_network_is_reached() {
-        for (host, is_reached) in
-            [("localhost", true), ("192.168.1.20", true), ("203.0.113.7", false)]
-        {
+        for (host, is_reached) in [
+            ("localhost", true),
+            ("192.168.1.20", true),
+            ("203.0.113.7", false),
+        ] {
             let found = addresses(host, 80, true).await;
             assert_eq!(found.is_ok(), is_reached, "{host}: {found:?}");
         }

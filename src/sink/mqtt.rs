@@ -57,7 +57,11 @@ impl Drop for Open {
 impl MqttSink {
     pub(super) fn build(settings: &MqttSettings) -> Result<Self, String> {
         let secrets = Secrets::new(secrets_of(&address(settings)?));
-        Ok(Self { settings: settings.clone(), secrets, open: None })
+        Ok(Self {
+            settings: settings.clone(),
+            secrets,
+            open: None,
+        })
     }
 
     /// What is published for a change: topic, text and options.
@@ -75,9 +79,17 @@ impl MqttSink {
             let kept = PublishOptions::new(QoS::AtLeastOnce).retained();
             // An empty text removes what the broker kept.
             let is_forgotten = change.kind == Kind::Forgotten;
-            let text = if is_forgotten { String::new() } else { change.body.clone() };
+            let text = if is_forgotten {
+                String::new()
+            } else {
+                change.body.clone()
+            };
             let id = utf8_percent_encode(id, ENCODED);
-            messages.push((format!("shop/{workspace}/state/{}/{id}", change.route), text, kept));
+            messages.push((
+                format!("shop/{workspace}/state/{}/{id}", change.route),
+                text,
+                kept,
+            ));
         }
         messages
     }
@@ -112,7 +124,11 @@ impl MqttSink {
 
     async fn connect(&self, url: &Url) -> Result<Open, String> {
         let encrypted = url.scheme() == "mqtts";
-        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let host = url
+            .host_str()
+            .unwrap_or_default()
+            .trim_matches(['[', ']'])
+            .to_owned();
         let port = url.port().unwrap_or(if encrypted { 8883 } else { 1883 });
         // Two connections with one name would end each other.
         let id = format!("shopmirror-{:016x}", fastrand::u64(..));
@@ -130,7 +146,10 @@ impl MqttSink {
         options.set_keep_alive(KEEP_ALIVE_S);
         if !url.username().is_empty() {
             let part = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
-            options.set_credentials(part(url.username()), part(url.password().unwrap_or_default()));
+            options.set_credentials(
+                part(url.username()),
+                part(url.password().unwrap_or_default()),
+            );
         }
         if encrypted {
             let tls = tls::client_config(self.settings.ca_file.as_deref())?;
@@ -160,7 +179,10 @@ impl Sink for MqttSink {
     }
 
     fn limit(&self) -> (Duration, &'static str) {
-        (self.settings.timeout, "check the broker and the network, or raise `timeout`")
+        (
+            self.settings.timeout,
+            "check the broker and the network, or raise `timeout`",
+        )
     }
 
     async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
@@ -187,7 +209,9 @@ impl Sink for MqttSink {
     async fn probe(&self) -> Result<String, String> {
         let mut open = self.connect(&address(&self.settings)?).await?;
         // A subscription to a topic of our own is answered once the broker has let us in.
-        let asking = open.client.subscribe_tracked("shopmirror/probe", QoS::AtMostOnce);
+        let asking = open
+            .client
+            .subscribe_tracked("shopmirror/probe", QoS::AtMostOnce);
         let answered = async { asking.await.ok()?.wait_async().await.ok() };
         tokio::select! {
             Some(_) = answered => Ok("connected; nothing was published".to_owned()),
@@ -204,7 +228,9 @@ fn address(settings: &MqttSettings) -> Result<Url, String> {
 /// code that the library knows only as a wrong one.
 fn is_too_large(error: &ConnectionError) -> bool {
     use rumqttc::mqttbytes::Error;
-    let ConnectionError::MqttState(state) = error else { return false };
+    let ConnectionError::MqttState(state) = error else {
+        return false;
+    };
     match state {
         StateError::OutgoingPacketTooLarge { .. } => true,
         StateError::Deserialization(Error::InvalidConnectReturnCode(code)) => {
@@ -257,7 +283,9 @@ mod tests {
             }),
         ] {
             let verdict = why(Ok(ConnectionError::MqttState(state)), false);
-            let Verdict::Refused { reason, .. } = &verdict else { panic!("{verdict:?}") };
+            let Verdict::Refused { reason, .. } = &verdict else {
+                panic!("{verdict:?}")
+            };
             assert!(reason.contains("raise max_packet_size"), "{reason}");
         }
     }

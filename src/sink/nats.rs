@@ -54,7 +54,11 @@ struct Open {
 impl NatsSink {
     pub(super) fn build(settings: &NatsSettings) -> Result<Self, String> {
         let secrets = Secrets::new(secrets_of(&current(&settings.url, nats_url)?));
-        Ok(Self { settings: settings.clone(), secrets, open: None })
+        Ok(Self {
+            settings: settings.clone(),
+            secrets,
+            open: None,
+        })
     }
 
     async fn publish(&self, context: &Context, changes: &[&Change]) -> Result<(), Verdict> {
@@ -66,11 +70,17 @@ impl NatsSink {
                 .message_id(&change.event_id)
                 .expected_stream(&self.settings.stream);
             let sending = context.send_publish(subject, message).await;
-            sent.push(sending.map_err(|error| self.verdict(&error, change))?.into_future());
+            sent.push(
+                sending
+                    .map_err(|error| self.verdict(&error, change))?
+                    .into_future(),
+            );
         }
         for (acknowledged, change) in sent.into_iter().zip(changes) {
             // A duplicate is stored already.
-            acknowledged.await.map_err(|error| self.verdict(&error, change))?;
+            acknowledged
+                .await
+                .map_err(|error| self.verdict(&error, change))?;
         }
         Ok(())
     }
@@ -177,7 +187,10 @@ impl NatsSink {
                 }
                 _ => "start nats-server with JetStream (-js), and let this user make the stream",
             };
-            format!("making the stream {}: {error}; {advice}", self.settings.stream)
+            format!(
+                "making the stream {}: {error}; {advice}",
+                self.settings.stream
+            )
         })
     }
 }
@@ -207,7 +220,9 @@ impl Sink for NatsSink {
                 let url = current(&self.settings.url, nats_url).map_err(Verdict::fault)?;
                 self.secrets = Secrets::new(secrets_of(&url));
                 let open = self.connect(url).await.map_err(Verdict::fault)?;
-                self.make_stream(&open.context).await.map_err(Verdict::fault)?;
+                self.make_stream(&open.context)
+                    .await
+                    .map_err(Verdict::fault)?;
                 open
             }
         };
@@ -224,12 +239,19 @@ impl Sink for NatsSink {
     async fn probe(&self) -> Result<String, String> {
         let open = self.connect(current(&self.settings.url, nats_url)?).await?;
         let stream = &self.settings.stream;
-        match open.context.get_stream(stream).await.map_err(|error| (error.kind(), error)) {
+        match open
+            .context
+            .get_stream(stream)
+            .await
+            .map_err(|error| (error.kind(), error))
+        {
             Ok(_) => Ok(format!("connected; the stream {stream} is there")),
             Err((GetStreamErrorKind::JetStream(problem), _))
                 if problem.error_code() == ErrorCode::STREAM_NOT_FOUND =>
             {
-                Ok(format!("connected; the stream {stream} will be made by the first delivery"))
+                Ok(format!(
+                    "connected; the stream {stream} will be made by the first delivery"
+                ))
             }
             Err((_, error)) => Err(format!(
                 "looking at the stream {stream}: {error}; start nats-server with JetStream (-js)"

@@ -60,7 +60,9 @@ impl PostgresSink {
         Session { client, schema, .. }: &mut Session,
         changes: &[&Change],
     ) -> Result<(), Verdict> {
-        let Some(last) = changes.last() else { return Ok(()) };
+        let Some(last) = changes.last() else {
+            return Ok(());
+        };
         let failed = schema.failed(Doing::Storing);
         let workspace = &self.settings.workspace;
         let tx = client.transaction().await.map_err(&failed)?;
@@ -79,20 +81,31 @@ impl PostgresSink {
     async fn connect(&self) -> Result<Session, Verdict> {
         let mut session = Session::open(&self.settings).await?;
         let Session { client, schema, .. } = &mut session;
-        let tx = client.transaction().await.map_err(schema.failed(Doing::MakingTables))?;
+        let tx = client
+            .transaction()
+            .await
+            .map_err(schema.failed(Doing::MakingTables))?;
         tables::make(&tx, schema).await?;
-        tx.commit().await.map_err(schema.failed(Doing::MakingTables))?;
+        tx.commit()
+            .await
+            .map_err(schema.failed(Doing::MakingTables))?;
         Ok(session)
     }
 
     /// Does what a delivery does, without a change, and takes it back.
     async fn rehearse(&self) -> Result<String, Verdict> {
         let Session { client, schema, .. } = &mut Session::open(&self.settings).await?;
-        let tx = client.transaction().await.map_err(schema.failed(Doing::Storing))?;
+        let tx = client
+            .transaction()
+            .await
+            .map_err(schema.failed(Doing::Storing))?;
         tables::make(&tx, schema).await?;
         write::hold(&tx, schema, &self.settings.workspace, &self.name).await?;
         write::store(&tx, schema, &self.settings.workspace, &self.name, &[]).await?;
-        Ok(format!("connected; this role may make and write the tables of schema {}", schema.name))
+        Ok(format!(
+            "connected; this role may make and write the tables of schema {}",
+            schema.name
+        ))
     }
 }
 
@@ -112,13 +125,19 @@ impl Sink for PostgresSink {
     }
 
     fn limit(&self) -> (Duration, &'static str) {
-        (self.settings.timeout, "check the server and the network, or raise `timeout`")
+        (
+            self.settings.timeout,
+            "check the server and the network, or raise `timeout`",
+        )
     }
 
     async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
         // A change that only tries the sink is no row of the log.
-        let logged: Vec<&Change> =
-            changes.iter().copied().filter(|change| !change.is_test()).collect();
+        let logged: Vec<&Change> = changes
+            .iter()
+            .copied()
+            .filter(|change| !change.is_test())
+            .collect();
         let mut session = match self.open.take() {
             Some(session) if !session.client.is_closed() => session,
             _ => self.connect().await?,

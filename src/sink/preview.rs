@@ -16,6 +16,10 @@ pub(super) const HIDDEN: &str = "(hidden)";
 
 impl Preview {
     pub(super) fn of(how: impl Into<String>, body: impl Into<String>) -> Self {
-        Self { how: how.into(), headers: Vec::new(), body: body.into() }
+        Self {
+            how: how.into(),
+            headers: Vec::new(),
+            body: body.into(),
+        }
     }
 }

@@ -19,7 +19,9 @@ const SHORTEST: usize = 4;
 const REPLACEMENT: &str = "[secret]";
 
 /// Nothing.
-pub(super) static NONE: Secrets = Secrets { spellings: Vec::new() };
+pub(super) static NONE: Secrets = Secrets {
+    spellings: Vec::new(),
+};
 
 /// What must not be shown, in each spelling in which a server may repeat it.
 #[derive(Clone)]
@@ -32,11 +34,16 @@ impl Secrets {
     /// Passwords, keys and tokens.
     pub(super) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let long = |text: &String| text.chars().count() >= SHORTEST;
-        let mut spellings: Vec<String> =
-            secrets.into_iter().filter(long).flat_map(spellings_of).collect();
+        let mut spellings: Vec<String> = secrets
+            .into_iter()
+            .filter(long)
+            .flat_map(spellings_of)
+            .collect();
         spellings.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         spellings.dedup();
-        Self { spellings: spellings.into_iter().map(SecretString::from).collect() }
+        Self {
+            spellings: spellings.into_iter().map(SecretString::from).collect(),
+        }
     }
 
     /// The text without the secrets, safe and short.
@@ -63,7 +70,12 @@ pub(super) fn secrets_of(url: &Url) -> Vec<String> {
     };
     let mut parts = vec![url.path().trim_end_matches('/').to_owned()];
     parts.extend(url.path_segments().into_iter().flatten().map(str::to_owned));
-    parts.extend([url.query(), url.fragment()].into_iter().flatten().map(str::to_owned));
+    parts.extend(
+        [url.query(), url.fragment()]
+            .into_iter()
+            .flatten()
+            .map(str::to_owned),
+    );
     parts.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
     secrets.extend(parts.into_iter().filter(|part| may_be_secret(part)));
     secrets
@@ -74,13 +86,19 @@ pub(super) fn secrets_of(url: &Url) -> Vec<String> {
 /// A short one, and one of letters only, is a word such as `test` or `notifications`. Hidden, it would be
 /// missing in everything that the other side says.
 pub(super) fn may_be_secret(text: &str) -> bool {
-    let is_of_words = text.chars().all(|c| c.is_alphabetic() || "-_/. ".contains(c));
+    let is_of_words = text
+        .chars()
+        .all(|c| c.is_alphabetic() || "-_/. ".contains(c));
     text.chars().count() >= if is_of_words { 20 } else { 8 }
 }
 
 /// A user's password, alone and as HTTP and mail servers get it together with the name.
 pub(super) fn login(user: &str, password: &str) -> [String; 3] {
-    [password.to_owned(), format!("{user}:{password}"), format!("\0{user}\0{password}")]
+    [
+        password.to_owned(),
+        format!("{user}:{password}"),
+        format!("\0{user}\0{password}"),
+    ]
 }
 
 /// A secret as it is, and as headers, addresses and JSON have it.
@@ -101,9 +119,17 @@ fn spellings_of(secret: String) -> Vec<String> {
 /// whether `text` is all of it: otherwise its last word may be the beginning of a secret.
 pub(super) fn said(text: &[u8], whole: bool) -> String {
     let text = String::from_utf8_lossy(text);
-    let end = if whole { text.len() } else { text.rfind(char::is_whitespace).unwrap_or(0) };
+    let end = if whole {
+        text.len()
+    } else {
+        text.rfind(char::is_whitespace).unwrap_or(0)
+    };
     let words: Vec<&str> = text[..end].split_whitespace().collect();
-    if words.is_empty() { String::new() } else { format!("; it said: {}", words.join(" ")) }
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!("; it said: {}", words.join(" "))
+    }
 }
 
 #[cfg(test)]
@@ -178,7 +204,10 @@ mod tests {
         }
         for before in MAX_REASON - 20..MAX_REASON + 5 {
             let reason = secrets.reason(&format!("{}CANARYPASS", " ".repeat(before)));
-            assert!(!reason.contains('C') && reason.chars().count() <= MAX_REASON + 1, "{reason}");
+            assert!(
+                !reason.contains('C') && reason.chars().count() <= MAX_REASON + 1,
+                "{reason}"
+            );
         }
     }
 }

@@ -66,9 +66,16 @@ impl S3Sink {
             let folder = if is_test { "test" } else { first.kind.as_str() };
             return format!("{prefix}/{folder}/{}.ndjson", first.event_id);
         }
-        let day = first.observed_at.get(..10).unwrap_or_default().replace('-', "/");
+        let day = first
+            .observed_at
+            .get(..10)
+            .unwrap_or_default()
+            .replace('-', "/");
         let digest = short_digest(text);
-        format!("{prefix}/{day}/{:020}-{:020}-{digest}.ndjson", first.seq, last.seq)
+        format!(
+            "{prefix}/{day}/{:020}-{:020}-{digest}.ndjson",
+            first.seq, last.seq
+        )
     }
 
     /// What to do about a status.
@@ -104,17 +111,24 @@ impl Sink for S3Sink {
     }
 
     fn limit(&self) -> (Duration, &'static str) {
-        (self.timeout, "check `endpoint`, the network and the service, or raise `timeout`")
+        (
+            self.timeout,
+            "check `endpoint`, the network and the service, or raise `timeout`",
+        )
     }
 
     async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
-        let ([first, .., last] | [first @ last]) = changes else { return Ok(()) };
+        let ([first, .., last] | [first @ last]) = changes else {
+            return Ok(());
+        };
         let line = |change: &&Change| on_one_line(change.data_json()) + "\n";
         let text: String = changes.iter().map(line).collect();
         let path = self.path(first, last, &text);
         let action = PutObject::new(&self.bucket, Some(&self.credentials), &path);
         let url = action.sign_with_time(SIGNED_FOR + self.timeout, &now);
-        let answer = Answer::to(self.client.put(url).body(text)).await.map_err(Verdict::fault)?;
+        let answer = Answer::to(self.client.put(url).body(text))
+            .await
+            .map_err(Verdict::fault)?;
         match answer.code {
             200..=299 => Ok(()),
             code => Err(answer.fault(&self.remedy(code), now)),
@@ -129,7 +143,10 @@ impl Sink for S3Sink {
         let answer = Answer::to(self.client.get(action.sign(SIGNED_FOR))).await?;
         match answer.code {
             200..=299 if String::from_utf8_lossy(&answer.body).contains("<ListBucketResult") => {
-                Ok(format!("the bucket {} is there; nothing was stored", self.bucket.name()))
+                Ok(format!(
+                    "the bucket {} is there; nothing was stored",
+                    self.bucket.name()
+                ))
             }
             200..=299 => Err("what answers is no S3 service: correct `endpoint`".to_owned()),
             code => Err(answer.reason(&self.remedy(code))),

@@ -68,8 +68,13 @@ impl WebhookSink {
         if ![302, 303].contains(&answer.code) {
             return None;
         }
-        let mut result = url.join(answer.headers.get(LOCATION)?.to_str().ok()?).ok()?;
-        result.set_username("").and_then(|()| result.set_password(None)).ok()?;
+        let mut result = url
+            .join(answer.headers.get(LOCATION)?.to_str().ok()?)
+            .ok()?;
+        result
+            .set_username("")
+            .and_then(|()| result.set_password(None))
+            .ok()?;
         let host = self.settings.redirect_host.as_deref();
         (result.scheme() == self.scheme && result.host_str() == host).then_some(result)
     }
@@ -80,18 +85,30 @@ impl WebhookSink {
         change: &Change,
         now: Timestamp,
     ) -> Result<RequestBuilder, Verdict> {
-        let Shaped { body, content_type, headers: shape } =
-            self.settings.format.shape(change).map_err(Verdict::refused)?;
+        let Shaped {
+            body,
+            content_type,
+            headers: shape,
+        } = self
+            .settings
+            .format
+            .shape(change)
+            .map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
         // By what follows, a receiver knows the sender and a repeat: no header of the configuration replaces it.
         let mut headers = self.settings.headers.clone();
-        headers.entry(CONTENT_TYPE).or_insert(header(&content_type)?);
+        headers
+            .entry(CONTENT_TYPE)
+            .or_insert(header(&content_type)?);
         for (name, value) in shape {
             headers.insert(name, header(&value)?);
         }
         headers.insert("webhook-id", header(&change.event_id)?);
         headers.insert("webhook-timestamp", header(&sent_at)?);
-        if let Some(signature) = self.signer.sign(&change.event_id, &sent_at, body.as_bytes()) {
+        if let Some(signature) = self
+            .signer
+            .sign(&change.event_id, &sent_at, body.as_bytes())
+        {
             headers.insert("webhook-signature", header(&signature)?);
         }
         // The client's builder moves a user and password out of the address into a header.
@@ -106,7 +123,10 @@ impl Sink for WebhookSink {
     }
 
     fn limit(&self) -> (Duration, &'static str) {
-        (self.settings.timeout, "check the endpoint and the network, or raise `timeout`")
+        (
+            self.settings.timeout,
+            "check the endpoint and the network, or raise `timeout`",
+        )
     }
 
     async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
@@ -116,7 +136,9 @@ impl Sink for WebhookSink {
             let request = self.request(url.clone(), change, now)?;
             let mut answer = Answer::to(request).await.map_err(Verdict::fault)?;
             if let Some(result) = self.result_of(&answer, &url) {
-                answer = Answer::to(self.client.get(result)).await.map_err(Verdict::fault)?;
+                answer = Answer::to(self.client.get(result))
+                    .await
+                    .map_err(Verdict::fault)?;
             }
             judge(&answer, now)?;
         }
@@ -127,7 +149,9 @@ impl Sink for WebhookSink {
     /// what the endpoint says of the address and the headers. Many endpoints take `POST` only and answer 405.
     async fn probe(&self) -> Result<String, String> {
         let request = self.client.request(Method::OPTIONS, self.address()?);
-        let code = Answer::to(request.headers(self.settings.headers.clone())).await?.code;
+        let code = Answer::to(request.headers(self.settings.headers.clone()))
+            .await?
+            .code;
         match code {
             302 | 303 if self.settings.redirect_host.is_some() => {}
             300..=399 | 401 | 403 | 404 | 410 | 500 | 502..=599 => {
@@ -138,7 +162,9 @@ impl Sink for WebhookSink {
             }
             _ => {}
         }
-        Ok(format!("the endpoint responds ({code} to OPTIONS); nothing was posted"))
+        Ok(format!(
+            "the endpoint responds ({code} to OPTIONS); nothing was posted"
+        ))
     }
 
     /// The request as it would be sent. Configured headers may be secrets, and the address is one.
@@ -149,13 +175,24 @@ impl Sink for WebhookSink {
         })?;
         let shown = |name: &HeaderName, value: &HeaderValue| {
             let own = !self.settings.headers.contains_key(name) && name != AUTHORIZATION;
-            let value = if own { value.to_str().unwrap_or(HIDDEN) } else { HIDDEN };
+            let value = if own {
+                value.to_str().unwrap_or(HIDDEN)
+            } else {
+                HIDDEN
+            };
             (name.to_string(), value.to_owned())
         };
-        let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
+        let body = request
+            .body()
+            .and_then(reqwest::Body::as_bytes)
+            .unwrap_or_default();
         Ok(Preview {
             how: "POST to the url of the configuration (hidden)".to_owned(),
-            headers: request.headers().iter().map(|(name, value)| shown(name, value)).collect(),
+            headers: request
+                .headers()
+                .iter()
+                .map(|(name, value)| shown(name, value))
+                .collect(),
             body: String::from_utf8_lossy(body).into_owned(),
         })
     }
@@ -193,9 +230,9 @@ fn judge(answer: &Answer, now: Timestamp) -> Result<(), Verdict> {
     match answer.code {
         200..=299 => Ok(()),
         410 => Err(Verdict::gone(answer.reason("the endpoint is gone"))),
-        400 | 409 | 413 | 415 | 422 => {
-            Err(Verdict::refused(answer.reason("the endpoint refused this change")))
-        }
+        400 | 409 | 413 | 415 | 422 => Err(Verdict::refused(
+            answer.reason("the endpoint refused this change"),
+        )),
         code => Err(answer.fault(hint(code), now)),
     }
 }

@@ -50,11 +50,17 @@ impl WorkspaceStatus {
         let unread = ages.clone().filter(Option::is_none).count();
         match self.health {
             Health::Ok if unread > 0 => {
-                format!("Starting: {unread} of {} lists are not read yet.", ages.count())
+                format!(
+                    "Starting: {unread} of {} lists are not read yet.",
+                    ages.count()
+                )
             }
             Health::Ok => {
                 let oldest = ages.flatten().fold(0.0, f64::max);
-                format!("Up to date: every list was read in the last {}.", at_most(oldest))
+                format!(
+                    "Up to date: every list was read in the last {}.",
+                    at_most(oldest)
+                )
             }
             Health::Degraded => "Something needs attention.".to_owned(),
             Health::AtRisk => "Too few requests are allowed: records will be missed.".to_owned(),
@@ -66,7 +72,11 @@ impl WorkspaceStatus {
     /// not count.
     #[must_use]
     pub fn hindrances(&self) -> Vec<String> {
-        let failing = self.reasons.iter().filter(|_| self.health == Health::Failing).cloned();
+        let failing = self
+            .reasons
+            .iter()
+            .filter(|_| self.health == Health::Failing)
+            .cloned();
         let is_late = |p: &&PollerStatus| p.last_success_age_s.is_none() || is_stale(p);
         let ago = |age: f64| format!("{} ago", duration::seconds(age));
         let late = self.pollers.iter().filter(is_late);
@@ -80,8 +90,12 @@ impl WorkspaceStatus {
         let sink = self.sinks.iter().find(|sink| sink.name == name);
         let own = sink.map(judge_sink).unwrap_or_default();
         let is_own = |reason: &String| own.iter().any(|(_, of_sink)| of_sink == reason);
-        let reasons: Vec<String> =
-            self.reasons.iter().filter(|reason| !is_own(reason)).cloned().collect();
+        let reasons: Vec<String> = self
+            .reasons
+            .iter()
+            .filter(|reason| !is_own(reason))
+            .cloned()
+            .collect();
         // A sink alone makes health no worse than this.
         let is_other = self.health > Health::Degraded || !reasons.is_empty();
         (if is_other { self.health } else { Health::Ok }, reasons)
@@ -111,7 +125,11 @@ pub(super) fn failing(reason: impl Into<String>) -> Finding {
 impl WorkspaceStatus {
     /// The status with its health: what was found so far, and what the status itself shows.
     pub(super) fn judged(mut self, mut found: Vec<Finding>) -> Self {
-        for poller in self.pollers.iter_mut().filter(|poller| poller.failures == 0) {
+        for poller in self
+            .pollers
+            .iter_mut()
+            .filter(|poller| poller.failures == 0)
+        {
             // An error that is over is not shown.
             poller.last_error = None;
             poller.last_error_text = None;
@@ -129,9 +147,19 @@ impl WorkspaceStatus {
         }
         found.extend(self.emptied.iter().map(degraded));
         found.extend(self.sinks.iter().flat_map(judge_sink));
-        found.extend(self.removed_sinks.iter().map(|sink| degraded(format!("sink {sink}"))));
-        if let Some(why) = self.backup.as_ref().and_then(|backup| backup.last_error.as_ref()) {
-            found.push(degraded(format!("the last backup failed and will be retried: {why}")));
+        found.extend(
+            self.removed_sinks
+                .iter()
+                .map(|sink| degraded(format!("sink {sink}"))),
+        );
+        if let Some(why) = self
+            .backup
+            .as_ref()
+            .and_then(|backup| backup.last_error.as_ref())
+        {
+            found.push(degraded(format!(
+                "the last backup failed and will be retried: {why}"
+            )));
         }
         for report in &self.reports {
             let (name, next) = (&report.name, &report.next_at);
@@ -141,7 +169,11 @@ impl WorkspaceStatus {
                 ))
             }));
         }
-        self.health = found.iter().map(|(level, _)| *level).max().unwrap_or_default();
+        self.health = found
+            .iter()
+            .map(|(level, _)| *level)
+            .max()
+            .unwrap_or_default();
         self.reasons = found.into_iter().map(|(_, reason)| reason).collect();
         self
     }
@@ -187,18 +219,29 @@ pub(super) fn judge_pollers(pollers: &[PollerStatus]) -> Vec<Finding> {
     let fails = |p: &&PollerStatus| p.failures >= 2 || p.state == PollerState::RouteBroken;
     let failing = pollers.iter().filter(fails);
     let is_all = failing.clone().count() == pollers.len();
-    let level = if is_all { Health::Failing } else { Health::Degraded };
+    let level = if is_all {
+        Health::Failing
+    } else {
+        Health::Degraded
+    };
     let mut alike: BTreeMap<&Option<String>, Vec<&PollerStatus>> = BTreeMap::new();
     for poller in failing {
         alike.entry(&poller.last_error).or_default().push(poller);
     }
     let why = |poller: &PollerStatus| {
-        poller.last_error_text.clone().unwrap_or_else(|| NO_REASON.to_owned())
+        poller
+            .last_error_text
+            .clone()
+            .unwrap_or_else(|| NO_REASON.to_owned())
     };
     for group in alike.into_values() {
         let names = match group.len() {
             all if all == pollers.len() && all > 1 => "every route".to_owned(),
-            _ => group.iter().map(|poller| poller.name()).collect::<Vec<_>>().join(", "),
+            _ => group
+                .iter()
+                .map(|poller| poller.name())
+                .collect::<Vec<_>>()
+                .join(", "),
         };
         found.push((level, format!("{names}: {}", why(group[0]))));
     }
@@ -242,7 +285,11 @@ fn judge_once(pollers: &[PollerStatus], every: Duration) -> Vec<Finding> {
     let limit_s = LATE_INTERVALS * every.as_secs_f64();
     let is_late =
         |poller: &&PollerStatus| poller.last_success_age_s.is_none_or(|age| age > limit_s);
-    let late: Vec<String> = pollers.iter().filter(is_late).map(PollerStatus::name).collect();
+    let late: Vec<String> = pollers
+        .iter()
+        .filter(is_late)
+        .map(PollerStatus::name)
+        .collect();
     if late.is_empty() {
         return Vec::new();
     }
@@ -309,7 +356,9 @@ pub(super) fn is_stale(poller: &PollerStatus) -> bool {
 
 /// The command that starts the daemon of a store. A store in the state folder of a unit is that unit's.
 fn start_command(store: &Path) -> String {
-    let folder = store.parent().and_then(|folder| folder.strip_prefix("/var/lib/shopmirror").ok());
+    let folder = store
+        .parent()
+        .and_then(|folder| folder.strip_prefix("/var/lib/shopmirror").ok());
     match folder.map(Path::to_string_lossy) {
         None => "shopmirror run".to_owned(),
         Some(name) if name.is_empty() => "systemctl start shopmirror".to_owned(),

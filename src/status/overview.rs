@@ -50,7 +50,11 @@ impl WorkspaceStatus {
             let links: Vec<String> = self.job_links.iter().map(ToString::to_string).collect();
             facts.push(("links", links.join(", ")));
         }
-        facts.extend(self.unlinked_routes.iter().map(|route| ("links", missing_link(*route))));
+        facts.extend(
+            self.unlinked_routes
+                .iter()
+                .map(|route| ("links", missing_link(*route))),
+        );
         if let Some(backup) = &self.backup {
             let at = |stamp: &Option<String>| Some(say(self.seconds_until(stamp.as_deref()?)?));
             let last = at(&backup.last_at).unwrap_or_else(|| "none yet".to_owned());
@@ -60,7 +64,10 @@ impl WorkspaceStatus {
         }
         if let Some(next) = self.reports.iter().min_by(|a, b| a.next_at.cmp(&b.next_at)) {
             let made = count(self.reports.len(), "scheduled report", "scheduled reports");
-            let at = self.seconds_until(&next.next_at).map(say).unwrap_or_default();
+            let at = self
+                .seconds_until(&next.next_at)
+                .map(say)
+                .unwrap_or_default();
             facts.push(("reports", format!("{made}, next {} {at}", next.name)));
         }
         facts
@@ -97,12 +104,19 @@ impl WorkspaceStatus {
             ]
         };
         let rows = self.pollers.iter().map(row).collect();
-        Table { rows, empty: "no route has been read yet", notes: Vec::new() }
+        Table {
+            rows,
+            empty: "no route has been read yet",
+            notes: Vec::new(),
+        }
     }
 
     /// The records of a poller's route, in the row of the route's first poller.
     fn records_of(&self, poller: &PollerStatus) -> Option<i64> {
-        let first = self.pollers.iter().find(|other| other.route == poller.route);
+        let first = self
+            .pollers
+            .iter()
+            .find(|other| other.route == poller.route);
         let records = self.records.get(&poller.route).copied();
         records.filter(|_| first == Some(poller))
     }

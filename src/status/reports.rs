@@ -37,7 +37,11 @@ impl ScheduledReportStatus {
     ) -> Vec<Self> {
         let of = |(name, one): (&String, &ScheduledReport)| {
             let run = runs.get(name);
-            let table = Timetable { at: one.at, days: &one.days, zone };
+            let table = Timetable {
+                at: one.at,
+                days: &one.days,
+                zone,
+            };
             let next = run.map_or_else(|| table.next(now), |run| table.due(run, now).1.max(now));
             Self {
                 name: name.clone(),

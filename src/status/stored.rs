@@ -25,8 +25,14 @@ impl WorkspaceStatus {
         let mut status = Self {
             at: stamp(now),
             workspace: reader.workspace()?.map(|known| known.name),
-            gaps: reader.gaps()?.into_iter().filter(Gap::is_unsettled).collect(),
-            records: counts.map(|(route, records)| (route.to_string(), records)).collect(),
+            gaps: reader
+                .gaps()?
+                .into_iter()
+                .filter(Gap::is_unsettled)
+                .collect(),
+            records: counts
+                .map(|(route, records)| (route.to_string(), records))
+                .collect(),
             removed_sinks: removed_sinks(reader)?,
             last_seq: reader.last_seq()?,
             job_links: reader.job_links()?,
@@ -62,7 +68,11 @@ impl WorkspaceStatus {
 
     /// Adds to a poller of the daemon what is stored of it: open gaps, and the last success before this start.
     pub(super) fn completed(&self, mut poller: PollerStatus) -> PollerStatus {
-        let Some(before) = self.pollers.iter().find(|before| before.name() == poller.name()) else {
+        let Some(before) = self
+            .pollers
+            .iter()
+            .find(|before| before.name() == poller.name())
+        else {
             return poller;
         };
         poller.gaps = before.gaps;
@@ -85,7 +95,10 @@ fn is_of(gap: &Gap, row: &PollerRow) -> bool {
 
 /// The sinks while no daemon runs.
 pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkStatus>, StoreError> {
-    let rows = reader.sinks()?.into_iter().filter(|row| row.state != SinkState::Removed);
+    let rows = reader
+        .sinks()?
+        .into_iter()
+        .filter(|row| row.state != SinkState::Removed);
     rows.map(|row| {
         let replay = reader.replay(&row.name)?;
         let state = match row.state {
@@ -96,7 +109,12 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
         let ready = reader.ready_rows(&row.name, Lane::Change)?;
         let behind = (last_seq - row.position).max(0) + ready;
         let notices = reader.notice_counts(&row.name)?;
-        Ok(SinkStatus { behind, replay, notices, ..SinkStatus::of_row(row, state) })
+        Ok(SinkStatus {
+            behind,
+            replay,
+            notices,
+            ..SinkStatus::of_row(row, state)
+        })
     })
     .collect()
 }
@@ -104,7 +122,11 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
 /// What to do about the sinks that are no longer configured and for which the log keeps something.
 fn removed_sinks(reader: &Reader) -> Result<Vec<String>, StoreError> {
     let mut removed = Vec::new();
-    for row in reader.sinks()?.into_iter().filter(|row| row.state == SinkState::Removed) {
+    for row in reader
+        .sinks()?
+        .into_iter()
+        .filter(|row| row.state == SinkState::Removed)
+    {
         let (name, behind) = (&row.name, reader.undelivered(&row)?);
         if behind > 0 {
             removed.push(format!(
@@ -132,8 +154,16 @@ mod tests {
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
         let age = |stamp: &str| age_s(stamp, now);
         assert_eq!(age("2026-03-01T11:59:00.000000Z"), Some(60.0));
-        assert_eq!(age("2026-03-01T12:00:02.000000Z"), Some(0.0), "clocks are set by seconds");
-        for ahead in ["2026-03-01T13:00:00.000000Z", "2036-03-01T12:00:00.000000Z", "soon"] {
+        assert_eq!(
+            age("2026-03-01T12:00:02.000000Z"),
+            Some(0.0),
+            "clocks are set by seconds"
+        );
+        for ahead in [
+            "2026-03-01T13:00:00.000000Z",
+            "2036-03-01T12:00:00.000000Z",
+            "soon",
+        ] {
             assert_eq!(age(ahead), None, "{ahead}");
         }
     }

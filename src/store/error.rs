@@ -126,7 +126,11 @@ pub enum StoreError {
 impl StoreError {
     /// An error of a file or folder.
     pub(super) fn io<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Self + 'a {
-        move |source| Self::Io { action, path: path.to_owned(), source }
+        move |source| Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
     }
 
     /// Whether waiting can help. Every other error ends the process.
@@ -139,7 +143,9 @@ impl StoreError {
     /// disk or the machine.
     #[must_use]
     pub fn is_of_one_route(&self) -> bool {
-        let Self::Sqlite(error) = self else { return false };
+        let Self::Sqlite(error) = self else {
+            return false;
+        };
         !matches!(
             error.sqlite_error_code(),
             Some(
@@ -179,7 +185,10 @@ impl From<rusqlite::Error> for StoreError {
 /// A write that failed for a quota, a limit or the disk. What the disk has no room for has a code of its own.
 fn is_refused_write(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
-    matches!(code, Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE))
+    matches!(
+        code,
+        Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)
+    )
 }
 
 #[cfg(test)]
@@ -192,7 +201,11 @@ mod tests {
 
     #[test]
     fn a_write_that_the_system_refuses_is_transient_and_a_read_that_fails_is_not() {
-        for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_FULL] {
+        for code in [
+            ffi::SQLITE_IOERR_WRITE,
+            ffi::SQLITE_IOERR_SHMSIZE,
+            ffi::SQLITE_FULL,
+        ] {
             assert!(failed(code).is_transient(), "{code}");
         }
         assert!(!failed(ffi::SQLITE_IOERR_READ).is_transient());
@@ -200,7 +213,11 @@ mod tests {
 
     #[test]
     fn what_fails_in_the_disk_or_the_machine_is_not_of_one_route() {
-        for code in [ffi::SQLITE_ERROR, ffi::SQLITE_CONSTRAINT, ffi::SQLITE_TOOBIG] {
+        for code in [
+            ffi::SQLITE_ERROR,
+            ffi::SQLITE_CONSTRAINT,
+            ffi::SQLITE_TOOBIG,
+        ] {
             assert!(failed(code).is_of_one_route(), "{code}");
         }
         let machine = [

@@ -48,12 +48,23 @@ pub(super) struct Poll {
 }
 
 impl Poll {
-    pub(super) const USUAL: Self = Self { business: None, served: None, limit: 20, second: 0 };
+    pub(super) const USUAL: Self = Self {
+        business: None,
+        served: None,
+        limit: 20,
+        second: 0,
+    };
 
     pub(super) async fn shows(self, store: &Store, records: &[String]) -> PageOutcome {
         let business = self.business.map(str::to_owned);
-        let key = PollerId { route: Route::Leads, business };
-        store.store_page(key, page(records), self.facts(store), None).await.unwrap()
+        let key = PollerId {
+            route: Route::Leads,
+            business,
+        };
+        store
+            .store_page(key, page(records), self.facts(store), None)
+            .await
+            .unwrap()
     }
 
     pub(super) fn facts(&self, store: &Store) -> PollFacts {
@@ -69,8 +80,12 @@ impl Poll {
 
 /// The steps in which SQLite runs a statement.
 pub(super) fn plan(connection: &rusqlite::Connection, sql: &str) -> Vec<String> {
-    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-    let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
+    let mut statement = connection
+        .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+        .unwrap();
+    let steps = statement
+        .raw_query()
+        .mapped(|row| row.get::<_, String>("detail"));
     steps.collect::<rusqlite::Result<_>>().unwrap()
 }
 
@@ -79,8 +94,14 @@ pub(super) async fn gaps(store: &Store) -> Vec<(String, String)> {
     let gaps = store.read(|reader| reader.gaps()).await.unwrap();
     let side = |id: Option<String>| id.unwrap_or_else(|| "-".to_owned());
     let shown = gaps.into_iter().rev().map(|gap| {
-        let estimate = gap.estimate.map_or_else(|| "?".to_owned(), |n| n.to_string());
-        let bounds = format!("{}..{}: {estimate}", side(gap.after_id), side(gap.before_id));
+        let estimate = gap
+            .estimate
+            .map_or_else(|| "?".to_owned(), |n| n.to_string());
+        let bounds = format!(
+            "{}..{}: {estimate}",
+            side(gap.after_id),
+            side(gap.before_id)
+        );
         (word(&gap.certainty), bounds)
     });
     shown.collect()
@@ -88,7 +109,9 @@ pub(super) async fn gaps(store: &Store) -> Vec<(String, String)> {
 
 /// Forgets a lead and purges.
 pub(crate) fn forget(operator: &mut Operator, id: &str, at: &str) -> Forgotten {
-    let forgotten = operator.forget_records(&[(Route::Leads, id.to_owned())], at).unwrap()[0];
+    let forgotten = operator
+        .forget_records(&[(Route::Leads, id.to_owned())], at)
+        .unwrap()[0];
     if forgotten != Forgotten::Unknown {
         operator.purge().unwrap();
     }
@@ -99,5 +122,7 @@ pub(crate) fn forget(operator: &mut Operator, id: &str, at: &str) -> Forgotten {
 pub(crate) fn notices(reader: &Reader, sink: &str) -> Result<Vec<Change>, StoreError> {
     let sql = "SELECT seq FROM _queue WHERE sink = ?1 AND lane = 0 ORDER BY seq";
     let ids: Vec<i64> = reader.connection.values(sql, [sink])?;
-    ids.into_iter().filter_map(|id| reader.notice(id).transpose()).collect()
+    ids.into_iter()
+        .filter_map(|id| reader.notice(id).transpose())
+        .collect()
 }

@@ -107,8 +107,14 @@ impl Reader {
                 }
             }
         }
-        let searched = IndexProgress { indexed, last_seq: self.last_seq()? };
-        Ok(Found { changes: self.changes(&found)?, searched })
+        let searched = IndexProgress {
+            indexed,
+            last_seq: self.last_seq()?,
+        };
+        Ok(Found {
+            changes: self.changes(&found)?,
+            searched,
+        })
     }
 }
 
@@ -144,12 +150,18 @@ fn follow(path: &Path, log: &Reader) -> Result<IndexProgress, StoreError> {
     let before = followed(&tx, &log.connection)?;
     let last = index_after(&tx, &log.connection, before)?;
     if let Some((seq, event_id)) = &last {
-        tx.execute("UPDATE followed SET seq = ?1, event_id = ?2", (seq, event_id))
-            .map_err(unusable)?;
+        tx.execute(
+            "UPDATE followed SET seq = ?1, event_id = ?2",
+            (seq, event_id),
+        )
+        .map_err(unusable)?;
     }
     tx.commit().map_err(unusable)?;
     let indexed = last.map_or(before, |(seq, _)| seq);
-    Ok(IndexProgress { indexed, last_seq: log.last_seq()? })
+    Ok(IndexProgress {
+        indexed,
+        last_seq: log.last_seq()?,
+    })
 }
 
 /// Indexes the rows of the log after one of them; returns the last of them and its event id.
@@ -158,9 +170,12 @@ fn index_after(
     log: &Connection,
     after: i64,
 ) -> Result<Option<(i64, String)>, StoreError> {
-    let mut insert =
-        index.prepare("INSERT INTO words (rowid, text) VALUES (?1, ?2)").map_err(unusable)?;
-    let mut delete = index.prepare("DELETE FROM words WHERE rowid = ?1").map_err(unusable)?;
+    let mut insert = index
+        .prepare("INSERT INTO words (rowid, text) VALUES (?1, ?2)")
+        .map_err(unusable)?;
+    let mut delete = index
+        .prepare("DELETE FROM words WHERE rowid = ?1")
+        .map_err(unusable)?;
     let mut next = log.prepare_cached(NEXT)?;
     let mut rows = next.query((after, STEP))?;
     let mut last = None;
@@ -170,7 +185,9 @@ fn index_after(
             delete.execute([before]).map_err(unusable)?;
         }
         if let Some(body) = row.get::<_, Option<String>>(3)? {
-            insert.execute((seq, words::of_record(&body))).map_err(unusable)?;
+            insert
+                .execute((seq, words::of_record(&body)))
+                .map_err(unusable)?;
         }
         last = Some((seq, row.get(1)?));
     }
@@ -184,7 +201,9 @@ fn followed(index: &Connection, log: &Connection) -> Result<i64, StoreError> {
         return Err(StoreError::NoSearchIndex);
     }
     let (seq, event_id): (i64, String) = index
-        .query_row("SELECT seq, event_id FROM followed", [], |row| row.try_into())
+        .query_row("SELECT seq, event_id FROM followed", [], |row| {
+            row.try_into()
+        })
         .map_err(unusable)?;
     if !log.value(log::HAS_EVENT, (seq, &event_id))? {
         return Err(StoreError::NoSearchIndex);

@@ -93,8 +93,10 @@ impl Gap {
     /// The most records it can hold, while ids are integers.
     #[must_use]
     pub fn most(&self) -> Option<i64> {
-        let (after, before): (i64, i64) =
-            (self.after_id.as_ref()?.parse().ok()?, self.before_id.as_ref()?.parse().ok()?);
+        let (after, before): (i64, i64) = (
+            self.after_id.as_ref()?.parse().ok()?,
+            self.before_id.as_ref()?.parse().ok()?,
+        );
         before.checked_sub(after)?.checked_sub(1)
     }
 }
@@ -105,7 +107,9 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn gaps(&self) -> Result<Vec<Gap>, StoreError> {
-        Ok(self.connection.rows(&format!("{SELECT} ORDER BY id DESC LIMIT 10000"), [])?)
+        Ok(self
+            .connection
+            .rows(&format!("{SELECT} ORDER BY id DESC LIMIT 10000"), [])?)
     }
 }
 
@@ -173,7 +177,11 @@ impl OpenGaps {
         for (gap, found) in self.0.iter().filter(|(_, found)| *found > 0) {
             let repaired = gap.repaired + found;
             let whole = gap.most().is_some_and(|most| repaired >= most);
-            let state = if whole { GapState::Repaired } else { GapState::PartlyRepaired };
+            let state = if whole {
+                GapState::Repaired
+            } else {
+                GapState::PartlyRepaired
+            };
             let sql = "UPDATE gaps SET repaired = ?2, state = ?3 WHERE id = ?1";
             connection.run(sql, (gap.id, repaired, word(&state)))?;
         }
@@ -204,7 +212,11 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
 
 /// The time from one reading of the clock to a later one, between which it may have been set back.
 fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
-    if last <= now { (last, now) } else { (now, last) }
+    if last <= now {
+        (last, now)
+    } else {
+        (now, last)
+    }
 }
 
 const INSERT: &str = "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
@@ -232,7 +244,11 @@ pub(super) fn record(
         _ => Certainty::Gap,
     };
     let of_poller = (poller.route.as_str(), pollers::business_text(poller));
-    let Bounds { after, before, missed } = proof.bounds;
+    let Bounds {
+        after,
+        before,
+        missed,
+    } = proof.bounds;
     if certainty == Certainty::Suspect && after.is_none() {
         let (route, business) = of_poller;
         if connection.run(EXTEND_SUSPECT, (route, business, to, from))? > 0 {
@@ -240,8 +256,20 @@ pub(super) fn record(
         }
     }
     let ids = [after, before].map(|id| id.map(|id| id.to_string()));
-    let new = (of_poller.0, of_poller.1, word(&certainty), at, from, to, &ids[0], &ids[1], missed);
-    let Some(gap) = connection.row::<Gap>(INSERT, new)? else { return Ok(None) };
+    let new = (
+        of_poller.0,
+        of_poller.1,
+        word(&certainty),
+        at,
+        from,
+        to,
+        &ids[0],
+        &ids[1],
+        missed,
+    );
+    let Some(gap) = connection.row::<Gap>(INSERT, new)? else {
+        return Ok(None);
+    };
     let body = serde_json::to_string(&gap).expect("a gap holds plain values");
     log::append(
         connection,
@@ -265,7 +293,13 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_back_turns_no_span_around() {
-        assert_eq!(in_order("2026-01-02", "2026-01-03"), ("2026-01-02", "2026-01-03"));
-        assert_eq!(in_order("2026-01-03", "2026-01-02"), ("2026-01-02", "2026-01-03"));
+        assert_eq!(
+            in_order("2026-01-02", "2026-01-03"),
+            ("2026-01-02", "2026-01-03")
+        );
+        assert_eq!(
+            in_order("2026-01-03", "2026-01-02"),
+            ("2026-01-02", "2026-01-03")
+        );
     }
 }

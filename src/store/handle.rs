@@ -44,7 +44,9 @@ impl Store {
             last_seq: watch::Sender::new(last),
             path: path.to_owned(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
     /// The file's path.
@@ -113,7 +115,9 @@ impl Store {
             let outcome = work(writer)?;
             if writer.connection.total_changes() != before {
                 let last = log::last_seq(&writer.connection)?;
-                shared.last_seq.send_if_modified(|seen| std::mem::replace(seen, last) != last);
+                shared
+                    .last_seq
+                    .send_if_modified(|seen| std::mem::replace(seen, last) != last);
             }
             Ok(outcome)
         })
@@ -127,7 +131,9 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         let mut writer = Arc::clone(&self.shared.writer).lock_owned().await;
         run_blocking(move || {
-            let Some(mut writer) = writer.take() else { return Ok(()) };
+            let Some(mut writer) = writer.take() else {
+                return Ok(());
+            };
             let polls = writer.save_memory();
             let settled = checkpoint::run(&writer.connection, "TRUNCATE");
             polls.and(settled).map(|_| ())

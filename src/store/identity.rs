@@ -38,7 +38,9 @@ impl Identities {
     /// The identity for the next version of a record, given the row of the version before it.
     pub(super) fn for_next(&self, before: Option<i64>) -> &str {
         let of_row = |seq: i64| self.0.iter().rfind(|(after, _)| *after < seq);
-        before.and_then(of_row).map_or_else(|| self.first(), |(_, identity)| identity)
+        before
+            .and_then(of_row)
+            .map_or_else(|| self.first(), |(_, identity)| identity)
     }
 
     /// Every identity, the first one first.
@@ -75,7 +77,9 @@ mod tests {
         let next = |before: i64| identities.for_next(Some(before));
         assert_eq!([1, 9, 10, 11, 99].map(next), ["a", "a", "b", "c", "c"]);
         assert_eq!(identities.for_next(None), "a");
-        connection.execute_batch("INSERT INTO changes VALUES (12)").unwrap();
+        connection
+            .execute_batch("INSERT INTO changes VALUES (12)")
+            .unwrap();
         renew(&connection).unwrap();
         renew(&connection).unwrap();
         let identities = Identities::read(&connection).unwrap();

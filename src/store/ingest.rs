@@ -120,7 +120,13 @@ impl Store {
             writer.refuse_replaced_file()?;
             writer.know(&poller)?;
             let at = stamp(facts.at);
-            let arrival = Arrival { poller: &poller, page, facts: &facts, at, learned };
+            let arrival = Arrival {
+                poller: &poller,
+                page,
+                facts: &facts,
+                at,
+                learned,
+            };
             let (outcome, row) = writer.in_batch(poller.route, |batch| arrival.store(batch))?;
             writer.known.insert(poller, row);
             Ok(outcome)
@@ -166,16 +172,25 @@ impl Store {
                     }
                     RecordDiff::SeenByPoll => false,
                 });
-                let outcome = SearchOutcome { created: diff.created(), updated: diff.updated() };
+                let outcome = SearchOutcome {
+                    created: diff.created(),
+                    updated: diff.updated(),
+                };
                 if diff.records.is_empty() && search.backfill_term.is_none() {
                     return Ok(outcome);
                 }
-                let poller = PollerId { route, business: search.business.clone() };
+                let poller = PollerId {
+                    route,
+                    business: search.business.clone(),
+                };
                 let row = match batch.known.get(&poller) {
                     Some(known) => Some(known.clone()),
                     None => pollers::find(batch.tx, &poller)?,
                 };
-                let new = NewRecords::Found { last_page: row.as_ref(), old: search.kind };
+                let new = NewRecords::Found {
+                    last_page: row.as_ref(),
+                    old: search.kind,
+                };
                 let source = write::Source {
                     route,
                     business: search.business.as_deref(),
@@ -245,7 +260,12 @@ impl Arrival<'_> {
     fn store(self, batch: &mut Batch<'_>) -> Result<(PageOutcome, PollerRow), StoreError> {
         let before = batch.known.get(self.poller).cloned();
         let stale_before = before.as_ref().map_or(0, |row| row.stale_pages);
-        let Self { poller, page, facts, .. } = &self;
+        let Self {
+            poller,
+            page,
+            facts,
+            ..
+        } = &self;
         let mut diff = compare::compare(
             batch.tx,
             poller.route,
@@ -282,7 +302,11 @@ impl Arrival<'_> {
             // The previous page stays what the next one is judged by.
             outcome.unchanged = true;
             let emptied_at = row.emptied_at.clone().or(Some(self.at.clone()));
-            let row = PollerRow { emptied_at, stale_pages, ..row.clone() };
+            let row = PollerRow {
+                emptied_at,
+                stale_pages,
+                ..row.clone()
+            };
             self.save(batch, &outcome, &row)?;
             return Ok((outcome, row));
         }
@@ -306,8 +330,16 @@ impl Arrival<'_> {
         };
         write::write(batch, &source, page, &diff.records, &new)?;
         let is_later = !is_stale && !before.as_ref().is_some_and(|row| diff.is_last_page(row));
-        let head_seq = if is_later { log::last_seq(batch.tx)? } else { row.head_seq };
-        let row = PollerRow { head_seq, stale_pages, ..row };
+        let head_seq = if is_later {
+            log::last_seq(batch.tx)?
+        } else {
+            row.head_seq
+        };
+        let row = PollerRow {
+            head_seq,
+            stale_pages,
+            ..row
+        };
         self.save(batch, &outcome, &row)?;
         Ok((outcome, row))
     }
@@ -324,12 +356,16 @@ impl Arrival<'_> {
         let previous = before.map(|row| PreviousPage::new(&row.head, row.high_id));
         let proof = contiguity::classify(previous.as_ref(), &diff.sightings, limit);
         match mirrored {
-            _ if is_stale => Proof { contiguity: Contiguity::Stale, ..proof },
+            _ if is_stale => Proof {
+                contiguity: Contiguity::Stale,
+                ..proof
+            },
             // Another poller read the route before: nothing shows what lies between its last page and this.
             // A page that is not full is the whole list.
-            Some(_) if diff.sightings.len() >= limit => {
-                Proof { contiguity: Contiguity::Suspect, ..proof }
-            }
+            Some(_) if diff.sightings.len() >= limit => Proof {
+                contiguity: Contiguity::Suspect,
+                ..proof
+            },
             _ => proof,
         }
     }
@@ -340,7 +376,11 @@ impl Arrival<'_> {
         before: Option<&PollerRow>,
         mirrored: Option<&'r PollerRow>,
     ) -> NewRecords<'r> {
-        let Some(row) = before else { return NewRecords::FirstPage { read_before: mirrored } };
+        let Some(row) = before else {
+            return NewRecords::FirstPage {
+                read_before: mirrored,
+            };
+        };
         let grew = i64::from(self.facts.limit) > row.page_limit;
         let shared = |id: &RecordId| row.head.iter().any(|known| known == id.as_str());
         let last_shared = self.page.records().iter().rposition(|r| shared(&r.id));
@@ -381,7 +421,13 @@ impl Arrival<'_> {
         mirrored: Option<&PollerRow>,
         diff: &PageDiff,
     ) -> PollerRow {
-        let Self { poller, page, facts, at, learned } = self;
+        let Self {
+            poller,
+            page,
+            facts,
+            at,
+            learned,
+        } = self;
         // A record that is undecided proves nothing for the next page.
         let head = (0..)
             .zip(page.records())
@@ -402,7 +448,9 @@ impl Arrival<'_> {
             emptied_at: None,
             high_id: next_high_id(before, page),
             page_limit: i64::from(facts.limit),
-            learned: learned.clone().or_else(|| before.and_then(|row| row.learned.clone())),
+            learned: learned
+                .clone()
+                .or_else(|| before.and_then(|row| row.learned.clone())),
             served_business: facts
                 .served_business
                 .clone()
@@ -421,7 +469,10 @@ fn last_read(connection: &Connection, poller: &PollerId) -> rusqlite::Result<Opt
     let rows = rows.filter(|row| row.route == poller.route.as_str());
     let last = rows.max_by(|a, b| a.last_success_at.cmp(&b.last_success_at));
     Ok(last.filter(|row| match (&poller.business, &row.business) {
-        (Some(name), None) => row.served_business.as_ref().is_none_or(|served| served == name),
+        (Some(name), None) => row
+            .served_business
+            .as_ref()
+            .is_none_or(|served| served == name),
         (named, _) => named.is_none(),
     }))
 }
@@ -430,7 +481,9 @@ fn last_read(connection: &Connection, poller: &PollerId) -> rusqlite::Result<Opt
 /// data lags behind another one's. Nothing shows it unless ids are integers.
 fn is_older(page: &Page, before: &PollerRow) -> bool {
     let before = highest(before.head.iter().map(|id| id.parse().ok()));
-    highest_id(page).zip(before).is_some_and(|(newest, before)| newest < before)
+    highest_id(page)
+        .zip(before)
+        .is_some_and(|(newest, before)| newest < before)
 }
 
 fn highest_id(page: &Page) -> Option<i64> {
@@ -453,7 +506,9 @@ fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
 
 /// Notes the term of a backfill and how many records it returned.
 fn note_term(tx: &Connection, search: &Search) -> rusqlite::Result<()> {
-    let Some(term) = &search.backfill_term else { return Ok(()) };
+    let Some(term) = &search.backfill_term else {
+        return Ok(());
+    };
     let returned = i64::try_from(search.page.records().len()).unwrap_or(i64::MAX);
     tx.run(
         "INSERT OR REPLACE INTO _backfill_terms (business, term, returned, asked_at) VALUES (?1, ?2, ?3, ?4)",

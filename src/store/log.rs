@@ -127,8 +127,12 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn changes(&self, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
-        let found = seqs.iter().map(|seq| self.connection.row(&by_seq_sql(), [seq]));
-        Ok(found.filter_map(Result::transpose).collect::<rusqlite::Result<_>>()?)
+        let found = seqs
+            .iter()
+            .map(|seq| self.connection.row(&by_seq_sql(), [seq]));
+        Ok(found
+            .filter_map(Result::transpose)
+            .collect::<rusqlite::Result<_>>()?)
     }
 
     /// Gives `each` the versions of one record among the rows of the log after the first number up to the second
@@ -184,7 +188,9 @@ impl Reader {
         let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
         let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
         let businesses: String = businesses.iter().map(|name| format!(" {name} ")).collect();
-        Ok(self.connection.value(COUNT, (after, upto, routes, kinds, businesses))?)
+        Ok(self
+            .connection
+            .value(COUNT, (after, upto, routes, kinds, businesses))?)
     }
 }
 

@@ -34,7 +34,9 @@ pub(super) fn write(
 
 /// The text under a name; `None` if there is no such row.
 pub(super) fn value(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
-    connection.value("SELECT value FROM _meta WHERE name = ?1", [name]).optional()
+    connection
+        .value("SELECT value FROM _meta WHERE name = ?1", [name])
+        .optional()
 }
 
 /// Puts a text under a name, in place of the one before.

@@ -21,8 +21,14 @@ use crate::record::{Fields, Route};
 use crate::store::sql::Sql;
 
 /// Our own columns in every mirror table, after the fields.
-const OWN: [&str; 6] =
-    ["_business", "_first_seen_at", "_changed_at", "_last_seen_at", "_seq", "_via"];
+const OWN: [&str; 6] = [
+    "_business",
+    "_first_seen_at",
+    "_changed_at",
+    "_last_seen_at",
+    "_seq",
+    "_via",
+];
 const OWN_DEFINITIONS: &str = "_business, _first_seen_at TEXT NOT NULL, \
      _changed_at TEXT NOT NULL, _last_seen_at TEXT, _seq INTEGER NOT NULL, _via";
 /// SQLite's names for the row number, unless a column has that name.
@@ -34,7 +40,9 @@ const MAX_NAME: usize = 200;
 
 /// Creates the tables that are not there: all six in a new store.
 pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
-    Route::ALL.iter().try_for_each(|route| Mirror::load(connection, *route)?.create(connection))
+    Route::ALL
+        .iter()
+        .try_for_each(|route| Mirror::load(connection, *route)?.create(connection))
 }
 
 /// The columns of the fields of a route, in the order of first appearance.
@@ -145,15 +153,20 @@ impl Mirror {
         id: &str,
         business: Option<&str>,
     ) -> rusqlite::Result<()> {
-        let sql =
-            format!("UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1", self.route);
+        let sql = format!(
+            "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
+            self.route
+        );
         connection.run(&sql, (id, business))?;
         Ok(())
     }
 
     /// The columns of the records' fields for a `SELECT` from `table`, `id` first.
     pub(super) fn column_list(&self, table: &str) -> String {
-        let fields = self.columns.iter().map(|(_, column)| format!(", {table}.{}", quoted(column)));
+        let fields = self
+            .columns
+            .iter()
+            .map(|(_, column)| format!(", {table}.{}", quoted(column)));
         format!("{table}.id{}", fields.collect::<String>())
     }
 
@@ -192,10 +205,17 @@ impl Mirror {
             .columns
             .iter()
             .map(|(_, column)| column.to_ascii_lowercase())
-            .chain(OWN.into_iter().chain(ROW_NUMBER).chain(["id"]).map(str::to_owned))
+            .chain(
+                OWN.into_iter()
+                    .chain(ROW_NUMBER)
+                    .chain(["id"])
+                    .map(str::to_owned),
+            )
             .collect();
-        let mut base: String =
-            field.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
+        let mut base: String = field
+            .chars()
+            .map(|c| if c.is_control() { '_' } else { c })
+            .collect();
         base.truncate(base.floor_char_boundary(MAX_NAME));
         if base.is_empty() {
             base.push_str("field");
@@ -205,8 +225,11 @@ impl Mirror {
     }
 
     pub(super) fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let fields: String =
-            self.columns.iter().map(|(_, column)| format!("{}, ", quoted(column))).collect();
+        let fields: String = self
+            .columns
+            .iter()
+            .map(|(_, column)| format!("{}, ", quoted(column)))
+            .collect();
         connection.execute_batch(&format!(
             "CREATE TABLE IF NOT EXISTS \"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
             self.route
@@ -225,9 +248,16 @@ impl Mirror {
     }
 
     fn upsert_sql(&self) -> String {
-        let names: Vec<String> = self.columns.iter().map(|(_, column)| quoted(column)).collect();
+        let names: Vec<String> = self
+            .columns
+            .iter()
+            .map(|(_, column)| quoted(column))
+            .collect();
         let list: String = names.iter().map(|name| format!("{name}, ")).collect();
-        let sets: String = names.iter().map(|name| format!("{name} = excluded.{name}, ")).collect();
+        let sets: String = names
+            .iter()
+            .map(|name| format!("{name} = excluded.{name}, "))
+            .collect();
         let marks = vec!["?"; names.len() + 1 + OWN.len()].join(", ");
         format!(
             "INSERT INTO \"{}\" (id, {list}{}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \

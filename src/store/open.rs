@@ -54,7 +54,10 @@ impl Lock {
         match locked {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
-                return Err(StoreError::Held { path: store.to_owned(), holder: known(said) });
+                return Err(StoreError::Held {
+                    path: store.to_owned(),
+                    holder: known(said),
+                });
             }
             Err(fs::TryLockError::Error(source)) => {
                 return Err(StoreError::io("lock", &path)(source));
@@ -100,7 +103,11 @@ fn named_in(file: &mut File) -> std::io::Result<String> {
 }
 
 fn known(holder: String) -> String {
-    if holder.is_empty() { "(unknown)".to_owned() } else { holder }
+    if holder.is_empty() {
+        "(unknown)".to_owned()
+    } else {
+        holder
+    }
 }
 
 /// Opens the store at `path` for writing, or a new file. Reads only its first pages and the write-ahead log.
@@ -141,15 +148,18 @@ fn connect_by(path: &Path, flag: OpenFlags, wait: Duration) -> rusqlite::Result<
 /// empty file.
 fn identify(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let number = |pragma: &str| {
-        connection.query_row(pragma, [], |row| row.get::<_, i64>(0)).map_err(|error| {
-            match StoreError::from(error) {
-                // A damaged store must not be reported as another program's file.
-                StoreError::Corrupt(reason) if !is_ours(path) => {
-                    StoreError::Foreign { path: path.to_owned(), reason }
+        connection
+            .query_row(pragma, [], |row| row.get::<_, i64>(0))
+            .map_err(|error| {
+                match StoreError::from(error) {
+                    // A damaged store must not be reported as another program's file.
+                    StoreError::Corrupt(reason) if !is_ours(path) => StoreError::Foreign {
+                        path: path.to_owned(),
+                        reason,
+                    },
+                    error => error,
                 }
-                error => error,
-            }
-        })
+            })
     };
     let application = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
@@ -159,11 +169,18 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     }
     if application != APPLICATION_ID {
         let reason = format!("its application id is {application:#x}");
-        return Err(StoreError::Foreign { path: path.to_owned(), reason });
+        return Err(StoreError::Foreign {
+            path: path.to_owned(),
+            reason,
+        });
     }
     if version > SCHEMA {
         let path = path.to_owned();
-        return Err(StoreError::Newer { path, found: version, known: SCHEMA });
+        return Err(StoreError::Newer {
+            path,
+            found: version,
+            known: SCHEMA,
+        });
     }
     Ok(version)
 }
@@ -206,7 +223,9 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), StoreError> {
-    let Ok(found) = rustix::fs::statfs(folder) else { return Ok(()) };
+    let Ok(found) = rustix::fs::statfs(folder) else {
+        return Ok(());
+    };
     // The magic numbers of statfs(2).
     let kind = match found.f_type as u64 & 0xffff_ffff {
         0x6969 => "nfs",
@@ -214,7 +233,10 @@ fn refuse_network_file_system(path: &Path, folder: &Path) -> Result<(), StoreErr
         0x0102_1997 => "9p",
         _ => return Ok(()),
     };
-    Err(StoreError::NetworkFileSystem { path: path.to_owned(), kind })
+    Err(StoreError::NetworkFileSystem {
+        path: path.to_owned(),
+        kind,
+    })
 }
 
 /// The path of a side file: the store's whole name and a suffix.

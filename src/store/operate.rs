@@ -30,6 +30,9 @@ impl Operator {
         let connection = open::connect(path, open::COMMAND_WAIT)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")?;
-        Ok(Self { connection, path: path.to_owned() })
+        Ok(Self {
+            connection,
+            path: path.to_owned(),
+        })
     }
 }

@@ -9,7 +9,10 @@ use crate::record::Route;
 
 /// Letters beyond ASCII count as different in upper and lower case.
 fn has_customer_sql(field: &str) -> String {
-    format!("SELECT 1 FROM customers WHERE {} = lower(trim(?1)) LIMIT 1", compared(field))
+    format!(
+        "SELECT 1 FROM customers WHERE {} = lower(trim(?1)) LIMIT 1",
+        compared(field)
+    )
 }
 
 impl Reader {
@@ -19,10 +22,17 @@ impl Reader {
     /// # Errors
     /// When the file cannot be read.
     pub fn has_customer(&self, field: &str, text: &str) -> Result<bool, StoreError> {
-        if !self.columns(Route::Customers)?.iter().any(|column| column == field) {
+        if !self
+            .columns(Route::Customers)?
+            .iter()
+            .any(|column| column == field)
+        {
             return Ok(false);
         }
-        Ok(self.connection.prepare_cached(&has_customer_sql(field))?.exists([text])?)
+        Ok(self
+            .connection
+            .prepare_cached(&has_customer_sql(field))?
+            .exists([text])?)
     }
 
     /// The names, e-mail addresses and numbers of all customers, one a line. Reads the whole table.

@@ -71,7 +71,9 @@ impl PollerRow {
     /// Whether the row is of the business that this page is of, as far as both are known.
     pub(super) fn is_of(&self, served: Option<&str>) -> bool {
         served.is_some()
-            && [&self.business, &self.served_business].iter().any(|own| own.as_deref() == served)
+            && [&self.business, &self.served_business]
+                .iter()
+                .any(|own| own.as_deref() == served)
     }
 
     /// Whether the poller is of a business that is no longer configured, as the last reads of these pollers show.
@@ -87,7 +89,10 @@ impl PollerRow {
     #[must_use]
     pub fn id(&self) -> Option<PollerId> {
         let route: Route = self.route.parse().ok()?;
-        Some(PollerId { route, business: self.business.clone() })
+        Some(PollerId {
+            route,
+            business: self.business.clone(),
+        })
     }
 }
 
@@ -105,7 +110,10 @@ pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<O
 }
 
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> {
-    connection.rows(&format!("{SELECT} ORDER BY route, business LIMIT 10000"), [])
+    connection.rows(
+        &format!("{SELECT} ORDER BY route, business LIMIT 10000"),
+        [],
+    )
 }
 
 pub(super) fn head_json(head: &[String]) -> String {

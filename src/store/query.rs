@@ -80,7 +80,9 @@ impl Reader {
              from_at TEXT NOT NULL, to_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
              BEGIN",
         )?;
-        let mut insert = self.connection.prepare("INSERT INTO days VALUES (?1, ?2, ?3, ?4)")?;
+        let mut insert = self
+            .connection
+            .prepare("INSERT INTO days VALUES (?1, ?2, ?3, ?4)")?;
         for day in days {
             insert.execute((&day.day, &day.period, second(day.from), second(day.to)))?;
         }
@@ -100,15 +102,23 @@ impl Reader {
         let failed = |error: rusqlite::Error| QueryError::Store(error.into());
         let end = Instant::now() + limits.time;
         let end = self.deadline.map_or(end, |deadline| deadline.min(end));
-        self.connection.authorizer(Some(only_reading)).map_err(failed)?;
+        self.connection
+            .authorizer(Some(only_reading))
+            .map_err(failed)?;
         stop_at(&mut self.connection, Some(end)).map_err(failed)?;
         // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of it.
         let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
-        let default =
-            self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest).map_err(failed)?;
+        let default = self
+            .connection
+            .set_limit(Limit::SQLITE_LIMIT_LENGTH, longest)
+            .map_err(failed)?;
         let outcome = run(self, sql, parameters, limits);
-        self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, default).map_err(failed)?;
-        self.connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
+        self.connection
+            .set_limit(Limit::SQLITE_LIMIT_LENGTH, default)
+            .map_err(failed)?;
+        self.connection
+            .authorizer(None::<fn(AuthContext<'_>) -> Authorization>)
+            .map_err(failed)?;
         stop_at(&mut self.connection, self.deadline).map_err(failed)?;
         outcome
     }
@@ -130,15 +140,22 @@ fn run(
     parameters: &[(String, Value)],
     limits: QueryLimits,
 ) -> Result<QueryRows, QueryError> {
-    let mut statement = reader.connection.prepare(sql).map_err(|error| explain(error, limits))?;
+    let mut statement = reader
+        .connection
+        .prepare(sql)
+        .map_err(|error| explain(error, limits))?;
     if !statement.readonly() || statement.column_count() == 0 {
         return Err(QueryError::NotReading);
     }
     for index in 1..=statement.parameter_count() {
         let name = statement.parameter_name(index).unwrap_or("?").to_owned();
-        let value = parameters.iter().find(|(known, _)| name.get(1..) == Some(known.as_str()));
+        let value = parameters
+            .iter()
+            .find(|(known, _)| name.get(1..) == Some(known.as_str()));
         let (_, value) = value.ok_or(QueryError::UnknownParameter(name))?;
-        statement.raw_bind_parameter(index, value).map_err(|error| explain(error, limits))?;
+        statement
+            .raw_bind_parameter(index, value)
+            .map_err(|error| explain(error, limits))?;
     }
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let (mut found, mut bytes) = (Vec::new(), 0);
@@ -158,7 +175,10 @@ fn run(
         }
         found.push(cells);
     }
-    Ok(QueryRows { columns, rows: found })
+    Ok(QueryRows {
+        columns,
+        rows: found,
+    })
 }
 
 /// A value of its own; text that is not UTF-8 gets replacement characters.
@@ -194,7 +214,10 @@ mod tests {
     use super::*;
     use crate::store::fixtures::{Poll, open, record};
 
-    const LIMITS: QueryLimits = QueryLimits { time: Duration::from_secs(30), bytes: 10_000 };
+    const LIMITS: QueryLimits = QueryLimits {
+        time: Duration::from_secs(30),
+        bytes: 10_000,
+    };
 
     #[tokio::test]
     async fn a_query_reads_within_its_limits_and_does_nothing_else() {
@@ -217,7 +240,10 @@ mod tests {
             "PRAGMA user_version = 0",
             "",
         ] {
-            assert!(matches!(query(refused, LIMITS), Err(QueryError::NotReading)), "{refused}");
+            assert!(
+                matches!(query(refused, LIMITS), Err(QueryError::NotReading)),
+                "{refused}"
+            );
         }
         let unknown = query("SELECT :two", LIMITS);
         assert!(matches!(unknown, Err(QueryError::UnknownParameter(name)) if name == ":two"));
@@ -228,13 +254,19 @@ mod tests {
         assert!(matches!(misspelt, Err(QueryError::Invalid(text)) if text.contains("Devce")));
         let endless =
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
-        let short = QueryLimits { time: Duration::from_millis(50), ..LIMITS };
+        let short = QueryLimits {
+            time: Duration::from_millis(50),
+            ..LIMITS
+        };
         assert!(matches!(query(endless, short), Err(QueryError::TooLong(_))));
         let long = query("SELECT hex(zeroblob(10000))", LIMITS);
         assert!(matches!(long, Err(QueryError::TooLarge(_))));
         let many =
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
         assert!(matches!(query(many, LIMITS), Err(QueryError::TooLarge(_))));
-        assert_eq!(query("SELECT count(*) FROM leads", LIMITS).unwrap().rows, [[5.into()]]);
+        assert_eq!(
+            query("SELECT count(*) FROM leads", LIMITS).unwrap().rows,
+            [[5.into()]]
+        );
     }
 }

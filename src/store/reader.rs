@@ -38,7 +38,11 @@ impl Reader {
     /// # Errors
     /// [`StoreError`] if the file is absent or is not a store of this program.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { connection: open::open_reader(path)?, path: path.to_owned(), deadline: None })
+        Ok(Self {
+            connection: open::open_reader(path)?,
+            path: path.to_owned(),
+            deadline: None,
+        })
     }
 
     /// Stops every read of this connection once `time` has passed, with
@@ -101,7 +105,10 @@ impl Reader {
     /// If the file cannot be read.
     pub fn record(&self, route: Route, id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
         let sql = format!("SELECT * FROM \"{route}\" WHERE id = ?1");
-        Ok(self.connection.query_row(&sql, [id], sql::object).optional()?)
+        Ok(self
+            .connection
+            .query_row(&sql, [id], sql::object)
+            .optional()?)
     }
 }
 

@@ -91,20 +91,36 @@ mod tests {
         let path = dir.path().join("mirror.db");
         let mut tool = Connection::open(&path).unwrap();
         let version = |tool: &Connection| -> i64 {
-            tool.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+            tool.query_row("PRAGMA user_version", [], |row| row.get(0))
+                .unwrap()
         };
         let damaged = "ALTER TABLE gaps ADD COLUMN cause TEXT; ALTER TABLE none ADD COLUMN a;";
         migrate(&mut tool, &[STEPS[0], damaged]).unwrap_err();
         assert_eq!(version(&tool), 1);
         tool.prepare("SELECT cause FROM gaps").unwrap_err();
 
-        migrate(&mut tool, &[STEPS[0], "ALTER TABLE gaps ADD COLUMN cause TEXT;"]).unwrap();
+        migrate(
+            &mut tool,
+            &[STEPS[0], "ALTER TABLE gaps ADD COLUMN cause TEXT;"],
+        )
+        .unwrap();
         assert_eq!(version(&tool), 2);
         tool.prepare("SELECT cause FROM gaps").unwrap();
-        let leads: i64 =
-            tool.query_row("SELECT count(*) FROM leads", [], |row| row.get(0)).unwrap();
+        let leads: i64 = tool
+            .query_row("SELECT count(*) FROM leads", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(leads, 3);
         let newer = Reader::open(&path).unwrap_err();
-        assert!(matches!(newer, StoreError::Newer { found: 2, known: 1, .. }), "{newer}");
+        assert!(
+            matches!(
+                newer,
+                StoreError::Newer {
+                    found: 2,
+                    known: 1,
+                    ..
+                }
+            ),
+            "{newer}"
+        );
     }
 }

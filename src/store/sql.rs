@@ -18,12 +18,17 @@ pub(super) trait Sql {
 
     /// The first column of the first row.
     fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> rusqlite::Result<T> {
-        self.connection().prepare_cached(sql)?.query_row(values, |row| row.get(0))
+        self.connection()
+            .prepare_cached(sql)?
+            .query_row(values, |row| row.get(0))
     }
 
     /// The first column of each row.
     fn values<T: FromSql>(&self, sql: &str, values: impl Params) -> rusqlite::Result<Vec<T>> {
-        self.connection().prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
+        self.connection()
+            .prepare_cached(sql)?
+            .query_map(values, |row| row.get(0))?
+            .collect()
     }
 
     /// The first row, if there is one.
@@ -31,7 +36,10 @@ pub(super) trait Sql {
     where
         T: DeserializeOwned,
     {
-        self.connection().prepare_cached(sql)?.query_row(values, read).optional()
+        self.connection()
+            .prepare_cached(sql)?
+            .query_row(values, read)
+            .optional()
     }
 
     /// Every row.
@@ -39,7 +47,10 @@ pub(super) trait Sql {
     where
         T: DeserializeOwned,
     {
-        self.connection().prepare_cached(sql)?.query_map(values, read)?.collect()
+        self.connection()
+            .prepare_cached(sql)?
+            .query_map(values, read)?
+            .collect()
     }
 }
 
@@ -65,7 +76,9 @@ pub(super) fn read<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<T> {
 /// A row as a JSON object.
 pub(super) fn object(row: &Row<'_>) -> rusqlite::Result<Map<String, Value>> {
     let names = row.as_ref().column_names().enumerate();
-    names.map(|(place, name)| Ok((name.to_owned(), json_value(row.get_ref(place)?)))).collect()
+    names
+        .map(|(place, name)| Ok((name.to_owned(), json_value(row.get_ref(place)?))))
+        .collect()
 }
 
 fn json_value(value: ValueRef<'_>) -> Value {

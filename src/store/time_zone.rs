@@ -56,9 +56,15 @@ fn offsets(zone: &TimeZone, now: Timestamp) -> Vec<(String, i64)> {
         .to_zoned(TimeZone::UTC)
         .checked_add(Span::new().years(YEARS_AHEAD))
         .map_or(Timestamp::MAX, |end| end.timestamp());
-    let mut found =
-        vec![("0001-01-01T00:00:00".to_owned(), i64::from(zone.to_offset(first).seconds()))];
-    for change in zone.following(first).take_while(|change| change.timestamp() < end).take(MAX) {
+    let mut found = vec![(
+        "0001-01-01T00:00:00".to_owned(),
+        i64::from(zone.to_offset(first).seconds()),
+    )];
+    for change in zone
+        .following(first)
+        .take_while(|change| change.timestamp() < end)
+        .take(MAX)
+    {
         let at = change.timestamp().strftime("%Y-%m-%dT%H:%M:%S").to_string();
         let seconds = i64::from(change.offset().seconds());
         // Some zones change their name only.
@@ -78,9 +84,18 @@ mod tests {
         let now: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
         let berlin = offsets(&TimeZone::get("Europe/Berlin").unwrap(), now);
         assert_eq!(berlin[0], ("0001-01-01T00:00:00".to_owned(), 3600));
-        assert!(berlin.contains(&("2026-03-29T01:00:00".to_owned(), 7200)), "{berlin:?}");
-        assert!(berlin.contains(&("2026-10-25T01:00:00".to_owned(), 3600)), "{berlin:?}");
-        assert!(berlin.last().unwrap().0.starts_with("2035-10"), "{berlin:?}");
+        assert!(
+            berlin.contains(&("2026-03-29T01:00:00".to_owned(), 7200)),
+            "{berlin:?}"
+        );
+        assert!(
+            berlin.contains(&("2026-10-25T01:00:00".to_owned(), 3600)),
+            "{berlin:?}"
+        );
+        assert!(
+            berlin.last().unwrap().0.starts_with("2035-10"),
+            "{berlin:?}"
+        );
         assert_eq!(offsets(&TimeZone::UTC, now).len(), 1);
         let kolkata = offsets(&TimeZone::get("Asia/Kolkata").unwrap(), now);
         assert_eq!(kolkata, [("0001-01-01T00:00:00".to_owned(), 19_800)]);

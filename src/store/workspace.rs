@@ -42,7 +42,9 @@ pub struct OtherWorkspace {
 
 impl std::fmt::Display for OtherWorkspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { expected, found, .. } = self;
+        let Self {
+            expected, found, ..
+        } = self;
         write!(
             f,
             "the store has the records of the workspace {expected:?}, but base_url and the key lead to \
@@ -90,9 +92,12 @@ pub fn judge_workspace(
 ) -> Result<KnownWorkspace, OtherWorkspace> {
     let name: String = name.trim().chars().take(MAX_NAME).collect();
     match known {
-        Some(known) if known.name != name && !known.is_of(&account) => {
-            Err(OtherWorkspace { expected: known.name.clone(), found: name, account, at })
-        }
+        Some(known) if known.name != name && !known.is_of(&account) => Err(OtherWorkspace {
+            expected: known.name.clone(),
+            found: name,
+            account,
+            at,
+        }),
         _ => Ok(KnownWorkspace { name, account, at }),
     }
 }
@@ -120,13 +125,21 @@ impl Operator {
                 return Ok(Acceptance::Outdated(other));
             }
             (Some(other), _) => {
-                let OtherWorkspace { found: name, account, at, .. } = other.clone();
+                let OtherWorkspace {
+                    found: name,
+                    account,
+                    at,
+                    ..
+                } = other.clone();
                 (KnownWorkspace { name, account, at }, Acceptance::Met(other))
             }
             (None, Some(known)) => {
                 let name = known.name.clone();
                 let account = account.to_owned();
-                (KnownWorkspace { account, ..known }, Acceptance::Unnamed { name })
+                (
+                    KnownWorkspace { account, ..known },
+                    Acceptance::Unnamed { name },
+                )
             }
             (None, None) => return Ok(Acceptance::Nothing),
         };

@@ -15,7 +15,12 @@ mod terminal;
 use crate::support::{Place, Workspace};
 
 /// Another user of this machine, in no group. Only root can switch to it.
-const STRANGER: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+const STRANGER: [&str; 4] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+];
 
 /// Says that a test is left out, unless this user may become another one.
 fn may_become_another_user() -> bool {

@@ -32,12 +32,17 @@ async fn hooked(rest: &str) -> (Receiver, Workspace, Place, Daemon) {
 
 /// The numbers of the log's changes of these kinds.
 fn logged(place: &Place, kinds: &str) -> Vec<i64> {
-    let rows = place.rows(&format!("SELECT seq FROM changes WHERE kind IN ({kinds}) ORDER BY seq"));
+    let rows = place.rows(&format!(
+        "SELECT seq FROM changes WHERE kind IN ({kinds}) ORDER BY seq"
+    ));
     rows.iter().map(|row| row[0].as_i64().unwrap()).collect()
 }
 
 fn seqs(events: &[Value]) -> Vec<i64> {
-    events.iter().map(|event| event["seq"].as_i64().unwrap()).collect()
+    events
+        .iter()
+        .map(|event| event["seq"].as_i64().unwrap())
+        .collect()
 }
 
 const NEW: &str = "'created', 'updated'";
@@ -53,7 +58,10 @@ async fn a_sink_gets_what_it_asked_for_and_nothing_else() {
             "all",
             "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\"]"
         ),
-        Place::file_sink("jobs", &format!("{beginning}\nroutes = [\"jobs\", \"payments\"]")),
+        Place::file_sink(
+            "jobs",
+            &format!("{beginning}\nroutes = [\"jobs\", \"payments\"]")
+        ),
         Place::file_sink("updated", &format!("{beginning}\nchanges = [\"updated\"]")),
         Place::file_sink(
             "completed",
@@ -67,8 +75,14 @@ async fn a_sink_gets_what_it_asked_for_and_nothing_else() {
     workspace.all_polled().await;
     let lead = json!({"status_stage": "completed", "urgent": true, "floor": 2});
     workspace.add(Route::Leads, lead);
-    workspace.add(Route::Leads, json!({"status_stage": "completed", "urgent": true, "floor": 3}));
-    workspace.add(Route::Leads, json!({"status_stage": "completed", "floor": 2}));
+    workspace.add(
+        Route::Leads,
+        json!({"status_stage": "completed", "urgent": true, "floor": 3}),
+    );
+    workspace.add(
+        Route::Leads,
+        json!({"status_stage": "completed", "floor": 2}),
+    );
     let job = workspace.add(Route::Jobs, json!({"status_stage": "open"}));
     workspace.add(Route::Payments, json!({}));
     workspace.all_polled().await;
@@ -85,11 +99,17 @@ async fn a_sink_gets_what_it_asked_for_and_nothing_else() {
     wait_until("every sink is done", || place.number(behind) == 0).await;
     let got = |name: &str| seqs(&place.lines(&format!("{name}.ndjson")));
     let of = |wheres: &str| -> Vec<i64> {
-        let rows = place.rows(&format!("SELECT seq FROM changes WHERE {wheres} ORDER BY seq"));
+        let rows = place.rows(&format!(
+            "SELECT seq FROM changes WHERE {wheres} ORDER BY seq"
+        ));
         rows.iter().map(|row| row[0].as_i64().unwrap()).collect()
     };
     assert_eq!(got("all"), (1..=last).collect::<Vec<i64>>());
-    assert_eq!(got("jobs"), of("route IN ('jobs', 'payments')"), "with the baseline");
+    assert_eq!(
+        got("jobs"),
+        of("route IN ('jobs', 'payments')"),
+        "with the baseline"
+    );
     assert_eq!(got("updated"), of("kind = 'updated'"));
     assert_eq!(got("updated").len(), 1);
     let completed = of(
@@ -109,9 +129,13 @@ async fn a_new_sink_starts_where_its_configuration_says() {
     workspace.all_polled().await;
     workspace.add(Route::Leads, json!({}));
     workspace.polled(Route::Leads).await;
-    let row =
-        place.rows("SELECT seq, observed_at FROM changes ORDER BY seq DESC LIMIT 1").remove(0);
-    let (first, at) = (row[0].as_i64().unwrap(), row[1].as_str().unwrap().to_owned());
+    let row = place
+        .rows("SELECT seq, observed_at FROM changes ORDER BY seq DESC LIMIT 1")
+        .remove(0);
+    let (first, at) = (
+        row[0].as_i64().unwrap(),
+        row[1].as_str().unwrap().to_owned(),
+    );
     workspace.add(Route::Leads, json!({}));
     workspace.polled(Route::Leads).await;
 
@@ -125,7 +149,10 @@ async fn a_new_sink_starts_where_its_configuration_says() {
         ),
     ));
     daemon.signal(Signal::HUP);
-    wait_until("the sinks are there", || place.number("SELECT count(*) FROM _sinks") == 3).await;
+    wait_until("the sinks are there", || {
+        place.number("SELECT count(*) FROM _sinks") == 3
+    })
+    .await;
     workspace.add(Route::Leads, json!({}));
     workspace.polled(Route::Leads).await;
     let behind = "SELECT (SELECT count(*) FROM _sinks WHERE position < (SELECT max(seq) FROM changes)) \
@@ -133,7 +160,11 @@ async fn a_new_sink_starts_where_its_configuration_says() {
     wait_until("every sink is done", || place.number(behind) == 0).await;
     let got = |name: &str| seqs(&place.lines(&format!("{name}.ndjson")));
     assert_eq!(got("now"), [first + 2]);
-    assert_eq!(got("beginning"), (1..=first + 2).collect::<Vec<i64>>(), "with the baseline");
+    assert_eq!(
+        got("beginning"),
+        (1..=first + 2).collect::<Vec<i64>>(),
+        "with the baseline"
+    );
     assert_eq!(got("time"), [first, first + 1, first + 2]);
     daemon.stop().await;
 }
@@ -159,7 +190,13 @@ async fn two_different_changes_never_share_an_event_id_not_even_after_a_backup_w
     let daemon = place.started().await;
     wait_until("the other edit arrives", || hook.events().len() == 3).await;
     let events = hook.events();
-    assert_eq!((&events[1]["version"], &events[2]["version"]), (&json!(2), &json!(2)));
-    assert_ne!(events[1]["event_id"], events[2]["event_id"], "a receiver drops repeats by it");
+    assert_eq!(
+        (&events[1]["version"], &events[2]["version"]),
+        (&json!(2), &json!(2))
+    );
+    assert_ne!(
+        events[1]["event_id"], events[2]["event_id"],
+        "a receiver drops repeats by it"
+    );
     daemon.stop().await;
 }

@@ -24,27 +24,63 @@ const SHELL: [&str; 4] = ["bash", "-euo", "pipefail", "-c"];
 
 /// Words that stand in one line of what a command prints, by the beginning of the command.
 const PRINTS: &[(&str, &[&str])] = &[
-    ("sqlite3 -readonly mirror.db 'select id, name", &["4711|Ann Fischer|"]),
+    (
+        "sqlite3 -readonly mirror.db 'select id, name",
+        &["4711|Ann Fischer|"],
+    ),
     ("shopmirror status leads", &["guarantee"]),
     ("shopmirror status", &["mirror ", "changes in the log"]),
     ("shopmirror records jobs --where", &["1042", "Completed"]),
     ("shopmirror records leads 4711", &["name", "Ann Fischer"]),
-    ("shopmirror log --since 2h", &["leads.updated", "4711", "\"Ann Fisher\" -> \"Ann Fischer\""]),
-    ("shopmirror gaps", &["no gaps: every page shared a record with the previous page"]),
+    (
+        "shopmirror log --since 2h",
+        &["leads.updated", "4711", "\"Ann Fisher\" -> \"Ann Fischer\""],
+    ),
+    (
+        "shopmirror gaps",
+        &["no gaps: every page shared a record with the previous page"],
+    ),
     ("shopmirror sinks erp dead", &["no refused changes"]),
-    ("shopmirror sinks erp replay", &["the replay of rows", "replay --cancel"]),
-    ("shopmirror sinks erp redrive --all", &["0 changes will be sent again"]),
-    ("shopmirror sinks erp redrive --all", &["0 changes will be sent again"]),
+    (
+        "shopmirror sinks erp replay",
+        &["the replay of rows", "replay --cancel"],
+    ),
+    (
+        "shopmirror sinks erp redrive --all",
+        &["0 changes will be sent again"],
+    ),
+    (
+        "shopmirror sinks erp redrive --all",
+        &["0 changes will be sent again"],
+    ),
     ("shopmirror sinks", &["erp", "webhook"]),
     ("shopmirror find Fischer", &["leads", "4711", "Ann Fischer"]),
     ("shopmirror report payments --by month ", &["49.95"]),
     ("shopmirror report open-repairs", &["Open repairs"]),
-    ("shopmirror report intake --business 1 --format csv", &["period,jobs,leads,customers"]),
+    (
+        "shopmirror report intake --business 1 --format csv",
+        &["period,jobs,leads,customers"],
+    ),
     ("shopmirror report busiest-hours --format svg", &["<svg"]),
-    ("shopmirror backup copy.db", &["copy.db holds", "the copy was checked"]),
-    ("shopmirror verify", &["mirror leads", "records equal their newest version in the log"]),
-    ("shopmirror forget leads 4711", &["removed the data of 1 record: 2 versions"]),
-    ("shopmirror find miller iphone", &["leads", "4712", "Tom Miller"]),
+    (
+        "shopmirror backup copy.db",
+        &["copy.db holds", "the copy was checked"],
+    ),
+    (
+        "shopmirror verify",
+        &[
+            "mirror leads",
+            "records equal their newest version in the log",
+        ],
+    ),
+    (
+        "shopmirror forget leads 4711",
+        &["removed the data of 1 record: 2 versions"],
+    ),
+    (
+        "shopmirror find miller iphone",
+        &["leads", "4712", "Tom Miller"],
+    ),
     ("shopmirror find +44 7700 900123", &["customers", "815"]),
 ];
 
@@ -59,9 +95,13 @@ struct Block {
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let files = ["docs", "docs/sinks"].map(|folder| fs::read_dir(root.join(folder)).unwrap());
-    let files = files.into_iter().flatten().map(|entry| entry.unwrap().path());
-    let mut all: Vec<PathBuf> =
-        files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
+    let files = files
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path());
+    let mut all: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
+        .collect();
     all.extend(["README.md", "CONTRIBUTING.md", "lab/README.md"].map(|name| root.join(name)));
     all.sort();
     all
@@ -77,12 +117,20 @@ fn blocks(path: &Path) -> Vec<Block> {
     while let Some((number, line)) = lines.next() {
         let kind = line.strip_prefix("```");
         if let Some(kind) = kind {
-            let inside: Vec<&str> =
-                lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
+            let inside: Vec<&str> = lines
+                .by_ref()
+                .map(|(_, line)| line)
+                .take_while(|line| *line != "```")
+                .collect();
             if let Some((language, rest)) = kind.split_once(" run") {
                 let language = format!("{language}{rest}");
                 let place = format!("{name}:{}", number + 1);
-                marked.push(Block { place, language, text: inside.join("\n"), shown: None });
+                marked.push(Block {
+                    place,
+                    language,
+                    text: inside.join("\n"),
+                    shown: None,
+                });
             } else if kind == "text" && just_ended {
                 marked.last_mut().unwrap().shown = Some(inside.join("\n"));
             }
@@ -94,7 +142,10 @@ fn blocks(path: &Path) -> Vec<Block> {
 
 /// True if `printed` is what `shown` says, with its `...` for any text.
 fn fits(shown: &str, printed: &str) -> bool {
-    let (shown, printed) = (format!("\n{shown}\n"), format!("\n{}\n", printed.trim_end()));
+    let (shown, printed) = (
+        format!("\n{shown}\n"),
+        format!("\n{}\n", printed.trim_end()),
+    );
     let parts: Vec<&str> = shown.split("...").collect();
     let (last, others) = parts.split_last().expect("a split has a part");
     let mut left = printed.as_str();
@@ -104,7 +155,11 @@ fn fits(shown: &str, printed: &str) -> bool {
             _ => return false,
         }
     }
-    if others.is_empty() { left == *last } else { left.ends_with(last) }
+    if others.is_empty() {
+        left == *last
+    } else {
+        left.ends_with(last)
+    }
 }
 
 /// A shop with the records that the documents name, mirrored, with the sinks that they name.
@@ -113,7 +168,10 @@ async fn shop() -> (Workspace, Receiver, Place) {
     workspace.add(Route::Leads, json!({"id": 4711, "name": "Ann Fischer"}));
     // A report of the last weeks needs a repair of today.
     let now = jiff::Timestamp::now().to_string();
-    workspace.add(Route::Jobs, json!({"id": 1042, "status": "Completed", "created_at": now}));
+    workspace.add(
+        Route::Jobs,
+        json!({"id": 1042, "status": "Completed", "created_at": now}),
+    );
     workspace.add(Route::Payments, json!({"amount": 49.95, "created_at": now}));
     let miller = json!({"id": 4712, "name": "Tom Miller", "device_model": "iPhone 13"});
     workspace.add(Route::Leads, miller);
@@ -133,13 +191,21 @@ async fn shop() -> (Workspace, Receiver, Place) {
 /// Runs a script as an operator types it, with the folders of the service moved to `place`.
 async fn run(place: &Place, shell: &[&str], script: &str) -> Output {
     let folder = place.path("").display().to_string();
-    let script =
-        script.replace("/var/lib/shopmirror/", &folder).replace("/etc/shopmirror/", &folder);
+    let script = script
+        .replace("/var/lib/shopmirror/", &folder)
+        .replace("/etc/shopmirror/", &folder);
     let bin = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_shopmirror"), bin.path().join("shopmirror"))
-        .unwrap();
+    std::os::unix::fs::symlink(
+        env!("CARGO_BIN_EXE_shopmirror"),
+        bin.path().join("shopmirror"),
+    )
+    .unwrap();
     let mut command = Command::new(shell[0]);
-    command.args(&shell[1..]).arg(script).current_dir(place.path("")).stdin(Stdio::null());
+    command
+        .args(&shell[1..])
+        .arg(script)
+        .current_dir(place.path(""))
+        .stdin(Stdio::null());
     command.env_clear().env("NO_COLOR", "1").env("TZ", "UTC");
     command.env("PATH", format!("{}:/usr/bin:/bin", bin.path().display()));
     tokio::task::spawn_blocking(move || {
@@ -153,20 +219,30 @@ async fn run(place: &Place, shell: &[&str], script: &str) -> Output {
 
 /// Runs a block; what it prints that the document does not promise.
 async fn check(block: &Block, place: &Place) -> Vec<String> {
-    let Block { place: name, text, .. } = block;
+    let Block {
+        place: name, text, ..
+    } = block;
     let store = place.store().display().to_string();
     let sqlite = ["sqlite3", "-readonly", "-bail", &store];
     let is_sql = block.language == "sql";
     let shell = if is_sql { &sqlite } else { &SHELL };
     let whole = is_sql || block.shown.is_some();
-    let scripts = if whole { vec![text.as_str()] } else { text.lines().collect() };
+    let scripts = if whole {
+        vec![text.as_str()]
+    } else {
+        text.lines().collect()
+    };
     let mut problems = Vec::new();
     for script in scripts {
         // A comment at the beginning would be read as an option.
         let output = run(place, shell, &format!("\n{script}")).await;
         let mut out = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{script}\n{output:?}");
-        let file = if whole { None } else { script.split_once(" > ") };
+        let file = if whole {
+            None
+        } else {
+            script.split_once(" > ")
+        };
         if let Some((_, file)) = file {
             out += &fs::read_to_string(place.path(file)).unwrap();
         }
@@ -185,7 +261,8 @@ async fn check(block: &Block, place: &Place) -> Vec<String> {
 fn has_words(command: &str, out: &str) -> bool {
     let known = PRINTS.iter().find(|(start, _)| command.starts_with(start));
     known.is_none_or(|(_, words)| {
-        out.lines().any(|line| words.iter().all(|word| line.contains(word)))
+        out.lines()
+            .any(|line| words.iter().all(|word| line.contains(word)))
     })
 }
 
@@ -237,16 +314,35 @@ async fn the_receiver_of_the_webhook_page_takes_what_is_signed_with_its_secret_a
     let code = code.replace("9000", &port.to_string());
     let mut python = Command::new("python3");
     python.args(["-c", &code]).current_dir(place.path(""));
-    let mut running = Running(python.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-    wait_until("the receiver listens", || TcpStream::connect(("127.0.0.1", port)).is_ok()).await;
+    let mut running = Running(
+        python
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    wait_until("the receiver listens", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    })
+    .await;
     for name in ["Ann Fisher", "Ann Fischer"] {
         workspace.edit(Route::Leads, "4711", json!({"name": name}));
         place.run(["once"]).await;
     }
     let sinks = place.run(["sinks", "--json"]).await.json();
-    assert_eq!((&sinks[0]["delivered"], &sinks[1]["delivered"]), (&json!(1), &json!(0)), "{sinks}");
+    assert_eq!(
+        (&sinks[0]["delivered"], &sinks[1]["delivered"]),
+        (&json!(1), &json!(0)),
+        "{sinks}"
+    );
     drop(running.0.kill());
     let mut printed = String::new();
-    running.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    running
+        .0
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut printed)
+        .unwrap();
     assert_eq!(printed, "leads.updated 4711\n");
 }

@@ -53,10 +53,16 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
     ("poll", Some(&["api", "schedule", "budget", "store"])),
     ("deliver", Some(&["sink", "store"])),
     // The status joins the `…Status` values of the other modules; it calls nothing that works.
-    ("status", Some(&["store", "poll", "deliver", "budget", "control", "report"])),
+    (
+        "status",
+        Some(&["store", "poll", "deliver", "budget", "control", "report"]),
+    ),
     ("alerts", Some(&["status", "store", "deliver"])),
     ("control", Some(&["store"])),
-    ("page", Some(&["status", "store", "poll", "deliver", "budget", "report"])),
+    (
+        "page",
+        Some(&["status", "store", "poll", "deliver", "budget", "report"]),
+    ),
     ("recover", Some(&["api", "poll", "store"])),
     ("report", Some(&["store", "shape"])),
     (
@@ -77,8 +83,14 @@ const TABLE: &[(&str, Option<&[&str]>)] = &[
 
 /// The pure modules, and the names that must not appear in them.
 const PURE: [&str; 4] = ["record", "contiguity", "schedule", "shape"];
-const IMPURE: [&str; 6] =
-    ["tokio::", "std::fs", "std::net", "std::thread", "Instant::now", "Timestamp::now"];
+const IMPURE: [&str; 6] = [
+    "tokio::",
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "Instant::now",
+    "Timestamp::now",
+];
 
 fn allowed(module: &str, used: &str) -> bool {
     if module == used {
@@ -103,7 +115,9 @@ fn root() -> &'static Path {
 }
 
 fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
     for path in entries.map(|entry| entry.unwrap().path()) {
         if path.is_dir() {
             rust_files(&path, files);
@@ -115,8 +129,13 @@ fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
 
 /// The shipped code: no comments, and nothing from the tests on, which end a file.
 fn shipped(text: &str) -> String {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
+    let lines = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -124,7 +143,9 @@ fn shipped(text: &str) -> String {
 fn named_after<'c>(code: &'c str, head: &str) -> Vec<&'c str> {
     let pieces = code.split(head).skip(1);
     let name = |piece: &'c str| {
-        let end = piece.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(piece.len());
+        let end = piece
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(piece.len());
         &piece[..end]
     };
     pieces.map(name).collect()
@@ -137,7 +158,10 @@ fn the_import_rules_hold() {
     let mut seen = BTreeSet::new();
     let mut broken = Vec::new();
     for file in &files {
-        let inside = file.strip_prefix(root().join("src")).unwrap().with_extension("");
+        let inside = file
+            .strip_prefix(root().join("src"))
+            .unwrap()
+            .with_extension("");
         let top = inside.iter().next().unwrap().to_str().unwrap();
         if top == "lib" || inside.iter().any(|part| part == "tests") {
             continue;
@@ -146,13 +170,18 @@ fn the_import_rules_hold() {
         let file = inside.display();
         if top == "main" {
             let all = named_after(&code, "shopmirror::");
-            assert!(all.iter().all(|name| *name == "cli"), "main only hands over to cli: {all:?}");
+            assert!(
+                all.iter().all(|name| *name == "cli"),
+                "main only hands over to cli: {all:?}"
+            );
             continue;
         }
         seen.insert(top.to_owned());
         for used in named_after(&code, "crate::") {
             if !TABLE.iter().any(|(name, _)| *name == used) {
-                broken.push(format!("{file} names {used:?}, which stands in no row of the table"));
+                broken.push(format!(
+                    "{file} names {used:?}, which stands in no row of the table"
+                ));
             } else if !allowed(top, used) {
                 broken.push(format!("{file} uses {used}, which {top} may not"));
             }
@@ -172,7 +201,15 @@ fn the_import_rules_hold() {
     let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
     let declared: BTreeSet<String> = lib
         .lines()
-        .filter_map(|line| line.split_once("mod ")?.1.strip_suffix(';').map(str::to_owned))
+        .filter_map(|line| {
+            line.split_once("mod ")?
+                .1
+                .strip_suffix(';')
+                .map(str::to_owned)
+        })
         .collect();
-    assert_eq!(seen, declared, "the files under src and the modules of lib.rs");
+    assert_eq!(
+        seen, declared,
+        "the files under src and the modules of lib.rs"
+    );
 }

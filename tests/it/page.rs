@@ -42,9 +42,17 @@ pub(crate) struct Site {
 impl Site {
     /// Waits until the daemon of this folder has opened its page.
     pub(crate) async fn of(place: &Place) -> Self {
-        let status = place.status_when("the page is open", |s| s["page"].is_string()).await;
+        let status = place
+            .status_when("the page is open", |s| s["page"].is_string())
+            .await;
         let url = status["page"].as_str().unwrap();
-        Self { address: url.strip_prefix("http://").unwrap().trim_end_matches('/').to_owned() }
+        Self {
+            address: url
+                .strip_prefix("http://")
+                .unwrap()
+                .trim_end_matches('/')
+                .to_owned(),
+        }
     }
 
     async fn send(&self, text: &str) -> TcpStream {
@@ -56,17 +64,32 @@ impl Site {
     /// Sends one request and reads the answer to its end.
     async fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Reply {
         let own_host = format!("Host: {}", self.address);
-        let host = headers.iter().all(|h| !h.starts_with("Host:")).then_some(own_host.as_str());
-        let headers: String =
-            host.iter().chain(headers).map(|header| format!("{header}\r\n")).collect();
-        let mut stream = self.send(&format!("{method} {path} HTTP/1.1\r\n{headers}\r\n")).await;
+        let host = headers
+            .iter()
+            .all(|h| !h.starts_with("Host:"))
+            .then_some(own_host.as_str());
+        let headers: String = host
+            .iter()
+            .chain(headers)
+            .map(|header| format!("{header}\r\n"))
+            .collect();
+        let mut stream = self
+            .send(&format!("{method} {path} HTTP/1.1\r\n{headers}\r\n"))
+            .await;
         let mut text = String::new();
         let read = stream.read_to_string(&mut text);
         let limit = Duration::from_secs(LIMIT_S);
-        tokio::time::timeout(limit, read).await.expect("the answer ends in time").unwrap();
+        tokio::time::timeout(limit, read)
+            .await
+            .expect("the answer ends in time")
+            .unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let code = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { code, head: head.to_owned(), body: body.to_owned() }
+        Reply {
+            code,
+            head: head.to_owned(),
+            body: body.to_owned(),
+        }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -81,13 +104,17 @@ impl Site {
             if condition(&reply) {
                 return reply;
             }
-            assert!(begun.elapsed().as_secs() < LIMIT_S, "waited in vain until {what}: {reply:?}");
+            assert!(
+                begun.elapsed().as_secs() < LIMIT_S,
+                "waited in vain until {what}: {reply:?}"
+            );
             look_again(begun, 60).await;
         }
     }
 
     async fn is_ready(&self) {
-        self.get_when("/readyz", "every route is read", |reply| reply.code == 200).await;
+        self.get_when("/readyz", "every route is read", |reply| reply.code == 200)
+            .await;
     }
 
     /// The stream of the page System.
@@ -96,7 +123,10 @@ impl Site {
         let request =
             format!("GET /system HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n\r\n");
         let stream = self.send(&request).await;
-        Live { stream, read: String::new() }
+        Live {
+            stream,
+            read: String::new(),
+        }
     }
 }
 
@@ -128,7 +158,10 @@ impl Live {
 async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_status_prints() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    place.configure(&format!("{LISTEN}{}", Place::file_sink("audit", "start = \"beginning\"")));
+    place.configure(&format!(
+        "{LISTEN}{}",
+        Place::file_sink("audit", "start = \"beginning\"")
+    ));
     let daemon = place.started().await;
     let site = Site::of(&place).await;
     site.is_ready().await;
@@ -136,17 +169,36 @@ async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_st
     workspace.add(Route::Leads, json!({"name": "Secret Customer"}));
     let change = format!("{} changes in the log", before + 1);
 
-    let page = site.get_when("/system", "the change is shown", |r| r.body.contains(&change)).await;
+    let page = site
+        .get_when("/system", "the change is shown", |r| {
+            r.body.contains(&change)
+        })
+        .await;
     assert_eq!(page.code, 200);
-    for shown in ["class=\"verdict\"", "job_status_changes", "<dt>Budget</dt>", "audit"] {
+    for shown in [
+        "class=\"verdict\"",
+        "job_status_changes",
+        "<dt>Budget</dt>",
+        "audit",
+    ] {
         assert!(page.body.contains(shown), "{shown}: {}", page.body);
     }
     let home = site.get("/").await;
-    assert!(home.body.contains("Taken in") && home.body.contains("As of "), "{}", home.body);
+    assert!(
+        home.body.contains("Taken in") && home.body.contains("As of "),
+        "{}",
+        home.body
+    );
     for page in [page.body, home.body] {
-        assert!(!page.contains("Secret Customer") && !page.contains("type=\"search\""), "{page}");
+        assert!(
+            !page.contains("Secret Customer") && !page.contains("type=\"search\""),
+            "{page}"
+        );
         // Nothing is loaded from elsewhere, and no script stands in the page.
-        assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
+        assert!(
+            !page.contains("http://") && !page.contains("https://"),
+            "{page}"
+        );
         assert_eq!(page.matches("<script").count(), 1);
         assert!(page.contains("<script src=\"page.js\" defer></script>"));
     }
@@ -158,12 +210,24 @@ async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_st
     let reply = site.get("/api/status").await;
     assert_eq!(reply.header("content-type"), Some("application/json"));
     let answered: Value = serde_json::from_str(&reply.body).unwrap();
-    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let keys = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     assert_eq!(keys(&answered), keys(&printed));
     for same in ["pid", "running", "records", "last_seq", "page"] {
         assert_eq!(answered[same], printed[same], "{same}");
     }
-    for path in ["/records", "/records.csv", "/find?q=a", "/record?route=leads&id=1"] {
+    for path in [
+        "/records",
+        "/records.csv",
+        "/find?q=a",
+        "/record?route=leads&id=1",
+    ] {
         let refused = site.get(path).await;
         assert!(
             refused.code == 404 && refused.body.contains("show_records"),
@@ -188,9 +252,14 @@ async fn an_open_page_gets_what_changed_by_itself_and_stays_open_at_a_reload() {
     assert!(first.contains(always) && first.contains(still), "{first}");
     let before = place.number("SELECT max(seq) FROM changes");
     workspace.add(Route::Leads, json!({"name": "New"}));
-    let mut changed = live.until(&format!("{} changes in the log", before + 1)).await;
+    let mut changed = live
+        .until(&format!("{} changes in the log", before + 1))
+        .await;
     changed += &live.until("\n\n").await;
-    assert!(changed.contains(always) && !changed.contains(still), "{changed}");
+    assert!(
+        changed.contains(always) && !changed.contains(still),
+        "{changed}"
+    );
     place.configure(&[LISTEN, &Place::file_sink("audit", "")].concat());
     daemon.signal(Signal::HUP);
     assert_eq!(site.get("/healthz").await.code, 200);
@@ -210,9 +279,14 @@ async fn prometheus_reads_the_metrics_and_the_dashboard_and_alert_rules_fit_them
     site.is_ready().await;
     let delivered = "shopmirror_sink_delivered_changes_total{sink=\"audit\",type=\"file\"}";
     let all = place.number("SELECT max(seq) FROM changes");
-    let all = [format!("{delivered} {all}\n"), "\nshopmirror_ready 1\n".to_owned()];
+    let all = [
+        format!("{delivered} {all}\n"),
+        "\nshopmirror_ready 1\n".to_owned(),
+    ];
     let has_all = |reply: &Reply| all.iter().all(|line| reply.body.contains(line));
-    let metrics = site.get_when("/metrics", "all was delivered", has_all).await;
+    let metrics = site
+        .get_when("/metrics", "all was delivered", has_all)
+        .await;
     let number = |name: &str| -> f64 {
         let line = metrics.body.lines().find(|line| line.starts_with(name));
         let line = line.unwrap_or_else(|| panic!("{name}: {}", metrics.body));
@@ -223,24 +297,43 @@ async fn prometheus_reads_the_metrics_and_the_dashboard_and_alert_rules_fit_them
     assert_eq!(healths.iter().sum::<f64>(), 1.0, "{healths:?}");
     let leads = place.number("SELECT count(*) FROM leads");
     assert_eq!(number("shopmirror_records{route=\"leads\"}") as i64, leads);
-    assert_eq!(number("shopmirror_sink_backlog_changes{sink=\"audit\""), 0.0);
+    assert_eq!(
+        number("shopmirror_sink_backlog_changes{sink=\"audit\""),
+        0.0
+    );
     assert!(number("shopmirror_poller_last_success_timestamp_seconds{route=\"leads\"") > 1.6e9);
     daemon.stop().await;
 
-    let types = metrics.body.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let types = metrics
+        .body
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
     let served: BTreeSet<&str> = types.filter_map(|line| line.split(' ').next()).collect();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/grafana-dashboard.json");
     let dashboard = std::fs::read_to_string(file).unwrap();
     let words = dashboard.split(|c: char| !c.is_alphanumeric() && c != '_');
-    let named: BTreeSet<&str> = words.filter(|word| word.starts_with("shopmirror_")).collect();
+    let named: BTreeSet<&str> = words
+        .filter(|word| word.starts_with("shopmirror_"))
+        .collect();
     let missing: Vec<_> = named.difference(&served).collect();
-    assert!(missing.is_empty() && named.len() > 10, "{missing:?} of {served:?}");
-    let (_, reference) = include_str!("../../docs/reference.md").split_once("## Metrics").unwrap();
-    let documented = reference.split('`').filter(|word| word.starts_with("shopmirror_"));
+    assert!(
+        missing.is_empty() && named.len() > 10,
+        "{missing:?} of {served:?}"
+    );
+    let (_, reference) = include_str!("../../docs/reference.md")
+        .split_once("## Metrics")
+        .unwrap();
+    let documented = reference
+        .split('`')
+        .filter(|word| word.starts_with("shopmirror_"));
     let documented: BTreeSet<&str> = documented.collect();
     // There is no backup yet.
     let unseen = ["shopmirror_last_backup_timestamp_seconds"];
-    assert_eq!(documented, served.into_iter().chain(unseen).collect(), "docs/reference.md");
+    assert_eq!(
+        documented,
+        served.into_iter().chain(unseen).collect(),
+        "docs/reference.md"
+    );
     promtool(&["check", "metrics"], &metrics.body).await;
     promtool(&["check", "rules", "docs/prometheus-alerts.yml"], "").await;
     promtool(&["test", "rules", "docs/prometheus-alerts.test.yml"], "").await;
@@ -249,7 +342,9 @@ async fn prometheus_reads_the_metrics_and_the_dashboard_and_alert_rules_fit_them
 /// Runs promtool, which must find no fault. Debian has it in the package prometheus.
 async fn promtool(args: &[&str], input: &str) {
     let places = ["/usr/bin/promtool", "/usr/local/bin/promtool"];
-    let Some(promtool) = servers::program("prometheus", &places) else { return };
+    let Some(promtool) = servers::program("prometheus", &places) else {
+        return;
+    };
     let started = tokio::process::Command::new(promtool)
         .args(args)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -260,7 +355,12 @@ async fn promtool(args: &[&str], input: &str) {
         .spawn();
     let mut promtool = started.unwrap();
     // It may end before it has read everything.
-    let _ = promtool.stdin.take().unwrap().write_all(input.as_bytes()).await;
+    let _ = promtool
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .await;
     let done = promtool.wait_with_output().await.unwrap();
     assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
 }
@@ -273,16 +373,32 @@ async fn a_mirror_that_is_not_fresh_is_alive_but_not_ready_and_says_why() {
     place.configure(LISTEN);
     let daemon = place.started().await;
     let site = Site::of(&place).await;
-    let not_ready =
-        site.get_when("/readyz", "the key is refused", |reply| reply.body.contains("key")).await;
+    let not_ready = site
+        .get_when("/readyz", "the key is refused", |reply| {
+            reply.body.contains("key")
+        })
+        .await;
     assert_eq!(not_ready.code, 503);
-    assert!(not_ready.body.contains("leads: last read: never"), "{}", not_ready.body);
+    assert!(
+        not_ready.body.contains("leads: last read: never"),
+        "{}",
+        not_ready.body
+    );
     assert_eq!(site.get("/healthz").await.code, 200);
     for path in ["/", "/system"] {
         let page = site.get(path).await;
-        assert!(page.body.contains("New records are not being read."), "{path}: {}", page.body);
+        assert!(
+            page.body.contains("New records are not being read."),
+            "{path}: {}",
+            page.body
+        );
     }
-    assert!(site.get("/metrics").await.body.contains("shopmirror_ready 0"));
+    assert!(
+        site.get("/metrics")
+            .await
+            .body
+            .contains("shopmirror_ready 0")
+    );
 
     place.write_key(&workspace.sandbox.automation_key());
     daemon.signal(Signal::HUP);
@@ -298,7 +414,11 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
     let now = jiff::Timestamp::now().to_string();
     let jobs = |status: &str| {
         let job = |id: u32| {
-            let (name, status) = if id == 7 { (HOSTILE, status) } else { ("Ann", "Ready") };
+            let (name, status) = if id == 7 {
+                (HOSTILE, status)
+            } else {
+                ("Ann", "Ready")
+            };
             json!({"id": id, "status": status, "job_number": format!("J{id}"),
                 "customer_name": name, "created_at": now})
         };
@@ -306,29 +426,56 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
     };
     pages.show("jobs", jobs("Open"));
     let place = pages.place();
-    place.configure(&format!("{LISTEN}show_records = true\n[reports]\nfolder = \".\"\n"));
+    place.configure(&format!(
+        "{LISTEN}show_records = true\n[reports]\nfolder = \".\"\n"
+    ));
     place.write("mine.sql", "SELECT customer_name FROM jobs WHERE id = '7'");
     let daemon = place.started().await;
     let site = Site::of(&place).await;
     site.is_ready().await;
     pages.shown("jobs", jobs("<b>Closed")).await;
-    pages.shown("leads", json!([{"id": HOSTILE, "name": HOSTILE}]).to_string()).await;
+    pages
+        .shown(
+            "leads",
+            json!([{"id": HOSTILE, "name": HOSTILE}]).to_string(),
+        )
+        .await;
     let link = "record?route=jobs&amp;id=7";
     let listed = site.get("/records?route=jobs").await.body;
-    assert_eq!(listed.matches("record?route=jobs&amp;id=").count(), 50, "{listed}");
-    assert!(listed.split("<li>").nth(1).unwrap().contains(link), "the last changed: {listed}");
+    assert_eq!(
+        listed.matches("record?route=jobs&amp;id=").count(),
+        50,
+        "{listed}"
+    );
+    assert!(
+        listed.split("<li>").nth(1).unwrap().contains(link),
+        "the last changed: {listed}"
+    );
     let second = site.get("/records?route=jobs&page=1").await.body;
-    assert_eq!(second.matches("record?route=jobs&amp;id=").count(), 10, "{second}");
+    assert_eq!(
+        second.matches("record?route=jobs&amp;id=").count(),
+        10,
+        "{second}"
+    );
     let chart = site.get("/report?name=busiest-hours").await;
-    assert!(chart.body.contains("<svg") && chart.body.contains("weekday"), "{chart:?}");
+    assert!(
+        chart.body.contains("<svg") && chart.body.contains("weekday"),
+        "{chart:?}"
+    );
 
     let lead = "&quot;'&amp;\\u{202e}\\u{d}\\u{a}";
     let path = "/records?route=leads";
-    let leads = site.get_when(path, "the lead is shown", |r| r.body.contains(lead)).await.body;
+    let leads = site
+        .get_when(path, "the lead is shown", |r| r.body.contains(lead))
+        .await
+        .body;
     let home = site.get("/").await.body;
     assert!(home.contains("&lt;b&gt;Closed"), "{home}");
     let is_found = |reply: &Reply| reply.body.contains(link);
-    let found = site.get_when("/find?q=J7", "the job is found", is_found).await.body;
+    let found = site
+        .get_when("/find?q=J7", "the job is found", is_found)
+        .await
+        .body;
     let record = site.get("/record?route=jobs&id=7").await.body;
     for part in ["Version 2", "<del>Open</del>", "<ins>&lt;b&gt;Closed</ins>"] {
         assert!(record.contains(part), "{part}: {record}");
@@ -339,7 +486,10 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
     }
     for shown in [home, leads, listed, found, record, report] {
         assert!(!shown.contains("<b>Closed"), "{shown}");
-        assert!(!shown.contains("<script>") && !shown.contains('\u{202e}'), "{shown}");
+        assert!(
+            !shown.contains("<script>") && !shown.contains('\u{202e}'),
+            "{shown}"
+        );
     }
     let csv = site.get("/records.csv?route=jobs").await.body;
     assert!(csv.contains("\"'=1+1<script>"), "{csv}");

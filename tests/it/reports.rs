@@ -43,12 +43,19 @@ async fn store_page(
 fn named(document: &Value, row: &Value) -> Value {
     let columns = document["columns"].as_array().unwrap();
     let cells = columns.iter().zip(row.as_array().unwrap());
-    cells.map(|(name, value)| (name.as_str().unwrap().to_owned(), value.clone())).collect()
+    cells
+        .map(|(name, value)| (name.as_str().unwrap().to_owned(), value.clone()))
+        .collect()
 }
 
 /// The rows of an answer, each with its columns by name.
 fn rows_of(answer: &Answer) -> Vec<Value> {
     let document: Value =
         serde_json::from_str(&rendered(answer, ReportFormat::Json).unwrap()).unwrap();
-    document["rows"].as_array().unwrap().iter().map(|row| named(&document, row)).collect()
+    document["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| named(&document, row))
+        .collect()
 }

@@ -50,7 +50,10 @@ fn changes(seqs: std::ops::RangeInclusive<i64>) -> Vec<Change> {
 }
 
 fn ids(changes: &[Change]) -> Vec<String> {
-    changes.iter().map(|change| change.event_id.clone()).collect()
+    changes
+        .iter()
+        .map(|change| change.event_id.clone())
+        .collect()
 }
 
 fn at(second: i64) -> Timestamp {
@@ -58,7 +61,9 @@ fn at(second: i64) -> Timestamp {
 }
 
 async fn deliver(sink: &mut Box<dyn Sink>, changes: &[Change]) -> Vec<Verdict> {
-    let verdicts = sink.hand_over(changes, at(1_800_000_000), &CancellationToken::new()).await;
+    let verdicts = sink
+        .hand_over(changes, at(1_800_000_000), &CancellationToken::new())
+        .await;
     assert_eq!(verdicts.len(), changes.len(), "one verdict a change");
     verdicts
 }
@@ -80,7 +85,9 @@ fn is_fault(verdict: &Verdict) -> bool {
 fn kind_of(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Done => "done",
-        Verdict::Refused { for_good: false, .. } => "refused",
+        Verdict::Refused {
+            for_good: false, ..
+        } => "refused",
         Verdict::Refused { for_good: true, .. } => "refused for good",
         Verdict::Fault { .. } => "fault",
         Verdict::Gone { .. } => "gone",
@@ -94,7 +101,10 @@ async fn fault_says(sink: &mut Box<dyn Sink>, change: &Change, words: &str) {
     let begun = Instant::now();
     loop {
         let verdict = deliver_one(sink, change).await;
-        assert!(is_fault(&verdict) && !reason(&verdict).contains("CANARY"), "{verdict:?}");
+        assert!(
+            is_fault(&verdict) && !reason(&verdict).contains("CANARY"),
+            "{verdict:?}"
+        );
         if reason(&verdict).contains(words) {
             return;
         }
@@ -128,7 +138,11 @@ pub(crate) fn webhook(url: impl Into<String>) -> WebhookSettings {
 /// What these lines of a configuration in `dir` say of a sink.
 fn configured(dir: &Path, lines: &str) -> SinkSettings {
     let start = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.erp]\n";
-    let base = Base { env_key: Some("key".into()), dir: dir.to_owned(), ..Base::default() };
+    let base = Base {
+        env_key: Some("key".into()),
+        dir: dir.to_owned(),
+        ..Base::default()
+    };
     let config = Config::parse(&format!("{start}{lines}\n"), "shopmirror.toml", &base);
     config.unwrap_or_else(|problems| panic!("{problems}")).sinks["erp"].clone()
 }
@@ -143,7 +157,12 @@ fn command_settings<const N: usize>(
     timeout: Duration,
 ) -> CommandSettings {
     let argv = argv.map(str::to_owned).to_vec();
-    CommandSettings { argv, format: Format::Standard, batch, timeout }
+    CommandSettings {
+        argv,
+        format: Format::Standard,
+        batch,
+        timeout,
+    }
 }
 
 pub(crate) fn build(kind: &SinkKind) -> Box<dyn Sink> {

@@ -36,7 +36,10 @@ pub(crate) const LIMIT_S: u64 = 60;
 pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed().as_secs() < LIMIT_S, "waited in vain until {what}");
+        assert!(
+            begun.elapsed().as_secs() < LIMIT_S,
+            "waited in vain until {what}"
+        );
         look_again(begun, 20).await;
     }
 }
@@ -65,7 +68,10 @@ impl ClosedPort {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = socket.local_addr().unwrap();
-        Self { _socket: socket, address }
+        Self {
+            _socket: socket,
+            address,
+        }
     }
 
     /// The base address of a workspace that is not there.
@@ -86,7 +92,9 @@ pub(crate) struct Received {
 impl Received {
     /// A header's text; empty when absent.
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 }
 
@@ -100,7 +108,11 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: String::new() }
+        Self {
+            status,
+            headers: Vec::new(),
+            body: String::new(),
+        }
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -150,7 +162,11 @@ impl Receiver {
         });
         let app = Router::new().fallback(answer).with_state(shared.clone());
         let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, shared, server }
+        Self {
+            address,
+            shared,
+            server,
+        }
     }
 
     /// Answers what is held, and everything from now on.
@@ -221,7 +237,12 @@ async fn answer(
         let body = String::from_utf8(body.to_vec()).unwrap();
         let particular = shared.particular.lock().unwrap().clone();
         let particular = particular.filter(|(text, _)| body.contains(text));
-        shared.received.lock().unwrap().push(Received { method, uri, headers, body });
+        shared.received.lock().unwrap().push(Received {
+            method,
+            uri,
+            headers,
+            body,
+        });
         match particular {
             Some((_, answer)) => answer,
             None => shared.usual.lock().unwrap().clone(),

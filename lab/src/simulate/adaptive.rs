@@ -19,7 +19,10 @@ pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals
     let requests_per_minute = settings.requests_per_minute;
     let mut key = SlidingKey::new(requests_per_minute);
     let moment = |elapsed: Duration| {
-        let wall = traffic.start.saturating_add(elapsed).unwrap_or(traffic.start);
+        let wall = traffic
+            .start
+            .saturating_add(elapsed)
+            .unwrap_or(traffic.start);
         Moment { elapsed, wall }
     };
     let begin = moment(Duration::ZERO);
@@ -29,7 +32,13 @@ pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals
         max_interval: settings.max_interval,
     };
     let pollers = vec![poller; traffic.routes.len()];
-    let mut budget = Budget::new(config::BudgetSettings { requests_per_minute, reserve: 0 }, begin);
+    let mut budget = Budget::new(
+        config::BudgetSettings {
+            requests_per_minute,
+            reserve: 0,
+        },
+        begin,
+    );
     budget.start_cycle(pollers.len(), begin);
     let mut schedule = Schedule::new(pollers, budget.pace_per_minute(begin), begin);
     let mut last_polled: Vec<Option<f64>> = vec![None; windows.len()];
@@ -52,14 +61,18 @@ pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals
         let at = now.as_secs_f64();
         run.count_request(at);
         if let Some(last) = last_polled[poller].replace(at) {
-            run.over_guarantee = run.over_guarantee.max(at - last - schedule.guarantee(poller));
+            run.over_guarantee = run
+                .over_guarantee
+                .max(at - last - schedule.guarantee(poller));
         }
         schedule.started(poller, moment);
         let seen = key.take(at);
         budget.observe(&seen, moment);
         let outcome = if seen.refused {
             run.http_429 += 1;
-            PollResult::Failed { not_before: moment.elapsed }
+            PollResult::Failed {
+                not_before: moment.elapsed,
+            }
         } else {
             windows[poller].read(at, &mut run)
         };

@@ -16,7 +16,10 @@ pub(crate) fn svg(comparison: &ScheduleComparison) -> String {
     let results = &comparison.schedules;
     let rows = results.len() as f64 * (BAR + GAP);
     let height = 40.0 + rows + 40.0 + HOURS_HEIGHT + 30.0;
-    let longest = results.iter().map(|result| result.mean_delay_s).fold(1e-9, f64::max);
+    let longest = results
+        .iter()
+        .map(|result| result.mean_delay_s)
+        .fold(1e-9, f64::max);
     let hours_top = 40.0 + rows + 40.0;
     let drawing = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height:.0}"))

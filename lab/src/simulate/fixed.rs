@@ -11,12 +11,18 @@ type PollTimes = Vec<(f64, usize)>;
 pub(super) fn uniform(traffic: &Traffic, requests: u64) -> PollTimes {
     let step = traffic.span_s / requests.max(1) as f64;
     let routes = traffic.routes.len() as u64;
-    (0..requests).map(|k| ((k as f64 + 0.5) * step, (k % routes) as usize)).collect()
+    (0..requests)
+        .map(|k| ((k as f64 + 0.5) * step, (k % routes) as usize))
+        .collect()
 }
 
 /// Every route evenly, as often as its share of all records.
 pub(super) fn proportional(traffic: &Traffic, requests: u64) -> PollTimes {
-    let total: usize = traffic.routes.iter().map(|route| route.arrivals.len()).sum();
+    let total: usize = traffic
+        .routes
+        .iter()
+        .map(|route| route.arrivals.len())
+        .sum();
     if total == 0 {
         return uniform(traffic, requests);
     }
@@ -39,7 +45,9 @@ pub(super) fn cron(traffic: &Traffic, requests: u64) -> PollTimes {
     let routes = traffic.routes.len() as u64;
     let ticks = requests.div_ceil(routes.max(1));
     let step = traffic.span_s / ticks.max(1) as f64;
-    (0..requests).map(|k| (((k / routes) as f64 + 0.5) * step, (k % routes) as usize)).collect()
+    (0..requests)
+        .map(|k| (((k / routes) as f64 + 0.5) * step, (k % routes) as usize))
+        .collect()
 }
 
 /// Polls as planned, whatever the responses.

@@ -59,7 +59,10 @@ pub(crate) fn table(comparison: &ScheduleComparison) -> String {
 fn hours(result: &ScheduleResult) -> Option<String> {
     let (_, whole) = result.requests_by_hour.split_last()?;
     let (most, least) = (whole.iter().max()?, whole.iter().min()?);
-    Some(format!("{}: {most} requests in its busiest hour, {least} in its quietest", result.name))
+    Some(format!(
+        "{}: {most} requests in its busiest hour, {least} in its quietest",
+        result.name
+    ))
 }
 
 fn columns(names: &[&str]) -> Table {

@@ -15,8 +15,14 @@ const MAX_ARRIVALS: usize = 5_000_000;
 /// Most routes of a trace: those of 200 businesses.
 const MAX_ROUTES: usize = 1_200;
 /// The routes in the order of the contract.
-const ROUTES: [&str; 6] =
-    ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"];
+const ROUTES: [&str; 6] = [
+    "jobs",
+    "customers",
+    "leads",
+    "payments",
+    "job_status_changes",
+    "outsourced_jobs",
+];
 
 /// The arrivals of one route.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,7 +159,12 @@ impl Traffic {
             name: (*name).to_owned(),
             arrivals: arrivals_of(route),
         });
-        Self { routes: routes.collect(), span_s, start: monday(), known_rates: Vec::new() }
+        Self {
+            routes: routes.collect(),
+            span_s,
+            start: monday(),
+            known_rates: Vec::new(),
+        }
     }
 
     /// Constant rates an hour, in the order of the routes.
@@ -166,10 +177,25 @@ impl Traffic {
             })
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let sane = |route: usize| if per_hour[route].is_finite() { per_hour[route] } else { 0.0 };
-        let known_rates = vec![(0..per_hour.len()).map(|route| sane(route).max(0.0)).collect()];
-        let traffic = Self::random(&names, hours * HOUR_S, seed, sane, |route, _| per_hour[route]);
-        Self { known_rates, ..traffic }
+        let sane = |route: usize| {
+            if per_hour[route].is_finite() {
+                per_hour[route]
+            } else {
+                0.0
+            }
+        };
+        let known_rates = vec![
+            (0..per_hour.len())
+                .map(|route| sane(route).max(0.0))
+                .collect(),
+        ];
+        let traffic = Self::random(&names, hours * HOUR_S, seed, sane, |route, _| {
+            per_hour[route]
+        });
+        Self {
+            known_rates,
+            ..traffic
+        }
     }
 
     /// A synthetic shop, beginning on a Monday at midnight.
@@ -185,7 +211,10 @@ impl Traffic {
             |route| rates[route] * busiest,
             |route, at| rates[route] * opening((at / HOUR_S) as usize % 168),
         );
-        Self { known_rates, ..traffic }
+        Self {
+            known_rates,
+            ..traffic
+        }
     }
 
     /// A trace: lines of `seconds,route,id`, seconds from any start or Unix time, in any order; a
@@ -203,9 +232,13 @@ impl Traffic {
             if line.is_empty() || (place == 0 && line.starts_with("seconds")) {
                 continue;
             }
-            let wrong =
-                |problem: &str| TraceError::Line { line: place + 1, problem: problem.into() };
-            let (seconds, rest) = line.split_once(',').ok_or_else(|| wrong("there is no route"))?;
+            let wrong = |problem: &str| TraceError::Line {
+                line: place + 1,
+                problem: problem.into(),
+            };
+            let (seconds, rest) = line
+                .split_once(',')
+                .ok_or_else(|| wrong("there is no route"))?;
             let (route, id) = route_and_id(rest.trim()).map_err(wrong)?;
             let id = unquoted(id).ok_or_else(|| wrong("a quote of the id is not closed"))?;
             let seconds = seconds
@@ -224,16 +257,24 @@ impl Traffic {
         }
         // Unix times keep their hour of the week; others are taken to begin on a Monday.
         let unix = first > 1e9;
-        let origin = if unix { (first / HOUR_S).floor() * HOUR_S } else { 0.0 };
+        let origin = if unix {
+            (first / HOUR_S).floor() * HOUR_S
+        } else {
+            0.0
+        };
         let start = Timestamp::from_second(origin as i64).ok().filter(|_| unix);
         let whole_s = (last - origin).max(1.0) + 60.0;
         if hours.is_none() && whole_s > MAX_SECONDS {
-            return Err(TraceError::Long { years: (whole_s / (366.0 * 86_400.0)) as u64 });
+            return Err(TraceError::Long {
+                years: (whole_s / (366.0 * 86_400.0)) as u64,
+            });
         }
         let span_s = sane_span(hours.map_or(whole_s, |hours| hours * HOUR_S));
         add_silent(&mut routes);
         if routes.len() > MAX_ROUTES {
-            return Err(TraceError::Routes { routes: routes.len() });
+            return Err(TraceError::Routes {
+                routes: routes.len(),
+            });
         }
         let known = |name: &str| ROUTES.iter().position(|route| *route == parts(name).0);
         let mut named: Vec<(Cow<'_, str>, Vec<TraceLine<'_>>)> = routes.into_iter().collect();
@@ -251,13 +292,19 @@ impl Traffic {
                 }
             })
             .collect();
-        Ok(Self { routes, span_s, start: start.unwrap_or_else(monday), known_rates: Vec::new() })
+        Ok(Self {
+            routes,
+            span_s,
+            start: start.unwrap_or_else(monday),
+            known_rates: Vec::new(),
+        })
     }
 }
 
 /// The route and the business of a poller's name.
 fn parts(name: &str) -> (&str, Option<&str>) {
-    name.split_once('@').map_or((name, None), |(route, business)| (route, Some(business)))
+    name.split_once('@')
+        .map_or((name, None), |(route, business)| (route, Some(business)))
 }
 
 /// Adds the routes on which nothing arrived to each business that has one of them.
@@ -268,7 +315,9 @@ fn add_silent(routes: &mut BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>>) {
         names.map(|name| parts(name).1.map(str::to_owned)).collect();
     for business in businesses {
         for route in ROUTES {
-            let name = business.as_ref().map_or(route.to_owned(), |of| format!("{route}@{of}"));
+            let name = business
+                .as_ref()
+                .map_or(route.to_owned(), |of| format!("{route}@{of}"));
             routes.entry(Cow::Owned(name)).or_default();
         }
     }
@@ -284,7 +333,9 @@ fn route_and_id(rest: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
     };
     let mut searched = 0;
     let end = loop {
-        let quote = quoted[searched..].find('"').ok_or("a quote of the route is not closed")?;
+        let quote = quoted[searched..]
+            .find('"')
+            .ok_or("a quote of the route is not closed")?;
         let quote = searched + quote;
         // Two quotes stand for one of the text.
         if !quoted[quote + 1..].starts_with('"') {
@@ -292,19 +343,29 @@ fn route_and_id(rest: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
         }
         searched = quote + 2;
     };
-    let id = quoted[end + 1..].trim_start().strip_prefix(',').ok_or(no_id)?;
+    let id = quoted[end + 1..]
+        .trim_start()
+        .strip_prefix(',')
+        .ok_or(no_id)?;
     Ok((Cow::Owned(quoted[..end].replace("\"\"", "\"")), id.trim()))
 }
 
 /// The id of a trace line, without its CSV quotes if it has any.
 fn unquoted(id: &str) -> Option<Cow<'_, str>> {
-    let Some(rest) = id.strip_prefix('"') else { return Some(Cow::Borrowed(id)) };
-    rest.strip_suffix('"').map(|inner| Cow::Owned(inner.replace("\"\"", "\"")))
+    let Some(rest) = id.strip_prefix('"') else {
+        return Some(Cow::Borrowed(id));
+    };
+    rest.strip_suffix('"')
+        .map(|inner| Cow::Owned(inner.replace("\"\"", "\"")))
 }
 
 /// At least a second, at most [`MAX_SECONDS`]; an hour when it is no number.
 fn sane_span(seconds: f64) -> f64 {
-    if seconds.is_nan() { HOUR_S } else { seconds.clamp(1.0, MAX_SECONDS) }
+    if seconds.is_nan() {
+        HOUR_S
+    } else {
+        seconds.clamp(1.0, MAX_SECONDS)
+    }
 }
 
 fn monday() -> Timestamp {

@@ -34,7 +34,11 @@ impl<'a> RouteWindow<'a> {
             known: 0,
             previous: None,
         };
-        traffic.routes.iter().map(|route| window(&route.arrivals)).collect()
+        traffic
+            .routes
+            .iter()
+            .map(|route| window(&route.arrivals))
+            .collect()
     }
 
     /// Reads the page as it is at `now`.
@@ -81,8 +85,9 @@ impl<'a> RouteWindow<'a> {
 
     /// What the page from `first_shown` on proves; ids count the arrivals from 1.
     fn prove(&self, first_shown: usize) -> Proof {
-        let previous_first =
-            self.previous.map_or(self.known, |previous| self.known - previous.records);
+        let previous_first = self
+            .previous
+            .map_or(self.known, |previous| self.known - previous.records);
         let sighting = |place: usize| Sighting {
             id: i64::try_from(place + 1).ok(),
             relation: if (previous_first..self.known).contains(&place) {
@@ -106,7 +111,10 @@ pub(super) struct SlidingKey {
 impl SlidingKey {
     /// A key of the contract's size, or larger if the simulation needs more.
     pub(super) fn new(requests_per_minute: u32) -> Self {
-        Self { limit: requests_per_minute.max(60) as usize, taken: VecDeque::new() }
+        Self {
+            limit: requests_per_minute.max(60) as usize,
+            taken: VecDeque::new(),
+        }
     }
 
     /// Counts one request at `now`, or refuses it.
@@ -118,10 +126,20 @@ impl SlidingKey {
         if self.taken.len() >= self.limit {
             let wait = (self.taken[0] + 60.0 - now).max(0.0).ceil();
             let retry_after = Some(Duration::from_secs_f64(wait));
-            return KeyReading { limit, remaining: Some(0), refused: true, retry_after };
+            return KeyReading {
+                limit,
+                remaining: Some(0),
+                refused: true,
+                retry_after,
+            };
         }
         self.taken.push_back(now);
         let remaining = u32::try_from(self.limit - self.taken.len()).ok();
-        KeyReading { limit, remaining, refused: false, retry_after: None }
+        KeyReading {
+            limit,
+            remaining,
+            refused: false,
+            retry_after: None,
+        }
     }
 }

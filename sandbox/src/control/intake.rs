@@ -47,7 +47,10 @@ pub(super) async fn define(
     if defined.fields.is_empty() {
         inner.intake.definitions.remove(&defined.form_type);
     } else {
-        inner.intake.definitions.insert(defined.form_type, defined.fields);
+        inner
+            .intake
+            .definitions
+            .insert(defined.form_type, defined.fields);
     }
     inner.changed();
     Ok(Json(json!(inner.intake.definitions)))
@@ -93,21 +96,46 @@ pub(super) async fn configure(
 ) -> Result<Json<Value>, Problem> {
     let mut inner = sandbox.lock();
     if inner.keys.of_integration(sent.integration).is_none() {
-        return Err(Problem(StatusCode::NOT_FOUND, "there is no such integration".to_owned()));
+        return Err(Problem(
+            StatusCode::NOT_FOUND,
+            "there is no such integration".to_owned(),
+        ));
     }
     if inner.intake.forms.len() >= MAX_FORMS {
         return Err(refused("there are too many forms"));
     }
-    let Configured { map, destination, active, duplicates, .. } = sent;
-    let form = Form { map, destination, active, duplicates };
-    inner.intake.forms.insert((sent.integration, sent.form_id), form);
+    let Configured {
+        map,
+        destination,
+        active,
+        duplicates,
+        ..
+    } = sent;
+    let form = Form {
+        map,
+        destination,
+        active,
+        duplicates,
+    };
+    inner
+        .intake
+        .forms
+        .insert((sent.integration, sent.form_id), form);
     inner.changed();
     Ok(Json(Value::Array(listed_forms(&inner))))
 }
 
 /// The delivery log, oldest first.
 pub(super) async fn deliveries(State(sandbox): State<Sandbox>) -> Json<Value> {
-    Json(sandbox.lock().intake.ledger.deliveries().map(listed_delivery).collect())
+    Json(
+        sandbox
+            .lock()
+            .intake
+            .ledger
+            .deliveries()
+            .map(listed_delivery)
+            .collect(),
+    )
 }
 
 /// A delivery without what was submitted.
@@ -140,7 +168,11 @@ pub(super) async fn retry(
     Sent(retry): Sent<Retry>,
 ) -> Result<Response, Problem> {
     let mut inner = sandbox.grown();
-    let known = inner.intake.ledger.deliveries().find(|delivery| delivery.id == retry.id);
+    let known = inner
+        .intake
+        .ledger
+        .deliveries()
+        .find(|delivery| delivery.id == retry.id);
     let request_id = known.map(|delivery| delivery.request_id.clone());
     match (request_id, inner.retry(retry.id, retry.destination)) {
         (Some(_), Some(Ok(outcome))) => Ok(outcome.into_response()),
@@ -159,12 +191,17 @@ pub(super) async fn retry(
 /// Self check-ins as staff see them, the device password included.
 pub(super) async fn checkins(State(sandbox): State<Sandbox>) -> Json<Value> {
     let inner = sandbox.grown();
-    let shown = inner.intake.checkins.iter().enumerate().map(|(index, checkin)| {
-        let mut shown = inner.shown_checkin(FIRST_CHECKIN + index as u64);
-        shown["device_password"] = json!(checkin.device_password);
-        shown["business_id"] = checkin.business.into();
-        shown["open"] = checkin.open.into();
-        shown
-    });
+    let shown = inner
+        .intake
+        .checkins
+        .iter()
+        .enumerate()
+        .map(|(index, checkin)| {
+            let mut shown = inner.shown_checkin(FIRST_CHECKIN + index as u64);
+            shown["device_password"] = json!(checkin.device_password);
+            shown["business_id"] = checkin.business.into();
+            shown["open"] = checkin.open.into();
+            shown
+        });
     Json(shown.collect())
 }

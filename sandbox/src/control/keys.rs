@@ -36,7 +36,10 @@ pub(super) async fn make(
     let name = new.name.unwrap_or_else(|| "added".to_owned());
     let integration = inner.keys.put(key.clone(), name, new.provider);
     inner.changed();
-    Ok((StatusCode::CREATED, Json(json!({"key": key, "integration": integration}))))
+    Ok((
+        StatusCode::CREATED,
+        Json(json!({"key": key, "integration": integration})),
+    ))
 }
 
 pub(super) async fn list(State(sandbox): State<Sandbox>) -> Json<Value> {
@@ -147,5 +150,8 @@ pub(super) async fn revoke(
 }
 
 fn unknown() -> Problem {
-    Problem(StatusCode::NOT_FOUND, "the sandbox has no such key".to_owned())
+    Problem(
+        StatusCode::NOT_FOUND,
+        "the sandbox has no such key".to_owned(),
+    )
 }

@@ -24,8 +24,18 @@ form.querySelector('pre').textContent=answer.status+' '+await answer.text()};";
 
 /// Every control with a body to begin from.
 const CONTROLS: [(&str, &str, &str, &str); 16] = [
-    ("Make a key", "POST", "keys", r#"{"provider": "website", "name": "my site"}"#),
-    ("Reveal a key", "POST", "keys/reveal", r#"{"integration": 1}"#),
+    (
+        "Make a key",
+        "POST",
+        "keys",
+        r#"{"provider": "website", "name": "my site"}"#,
+    ),
+    (
+        "Reveal a key",
+        "POST",
+        "keys/reveal",
+        r#"{"integration": 1}"#,
+    ),
     (
         "Disable a key, let it expire, give it a signing secret",
         "PATCH",
@@ -46,14 +56,44 @@ const CONTROLS: [(&str, &str, &str, &str); 16] = [
         "forms",
         r#"{"integration": 1, "form_id": "", "map": {"q1": "name"}, "destination": "lead", "active": true}"#,
     ),
-    ("Retry a delivery", "POST", "deliveries/retry", r#"{"id": 1}"#),
-    ("Edit a record", "PATCH", "records", r#"{"route": "leads", "id": 1, "fields": {}}"#),
-    ("Add a record", "POST", "records", r#"{"route": "leads", "record": {}}"#),
-    ("Make a burst", "POST", "burst", r#"{"route": "leads", "count": 150}"#),
-    ("Script a fault", "POST", "faults", r#"{"kind": "status", "code": 429, "retry_after": "3"}"#),
+    (
+        "Retry a delivery",
+        "POST",
+        "deliveries/retry",
+        r#"{"id": 1}"#,
+    ),
+    (
+        "Edit a record",
+        "PATCH",
+        "records",
+        r#"{"route": "leads", "id": 1, "fields": {}}"#,
+    ),
+    (
+        "Add a record",
+        "POST",
+        "records",
+        r#"{"route": "leads", "record": {}}"#,
+    ),
+    (
+        "Make a burst",
+        "POST",
+        "burst",
+        r#"{"route": "leads", "count": 150}"#,
+    ),
+    (
+        "Script a fault",
+        "POST",
+        "faults",
+        r#"{"kind": "status", "code": 429, "retry_after": "3"}"#,
+    ),
     ("Forget the faults", "DELETE", "faults", "{}"),
     ("Move the clock", "POST", "clock", r#"{"advance_s": 86400}"#),
-    ("Stop growth or let it go on", "POST", "pause", r#"{"paused": true}"#),
+    (
+        "Stop growth or let it go on",
+        "POST",
+        "pause",
+        r#"{"paused": true}"#,
+    ),
     (
         "Set limits and the rival",
         "PATCH",
@@ -64,8 +104,12 @@ const CONTROLS: [(&str, &str, &str, &str); 16] = [
 
 /// The page.
 pub(super) fn render(inner: &Inner) -> Markup {
-    let mut deliveries: Vec<Value> =
-        inner.intake.ledger.deliveries().map(intake::listed_delivery).collect();
+    let mut deliveries: Vec<Value> = inner
+        .intake
+        .ledger
+        .deliveries()
+        .map(intake::listed_delivery)
+        .collect();
     deliveries.reverse();
     deliveries.truncate(MAX_SHOWN);
     let counts = Route::ALL.map(|route| (route.segment(), inner.records.len(route)));

@@ -41,7 +41,9 @@ pub(crate) fn strict(
     let mut problems = Problems::new();
     let mut data = data;
     for field in destination.fields() {
-        let Some(value) = data.remove(field.name) else { continue };
+        let Some(value) = data.remove(field.name) else {
+            continue;
+        };
         if is_blank(&value) {
             continue;
         }
@@ -87,11 +89,15 @@ pub(crate) fn lenient(
     defined: &[&str],
 ) -> Result<Clean, Problems> {
     let mut clean = Clean::default();
-    let mut data: Map<String, Value> =
-        data.into_iter().map(|(name, value)| (name, trimmed(value))).collect();
+    let mut data: Map<String, Value> = data
+        .into_iter()
+        .map(|(name, value)| (name, trimmed(value)))
+        .collect();
     let mut moved = Vec::new();
     for field in destination.fields() {
-        let Some(value) = data.remove(field.name) else { continue };
+        let Some(value) = data.remove(field.name) else {
+            continue;
+        };
         if is_blank(&value) {
             continue;
         }
@@ -144,10 +150,19 @@ impl Clean {
     /// Takes the device password out of the custom fields, which the API returns. A self check-in
     /// keeps it for staff; a lead has no place for it.
     fn keep_password_apart(&mut self, destination: Destination) {
-        let Some(value) = self.custom.remove(PASSWORD) else { return };
-        let field = destination.fields().iter().find(|field| field.name == PASSWORD);
-        let Some(longest) = field.and_then(|field| field.longest) else { return };
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let Some(value) = self.custom.remove(PASSWORD) else {
+            return;
+        };
+        let field = destination
+            .fields()
+            .iter()
+            .find(|field| field.name == PASSWORD);
+        let Some(longest) = field.and_then(|field| field.longest) else {
+            return;
+        };
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
         let kept = self.values.entry(PASSWORD);
         kept.or_insert_with(|| cut(&text, longest).into());
     }
@@ -164,7 +179,10 @@ fn require(clean: &Clean, problems: &mut Problems) {
         problems.push(("name".to_owned(), "The name field is required.".to_owned()));
     }
     let contacts = ["mobile_number", "email"];
-    if !contacts.iter().any(|name| sent(name) || wrong(problems, name)) {
+    if !contacts
+        .iter()
+        .any(|name| sent(name) || wrong(problems, name))
+    {
         for (name, other) in [("mobile_number", "email"), ("email", "mobile_number")] {
             let message = format!("The {name} field is required when {other} is not present.");
             problems.push((name.to_owned(), message));
@@ -183,7 +201,9 @@ fn checked(field: &Field, value: Value) -> Result<Value, (Value, Problems)> {
     let problem = |message: &str| vec![(name.to_owned(), format!("The {name} field {message}."))];
     let found = match (field.kind, &value) {
         (Kind::Text | Kind::Email | Kind::When, Value::String(text)) => {
-            let long = field.longest.filter(|longest| text.chars().count() > *longest);
+            let long = field
+                .longest
+                .filter(|longest| text.chars().count() > *longest);
             if let Some(longest) = long {
                 problem(&format!("may not be longer than {longest} characters"))
             } else if matches!(field.kind, Kind::Email) && !is_email(text) {
@@ -200,7 +220,10 @@ fn checked(field: &Field, value: Value) -> Result<Value, (Value, Problems)> {
         (Kind::Integer, Value::Number(number)) if number.is_i64() => return Ok(value),
         (Kind::Integer, _) => problem("must be an integer"),
         (Kind::Names, Value::String(text)) => {
-            let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+            let names = text
+                .split(',')
+                .map(str::trim)
+                .filter(|name| !name.is_empty());
             return Ok(names.map(Value::from).collect());
         }
         (Kind::Names, Value::Array(items)) if items.iter().all(Value::is_string) => {
@@ -225,7 +248,10 @@ fn members(field: &Field, parts: &[Field], object: &Map<String, Value>) -> Resul
     let mut stored = Map::new();
     let mut problems = Problems::new();
     for part in parts {
-        let value = object.get(part.name).filter(|value| !is_blank(value)).cloned();
+        let value = object
+            .get(part.name)
+            .filter(|value| !is_blank(value))
+            .cloned();
         match value.map(|value| checked(part, value)) {
             None => stored.insert(part.name.to_owned(), Value::Null),
             Some(Ok(value)) => stored.insert(part.name.to_owned(), value),
@@ -239,7 +265,11 @@ fn members(field: &Field, parts: &[Field], object: &Map<String, Value>) -> Resul
             }
         };
     }
-    if problems.is_empty() { Ok(Value::Object(stored)) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(Value::Object(stored))
+    } else {
+        Err(problems)
+    }
 }
 
 fn label_problems(field: &Field, labels: &Map<String, Value>) -> Problems {
@@ -255,7 +285,10 @@ fn label_problems(field: &Field, labels: &Map<String, Value>) -> Problems {
             },
             _ => continue,
         };
-        problems.push((format!("{}.{label}", field.name), format!("The value {message}")));
+        problems.push((
+            format!("{}.{label}", field.name),
+            format!("The value {message}"),
+        ));
     }
     problems
 }
@@ -264,9 +297,11 @@ fn label_problems(field: &Field, labels: &Map<String, Value>) -> Problems {
 fn trimmed(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(text.trim().to_owned()),
-        Value::Array(items) => {
-            items.into_iter().map(trimmed).filter(|item| item.as_str() != Some("")).collect()
-        }
+        Value::Array(items) => items
+            .into_iter()
+            .map(trimmed)
+            .filter(|item| item.as_str() != Some(""))
+            .collect(),
         other => other,
     }
 }
@@ -320,7 +355,9 @@ fn as_extra(value: Value) -> Value {
 }
 
 fn is_email(text: &str) -> bool {
-    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let Some((local, domain)) = text.rsplit_once('@') else {
+        return false;
+    };
     let dots = |part: &str| part.starts_with('.') || part.ends_with('.') || part.contains("..");
     let named = |c: char| c.is_alphanumeric() || c == '-' || c == '.';
     !local.is_empty()

@@ -40,23 +40,43 @@ pub(crate) struct Field {
 }
 
 const fn field(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, longest: None }
+    Field {
+        name,
+        kind,
+        longest: None,
+    }
 }
 
 const fn up_to(name: &'static str, longest: usize) -> Field {
-    Field { name, kind: Kind::Text, longest: Some(longest) }
+    Field {
+        name,
+        kind: Kind::Text,
+        longest: Some(longest),
+    }
 }
 
-static LEAD_ADDRESS: [Field; 4] =
-    [up_to("address_line", 200), up_to("city", 100), up_to("state", 100), up_to("zip_code", 20)];
+static LEAD_ADDRESS: [Field; 4] = [
+    up_to("address_line", 200),
+    up_to("city", 100),
+    up_to("state", 100),
+    up_to("zip_code", 20),
+];
 
-static CHECKIN_ADDRESS: [Field; 4] =
-    [up_to("address_line", 255), up_to("city", 255), up_to("state", 255), up_to("zip_code", 20)];
+static CHECKIN_ADDRESS: [Field; 4] = [
+    up_to("address_line", 255),
+    up_to("city", 255),
+    up_to("state", 255),
+    up_to("zip_code", 20),
+];
 
 static LEAD: [Field; 16] = [
     up_to("name", 60),
     up_to("mobile_number", 20),
-    Field { name: "email", kind: Kind::Email, longest: Some(255) },
+    Field {
+        name: "email",
+        kind: Kind::Email,
+        longest: Some(255),
+    },
     up_to("mobile_country_code", 10),
     up_to("phone_number", 20),
     up_to("contact_person_name", 60),
@@ -67,7 +87,11 @@ static LEAD: [Field; 16] = [
     up_to("device_brand", 100),
     up_to("device_model", 100),
     field("address", Kind::Object(&LEAD_ADDRESS)),
-    Field { name: "custom_fields", kind: Kind::Labels, longest: Some(1000) },
+    Field {
+        name: "custom_fields",
+        kind: Kind::Labels,
+        longest: Some(1000),
+    },
     field("business_id", Kind::Integer),
     up_to("form_id", 191),
 ];
@@ -121,6 +145,8 @@ impl Destination {
 
     /// Reads `lead` or `self_checkin`.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Lead, Self::SelfCheckin].into_iter().find(|one| one.name() == name)
+        [Self::Lead, Self::SelfCheckin]
+            .into_iter()
+            .find(|one| one.name() == name)
     }
 }

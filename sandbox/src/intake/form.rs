@@ -80,7 +80,9 @@ mod tests {
         }))
         .unwrap();
         let sent = json!({"q1": "Ada", "q2": "Köln", "q3": "red", "q4": "rest"});
-        let Value::Object(sent) = sent else { unreachable!("an object literal") };
+        let Value::Object(sent) = sent else {
+            unreachable!("an object literal")
+        };
         let expected = json!({
             "name": "Ada", "address": {"city": "Köln"}, "custom_fields": {"Colour": "red"},
             "q4": "rest",

@@ -46,7 +46,10 @@ pub(crate) struct Delivery {
 impl Delivery {
     /// Roughly its size in memory, which a retry does not change.
     fn bytes(&self) -> usize {
-        let data = self.submission.iter().flat_map(|submission| &submission.data);
+        let data = self
+            .submission
+            .iter()
+            .flat_map(|submission| &submission.data);
         data.map(|(name, value)| name.len() + weight(value)).sum()
     }
 }
@@ -55,9 +58,10 @@ fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(members) => {
-            members.iter().map(|(name, value)| name.len() + weight(value)).sum()
-        }
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| name.len() + weight(value))
+            .sum(),
         _ => size_of::<Value>(),
     }
 }
@@ -97,7 +101,9 @@ impl Ledger {
         self.bytes += delivery.bytes();
         self.deliveries.push_back(delivery);
         while self.deliveries.len() > MAX_DELIVERIES || self.bytes > MAX_BYTES {
-            let Some(oldest) = self.deliveries.pop_front() else { return };
+            let Some(oldest) = self.deliveries.pop_front() else {
+                return;
+            };
             self.bytes -= oldest.bytes();
         }
     }
@@ -107,7 +113,9 @@ impl Ledger {
     }
 
     pub(crate) fn delivery_mut(&mut self, id: u64) -> Option<&mut Delivery> {
-        self.deliveries.iter_mut().find(|delivery| delivery.id == id)
+        self.deliveries
+            .iter_mut()
+            .find(|delivery| delivery.id == id)
     }
 
     pub(crate) fn remembered(&self, integration: u32, key: &str) -> Option<&Remembered> {
@@ -140,7 +148,12 @@ impl Ledger {
     pub(crate) fn restore(kept: Kept) -> Self {
         let bytes = kept.deliveries.iter().map(Delivery::bytes).sum();
         let (deliveries, next) = (kept.deliveries, kept.next);
-        let mut ledger = Self { deliveries, bytes, next, ..Self::default() };
+        let mut ledger = Self {
+            deliveries,
+            bytes,
+            next,
+            ..Self::default()
+        };
         for ((integration, key), what) in kept.replays {
             ledger.remember(integration, &key, what);
         }
@@ -155,7 +168,9 @@ mod tests {
     use crate::keys::Provider;
 
     fn delivery(bytes: usize) -> Delivery {
-        let data = [("comment".to_owned(), "x".repeat(bytes).into())].into_iter().collect();
+        let data = [("comment".to_owned(), "x".repeat(bytes).into())]
+            .into_iter()
+            .collect();
         let submission = Submission {
             integration: 1,
             provider: Provider::RestApi,
@@ -196,7 +211,11 @@ mod tests {
     fn the_oldest_key_is_forgotten_first() {
         let mut ledger = Ledger::default();
         for nth in 0..=MAX_KEYS {
-            let what = Remembered { request_id: nth.to_string(), made: None, business: None };
+            let what = Remembered {
+                request_id: nth.to_string(),
+                made: None,
+                business: None,
+            };
             ledger.remember(1, &nth.to_string(), what);
         }
         assert!(ledger.remembered(1, "0").is_none());

@@ -16,7 +16,10 @@ pub(super) fn input(destination: Destination) -> Value {
 }
 
 fn properties(fields: &[Field]) -> Map<String, Value> {
-    fields.iter().map(|field| (field.name.to_owned(), schema_of(field))).collect()
+    fields
+        .iter()
+        .map(|field| (field.name.to_owned(), schema_of(field)))
+        .collect()
 }
 
 fn schema_of(field: &Field) -> Value {
@@ -144,8 +147,17 @@ pub(super) fn headers() -> Value {
 
 /// References to the headers that every answer carries.
 pub(super) fn header_references() -> Value {
-    let names = ["X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-Business"];
-    let reference =
-        |name: &str| (name.to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
+    let names = [
+        "X-Request-Id",
+        "X-RateLimit-Limit",
+        "X-RateLimit-Remaining",
+        "X-Business",
+    ];
+    let reference = |name: &str| {
+        (
+            name.to_owned(),
+            json!({"$ref": format!("#/components/headers/{name}")}),
+        )
+    };
     Value::Object(names.into_iter().map(reference).collect())
 }

@@ -49,13 +49,19 @@ impl Inner {
                         fields.text("email").to_lowercase() == email.to_lowercase()
                     })
                 })?;
-                Some(Made { object: destination, id })
+                Some(Made {
+                    object: destination,
+                    id,
+                })
             }
             Destination::SelfCheckin => {
                 let mobile = mobile.filter(|_| policy == Duplicates::Skip)?;
                 let same = |one: &CheckIn| one.open && one.fields.text("mobile_number") == mobile;
                 let index = self.intake.checkins.iter().rposition(same)?;
-                Some(Made { object: destination, id: FIRST_CHECKIN + index as u64 })
+                Some(Made {
+                    object: destination,
+                    id: FIRST_CHECKIN + index as u64,
+                })
             }
         }
     }
@@ -71,9 +77,10 @@ impl Inner {
         let definitions = self.intake.definitions.get(destination.form_type());
         let custom = custom_fields(definitions.map_or(&[], Vec::as_slice), &clean.custom);
         let input = match destination {
-            Destination::Lead => {
-                Input::Lead { business, fields: lead_fields(clean, custom, fixed_source) }
-            }
+            Destination::Lead => Input::Lead {
+                business,
+                fields: lead_fields(clean, custom, fixed_source),
+            },
             Destination::SelfCheckin => Input::CheckIn {
                 business,
                 fields: checkin_fields(clean, custom),
@@ -81,7 +88,10 @@ impl Inner {
             },
         };
         let id = self.record(&input);
-        Made { object: destination, id }
+        Made {
+            object: destination,
+            id,
+        }
     }
 
     /// The record as intake shows it.
@@ -94,9 +104,13 @@ impl Inner {
 
     /// A self check-in as the API shows it; null if there is none with that id.
     pub(crate) fn shown_checkin(&self, id: u64) -> Value {
-        let index = id.checked_sub(FIRST_CHECKIN).and_then(|index| usize::try_from(index).ok());
+        let index = id
+            .checked_sub(FIRST_CHECKIN)
+            .and_then(|index| usize::try_from(index).ok());
         let checkin = index.and_then(|index| self.intake.checkins.get(index));
-        checkin.map_or(Value::Null, |checkin| shown(&self.records.sent(&id.into()), checkin))
+        checkin.map_or(Value::Null, |checkin| {
+            shown(&self.records.sent(&id.into()), checkin)
+        })
     }
 }
 
@@ -104,15 +118,25 @@ fn shown(id: &Value, checkin: &CheckIn) -> Value {
     let mut shown = Map::new();
     shown.insert("id".to_owned(), id.clone());
     shown.insert("object".to_owned(), "self_checkin".into());
-    shown.extend(checkin.fields.iter().map(|(name, value)| (name.to_owned(), value.clone())));
+    shown.extend(
+        checkin
+            .fields
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.clone())),
+    );
     Value::Object(shown)
 }
 
 /// The defined fields, null if not sent, and the other custom fields.
 fn custom_fields(definitions: &[Definition], sent: &Map<String, Value>) -> Value {
-    let defined = definitions.iter().map(|one| (one.field_name.clone(), Value::Null));
+    let defined = definitions
+        .iter()
+        .map(|one| (one.field_name.clone(), Value::Null));
     let mut custom: Map<String, Value> = defined.collect();
-    custom.extend(sent.iter().map(|(label, value)| (label.clone(), value.clone())));
+    custom.extend(
+        sent.iter()
+            .map(|(label, value)| (label.clone(), value.clone())),
+    );
     Value::Object(custom)
 }
 
@@ -126,12 +150,18 @@ fn known(clean: &Clean, name: &str, look_up: fn(&str) -> Option<&'static str>) -
 
 /// The catalogue's spelling, or the name as given.
 fn named(clean: &Clean, name: &str, look_up: fn(&str) -> Option<&'static str>) -> Value {
-    clean.text(name).map(|text| look_up(text).unwrap_or(text)).into()
+    clean
+        .text(name)
+        .map(|text| look_up(text).unwrap_or(text))
+        .into()
 }
 
 fn lead_fields(clean: &Clean, custom: Value, fixed_source: bool) -> Fields {
-    let source =
-        if fixed_source { sent(clean, "source") } else { known(clean, "source", people::source) };
+    let source = if fixed_source {
+        sent(clean, "source")
+    } else {
+        known(clean, "source", people::source)
+    };
     Fields::default()
         .with("name", sent(clean, "name"))
         .with("contact_person_name", sent(clean, "contact_person_name"))
@@ -144,9 +174,18 @@ fn lead_fields(clean: &Clean, custom: Value, fixed_source: bool) -> Fields {
         .with("status_stage", "open")
         .with("assigned_to", RECEPTION)
         .with("next_follow_up", sent(clean, "next_follow_up"))
-        .with("device_type", known(clean, "device_type", people::device_type))
-        .with("device_brand", named(clean, "device_brand", people::device_brand))
-        .with("device_model", named(clean, "device_model", people::device_model))
+        .with(
+            "device_type",
+            known(clean, "device_type", people::device_type),
+        )
+        .with(
+            "device_brand",
+            named(clean, "device_brand", people::device_brand),
+        )
+        .with(
+            "device_model",
+            named(clean, "device_model", people::device_model),
+        )
         .with("comment", sent(clean, "comment"))
         .with("address", sent(clean, "address"))
         .with("custom_fields", custom)
@@ -159,12 +198,28 @@ fn checkin_fields(clean: &Clean, custom: Value) -> Fields {
         .with("mobile_country_code", sent(clean, "mobile_country_code"))
         .with("mobile_number", sent(clean, "mobile_number"))
         .with("email", sent(clean, "email"))
-        .with("device_type", known(clean, "device_type", people::device_type))
-        .with("device_brand", named(clean, "device_brand", people::device_brand))
-        .with("device_model", named(clean, "device_model", people::device_model))
+        .with(
+            "device_type",
+            known(clean, "device_type", people::device_type),
+        )
+        .with(
+            "device_brand",
+            named(clean, "device_brand", people::device_brand),
+        )
+        .with(
+            "device_model",
+            named(clean, "device_model", people::device_model),
+        )
         .with("serial_number", sent(clean, "serial_number"))
         .with("serial_number_2", sent(clean, "serial_number_2"))
-        .with("accessories", clean.values.get("accessories").cloned().unwrap_or(json!([])))
+        .with(
+            "accessories",
+            clean
+                .values
+                .get("accessories")
+                .cloned()
+                .unwrap_or(json!([])),
+        )
         .with("comment", sent(clean, "comment"))
         .with("is_recovery", flag("is_recovery"))
         .with("is_pickup_booked", flag("is_pickup_booked"))

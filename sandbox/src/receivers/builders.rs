@@ -16,10 +16,16 @@ pub(super) fn signed_1(body: &[u8]) -> Result<Decoded, Refusal> {
     };
     let mut data = Map::new();
     if let Some(Value::Object(hidden)) = response.get("hidden") {
-        data.extend(hidden.iter().map(|(name, value)| (name.clone(), value.clone())));
+        data.extend(
+            hidden
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
     }
     for answer in list(response.get("answers")) {
-        let name = ["ref", "id"].into_iter().find_map(|name| text(&answer["field"][name]));
+        let name = ["ref", "id"]
+            .into_iter()
+            .find_map(|name| text(&answer["field"][name]));
         if let Some(name) = name {
             data.insert(name, flat(answer_of(answer)));
         }
@@ -51,7 +57,9 @@ pub(super) fn signed_2(body: &[u8]) -> Result<Decoded, Refusal> {
     };
     let mut data = Map::new();
     for field in fields {
-        let name = ["label", "key"].into_iter().find_map(|name| text(&field[name]));
+        let name = ["label", "key"]
+            .into_iter()
+            .find_map(|name| text(&field[name]));
         if let Some(name) = name {
             data.insert(name, flat(&chosen(field)));
         }
@@ -90,7 +98,10 @@ pub(super) async fn unsigned(payload: &Payload) -> Result<Decoded, Refusal> {
         _ => return Err(Refusal::unreadable("The payload has no rawRequest.")),
     };
     Ok(Decoded {
-        data: data.into_iter().map(|(name, value)| (name, flat(&value))).collect(),
+        data: data
+            .into_iter()
+            .map(|(name, value)| (name, flat(&value)))
+            .collect(),
         form_id: sent.get("formID").and_then(text),
         derived_key: sent.get("submissionID").and_then(text),
         ..Decoded::default()

@@ -38,7 +38,10 @@ pub(crate) fn read(mut envelope: Map<String, Value>) -> Result<Decoded, Refusal>
 pub(super) fn canonical(payload: &Payload) -> Result<Decoded, Refusal> {
     let envelope = object(&payload.body)?;
     let key = payload.of_the_day(&Value::Object(envelope.clone()).to_string());
-    Ok(Decoded { derived_key: Some(key), ..read(envelope)? })
+    Ok(Decoded {
+        derived_key: Some(key),
+        ..read(envelope)?
+    })
 }
 
 pub(super) async fn form(payload: &Payload) -> Result<Decoded, Refusal> {
@@ -46,7 +49,13 @@ pub(super) async fn form(payload: &Payload) -> Result<Decoded, Refusal> {
     let key = payload.of_the_day(&Value::Object(data.clone()).to_string());
     let form_id = form_id(data.remove("form_id"))?;
     let destination = wanted(data.remove("destination"))?;
-    Ok(Decoded { data, form_id, destination, business_id: None, derived_key: Some(key) })
+    Ok(Decoded {
+        data,
+        form_id,
+        destination,
+        business_id: None,
+        derived_key: Some(key),
+    })
 }
 
 fn form_id(value: Option<Value>) -> Result<Option<String>, Refusal> {
@@ -59,7 +68,10 @@ fn form_id(value: Option<Value>) -> Result<Option<String>, Refusal> {
             let message = "The form_id field may not be longer than 191 characters.";
             Err(Refusal::field("form_id", message))
         }
-        Some(_) => Err(Refusal::field("form_id", "The form_id field must be a string.")),
+        Some(_) => Err(Refusal::field(
+            "form_id",
+            "The form_id field must be a string.",
+        )),
     }
 }
 

@@ -19,7 +19,9 @@ pub(super) fn marketplace(payload: &Payload) -> Result<Decoded, Refusal> {
     let mut sent = object(&payload.body)?;
     if let Some(response) = sent.remove("RESPONSE") {
         let Value::Object(response) = response else {
-            return Err(Refusal::unreadable("The payload's RESPONSE must be an object."));
+            return Err(Refusal::unreadable(
+                "The payload's RESPONSE must be an object.",
+            ));
         };
         sent = response;
     }
@@ -38,7 +40,10 @@ pub(super) fn marketplace(payload: &Payload) -> Result<Decoded, Refusal> {
     put("mobile_number", number);
     put("mobile_country_code", code);
     put("phone_number", sent.take("sender_phone"));
-    put("comment", joined([sent.take("subject"), sent.take("query_message")], "\n"));
+    put(
+        "comment",
+        joined([sent.take("subject"), sent.take("query_message")], "\n"),
+    );
     let address = json!({
         "address_line": sent.take("sender_address"),
         "city": sent.take("sender_city"),
@@ -92,7 +97,11 @@ struct Enquiry(Map<String, Value>);
 
 impl Enquiry {
     fn new(sent: Map<String, Value>) -> Self {
-        Self(sent.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect())
+        Self(
+            sent.into_iter()
+                .map(|(name, value)| (name.to_lowercase(), value))
+                .collect(),
+        )
     }
 
     fn peek(&self, name: &str) -> Option<String> {
@@ -110,11 +119,18 @@ impl Enquiry {
         address: Value,
         derived_key: Option<String>,
     ) -> Decoded {
-        if address.as_object().is_some_and(|parts| parts.values().any(Value::is_string)) {
+        if address
+            .as_object()
+            .is_some_and(|parts| parts.values().any(Value::is_string))
+        {
             lead.insert("address".to_owned(), address);
         }
         lead.insert("custom_fields".to_owned(), Value::Object(self.0));
-        Decoded { data: lead, derived_key, ..Decoded::default() }
+        Decoded {
+            data: lead,
+            derived_key,
+            ..Decoded::default()
+        }
     }
 }
 
@@ -125,13 +141,18 @@ fn joined(parts: [Option<String>; 2], between: &str) -> Option<String> {
 
 /// The national number and the Indian dialling code; another country's number stays whole.
 fn split(number: Option<String>) -> (Option<String>, Option<String>) {
-    let Some(number) = number else { return (None, None) };
+    let Some(number) = number else {
+        return (None, None);
+    };
     let digits: String = number.chars().filter(char::is_ascii_digit).collect();
     let national = match digits.len() {
         NATIONAL_DIGITS if !number.trim_start().starts_with('+') => digits.as_str(),
         _ => {
-            let rest = digits.strip_prefix("91").or_else(|| digits.strip_prefix('0'));
-            rest.filter(|rest| rest.len() == NATIONAL_DIGITS).unwrap_or_default()
+            let rest = digits
+                .strip_prefix("91")
+                .or_else(|| digits.strip_prefix('0'));
+            rest.filter(|rest| rest.len() == NATIONAL_DIGITS)
+                .unwrap_or_default()
         }
     };
     if national.is_empty() {
@@ -148,9 +169,17 @@ mod tests {
     fn an_indian_number_is_split_and_another_stays_whole() {
         let split = |number: &str| split(Some(number.to_owned()));
         let ours = (Some("9845000001".to_owned()), Some(INDIA.to_owned()));
-        for number in ["+91-9845000001", "919845000001", "09845000001", "98450 00001"] {
+        for number in [
+            "+91-9845000001",
+            "919845000001",
+            "09845000001",
+            "98450 00001",
+        ] {
             assert_eq!(split(number), ours, "{number}");
         }
-        assert_eq!(split("+1-4155550100"), (Some("+1-4155550100".to_owned()), None));
+        assert_eq!(
+            split("+1-4155550100"),
+            (Some("+1-4155550100".to_owned()), None)
+        );
     }
 }

@@ -19,7 +19,9 @@ pub(super) async fn of_body(payload: &Payload) -> Result<Map<String, Value>, Ref
     if kind.starts_with("multipart/form-data") {
         return multipart(payload).await;
     }
-    Err(Refusal::unreadable("The body must be form-encoded or multipart."))
+    Err(Refusal::unreadable(
+        "The body must be form-encoded or multipart.",
+    ))
 }
 
 /// The fields of a urlencoded text.
@@ -37,7 +39,9 @@ async fn multipart(payload: &Payload) -> Result<Map<String, Value>, Refusal> {
         .header(header::CONTENT_TYPE, payload.content_type())
         .body(Body::from(payload.body.clone()))
         .map_err(|_| broken())?;
-    let mut parts = Multipart::from_request(request, &()).await.map_err(|_| broken())?;
+    let mut parts = Multipart::from_request(request, &())
+        .await
+        .map_err(|_| broken())?;
     let mut fields = Map::new();
     while let Some(part) = parts.next_field().await.map_err(|_| broken())? {
         let name = part.name().unwrap_or_default().to_owned();

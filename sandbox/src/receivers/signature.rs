@@ -9,7 +9,9 @@ use sha2::Sha256;
 
 /// Whether the signature is the body's under the secret.
 pub(super) fn is_valid(secret: &str, body: &[u8], signature: &str) -> bool {
-    let Ok(signature) = STANDARD.decode(signature.trim()) else { return false };
+    let Ok(signature) = STANDARD.decode(signature.trim()) else {
+        return false;
+    };
     let mut mac =
         Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes a key of any length");
     mac.update(body);

@@ -22,7 +22,8 @@ pub(super) struct Day {
 
 /// `at` and some seconds more.
 pub(super) fn later(at: Timestamp, seconds: f64) -> Timestamp {
-    at.checked_add(SignedDuration::from_secs_f64(seconds)).unwrap_or(Timestamp::MAX)
+    at.checked_add(SignedDuration::from_secs_f64(seconds))
+        .unwrap_or(Timestamp::MAX)
 }
 
 impl Day {
@@ -33,7 +34,10 @@ impl Day {
     fn local(self, at: Timestamp) -> (i64, f64) {
         let seconds = at.duration_since(self.start).as_secs_f64() + START_OF_DAY_OFFSET;
         let day = (seconds / DAY).floor();
-        #[expect(clippy::cast_possible_truncation, reason = "a day number of jiff's time span")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a day number of jiff's time span"
+        )]
         (day as i64, seconds - day * DAY)
     }
 
@@ -99,7 +103,11 @@ mod tests {
         let day = Day::new(START);
         assert_eq!(day.after(START, 60.0), later(START, 60.0));
         let ten_hours = day.after(START, 10.0 * HOUR);
-        assert_eq!(ten_hours, later(START, 24.0 * HOUR), "half past ten the next day");
+        assert_eq!(
+            ten_hours,
+            later(START, 24.0 * HOUR),
+            "half past ten the next day"
+        );
     }
 
     #[test]

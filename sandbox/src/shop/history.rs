@@ -30,11 +30,18 @@ fn lead(person: &Person, device: people::Device, source: &str, comment: &str) ->
         .with("device_model", device.2)
         .with("comment", comment)
         .with("address", person.address.clone())
-        .with("custom_fields", json!({"How did you hear of us?": source, "Urgent": null}))
+        .with(
+            "custom_fields",
+            json!({"How did you hear of us?": source, "Urgent": null}),
+        )
 }
 
 fn customer(person: &Person) -> Fields {
-    let kind = if person.contact.is_some() { "Business" } else { "Individual" };
+    let kind = if person.contact.is_some() {
+        "Business"
+    } else {
+        "Individual"
+    };
     Fields::default()
         .with("name", person.name.as_str())
         .with("customer_type", kind)
@@ -44,20 +51,32 @@ fn customer(person: &Person) -> Fields {
         .with("phone_number", person.phone.clone())
         .with("email", person.email.clone())
         .with("address", person.address.clone())
-        .with("custom_fields", json!({"VAT": {"number": null, "exempt": false}, "Tags": []}))
+        .with(
+            "custom_fields",
+            json!({"VAT": {"number": null, "exempt": false}, "Tags": []}),
+        )
 }
 
 impl Growth {
     pub(super) fn happen(&mut self, at: Timestamp, event: Event, records: &mut Records) {
         match event {
             Event::Arrival { business } => self.arrival(at, business, records),
-            Event::FollowUp { lead, business, person, contacted } => {
+            Event::FollowUp {
+                lead,
+                business,
+                person,
+                contacted,
+            } => {
                 self.follow_up(at, (lead, business), person, contacted, records);
             }
             Event::Step { repair } => self.step(at, repair, records),
             Event::Returned { repair } => self.returned(at, repair, records),
             Event::Import { business } => self.import(at, business, records),
-            Event::Booked { checkin, business, person } => {
+            Event::Booked {
+                checkin,
+                business,
+                person,
+            } => {
                 self.came_in.push(checkin);
                 self.welcome(at, business, &person, records);
                 self.check_in(at, business, *person, records);
@@ -69,14 +88,29 @@ impl Growth {
     pub(crate) fn follow(&mut self, now: Timestamp, lead: Row, business: i64, fields: &Fields) {
         let next = self.wait(self.own(now), self.pace.between_steps);
         let person = Box::new(Person::of(fields));
-        self.expect(next, Event::FollowUp { lead, business, person, contacted: false });
+        self.expect(
+            next,
+            Event::FollowUp {
+                lead,
+                business,
+                person,
+                contacted: false,
+            },
+        );
     }
 
     /// Lets the customer of a self check-in come to the counter some time after `now`.
     pub(crate) fn book(&mut self, now: Timestamp, checkin: usize, business: i64, fields: &Fields) {
         let next = self.wait(self.own(now), self.pace.between_steps);
         let person = Box::new(Person::of(fields));
-        self.expect(next, Event::Booked { checkin, business, person });
+        self.expect(
+            next,
+            Event::Booked {
+                checkin,
+                business,
+                person,
+            },
+        );
     }
 
     fn someone(&mut self) -> Person {
@@ -87,7 +121,10 @@ impl Growth {
     fn arrival(&mut self, at: Timestamp, business: i64, records: &mut Records) {
         let next = self.wait(at, self.pace.between_arrivals / self.day.rush(at));
         self.expect(next, Event::Arrival { business });
-        let returning = self.known.get(&business).is_some_and(|known| known.len() > 20);
+        let returning = self
+            .known
+            .get(&business)
+            .is_some_and(|known| known.len() > 20);
         match self.rng.u8(..10) {
             0..4 => {
                 let person = self.someone();
@@ -123,7 +160,15 @@ impl Growth {
         let lead = self.create(records, Route::Leads, business, at, fields);
         let next = self.wait(at, self.pace.between_steps);
         let person = Box::new(person);
-        self.expect(next, Event::FollowUp { lead, business, person, contacted: false });
+        self.expect(
+            next,
+            Event::FollowUp {
+                lead,
+                business,
+                person,
+                contacted: false,
+            },
+        );
     }
 
     fn follow_up(
@@ -143,15 +188,28 @@ impl Growth {
             ];
             self.edit(records, place, at, changes);
             let next = self.wait(at, self.pace.between_steps);
-            self.expect(next, Event::FollowUp { lead, business, person, contacted: true });
+            self.expect(
+                next,
+                Event::FollowUp {
+                    lead,
+                    business,
+                    person,
+                    contacted: true,
+                },
+            );
         } else if self.rng.u8(..10) < 6 {
-            let changes = [("status", "Converted".into()), ("status_stage", "completed".into())];
+            let changes = [
+                ("status", "Converted".into()),
+                ("status_stage", "completed".into()),
+            ];
             self.edit(records, place, at, changes);
             self.welcome(at, business, &person, records);
             self.check_in(at, business, *person, records);
         } else {
-            let changes =
-                [("status", "Not interested".into()), ("status_stage", "completed".into())];
+            let changes = [
+                ("status", "Not interested".into()),
+                ("status_stage", "completed".into()),
+            ];
             self.edit(records, place, at, changes);
         }
     }
@@ -159,7 +217,10 @@ impl Growth {
     fn welcome(&mut self, at: Timestamp, business: i64, person: &Person, records: &mut Records) {
         self.create(records, Route::Customers, business, at, customer(person));
         // A returning customer brings another device.
-        let known = Person { device: [const { None }; 3], ..person.clone() };
+        let known = Person {
+            device: [const { None }; 3],
+            ..person.clone()
+        };
         self.known.entry(business).or_default().push(known);
     }
 

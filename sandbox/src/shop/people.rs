@@ -58,10 +58,20 @@ const FAMILY: &[(&str, &str)] = &[
     ("Þórsdóttir", "thorsdottir"),
     ("Brown", "brown"),
 ];
-const COMPANIES: &[&str] =
-    &["Café Ñandú & Co.", "Kowalski Spedycja sp. z o.o.", "St. Mary’s School", "ООО «Ромашка»"];
+const COMPANIES: &[&str] = &[
+    "Café Ñandú & Co.",
+    "Kowalski Spedycja sp. z o.o.",
+    "St. Mary’s School",
+    "ООО «Ромашка»",
+];
 const MAIL: &[&str] = &["example.com", "example.org", "example.net", "mail.example"];
-const STREETS: &[&str] = &["Mill Lane", "Rue de l'Église", "Hauptstraße", "ul. Długa", "MG Road"];
+const STREETS: &[&str] = &[
+    "Mill Lane",
+    "Rue de l'Église",
+    "Hauptstraße",
+    "ul. Długa",
+    "MG Road",
+];
 const CITIES: &[(&str, &str, &str)] = &[
     ("Bristol", "Avon", "BS1 4DJ"),
     ("Łódź", "łódzkie", "90-001"),
@@ -90,9 +100,19 @@ const PROBLEMS: &[&str] = &[
     "Data recovery\nfolder C:\\Photos",
 ];
 /// The workspace's lead sources.
-pub(super) const SOURCES: &[&str] =
-    &["Website", "Walk-in", "Google Ads", "Referral", "Telefónica fair"];
-const STAFF: &[&str] = &["Maya Lindström", "Owen Clarke", "Ravi Iyer", "Beatriz Souza"];
+pub(super) const SOURCES: &[&str] = &[
+    "Website",
+    "Walk-in",
+    "Google Ads",
+    "Referral",
+    "Telefónica fair",
+];
+const STAFF: &[&str] = &[
+    "Maya Lindström",
+    "Owen Clarke",
+    "Ravi Iyer",
+    "Beatriz Souza",
+];
 const VENDORS: &[&str] = &["BoardLab Ltd", "DataSalvage GmbH", "Glass & Frame Co."];
 
 /// One of a list; the lists are never empty.
@@ -126,14 +146,20 @@ impl Person {
             mobile: text("mobile_number"),
             phone: text("phone_number"),
             address: fields.get("address").clone(),
-            device: [text("device_type"), text("device_brand"), text("device_model")],
+            device: [
+                text("device_type"),
+                text("device_brand"),
+                text("device_model"),
+            ],
         }
     }
 }
 
 fn spelling<T>(list: &[T], name: &str, of: impl Fn(&T) -> &'static str) -> Option<&'static str> {
     let name = name.trim().to_lowercase();
-    list.iter().map(of).find(|known| known.to_lowercase() == name)
+    list.iter()
+        .map(of)
+        .find(|known| known.to_lowercase() == name)
 }
 
 /// The catalogue's spelling of a device type.
@@ -169,7 +195,10 @@ pub(super) fn person(rng: &mut Rng, nth: usize) -> Person {
     let (country_code, mobile) = match rng.u8(..4) {
         0 => ("+91", format!("98{:08}", 45_000_000 + nth)),
         1 => ("+48", format!("5{:08}", 12_000_000 + nth)),
-        2 => ("+1", format!("415-{:03}-{:04}", nth / 10_000 % 1000, nth % 10_000)),
+        2 => (
+            "+1",
+            format!("415-{:03}-{:04}", nth / 10_000 % 1000, nth % 10_000),
+        ),
         _ => ("+44", format!("07700 {:06}", 900_000 + nth % 100_000)),
     };
     let address = if rng.bool() {
@@ -204,7 +233,11 @@ pub(super) fn device(rng: &mut Rng) -> Device {
 pub(super) fn brought(person: &Person, drawn: Device) -> Device {
     let [kind, brand, model] = person.device.clone();
     let said = |part: Option<String>, drawn| part.map_or(drawn, Cow::Owned);
-    (said(kind, drawn.0), said(brand, drawn.1), said(model, drawn.2))
+    (
+        said(kind, drawn.0),
+        said(brand, drawn.1),
+        said(model, drawn.2),
+    )
 }
 
 pub(super) fn problem(rng: &mut Rng) -> &'static str {
@@ -227,12 +260,22 @@ mod tests {
     fn the_same_seed_draws_the_same_people_and_no_two_share_a_number() {
         let draw = |seed| {
             let mut rng = Rng::with_seed(seed);
-            (0..500).map(|nth| person(&mut rng, nth)).collect::<Vec<_>>()
+            (0..500)
+                .map(|nth| person(&mut rng, nth))
+                .collect::<Vec<_>>()
         };
         let people = draw(3);
         let again = draw(3);
-        assert!(people.iter().zip(&again).all(|(a, b)| a.name == b.name && a.email == b.email));
-        let mut numbers: Vec<_> = people.iter().map(|p| (&p.country_code, &p.mobile)).collect();
+        assert!(
+            people
+                .iter()
+                .zip(&again)
+                .all(|(a, b)| a.name == b.name && a.email == b.email)
+        );
+        let mut numbers: Vec<_> = people
+            .iter()
+            .map(|p| (&p.country_code, &p.mobile))
+            .collect();
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), people.len());

@@ -74,7 +74,10 @@ pub(super) fn job(number: &str, person: &Person, device: Device, problem: &str) 
         .with("estimated_delivery", Value::Null)
         .with("total_amount", money(0))
         .with("paid_amount", money(0))
-        .with("custom_fields", json!({"Backup wanted": false, "Passcode given": null}))
+        .with(
+            "custom_fields",
+            json!({"Backup wanted": false, "Passcode given": null}),
+        )
 }
 
 impl Growth {
@@ -124,7 +127,10 @@ impl Growth {
         let this = &self.repairs[repair];
         let (status, status_stage) = stage.label();
         let place = (Route::Jobs, this.job);
-        let changes = [("status", status.into()), ("status_stage", status_stage.into())];
+        let changes = [
+            ("status", status.into()),
+            ("status_stage", status_stage.into()),
+        ];
         self.edit(records, place, at, changes);
         let change = Fields::default()
             .with("job_number", this.number.as_str())
@@ -151,7 +157,10 @@ impl Growth {
                 let changes = [
                     ("total_amount", money(total)),
                     ("assigned_to", people::staff(&mut self.rng).into()),
-                    ("estimated_delivery", at.strftime("%Y-%m-%d").to_string().into()),
+                    (
+                        "estimated_delivery",
+                        at.strftime("%Y-%m-%d").to_string().into(),
+                    ),
                 ];
                 self.edit(records, place, at, changes);
                 let quoted = format!("Quoted {:.2}", money(total).as_f64().unwrap_or_default());
@@ -221,7 +230,9 @@ impl Growth {
     }
 
     pub(super) fn returned(&mut self, at: Timestamp, repair: usize, records: &mut Records) {
-        let Some(row) = self.repairs[repair].outsourced else { return };
+        let Some(row) = self.repairs[repair].outsourced else {
+            return;
+        };
         let changes = [
             ("status", "Returned".into()),
             ("status_stage", "completed".into()),

@@ -16,7 +16,9 @@ async fn form_and_canonical_take_website_and_rest_api_keys_only() {
         ("form_builder_unsigned", 403),
     ] {
         let (key, _) = desk.key(provider).await;
-        let answer = desk.post_as(&key, "/integrations/ingest/canonical", &body).await;
+        let answer = desk
+            .post_as(&key, "/integrations/ingest/canonical", &body)
+            .await;
         assert_eq!(answer.status, status, "{provider} {}", answer.json);
     }
 }
@@ -26,8 +28,17 @@ async fn activating_a_form_retries_nothing_by_itself() {
     let desk = Desk::new();
     let own = desk.own().await;
     let before = desk.leads();
-    desk.post(SUBMIT, &json!({"form_id": "contact", "data": ada(json!({}))})).await;
-    desk.form(own, "contact", json!({"active": true, "destination": "lead", "map": {}})).await;
+    desk.post(
+        SUBMIT,
+        &json!({"form_id": "contact", "data": ada(json!({}))}),
+    )
+    .await;
+    desk.form(
+        own,
+        "contact",
+        json!({"active": true, "destination": "lead", "map": {}}),
+    )
+    .await;
     assert_eq!(desk.leads(), before);
 }
 
@@ -40,7 +51,11 @@ async fn an_idempotency_key_counts_on_a_get_of_the_listing_directory() {
         let path = format!(
             "/integrations/ingest/listing_directory/{key}?name={name}&email=a@b.example&leadid={name}"
         );
-        assert_eq!(desk.ask(Method::GET, &path, &headers, "").await.status, status, "{name}");
+        assert_eq!(
+            desk.ask(Method::GET, &path, &headers, "").await.status,
+            status,
+            "{name}"
+        );
     }
 }
 
@@ -48,7 +63,9 @@ async fn an_idempotency_key_counts_on_a_get_of_the_listing_directory() {
 async fn one_bad_part_moves_a_lenient_address_to_the_custom_fields() {
     let desk = Desk::new();
     let data = ada(json!({"address": {"city": "Bath", "zip_code": 5}}));
-    let answer = desk.post(SUBMIT, &json!({"destination": "lead", "data": data})).await;
+    let answer = desk
+        .post(SUBMIT, &json!({"destination": "lead", "data": data}))
+        .await;
     assert!(answer.data()["address"].is_null());
     let kept = answer.data()["custom_fields"]["address"].as_str().unwrap();
     assert_eq!(
@@ -62,7 +79,9 @@ async fn a_numeric_mobile_number_is_no_contact() {
     let desk = Desk::new();
     let sent = json!({"name": "Ada", "mobile_number": 5550100});
     assert_eq!(desk.post(LEADS, &sent).await.fields(), ["mobile_number"]);
-    let lenient = desk.post(SUBMIT, &json!({"destination": "lead", "data": sent})).await;
+    let lenient = desk
+        .post(SUBMIT, &json!({"destination": "lead", "data": sent}))
+        .await;
     assert_eq!(lenient.fields(), ["mobile_number", "email"]);
 }
 
@@ -89,8 +108,12 @@ async fn the_canonical_fingerprint_covers_the_body_and_not_the_query() {
     let desk = Desk::new();
     let body = json!({"data": ada(json!({}))});
     let canonical = "/integrations/ingest/canonical";
-    let first = desk.post(&format!("{canonical}?destination=lead"), &body).await;
-    let second = desk.post(&format!("{canonical}?destination=self_checkin"), &body).await;
+    let first = desk
+        .post(&format!("{canonical}?destination=lead"), &body)
+        .await;
+    let second = desk
+        .post(&format!("{canonical}?destination=self_checkin"), &body)
+        .await;
     assert_eq!((first.status, second.status), (201, 200));
     assert_eq!(second.data()["object"], "lead");
 }
@@ -100,7 +123,14 @@ async fn the_b2b_marketplace_needs_a_query_id() {
     let desk = Desk::new();
     let (key, _) = desk.key("marketplace_b2b").await;
     let path = format!("/integrations/ingest/marketplace_b2b/{key}");
-    let answer =
-        desk.post(&path, &json!({"SENDER_NAME": "Ada", "SENDER_EMAIL": "a@b.example"})).await;
-    assert_eq!((answer.status, answer.code()), (422, "unreadable_submission"));
+    let answer = desk
+        .post(
+            &path,
+            &json!({"SENDER_NAME": "Ada", "SENDER_EMAIL": "a@b.example"}),
+        )
+        .await;
+    assert_eq!(
+        (answer.status, answer.code()),
+        (422, "unreadable_submission")
+    );
 }

@@ -33,13 +33,28 @@ async fn ping_with(desk: &Desk, headers: &[(&str, &str)]) -> u16 {
 #[tokio::test]
 async fn rule_1_a_request_without_a_key_or_with_an_unknown_one_is_refused() {
     let desk = Desk::new();
-    for path in AUTOMATION.into_iter().chain([PING, "/integrations/custom-fields"]) {
-        assert_eq!(desk.ask(Method::GET, path, &[], "").await.status, 401, "{path}");
+    for path in AUTOMATION
+        .into_iter()
+        .chain([PING, "/integrations/custom-fields"])
+    {
+        assert_eq!(
+            desk.ask(Method::GET, path, &[], "").await.status,
+            401,
+            "{path}"
+        );
         let foreign = [("x-api-key", "live_key_made_elsewhere")];
-        assert_eq!(desk.ask(Method::GET, path, &foreign, "").await.status, 401, "{path}");
+        assert_eq!(
+            desk.ask(Method::GET, path, &foreign, "").await.status,
+            401,
+            "{path}"
+        );
     }
     for path in [LEADS, CHECKIN, SUBMIT, "/integrations/ingest/form"] {
-        assert_eq!(desk.ask(Method::POST, path, &[], "{}").await.status, 401, "{path}");
+        assert_eq!(
+            desk.ask(Method::POST, path, &[], "{}").await.status,
+            401,
+            "{path}"
+        );
     }
 }
 
@@ -65,7 +80,11 @@ async fn rule_2_a_key_is_sent_as_bearer_or_in_x_api_key() {
 #[tokio::test]
 async fn rule_3_form_builders_may_carry_the_key_as_token() {
     let desk = Desk::new();
-    for provider in ["form_builder_signed_1", "form_builder_unsigned", "form_builder_signed_2"] {
+    for provider in [
+        "form_builder_signed_1",
+        "form_builder_unsigned",
+        "form_builder_signed_2",
+    ] {
         let (key, _) = desk.key(provider).await;
         let path = format!("/integrations/ingest/{provider}?token={key}");
         let answer = desk.ask(Method::POST, &path, &[], "{").await;
@@ -77,13 +96,26 @@ async fn rule_3_form_builders_may_carry_the_key_as_token() {
 async fn rule_3_elsewhere_a_token_opens_nothing() {
     let desk = Desk::new();
     let token = |path: &str, key: &str| format!("{path}?token={key}");
-    for path in [LEADS, SUBMIT, "/integrations/ingest/form", "/integrations/ingest/canonical"] {
+    for path in [
+        LEADS,
+        SUBMIT,
+        "/integrations/ingest/form",
+        "/integrations/ingest/canonical",
+    ] {
         let path = token(path, &desk.rest);
-        assert_eq!(desk.ask(Method::POST, &path, &[], "{}").await.status, 401, "{path}");
+        assert_eq!(
+            desk.ask(Method::POST, &path, &[], "{}").await.status,
+            401,
+            "{path}"
+        );
     }
     for path in [PING, "/automation/ping", "/automation/triggers/leads"] {
         let path = token(path, &desk.automation);
-        assert_eq!(desk.ask(Method::GET, &path, &[], "").await.status, 401, "{path}");
+        assert_eq!(
+            desk.ask(Method::GET, &path, &[], "").await.status,
+            401,
+            "{path}"
+        );
     }
 }
 
@@ -94,14 +126,27 @@ async fn rule_4_any_provider_s_key_may_use_intake_ping_and_custom_fields() {
         let (key, _) = desk.key(provider).await;
         let headers = [("x-api-key", key.as_str())];
         let ping = desk.ask(Method::GET, PING, &headers, "").await;
-        assert_eq!((ping.status, &ping.json["provider"]), (200, &json!(provider)));
-        let fields = desk.ask(Method::GET, "/integrations/custom-fields", &headers, "").await;
+        assert_eq!(
+            (ping.status, &ping.json["provider"]),
+            (200, &json!(provider))
+        );
+        let fields = desk
+            .ask(Method::GET, "/integrations/custom-fields", &headers, "")
+            .await;
         assert_eq!(fields.status, 200, "{provider}");
         let lead = desk.post_as(&key, LEADS, &ada(json!({}))).await;
         assert!([200, 201].contains(&lead.status), "{provider}");
-        assert_eq!(desk.post_as(&key, CHECKIN, &ada(json!({}))).await.status, 201, "{provider}");
+        assert_eq!(
+            desk.post_as(&key, CHECKIN, &ada(json!({}))).await.status,
+            201,
+            "{provider}"
+        );
         let sent = json!({"destination": "self_checkin", "data": ada(json!({}))});
-        assert_eq!(desk.post_as(&key, SUBMIT, &sent).await.status, 201, "{provider}");
+        assert_eq!(
+            desk.post_as(&key, SUBMIT, &sent).await.status,
+            201,
+            "{provider}"
+        );
     }
 }
 
@@ -111,10 +156,16 @@ async fn rule_4_the_automation_routes_accept_an_automation_key_only() {
     for path in AUTOMATION {
         assert_eq!(desk.get(path).await.status, 200, "{path}");
     }
-    for provider in PROVIDERS.into_iter().skip(1).chain(["marketplace_b2b", "listing_directory"]) {
+    for provider in PROVIDERS
+        .into_iter()
+        .skip(1)
+        .chain(["marketplace_b2b", "listing_directory"])
+    {
         let (key, _) = desk.key(provider).await;
         for path in AUTOMATION {
-            let answer = desk.ask(Method::GET, path, &[("x-api-key", &key)], "").await;
+            let answer = desk
+                .ask(Method::GET, path, &[("x-api-key", &key)], "")
+                .await;
             assert_eq!(answer.status, 403, "{provider} at {path}");
         }
     }
@@ -144,7 +195,9 @@ async fn rule_6_a_key_is_refused_from_its_expiry_on() {
 #[tokio::test]
 async fn rule_6_rotating_stops_the_old_key_at_once() {
     let desk = Desk::new();
-    let rotated = desk.portal(Method::POST, "/keys/rotate", &json!({"key": desk.rest})).await;
+    let rotated = desk
+        .portal(Method::POST, "/keys/rotate", &json!({"key": desk.rest}))
+        .await;
     let new = rotated.json["key"].as_str().unwrap();
     assert_eq!(ping_with(&desk, &[("x-api-key", &desk.rest)]).await, 401);
     assert_eq!(ping_with(&desk, &[("x-api-key", new)]).await, 200);
@@ -154,7 +207,11 @@ async fn rule_6_rotating_stops_the_old_key_at_once() {
 async fn rule_6_a_key_is_revealed_again_by_the_portal_alone() {
     let desk = Desk::new();
     let (key, integration) = desk.key("website").await;
-    let list = desk.portal(Method::GET, "/keys", &Value::Null).await.json.to_string();
+    let list = desk
+        .portal(Method::GET, "/keys", &Value::Null)
+        .await
+        .json
+        .to_string();
     assert!(!list.contains(&key), "the list hides it");
     let which = json!({"integration": integration});
     let shown = desk.portal(Method::POST, "/keys/reveal", &which).await;
@@ -164,7 +221,8 @@ async fn rule_6_a_key_is_revealed_again_by_the_portal_alone() {
 #[tokio::test]
 async fn a_revoked_key_is_refused() {
     let desk = Desk::new();
-    desk.portal(Method::DELETE, "/keys", &json!({"key": desk.rest})).await;
+    desk.portal(Method::DELETE, "/keys", &json!({"key": desk.rest}))
+        .await;
     assert_eq!(ping_with(&desk, &[("x-api-key", &desk.rest)]).await, 401);
 }
 
@@ -175,7 +233,11 @@ async fn rule_7_no_key_stands_in_the_request_log_or_the_delivery_log() {
     let path = format!("/integrations/ingest/marketplace_b2b/{key}");
     desk.ask(Method::POST, &path, &[], "{}").await;
     for log in ["/requests", "/deliveries"] {
-        let text = desk.portal(Method::GET, log, &Value::Null).await.json.to_string();
+        let text = desk
+            .portal(Method::GET, log, &Value::Null)
+            .await
+            .json
+            .to_string();
         assert!(!text.contains(&key), "{log}");
     }
 }

@@ -25,15 +25,28 @@ fn names(value: &Value, found: &mut Vec<String>) {
 async fn field_names_are_snake_case() {
     let desk = Desk::new();
     let mut found = Vec::new();
-    for route in ["jobs", "customers", "leads", "payments", "job-status-changes", "outsourced-jobs"]
-    {
-        names(&desk.get(&format!("/automation/triggers/{route}")).await.json, &mut found);
+    for route in [
+        "jobs",
+        "customers",
+        "leads",
+        "payments",
+        "job-status-changes",
+        "outsourced-jobs",
+    ] {
+        names(
+            &desk
+                .get(&format!("/automation/triggers/{route}"))
+                .await
+                .json,
+            &mut found,
+        );
     }
     names(&desk.post(LEADS, &ada(json!({}))).await.json, &mut found);
     names(&desk.post(CHECKIN, &ada(json!({}))).await.json, &mut found);
     names(&desk.post(LEADS, &json!({})).await.json, &mut found);
     let snake = |name: &String| {
-        name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        name.chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
     assert!(found.iter().all(snake), "{found:?}");
 }
@@ -106,9 +119,21 @@ async fn every_response_carries_the_request_id_and_the_rate_headers() {
     ];
     let mut ids: Vec<&str> = Vec::new();
     for answer in &answers {
-        assert!(!answer.header("x-request-id").is_empty(), "{}", answer.status);
-        assert!(!answer.header("x-ratelimit-limit").is_empty(), "{}", answer.status);
-        assert!(!answer.header("x-ratelimit-remaining").is_empty(), "{}", answer.status);
+        assert!(
+            !answer.header("x-request-id").is_empty(),
+            "{}",
+            answer.status
+        );
+        assert!(
+            !answer.header("x-ratelimit-limit").is_empty(),
+            "{}",
+            answer.status
+        );
+        assert!(
+            !answer.header("x-ratelimit-remaining").is_empty(),
+            "{}",
+            answer.status
+        );
         assert_eq!(answer.header("x-sandbox"), "true");
         ids.push(answer.header("x-request-id"));
     }
@@ -122,7 +147,9 @@ async fn every_response_carries_the_resolved_business() {
     let desk = Desk::of(Shop::Chain);
     let by_default = desk.post(LEADS, &ada(json!({}))).await;
     assert_eq!(by_default.header("x-business"), "1");
-    let by_header = desk.post_with(CHECKIN, &[("x-business", "2")], &ada(json!({}))).await;
+    let by_header = desk
+        .post_with(CHECKIN, &[("x-business", "2")], &ada(json!({})))
+        .await;
     assert_eq!(by_header.header("x-business"), "2");
     let by_body = desk.post(CHECKIN, &ada(json!({"business_id": 3}))).await;
     assert_eq!(by_body.header("x-business"), "3");
@@ -131,14 +158,18 @@ async fn every_response_carries_the_resolved_business() {
     let in_data = json!({"destination": "self_checkin", "data": ada(json!({"business_id": 2}))});
     assert_eq!(desk.post(SUBMIT, &in_data).await.header("x-business"), "2");
     let fields = [("x-api-key", desk.rest.as_str()), ("x-business", "3")];
-    let listed = desk.ask(Method::GET, "/integrations/custom-fields", &fields, "").await;
+    let listed = desk
+        .ask(Method::GET, "/integrations/custom-fields", &fields, "")
+        .await;
     assert_eq!(listed.header("x-business"), "3");
 }
 
 #[tokio::test]
 async fn a_business_that_there_is_not_is_refused() {
     let desk = Desk::new();
-    let by_header = desk.post_with(LEADS, &[("x-business", "9")], &ada(json!({}))).await;
+    let by_header = desk
+        .post_with(LEADS, &[("x-business", "9")], &ada(json!({})))
+        .await;
     assert_eq!(by_header.fields(), ["business_id"]);
     let by_body = desk.post(LEADS, &ada(json!({"business_id": 9}))).await;
     assert_eq!(by_body.fields(), ["business_id"]);
@@ -160,9 +191,18 @@ async fn ids_are_integers_unlike_within_a_record_type() {
 async fn nothing_on_the_api_deletes() {
     let desk = Desk::new();
     let headers = [("x-api-key", desk.automation.as_str())];
-    for path in [LEADS, CHECKIN, "/automation/triggers/leads", "/integrations/ping"] {
+    for path in [
+        LEADS,
+        CHECKIN,
+        "/automation/triggers/leads",
+        "/integrations/ping",
+    ] {
         for method in [Method::DELETE, Method::PUT, Method::PATCH] {
-            assert_eq!(desk.ask(method, path, &headers, "").await.status, 405, "{path}");
+            assert_eq!(
+                desk.ask(method, path, &headers, "").await.status,
+                405,
+                "{path}"
+            );
         }
     }
 }
@@ -170,18 +210,30 @@ async fn nothing_on_the_api_deletes() {
 #[tokio::test]
 async fn paths_that_repeat_the_workspace_are_refused_with_a_clear_code() {
     let desk = Desk::new();
-    for path in ["/myshop/automation/triggers/leads", "/myshop/integrations/ping"] {
+    for path in [
+        "/myshop/automation/triggers/leads",
+        "/myshop/integrations/ping",
+    ] {
         let answer = desk.get(path).await;
-        assert_eq!((answer.status, answer.code()), (404, "legacy_path_not_supported"));
+        assert_eq!(
+            (answer.status, answer.code()),
+            (404, "legacy_path_not_supported")
+        );
     }
 }
 
 #[tokio::test]
 async fn a_white_label_workspace_is_not_called_on_the_standard_host() {
     let desk = Desk::new();
-    for (host, status) in [("localhost:8780", 412), ("127.0.0.1:8780", 200), ("[::1]:8780", 200)] {
+    for (host, status) in [
+        ("localhost:8780", 412),
+        ("127.0.0.1:8780", 200),
+        ("[::1]:8780", 200),
+    ] {
         let headers = [("x-api-key", desk.automation.as_str()), ("host", host)];
-        let answer = desk.ask(Method::GET, "/automation/ping", &headers, "").await;
+        let answer = desk
+            .ask(Method::GET, "/automation/ping", &headers, "")
+            .await;
         assert_eq!(answer.status, status, "{host}");
     }
 }
@@ -197,12 +249,26 @@ async fn ids_sent_as_strings_are_strings_in_every_answer() {
     let replay = desk.post_with(CHECKIN, &key, &ada(json!({}))).await;
     assert_eq!(replay.data()["id"], before.data()["id"].to_string());
     for route in [LEADS, CHECKIN] {
-        assert!(desk.post(route, &ada(json!({}))).await.data()["id"].is_string(), "{route}");
+        assert!(
+            desk.post(route, &ada(json!({}))).await.data()["id"].is_string(),
+            "{route}"
+        );
     }
-    let kept = desk.portal(Method::GET, "/checkins", &Value::Null).await.json;
-    assert!(kept.as_array().unwrap().iter().all(|checkin| checkin["id"].is_string()), "{kept}");
+    let kept = desk
+        .portal(Method::GET, "/checkins", &Value::Null)
+        .await
+        .json;
+    assert!(
+        kept.as_array()
+            .unwrap()
+            .iter()
+            .all(|checkin| checkin["id"].is_string()),
+        "{kept}"
+    );
     for nth in [1, 2, 3] {
-        let retried = desk.portal(Method::POST, "/deliveries/retry", &json!({"id": nth})).await;
+        let retried = desk
+            .portal(Method::POST, "/deliveries/retry", &json!({"id": nth}))
+            .await;
         assert!(retried.data()["id"].is_string(), "{}", retried.json);
     }
 }

@@ -13,7 +13,10 @@ async fn an_unlisted_scalar_is_kept_as_a_custom_field_and_not_rejected() {
         let answer = desk.post(route, &sent).await;
         assert_eq!(answer.status, 201);
         let custom = &answer.data()["custom_fields"];
-        assert_eq!((&custom["favourite"], &custom["count"]), (&json!("blue"), &json!(3)));
+        assert_eq!(
+            (&custom["favourite"], &custom["count"]),
+            (&json!("blue"), &json!(3))
+        );
         assert_eq!(custom["member"], true);
     }
 }
@@ -21,7 +24,9 @@ async fn an_unlisted_scalar_is_kept_as_a_custom_field_and_not_rejected() {
 #[tokio::test]
 async fn an_unlisted_object_or_list_is_neither_kept_nor_rejected() {
     let desk = Desk::new();
-    let answer = desk.post(LEADS, &ada(json!({"deep": {"x": 1}, "list": [1]}))).await;
+    let answer = desk
+        .post(LEADS, &ada(json!({"deep": {"x": 1}, "list": [1]})))
+        .await;
     assert_eq!(answer.status, 201);
     let custom = answer.data()["custom_fields"].as_object().unwrap();
     assert!(!custom.contains_key("deep") && !custom.contains_key("list"));
@@ -30,12 +35,19 @@ async fn an_unlisted_object_or_list_is_neither_kept_nor_rejected() {
 #[tokio::test]
 async fn at_most_20_unlisted_fields_are_kept() {
     let desk = Desk::new();
-    let extras: Map<String, Value> =
-        (0..30).map(|nth| (format!("extra_{nth:02}"), json!("x"))).collect();
+    let extras: Map<String, Value> = (0..30)
+        .map(|nth| (format!("extra_{nth:02}"), json!("x")))
+        .collect();
     let answer = desk.post(LEADS, &ada(Value::Object(extras))).await;
     assert_eq!(answer.status, 201);
     let custom = answer.data()["custom_fields"].as_object().unwrap();
-    assert_eq!(custom.keys().filter(|label| label.starts_with("extra_")).count(), 20);
+    assert_eq!(
+        custom
+            .keys()
+            .filter(|label| label.starts_with("extra_"))
+            .count(),
+        20
+    );
 }
 
 #[tokio::test]
@@ -62,7 +74,12 @@ async fn without_a_form_type_the_form_names_are_listed() {
     let desk = Desk::new();
     let listed = desk.get("/integrations/custom-fields").await;
     assert_eq!(listed.status, 200);
-    assert!(listed.json["form_types"].as_array().unwrap().contains(&json!("Lead")));
+    assert!(
+        listed.json["form_types"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("Lead"))
+    );
 }
 
 #[tokio::test]
@@ -73,7 +90,9 @@ async fn with_a_form_type_its_definitions_are_listed() {
     for member in ["field_name", "type", "placeholder", "options"] {
         assert!(first.get(member).is_some(), "{member}");
     }
-    let none = desk.get("/integrations/custom-fields?form_type=Nothing").await;
+    let none = desk
+        .get("/integrations/custom-fields?form_type=Nothing")
+        .await;
     assert_eq!(none.json, json!({"fields": []}));
 }
 
@@ -86,5 +105,8 @@ async fn definitions_change_only_when_the_shop_edits_them() {
     assert_eq!(desk.get(path).await.json, before);
     let fields = json!({"form_type": "Lead", "fields": [{"field_name": "Colour", "type": "text"}]});
     desk.portal(Method::PUT, "/custom-fields", &fields).await;
-    assert_eq!(desk.get(path).await.json["fields"][0]["field_name"], "Colour");
+    assert_eq!(
+        desk.get(path).await.json["fields"][0]["field_name"],
+        "Colour"
+    );
 }

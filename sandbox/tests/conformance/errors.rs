@@ -6,12 +6,26 @@ use serde_json::{Value, json};
 use super::{Answer, CHECKIN, Desk, LEADS, SUBMIT, ada};
 
 fn assert_body(answer: &Answer) {
-    let error = answer.json["error"].as_object().unwrap_or_else(|| panic!("{}", answer.json));
+    let error = answer.json["error"]
+        .as_object()
+        .unwrap_or_else(|| panic!("{}", answer.json));
     let members: Vec<&String> = error.keys().collect();
-    assert_eq!(members, ["code", "details", "documentation_url", "message", "request_id"]);
+    assert_eq!(
+        members,
+        [
+            "code",
+            "details",
+            "documentation_url",
+            "message",
+            "request_id"
+        ]
+    );
     assert!(error["code"].is_string() && error["documentation_url"].is_string());
     assert!(error["details"].is_array());
-    assert_eq!(answer.json["message"], error["message"], "mirrored for older clients");
+    assert_eq!(
+        answer.json["message"], error["message"],
+        "mirrored for older clients"
+    );
     assert_eq!(error["request_id"], answer.header("x-request-id"));
     assert_eq!(answer.header("content-type"), "application/json");
 }
@@ -21,16 +35,29 @@ async fn every_refusal_has_all_five_members_and_the_mirrored_message() {
     let desk = Desk::new();
     let rest = [("x-api-key", desk.rest.as_str())];
     let statuses = [
-        (401, desk.ask(Method::GET, "/integrations/ping", &[], "").await),
-        (403, desk.ask(Method::GET, "/automation/ping", &rest, "").await),
+        (
+            401,
+            desk.ask(Method::GET, "/integrations/ping", &[], "").await,
+        ),
+        (
+            403,
+            desk.ask(Method::GET, "/automation/ping", &rest, "").await,
+        ),
         (404, desk.get("/nowhere").await),
         (404, desk.post("/integrations/ingest/fax", &json!({})).await),
         (405, desk.ask(Method::GET, LEADS, &rest, "").await),
         (422, desk.post(LEADS, &json!({})).await),
         (422, desk.ask(Method::POST, LEADS, &rest, "{").await),
-        (422, desk.get("/automation/triggers/leads?limit=1&limit=2").await),
+        (
+            422,
+            desk.get("/automation/triggers/leads?limit=1&limit=2").await,
+        ),
         (422, desk.get("/automation/triggers/leads?limit=%FF").await),
-        (413, desk.ask(Method::POST, LEADS, &rest, "x".repeat(2 << 20)).await),
+        (
+            413,
+            desk.ask(Method::POST, LEADS, &rest, "x".repeat(2 << 20))
+                .await,
+        ),
     ];
     for (status, answer) in statuses {
         assert_eq!(answer.status, status);
@@ -41,7 +68,9 @@ async fn every_refusal_has_all_five_members_and_the_mirrored_message() {
 #[tokio::test]
 async fn validation_details_are_pairs_of_field_and_message() {
     let desk = Desk::new();
-    let answer = desk.post(LEADS, &ada(json!({"name": 5, "source": []}))).await;
+    let answer = desk
+        .post(LEADS, &ada(json!({"name": 5, "source": []})))
+        .await;
     assert_eq!(answer.fields(), ["name", "source"]);
     for detail in answer.json["error"]["details"].as_array().unwrap() {
         assert!(!detail["message"].as_str().unwrap().is_empty());
@@ -59,7 +88,11 @@ async fn validation_failed_is_for_broken_rules() {
             ada(json!({"device_brand": "x".repeat(256)})),
         ] {
             let answer = desk.post(route, &broken).await;
-            assert_eq!((answer.status, answer.code()), (422, "validation_failed"), "{broken}");
+            assert_eq!(
+                (answer.status, answer.code()),
+                (422, "validation_failed"),
+                "{broken}"
+            );
         }
     }
 }
@@ -81,8 +114,13 @@ async fn unreadable_submission_is_for_a_body_in_another_format() {
 async fn integration_not_permitted_is_for_a_key_of_the_wrong_type() {
     let desk = Desk::new();
     let sent = json!({"form_response": {}});
-    let answer = desk.post("/integrations/ingest/form_builder_signed_1", &sent).await;
-    assert_eq!((answer.status, answer.code()), (403, "integration_not_permitted"));
+    let answer = desk
+        .post("/integrations/ingest/form_builder_signed_1", &sent)
+        .await;
+    assert_eq!(
+        (answer.status, answer.code()),
+        (403, "integration_not_permitted")
+    );
 }
 
 #[tokio::test]
@@ -104,7 +142,11 @@ async fn scripted_423_429_and_500_are_told_with_the_error_body() {
         assert_eq!(answer.status, status);
         assert_body(&answer);
     }
-    assert_eq!(desk.post(LEADS, &ada(json!({}))).await.status, 201, "nothing was created before");
+    assert_eq!(
+        desk.post(LEADS, &ada(json!({}))).await.status,
+        201,
+        "nothing was created before"
+    );
 }
 
 #[tokio::test]
@@ -112,9 +154,17 @@ async fn a_refusal_creates_nothing_and_is_not_remembered_under_its_key() {
     let desk = Desk::new();
     let before = desk.leads();
     let key = [("idempotency-key", "k")];
-    assert_eq!(desk.post_with(LEADS, &key, &json!({"name": "Ada"})).await.status, 422);
+    assert_eq!(
+        desk.post_with(LEADS, &key, &json!({"name": "Ada"}))
+            .await
+            .status,
+        422
+    );
     assert_eq!(desk.leads(), before);
-    assert_eq!(desk.post_with(LEADS, &key, &ada(json!({}))).await.outcome(), (201, "completed"));
+    assert_eq!(
+        desk.post_with(LEADS, &key, &ada(json!({}))).await.outcome(),
+        (201, "completed")
+    );
 }
 
 #[tokio::test]
@@ -131,12 +181,22 @@ async fn a_scripted_429_carries_retry_after_unless_the_script_says_no() {
     let desk = Desk::new();
     for (fault, wait) in [
         (json!({"kind": "status", "code": 429}), "1"),
-        (json!({"kind": "status", "code": 429, "retry_after": 7}), "7"),
-        (json!({"kind": "status", "code": 429, "retry_after": ""}), ""),
+        (
+            json!({"kind": "status", "code": 429, "retry_after": 7}),
+            "7",
+        ),
+        (
+            json!({"kind": "status", "code": 429, "retry_after": ""}),
+            "",
+        ),
         (json!({"kind": "status", "code": 503}), ""),
     ] {
         desk.portal(Method::POST, "/faults", &fault).await;
-        assert_eq!(desk.get("/automation/ping").await.header("retry-after"), wait, "{fault}");
+        assert_eq!(
+            desk.get("/automation/ping").await.header("retry-after"),
+            wait,
+            "{fault}"
+        );
     }
 }
 

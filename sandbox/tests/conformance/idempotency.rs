@@ -20,9 +20,17 @@ async fn rule_1_the_header_is_honoured_on_every_intake_route() {
         let key = [("idempotency-key", text.as_str())];
         let first = desk.post_with(route, &key, sent).await;
         let second = desk.post_with(route, &key, sent).await;
-        assert_eq!(first.outcome(), (201, "completed"), "{route}: {}", first.json);
+        assert_eq!(
+            first.outcome(),
+            (201, "completed"),
+            "{route}: {}",
+            first.json
+        );
         assert_eq!(second.outcome(), (200, "duplicate"), "{route}");
-        assert_eq!(second.json["request_id"], first.json["request_id"], "{route}");
+        assert_eq!(
+            second.json["request_id"], first.json["request_id"],
+            "{route}"
+        );
     }
 }
 
@@ -30,20 +38,35 @@ async fn rule_1_the_header_is_honoured_on_every_intake_route() {
 async fn rule_1_a_key_of_192_characters_is_refused() {
     let desk = Desk::new();
     let key = "k".repeat(192);
-    let answer = desk.post_with(LEADS, &[("idempotency-key", &key)], &ada(json!({}))).await;
+    let answer = desk
+        .post_with(LEADS, &[("idempotency-key", &key)], &ada(json!({})))
+        .await;
     assert_eq!(answer.fields(), ["Idempotency-Key"]);
-    let answer = desk.post_with(LEADS, &[("idempotency-key", &key[2..])], &ada(json!({}))).await;
+    let answer = desk
+        .post_with(LEADS, &[("idempotency-key", &key[2..])], &ada(json!({})))
+        .await;
     assert_eq!(answer.status, 201);
 }
 
 #[tokio::test]
 async fn rule_1_the_header_means_nothing_on_reads() {
     let desk = Desk::new();
-    let headers = [("x-api-key", desk.automation.as_str()), ("idempotency-key", "k")];
+    let headers = [
+        ("x-api-key", desk.automation.as_str()),
+        ("idempotency-key", "k"),
+    ];
     let path = "/automation/triggers/leads?limit=1";
-    let first = desk.ask(Method::GET, path, &headers, String::new()).await.json;
+    let first = desk
+        .ask(Method::GET, path, &headers, String::new())
+        .await
+        .json;
     desk.post(LEADS, &ada(json!({}))).await;
-    assert_ne!(desk.ask(Method::GET, path, &headers, String::new()).await.json, first);
+    assert_ne!(
+        desk.ask(Method::GET, path, &headers, String::new())
+            .await
+            .json,
+        first
+    );
 }
 
 #[tokio::test]
@@ -53,7 +76,9 @@ async fn rule_2_a_key_is_remembered_against_its_integration() {
     let key = ("idempotency-key", "k");
     let first = desk.post_with(CHECKIN, &[key], &ada(json!({}))).await;
     let headers = [("x-api-key", other.as_str()), key];
-    let second = desk.ask(Method::POST, CHECKIN, &headers, ada(json!({})).to_string()).await;
+    let second = desk
+        .ask(Method::POST, CHECKIN, &headers, ada(json!({})).to_string())
+        .await;
     assert_eq!(second.outcome(), (201, "completed"));
     assert_ne!(second.data()["id"], first.data()["id"]);
 }
@@ -63,9 +88,13 @@ async fn rule_2_a_rotated_key_s_integration_still_remembers() {
     let desk = Desk::new();
     let key = ("idempotency-key", "k");
     let first = desk.post_with(CHECKIN, &[key], &ada(json!({}))).await;
-    let new = desk.portal(Method::POST, "/keys/rotate", &json!({"key": desk.rest})).await;
+    let new = desk
+        .portal(Method::POST, "/keys/rotate", &json!({"key": desk.rest}))
+        .await;
     let headers = [("x-api-key", new.json["key"].as_str().unwrap()), key];
-    let second = desk.ask(Method::POST, CHECKIN, &headers, ada(json!({})).to_string()).await;
+    let second = desk
+        .ask(Method::POST, CHECKIN, &headers, ada(json!({})).to_string())
+        .await;
     assert_eq!(second.json["request_id"], first.json["request_id"]);
 }
 
@@ -73,7 +102,9 @@ async fn rule_2_a_rotated_key_s_integration_still_remembers() {
 async fn rule_3_keys_are_compared_exactly() {
     let desk = Desk::new();
     for key in ["key", "KEY", "key2"] {
-        let answer = desk.post_with(CHECKIN, &[("idempotency-key", key)], &ada(json!({}))).await;
+        let answer = desk
+            .post_with(CHECKIN, &[("idempotency-key", key)], &ada(json!({})))
+            .await;
         assert_eq!(answer.outcome(), (201, "completed"), "{key}");
     }
 }
@@ -83,7 +114,10 @@ async fn rule_4_another_body_under_the_same_key_gets_the_original_answer() {
     let desk = Desk::new();
     let key = [("idempotency-key", "k")];
     let first = desk.post_with(LEADS, &key, &ada(json!({}))).await;
-    for other in [json!({"name": "Bea", "email": "bea@b.example"}), json!({"broken": true})] {
+    for other in [
+        json!({"name": "Bea", "email": "bea@b.example"}),
+        json!({"broken": true}),
+    ] {
         let second = desk.post_with(LEADS, &key, &other).await;
         assert_eq!(second.outcome(), (200, "duplicate"));
         assert_eq!(second.data(), first.data());
@@ -97,12 +131,19 @@ async fn rule_4_another_body_under_the_same_key_gets_the_original_answer() {
 #[tokio::test]
 async fn rule_6_the_two_meanings_of_duplicate_differ_in_their_request_id() {
     let desk = Desk::new();
-    let first = desk.post_with(LEADS, &[("idempotency-key", "k")], &ada(json!({}))).await;
-    let replay = desk.post_with(LEADS, &[("idempotency-key", "k")], &ada(json!({}))).await;
+    let first = desk
+        .post_with(LEADS, &[("idempotency-key", "k")], &ada(json!({})))
+        .await;
+    let replay = desk
+        .post_with(LEADS, &[("idempotency-key", "k")], &ada(json!({})))
+        .await;
     let found = desk.post(LEADS, &ada(json!({}))).await;
     assert_eq!(replay.json["request_id"], first.json["request_id"]);
     assert_ne!(found.json["request_id"], first.json["request_id"]);
-    assert_eq!((replay.outcome(), found.outcome()), ((200, "duplicate"), (200, "duplicate")));
+    assert_eq!(
+        (replay.outcome(), found.outcome()),
+        ((200, "duplicate"), (200, "duplicate"))
+    );
 }
 
 /// Sends the same twice and something else once; answers with the three request ids.
@@ -171,8 +212,14 @@ async fn rule_5_the_directory_s_key_is_its_lead_id_else_a_fingerprint_of_the_day
         desk.ask(Method::GET, &path, &[], String::new()).await.json["request_id"].clone()
     };
     let with_id = enquire("leadid=L1&name=Ravi&mobile=9845000001").await;
-    assert_eq!(enquire("leadid=L1&name=Other&mobile=9845000002").await, with_id);
-    assert_ne!(enquire("leadid=L2&name=Ravi&mobile=9845000001").await, with_id);
+    assert_eq!(
+        enquire("leadid=L1&name=Other&mobile=9845000002").await,
+        with_id
+    );
+    assert_ne!(
+        enquire("leadid=L2&name=Ravi&mobile=9845000001").await,
+        with_id
+    );
     let plain = enquire("name=Ravi&mobile=9845000009").await;
     assert_eq!(enquire("mobile=9845000009&name=Ravi").await, plain);
     assert_ne!(enquire("name=Ravi&mobile=9845000008").await, plain);
@@ -197,11 +244,19 @@ async fn rule_5_the_same_canonical_payload_is_a_replay_on_the_same_day_only() {
 #[tokio::test]
 async fn rule_5_the_same_form_payload_is_a_replay_on_the_same_day_only() {
     let desk = Desk::new();
-    let headers =
-        [("x-api-key", desk.rest.as_str()), ("content-type", "application/x-www-form-urlencoded")];
+    let headers = [
+        ("x-api-key", desk.rest.as_str()),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
     let body = "destination=self_checkin&name=Ada&email=a%40b.example";
     let send = async || {
-        desk.ask(Method::POST, "/integrations/ingest/form", &headers, body.to_owned()).await
+        desk.ask(
+            Method::POST,
+            "/integrations/ingest/form",
+            &headers,
+            body.to_owned(),
+        )
+        .await
     };
     let first = send().await;
     assert_eq!(first.outcome(), (201, "completed"), "{}", first.json);

@@ -11,7 +11,12 @@ impl Input {
     /// A text field: `longest` characters are stored as sent, one more or another type is refused.
     pub(super) async fn up_to(&self, field: &str, longest: usize) {
         let desk = Desk::new();
-        for value in [json!(long(longest + 1)), json!(7), json!(["x"]), json!({"x": 1})] {
+        for value in [
+            json!(long(longest + 1)),
+            json!(7),
+            json!(["x"]),
+            json!({"x": 1}),
+        ] {
             let refused = desk.post(self.0, &ada(json!({field: value}))).await;
             assert_eq!(refused.fields(), [field], "{value}");
         }

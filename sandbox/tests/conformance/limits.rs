@@ -9,10 +9,18 @@ use serde_json::json;
 use super::{Desk, LEADS, ada};
 
 fn limited() -> Desk {
-    let sandbox = Sandbox::new(Options { shop: Shop::Quiet, ..Options::default() });
+    let sandbox = Sandbox::new(Options {
+        shop: Shop::Quiet,
+        ..Options::default()
+    });
     sandbox.pause_growth(true);
     let (rest, automation) = (sandbox.rest_key(), sandbox.automation_key());
-    Desk { router: sandbox.router(), sandbox, rest, automation }
+    Desk {
+        router: sandbox.router(),
+        sandbox,
+        rest,
+        automation,
+    }
 }
 
 #[tokio::test]
@@ -35,7 +43,11 @@ async fn the_rate_is_per_key_and_shared_by_all_routes() {
         desk.get("/automation/triggers/leads").await;
     }
     assert_eq!(desk.get("/integrations/ping").await.status, 429);
-    assert_eq!(desk.post(LEADS, &ada(json!({}))).await.status, 201, "another key is free");
+    assert_eq!(
+        desk.post(LEADS, &ada(json!({}))).await.status,
+        201,
+        "another key is free"
+    );
 }
 
 #[tokio::test]
@@ -43,7 +55,13 @@ async fn the_rate_is_shared_by_every_client_of_the_key() {
     let desk = limited();
     desk.sandbox.set_rival(30);
     let answer = desk.get("/automation/ping").await;
-    assert!(answer.header("x-ratelimit-remaining").parse::<u32>().unwrap() < 59);
+    assert!(
+        answer
+            .header("x-ratelimit-remaining")
+            .parse::<u32>()
+            .unwrap()
+            < 59
+    );
 }
 
 #[tokio::test]

@@ -83,7 +83,9 @@ async fn enquired(desk: &Desk, by_query: bool) -> Answer {
     let (key, _) = desk.key("listing_directory").await;
     let path = format!("/integrations/ingest/listing_directory/{key}");
     if by_query {
-        return desk.ask(Method::GET, &format!("{path}?{ENQUIRY}"), &[], "").await;
+        return desk
+            .ask(Method::GET, &format!("{path}?{ENQUIRY}"), &[], "")
+            .await;
     }
     let form = [("content-type", "application/x-www-form-urlencoded")];
     desk.ask(Method::POST, &path, &form, ENQUIRY).await
@@ -126,7 +128,10 @@ async fn rule_7_any_other_parameter_is_kept_as_a_custom_field() {
     let desk = Desk::new();
     let answer = enquired(&desk, true).await;
     let custom = &answer.data()["custom_fields"];
-    assert_eq!((&custom["dncmobile"], &custom["company"]), (&json!("0"), &json!("Iyer")));
+    assert_eq!(
+        (&custom["dncmobile"], &custom["company"]),
+        (&json!("0"), &json!("Iyer"))
+    );
     assert_eq!(custom["leadid"], "D1");
 }
 
@@ -144,7 +149,10 @@ async fn rule_5_a_marketplace_s_key_is_accepted_by_its_own_receiver_only() {
     for (receiver, key) in combinations {
         let path = format!("/integrations/ingest/{receiver}/{key}");
         let answer = desk.ask(Method::POST, &path, &[], push().to_string()).await;
-        assert_eq!((answer.status, answer.code()), (403, "integration_not_permitted"));
+        assert_eq!(
+            (answer.status, answer.code()),
+            (403, "integration_not_permitted")
+        );
     }
     for key in [&marketplace, &directory] {
         for route in [LEADS, "/integrations/submit", "/integrations/ingest/form"] {
@@ -156,7 +164,9 @@ async fn rule_5_a_marketplace_s_key_is_accepted_by_its_own_receiver_only() {
             );
         }
         let headers = [("x-api-key", key.as_str())];
-        let answer = desk.ask(Method::GET, "/automation/ping", &headers, "").await;
+        let answer = desk
+            .ask(Method::GET, "/automation/ping", &headers, "")
+            .await;
         assert_eq!(answer.status, 403);
     }
 }
@@ -190,9 +200,10 @@ async fn only_the_listing_directory_is_asked_by_get() {
 #[tokio::test]
 async fn what_a_marketplace_cannot_have_sent_is_unreadable() {
     let desk = Desk::new();
-    for (provider, bodies) in
-        [("marketplace_b2b", ["", "[]", "{\"a\": 1}"]), ("listing_directory", ["", "[]", "<x>"])]
-    {
+    for (provider, bodies) in [
+        ("marketplace_b2b", ["", "[]", "{\"a\": 1}"]),
+        ("listing_directory", ["", "[]", "<x>"]),
+    ] {
         let (key, _) = desk.key(provider).await;
         for body in bodies {
             let path = format!("/integrations/ingest/{provider}/{key}");

@@ -8,7 +8,9 @@ use super::Desk;
 const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "options", "trace"];
 
 async fn document(desk: &Desk) -> Value {
-    let answer = desk.portal(Method::GET, "/openapi.json", &Value::Null).await;
+    let answer = desk
+        .portal(Method::GET, "/openapi.json", &Value::Null)
+        .await;
     assert_eq!(answer.status, 200);
     answer.json
 }
@@ -46,8 +48,10 @@ async fn the_document_holds_exactly_the_contract_s_summary() {
         }
     }
     documented.sort();
-    let mut summary: Vec<(String, String)> =
-        SUMMARY.iter().map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
+    let mut summary: Vec<(String, String)> = SUMMARY
+        .iter()
+        .map(|(method, path)| ((*method).to_owned(), (*path).to_owned()))
+        .collect();
     summary.sort();
     assert_eq!(documented, summary);
 }
@@ -59,7 +63,11 @@ async fn every_documented_operation_is_served_and_every_other_method_refused() {
     let (pushing, _) = desk.key("marketplace_b2b").await;
     let document = document(&desk).await;
     for (path, documented) in document["paths"].as_object().unwrap() {
-        let own = if path.contains("marketplace") { &pushing } else { &key };
+        let own = if path.contains("marketplace") {
+            &pushing
+        } else {
+            &key
+        };
         let asked = path.replace("{key}", own).replace("{adapter}", "form");
         for method in METHODS {
             let headers = [("x-api-key", desk.automation.as_str())];
@@ -92,13 +100,23 @@ async fn the_limits_of_the_tables_stand_in_the_document() {
     let lead = body("/integrations/leads");
     assert_eq!(lead["name"]["maxLength"], 60);
     assert_eq!(lead["address"]["properties"]["zip_code"]["maxLength"], 20);
-    assert_eq!(lead["custom_fields"]["additionalProperties"]["maxLength"], 1000);
+    assert_eq!(
+        lead["custom_fields"]["additionalProperties"]["maxLength"],
+        1000
+    );
     assert_eq!(lead.as_object().unwrap().len(), 16);
     let checkin = body("/integrations/self-checkin");
     assert_eq!(checkin["serial_number_2"]["maxLength"], 191);
     assert_eq!(checkin.as_object().unwrap().len(), 19);
     let enumerated = &document["paths"]["/integrations/ingest/{adapter}"]["post"]["parameters"];
-    let adapter = enumerated.as_array().unwrap().iter().find(|one| one["name"] == "adapter");
-    assert_eq!(adapter.unwrap()["schema"]["enum"].as_array().unwrap().len(), 5);
+    let adapter = enumerated
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "adapter");
+    assert_eq!(
+        adapter.unwrap()["schema"]["enum"].as_array().unwrap().len(),
+        5
+    );
     assert_eq!(document["servers"], json!([{"url": "/api"}]));
 }

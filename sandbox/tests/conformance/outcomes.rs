@@ -33,17 +33,32 @@ async fn a_lead_with_the_same_mobile_number_and_dialling_code_is_a_duplicate() {
     let second = desk.post(LEADS, &of("Bea", "+1", "5550100")).await;
     assert_eq!(second.outcome(), (200, "duplicate"));
     assert_eq!(second.data()["id"], first.data()["id"]);
-    assert_eq!(second.data()["name"], "Ada", "the existing record is returned");
-    assert_ne!(second.json["request_id"], first.json["request_id"], "with a new request id");
-    assert_eq!(desk.post(LEADS, &of("Cleo", "+44", "5550100")).await.status, 201);
-    assert_eq!(desk.post(LEADS, &of("Dora", "+1", "5550101")).await.status, 201);
+    assert_eq!(
+        second.data()["name"],
+        "Ada",
+        "the existing record is returned"
+    );
+    assert_ne!(
+        second.json["request_id"], first.json["request_id"],
+        "with a new request id"
+    );
+    assert_eq!(
+        desk.post(LEADS, &of("Cleo", "+44", "5550100")).await.status,
+        201
+    );
+    assert_eq!(
+        desk.post(LEADS, &of("Dora", "+1", "5550101")).await.status,
+        201
+    );
 }
 
 #[tokio::test]
 async fn a_lead_with_the_same_e_mail_is_a_duplicate() {
     let desk = Desk::new();
     let first = desk.post(LEADS, &ada(json!({}))).await;
-    let second = desk.post(LEADS, &ada(json!({"name": "Bea", "mobile_number": "1"}))).await;
+    let second = desk
+        .post(LEADS, &ada(json!({"name": "Bea", "mobile_number": "1"})))
+        .await;
     assert_eq!(second.outcome(), (200, "duplicate"));
     assert_eq!(second.data()["id"], first.data()["id"]);
 }
@@ -76,7 +91,8 @@ async fn self_check_ins_are_always_created_by_default() {
 async fn with_the_policy_skip_an_open_check_in_of_the_same_mobile_number_is_a_duplicate() {
     let desk = Desk::new();
     let own = desk.own().await;
-    desk.form(own, "kiosk", json!({"active": true, "duplicates": "skip"})).await;
+    desk.form(own, "kiosk", json!({"active": true, "duplicates": "skip"}))
+        .await;
     let sent = ada(json!({"mobile_number": "5550100", "form_id": "kiosk"}));
     let first = desk.post(CHECKIN, &sent).await;
     let second = desk.post(CHECKIN, &sent).await;
@@ -85,7 +101,11 @@ async fn with_the_policy_skip_an_open_check_in_of_the_same_mobile_number_is_a_du
     desk.sandbox.pause_growth(false);
     desk.sandbox.advance_clock(7 * 86_400);
     let after = desk.post(CHECKIN, &sent).await;
-    assert_eq!(after.outcome(), (201, "completed"), "the first customer has come in");
+    assert_eq!(
+        after.outcome(),
+        (201, "completed"),
+        "the first customer has come in"
+    );
 }
 
 #[tokio::test]
@@ -115,7 +135,12 @@ async fn a_submission_without_a_destination_is_received_and_parked() {
 async fn a_submission_to_a_form_that_is_not_activated_is_parked() {
     let desk = Desk::new();
     let own = desk.own().await;
-    desk.form(own, "contact", json!({"destination": "lead", "map": {"n": "name"}})).await;
+    desk.form(
+        own,
+        "contact",
+        json!({"destination": "lead", "map": {"n": "name"}}),
+    )
+    .await;
     for destination in [Value::Null, json!("lead")] {
         let sent =
             json!({"form_id": "contact", "destination": destination, "data": ada(json!({}))});
@@ -128,14 +153,24 @@ async fn a_parked_submission_is_completed_when_it_is_replayed_from_the_portal() 
     let desk = Desk::new();
     let own = desk.own().await;
     let data = json!({"n": "Ada", "email": "a@b.example"});
-    let parked = desk.post(SUBMIT, &json!({"form_id": "contact", "data": data})).await;
+    let parked = desk
+        .post(SUBMIT, &json!({"form_id": "contact", "data": data}))
+        .await;
     let id = desk.deliveries().await.last().unwrap()["id"].clone();
-    let early = desk.portal(Method::POST, "/deliveries/retry", &json!({"id": id})).await;
-    assert_eq!(early.outcome(), (202, "received"), "not before the form is mapped");
+    let early = desk
+        .portal(Method::POST, "/deliveries/retry", &json!({"id": id}))
+        .await;
+    assert_eq!(
+        early.outcome(),
+        (202, "received"),
+        "not before the form is mapped"
+    );
     let form = json!({"active": true, "destination": "lead", "map": {"n": "name"}});
     desk.form(own, "contact", form).await;
     let before = desk.leads();
-    let replayed = desk.portal(Method::POST, "/deliveries/retry", &json!({"id": id})).await;
+    let replayed = desk
+        .portal(Method::POST, "/deliveries/retry", &json!({"id": id}))
+        .await;
     assert_eq!(replayed.outcome(), (201, "completed"));
     assert_eq!(replayed.data()["name"], "Ada");
     assert_eq!(replayed.json["request_id"], parked.json["request_id"]);
@@ -161,28 +196,50 @@ async fn the_key_of_a_parked_submission_gives_its_record_once_it_is_there() {
 
 #[tokio::test]
 async fn a_form_builder_s_lead_for_a_form_not_yet_configured_is_parked() {
-    for provider in ["form_builder_signed_1", "form_builder_unsigned", "form_builder_signed_2"] {
+    for provider in [
+        "form_builder_signed_1",
+        "form_builder_unsigned",
+        "form_builder_signed_2",
+    ] {
         let desk = Desk::new();
         let (key, integration) = desk.key(provider).await;
         let sent = ada(json!({"form_id": "contact"}));
-        assert_eq!(desk.post_as(&key, LEADS, &sent).await.outcome(), (202, "received"));
+        assert_eq!(
+            desk.post_as(&key, LEADS, &sent).await.outcome(),
+            (202, "received")
+        );
         let form = json!({"active": true, "map": {}, "destination": "lead"});
         desk.form(integration, "contact", form).await;
-        assert_eq!(desk.post_as(&key, LEADS, &sent).await.outcome(), (201, "completed"));
+        assert_eq!(
+            desk.post_as(&key, LEADS, &sent).await.outcome(),
+            (201, "completed")
+        );
     }
     let desk = Desk::new();
     let sent = ada(json!({"form_id": "contact"}));
-    assert_eq!(desk.post(LEADS, &sent).await.status, 201, "other providers need no map");
+    assert_eq!(
+        desk.post(LEADS, &sent).await.status,
+        201,
+        "other providers need no map"
+    );
 }
 
 #[tokio::test]
 async fn a_lead_s_form_id_applies_the_form_s_map() {
     let desk = Desk::new();
     let own = desk.own().await;
-    desk.form(own, "contact", json!({"active": true, "map": {"full_name": "name"}})).await;
+    desk.form(
+        own,
+        "contact",
+        json!({"active": true, "map": {"full_name": "name"}}),
+    )
+    .await;
     let sent = json!({"form_id": "contact", "full_name": "Ada", "email": "a@b.example"});
     let answer = desk.post(LEADS, &sent).await;
-    assert_eq!((answer.status, &answer.data()["name"]), (201, &json!("Ada")));
+    assert_eq!(
+        (answer.status, &answer.data()["name"]),
+        (201, &json!("Ada"))
+    );
 }
 
 #[tokio::test]
@@ -202,8 +259,16 @@ async fn a_created_lead_moves_on_with_the_shop() {
     let id = desk.post(LEADS, &ada(json!({}))).await.data()["id"].clone();
     desk.sandbox.pause_growth(false);
     desk.sandbox.advance_clock(14 * 86_400);
-    let truth = desk.portal(Method::GET, "/truth?route=leads", &Value::Null).await.json;
-    let ours = truth["leads"].as_array().unwrap().iter().find(|lead| lead["id"] == id).unwrap();
+    let truth = desk
+        .portal(Method::GET, "/truth?route=leads", &Value::Null)
+        .await
+        .json;
+    let ours = truth["leads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|lead| lead["id"] == id)
+        .unwrap();
     assert!(ours["versions"].as_u64().unwrap() >= 3, "{ours}");
     assert_eq!(ours["record"]["status_stage"], "completed");
 }
@@ -211,11 +276,17 @@ async fn a_created_lead_moves_on_with_the_shop() {
 #[tokio::test]
 async fn a_check_in_s_customer_comes_in_and_becomes_a_repair() {
     let desk = Desk::new();
-    desk.post(CHECKIN, &ada(json!({"device_brand": "Fairphone"}))).await;
+    desk.post(CHECKIN, &ada(json!({"device_brand": "Fairphone"})))
+        .await;
     desk.sandbox.pause_growth(false);
     desk.sandbox.advance_clock(7 * 86_400);
-    let truth = desk.portal(Method::GET, "/truth?route=jobs", &Value::Null).await.json;
+    let truth = desk
+        .portal(Method::GET, "/truth?route=jobs", &Value::Null)
+        .await
+        .json;
     let jobs = truth["jobs"].as_array().unwrap();
-    let ours = jobs.iter().find(|job| job["record"]["customer_name"] == "Ada Byron");
+    let ours = jobs
+        .iter()
+        .find(|job| job["record"]["customer_name"] == "Ada Byron");
     assert_eq!(ours.unwrap()["record"]["device_brand"], "Fairphone");
 }

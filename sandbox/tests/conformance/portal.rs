@@ -21,7 +21,11 @@ async fn each_delivery_is_logged_with_its_request_id_and_can_be_retried() {
     assert_eq!(log[0]["outcome"], "completed");
     let retry = json!({"id": log[0]["id"]});
     let again = desk.portal(Method::POST, "/deliveries/retry", &retry).await;
-    assert_eq!(again.outcome(), (200, "duplicate"), "what is done is not done twice");
+    assert_eq!(
+        again.outcome(),
+        (200, "duplicate"),
+        "what is done is not done twice"
+    );
 }
 
 #[tokio::test]
@@ -29,7 +33,8 @@ async fn a_refused_delivery_is_taken_when_the_shop_has_mended_its_form() {
     let desk = Desk::new();
     let own = desk.own().await;
     let sent = json!({"form_id": "f", "data": {"who": "Ada", "email": "a@b.example"}});
-    desk.form(own, "f", json!({"active": true, "destination": "lead"})).await;
+    desk.form(own, "f", json!({"active": true, "destination": "lead"}))
+        .await;
     assert_eq!(desk.post(SUBMIT, &sent).await.fields(), ["name"]);
     let mended = json!({"active": true, "destination": "lead", "map": {"who": "name"}});
     desk.form(own, "f", mended).await;
@@ -42,10 +47,15 @@ async fn a_refused_delivery_is_taken_when_the_shop_has_mended_its_form() {
 #[tokio::test]
 async fn a_delivery_that_was_never_read_or_never_was_cannot_be_retried() {
     let desk = Desk::new();
-    desk.ask(Method::POST, LEADS, &[("x-api-key", &desk.rest)], "{").await;
-    let unread = desk.portal(Method::POST, "/deliveries/retry", &json!({"id": 1})).await;
+    desk.ask(Method::POST, LEADS, &[("x-api-key", &desk.rest)], "{")
+        .await;
+    let unread = desk
+        .portal(Method::POST, "/deliveries/retry", &json!({"id": 1}))
+        .await;
     assert_eq!(unread.status, 409);
-    let unknown = desk.portal(Method::POST, "/deliveries/retry", &json!({"id": 99})).await;
+    let unknown = desk
+        .portal(Method::POST, "/deliveries/retry", &json!({"id": 99}))
+        .await;
     assert_eq!(unknown.status, 404);
 }
 
@@ -53,16 +63,29 @@ async fn a_delivery_that_was_never_read_or_never_was_cannot_be_retried() {
 async fn the_page_is_for_people_and_escapes_what_was_sent() {
     let desk = Desk::new();
     let (_, integration) = desk.key("website").await;
-    desk.form(integration, "<script>alert(1)</script>", json!({})).await;
-    let request =
-        Request::get("/_sandbox/").header("accept", "text/html").body(Body::empty()).unwrap();
-    let response = tower::ServiceExt::oneshot(desk.router.clone(), request).await.unwrap();
-    assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
-    let page = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    desk.form(integration, "<script>alert(1)</script>", json!({}))
+        .await;
+    let request = Request::get("/_sandbox/")
+        .header("accept", "text/html")
+        .body(Body::empty())
+        .unwrap();
+    let response = tower::ServiceExt::oneshot(desk.router.clone(), request)
+        .await
+        .unwrap();
+    assert_eq!(
+        response.headers()["content-type"],
+        "text/html; charset=utf-8"
+    );
+    let page = axum::body::to_bytes(response.into_body(), 1 << 20)
+        .await
+        .unwrap();
     let page = String::from_utf8(page.to_vec()).unwrap();
     assert!(page.contains("Nothing here is real"));
     assert!(page.contains("&lt;script&gt;alert") && !page.contains("<script>alert"));
-    assert!(!page.contains(&desk.automation), "keys are shown by reveal alone");
+    assert!(
+        !page.contains(&desk.automation),
+        "keys are shown by reveal alone"
+    );
 }
 
 #[tokio::test]
@@ -77,7 +100,10 @@ async fn the_portal_is_asked_by_a_name_of_this_machine_only() {
     ];
     for (host, status) in hosts {
         for path in ["/_sandbox/", "/_sandbox/keys"] {
-            let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
+            let request = Request::get(path)
+                .header("host", host)
+                .body(Body::empty())
+                .unwrap();
             assert_eq!(desk.send(request).await.status, status, "{host}");
         }
     }
@@ -93,14 +119,26 @@ async fn a_sandbox_with_a_state_file_goes_on_where_it_was_left() {
     };
     let desk = |sandbox: Sandbox| {
         let (rest, automation) = (sandbox.rest_key(), sandbox.automation_key());
-        Desk { router: sandbox.router(), sandbox, rest, automation }
+        Desk {
+            router: sandbox.router(),
+            sandbox,
+            rest,
+            automation,
+        }
     };
     let first = desk(Sandbox::open(&options).unwrap());
     let own = first.own().await;
-    first.form(own, "f", json!({"active": true, "destination": "lead"})).await;
+    first
+        .form(own, "f", json!({"active": true, "destination": "lead"}))
+        .await;
     let key = [("idempotency-key", "k")];
     let lead = first.post_with(LEADS, &key, &ada(json!({}))).await;
-    first.post(SUBMIT, &json!({"form_id": "other", "data": {"name": "Parked"}})).await;
+    first
+        .post(
+            SUBMIT,
+            &json!({"form_id": "other", "data": {"name": "Parked"}}),
+        )
+        .await;
     first.sandbox.save().unwrap();
 
     let second = desk(Sandbox::open(&options).unwrap());
@@ -108,9 +146,14 @@ async fn a_sandbox_with_a_state_file_goes_on_where_it_was_left() {
     assert_eq!(again.json["request_id"], lead.json["request_id"]);
     assert_eq!(again.data(), lead.data());
     assert_eq!(second.deliveries().await[1]["outcome"], "received");
-    let forms = second.portal(Method::GET, "/forms", &Value::Null).await.json;
+    let forms = second
+        .portal(Method::GET, "/forms", &Value::Null)
+        .await
+        .json;
     assert_eq!(forms[0]["form_id"], "f");
-    let fresh = second.post(LEADS, &json!({"name": "Bo", "email": "bo@b.example"})).await;
+    let fresh = second
+        .post(LEADS, &json!({"name": "Bo", "email": "bo@b.example"}))
+        .await;
     assert_ne!(fresh.json["request_id"], lead.json["request_id"]);
     assert_ne!(fresh.data()["id"], lead.data()["id"]);
 }
@@ -119,8 +162,11 @@ async fn a_sandbox_with_a_state_file_goes_on_where_it_was_left() {
 async fn over_a_socket_intake_and_reads_meet_and_the_state_is_saved_at_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
-    let options =
-        Options { shop: Shop::Quiet, state_file: Some(path.clone()), ..Options::default() };
+    let options = Options {
+        shop: Shop::Quiet,
+        state_file: Some(path.clone()),
+        ..Options::default()
+    };
     let sandbox = Sandbox::open(&options).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}/api", listener.local_addr().unwrap());
@@ -128,8 +174,11 @@ async fn over_a_socket_intake_and_reads_meet_and_the_state_is_saved_at_the_end()
     let served = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
     // An error says that a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client =
-        reqwest::Client::builder().tls_certs_only(std::iter::empty()).no_proxy().build().unwrap();
+    let client = reqwest::Client::builder()
+        .tls_certs_only(std::iter::empty())
+        .no_proxy()
+        .build()
+        .unwrap();
     let sent = client
         .post(format!("{base}{LEADS}"))
         .bearer_auth(sandbox.rest_key())

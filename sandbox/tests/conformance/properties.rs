@@ -89,11 +89,26 @@ struct Sent {
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
-    let names = vec!["idempotency-key", "x-business", "x-form-builder-1-signature", "accept"];
-    let header = (proptest::sample::select(names), proptest::collection::vec(any::<u8>(), 0..250));
+    let names = vec![
+        "idempotency-key",
+        "x-business",
+        "x-form-builder-1-signature",
+        "accept",
+    ];
+    let header = (
+        proptest::sample::select(names),
+        proptest::collection::vec(any::<u8>(), 0..250),
+    );
     let query = "[a-z_%&=0-9+]{0,60}";
-    (0..12_usize, kind(), header, query, body())
-        .prop_map(|(route, kind, header, query, body)| Sent { route, kind, header, query, body })
+    (0..12_usize, kind(), header, query, body()).prop_map(|(route, kind, header, query, body)| {
+        Sent {
+            route,
+            kind,
+            header,
+            query,
+            body,
+        }
+    })
 }
 
 /// The statuses that anything under `/api` may have.
@@ -133,10 +148,26 @@ fn request(desk: &Desk, keys: &[(&str, String)], input: &Sent) -> Option<Request
         0 => (Method::POST, LEADS.to_owned(), desk.rest.as_str()),
         1 => (Method::POST, CHECKIN.to_owned(), desk.rest.as_str()),
         2 => (Method::POST, SUBMIT.to_owned(), desk.rest.as_str()),
-        3 => (Method::POST, "/integrations/ingest/form".to_owned(), desk.rest.as_str()),
-        4 => (Method::POST, "/integrations/ingest/canonical".to_owned(), desk.rest.as_str()),
-        5 => (Method::GET, "/automation/triggers/leads".to_owned(), desk.automation.as_str()),
-        6 => (Method::GET, "/automation/search/customers".to_owned(), desk.automation.as_str()),
+        3 => (
+            Method::POST,
+            "/integrations/ingest/form".to_owned(),
+            desk.rest.as_str(),
+        ),
+        4 => (
+            Method::POST,
+            "/integrations/ingest/canonical".to_owned(),
+            desk.rest.as_str(),
+        ),
+        5 => (
+            Method::GET,
+            "/automation/triggers/leads".to_owned(),
+            desk.automation.as_str(),
+        ),
+        6 => (
+            Method::GET,
+            "/automation/search/customers".to_owned(),
+            desk.automation.as_str(),
+        ),
         route => {
             let (provider, key) = &keys[route % keys.len()];
             let path = format!("/integrations/ingest/{provider}");

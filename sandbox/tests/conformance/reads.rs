@@ -13,7 +13,9 @@ async fn page(desk: &Desk, path: &str) -> Vec<Value> {
 }
 
 async fn rows(desk: &Desk, route: &str, query: &str) -> usize {
-    page(desk, &format!("/automation/triggers/{route}{query}")).await.len()
+    page(desk, &format!("/automation/triggers/{route}{query}"))
+        .await
+        .len()
 }
 
 macro_rules! triggers {
@@ -53,7 +55,9 @@ async fn the_limit_is_at_most_100() {
 async fn the_limit_is_an_integer() {
     let desk = Desk::new();
     for bad in ["ten", "1.5"] {
-        let answer = desk.get(&format!("/automation/triggers/leads?limit={bad}")).await;
+        let answer = desk
+            .get(&format!("/automation/triggers/leads?limit={bad}"))
+            .await;
         assert_eq!(answer.fields(), ["limit"]);
     }
 }
@@ -61,7 +65,9 @@ async fn the_limit_is_an_integer() {
 #[tokio::test]
 async fn an_empty_result_is_an_empty_array_and_never_null() {
     let desk = Desk::new();
-    let found = desk.get("/automation/search/customers?search_term=nobody-of-that-name").await;
+    let found = desk
+        .get("/automation/search/customers?search_term=nobody-of-that-name")
+        .await;
     assert_eq!(found.json, json!([]));
 }
 
@@ -128,10 +134,18 @@ async fn the_search_looks_at_name_e_mail_and_mobile_number() {
     let desk = Desk::new();
     let record = json!({"name": "Zed Quux", "email": "zq@q.example", "mobile_number": "31337"});
     let added = desk
-        .portal(Method::POST, "/records", &json!({"route": "customers", "record": record}))
+        .portal(
+            Method::POST,
+            "/records",
+            &json!({"route": "customers", "record": record}),
+        )
         .await;
     for term in ["quux", "zq%40q", "31337"] {
-        let found = page(&desk, &format!("/automation/search/customers?search_term={term}")).await;
+        let found = page(
+            &desk,
+            &format!("/automation/search/customers?search_term={term}"),
+        )
+        .await;
         assert_eq!(found[0]["id"], added.json["id"], "{term}");
     }
 }
@@ -164,8 +178,11 @@ async fn both_pings_tell_status_workspace_and_provider() {
 async fn reading_changes_nothing() {
     let desk = Desk::new();
     let before = desk.leads();
-    for path in ["/integrations/ping", "/integrations/custom-fields", "/automation/triggers/leads"]
-    {
+    for path in [
+        "/integrations/ping",
+        "/integrations/custom-fields",
+        "/automation/triggers/leads",
+    ] {
         desk.get(path).await;
     }
     assert_eq!(desk.leads(), before);
@@ -177,7 +194,10 @@ async fn records_show_in_the_reads_of_their_own_business() {
     let lead = desk.post(LEADS, &ada(json!({"business_id": 2}))).await;
     assert_eq!(lead.header("x-business"), "2");
     let of = async |business: &str| {
-        let headers = [("x-api-key", desk.automation.as_str()), ("x-business", business)];
+        let headers = [
+            ("x-api-key", desk.automation.as_str()),
+            ("x-business", business),
+        ];
         let path = "/automation/triggers/leads?limit=1";
         desk.ask(Method::GET, path, &headers, "").await.json[0]["id"].clone()
     };
@@ -202,10 +222,13 @@ async fn ids_may_become_strings_and_records_stay_the_same() {
     let desk = Desk::new();
     let key = [("idempotency-key", "k")];
     let first = desk.post_with(LEADS, &key, &ada(json!({}))).await;
-    desk.portal(Method::PATCH, "/settings", &json!({"ids_as_strings": true})).await;
+    desk.portal(Method::PATCH, "/settings", &json!({"ids_as_strings": true}))
+        .await;
     let again = desk.post_with(LEADS, &key, &ada(json!({}))).await;
     assert_eq!(again.data()["id"], json!(first.data()["id"].to_string()));
-    let other = desk.post(LEADS, &json!({"name": "Bo", "email": "bo@b.example"})).await;
+    let other = desk
+        .post(LEADS, &json!({"name": "Bo", "email": "bo@b.example"}))
+        .await;
     assert!(other.data()["id"].is_string());
     let newest = page(&desk, "/automation/triggers/leads?limit=1").await;
     assert_eq!(newest[0]["id"], other.data()["id"]);
@@ -226,14 +249,28 @@ async fn the_portal_may_order_lists_by_last_change() {
     let desk = Desk::new();
     let ids = async || -> Vec<u64> {
         let page = desk.get("/automation/triggers/leads?limit=3").await.json;
-        page.as_array().unwrap().iter().map(|lead| lead["id"].as_u64().unwrap()).collect()
+        page.as_array()
+            .unwrap()
+            .iter()
+            .map(|lead| lead["id"].as_u64().unwrap())
+            .collect()
     };
     let before = ids().await;
     let edit = json!({"route": "leads", "id": before[2], "fields": {"comment": "called"}});
-    desk.portal(Method::PATCH, "/settings", &json!({"newest_by_change": true})).await;
+    desk.portal(
+        Method::PATCH,
+        "/settings",
+        &json!({"newest_by_change": true}),
+    )
+    .await;
     assert_eq!(ids().await, before, "an order changes with the next edit");
     desk.portal(Method::PATCH, "/records", &edit).await;
     assert_eq!(ids().await, [before[2], before[0], before[1]]);
-    desk.portal(Method::PATCH, "/settings", &json!({"newest_by_change": false})).await;
+    desk.portal(
+        Method::PATCH,
+        "/settings",
+        &json!({"newest_by_change": false}),
+    )
+    .await;
     assert_eq!(ids().await, before);
 }

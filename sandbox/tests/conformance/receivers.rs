@@ -9,8 +9,11 @@ use sha2::Sha256;
 
 use super::{Answer, Desk, ada};
 
-const BUILDERS: [&str; 3] =
-    ["form_builder_signed_1", "form_builder_unsigned", "form_builder_signed_2"];
+const BUILDERS: [&str; 3] = [
+    "form_builder_signed_1",
+    "form_builder_unsigned",
+    "form_builder_signed_2",
+];
 
 /// A submission of form `F` with the fields `n` and `m`, as each builder sends it.
 fn submission(builder: &str, id: &str) -> Value {
@@ -54,10 +57,18 @@ async fn rule_1_an_adapter_outside_the_table_is_unsupported() {
     let desk = Desk::new();
     for adapter in ["fax", "Form", "form_builder"] {
         let answer = desk.post(&path(adapter), &json!({})).await;
-        assert_eq!((answer.status, answer.code()), (404, "unsupported_adapter"), "{adapter}");
+        assert_eq!(
+            (answer.status, answer.code()),
+            (404, "unsupported_adapter"),
+            "{adapter}"
+        );
         let keyed = format!("{}/{}", path(adapter), desk.rest);
         let answer = desk.post(&keyed, &json!({})).await;
-        assert_eq!((answer.status, answer.code()), (404, "unsupported_adapter"), "{adapter}/KEY");
+        assert_eq!(
+            (answer.status, answer.code()),
+            (404, "unsupported_adapter"),
+            "{adapter}/KEY"
+        );
     }
 }
 
@@ -66,17 +77,38 @@ async fn rule_2_a_form_is_mapped_once_and_its_first_submission_parked_till_then(
     for builder in BUILDERS {
         let desk = Desk::new();
         let (key, integration) = desk.key(builder).await;
-        let first = desk.post_as(&key, &path(builder), &submission(builder, "1")).await;
-        assert_eq!(first.outcome(), (202, "received"), "{builder}: {}", first.json);
+        let first = desk
+            .post_as(&key, &path(builder), &submission(builder, "1"))
+            .await;
+        assert_eq!(
+            first.outcome(),
+            (202, "received"),
+            "{builder}: {}",
+            first.json
+        );
         let log = desk.deliveries().await;
-        assert_eq!(log[0]["form_id"], "F", "the provider's form id is the form_id");
+        assert_eq!(
+            log[0]["form_id"], "F",
+            "the provider's form id is the form_id"
+        );
         desk.form(integration, "F", mapped()).await;
         let retry = json!({"id": log[0]["id"]});
         let retried = desk.portal(Method::POST, "/deliveries/retry", &retry).await;
-        assert_eq!(retried.outcome(), (201, "completed"), "{builder}: {}", retried.json);
+        assert_eq!(
+            retried.outcome(),
+            (201, "completed"),
+            "{builder}: {}",
+            retried.json
+        );
         assert_eq!(retried.data()["name"], "Ada");
-        let later = desk.post_as(&key, &path(builder), &submission(builder, "2")).await;
-        assert_eq!(later.outcome(), (200, "duplicate"), "{builder}: of the same e-mail");
+        let later = desk
+            .post_as(&key, &path(builder), &submission(builder, "2"))
+            .await;
+        assert_eq!(
+            later.outcome(),
+            (200, "duplicate"),
+            "{builder}: of the same e-mail"
+        );
         assert_eq!(later.data()["id"], retried.data()["id"]);
     }
 }
@@ -89,7 +121,12 @@ async fn rule_2_the_query_pins_the_destination() {
         desk.form(integration, "F", mapped()).await;
         let pinned = format!("{}?destination=self_checkin", path(builder));
         let answer = desk.post_as(&key, &pinned, &submission(builder, "1")).await;
-        assert_eq!(answer.data()["object"], "self_checkin", "{builder}: {}", answer.json);
+        assert_eq!(
+            answer.data()["object"],
+            "self_checkin",
+            "{builder}: {}",
+            answer.json
+        );
     }
 }
 
@@ -99,7 +136,9 @@ async fn rule_3_choices_come_as_labels_files_as_urls_and_hidden_fields_too() {
         let desk = Desk::new();
         let (key, integration) = desk.key(builder).await;
         desk.form(integration, "F", mapped()).await;
-        let answer = desk.post_as(&key, &path(builder), &submission(builder, "1")).await;
+        let answer = desk
+            .post_as(&key, &path(builder), &submission(builder, "1"))
+            .await;
         let custom = &answer.data()["custom_fields"];
         assert_eq!(custom["c"], "Red,Blue", "{builder}");
         assert_eq!(custom["f"], "https://f.example/1", "{builder}");
@@ -130,17 +169,30 @@ async fn rule_4_once_a_secret_exists_every_request_must_be_signed() {
         let (key, _) = desk.key(builder).await;
         let body = submission(builder, "1").to_string();
         let replay = [("x-api-key", key.as_str()), ("idempotency-key", "k")];
-        let first = desk.ask(Method::POST, &path(builder), &replay, body.clone()).await;
+        let first = desk
+            .ask(Method::POST, &path(builder), &replay, body.clone())
+            .await;
         assert_eq!(first.status, 202, "no secret yet");
         let secret = json!({"key": key, "signing_secret": "s3cret"});
         desk.portal(Method::PATCH, "/keys", &secret).await;
-        let unsigned = desk.post_as(&key, &path(builder), &submission(builder, "1")).await;
-        assert_eq!((unsigned.status, unsigned.code()), (401, "invalid_signature"));
-        for wrong in [sign("other", &body), sign("s3cret", "{}"), "nonsense".to_owned()] {
+        let unsigned = desk
+            .post_as(&key, &path(builder), &submission(builder, "1"))
+            .await;
+        assert_eq!(
+            (unsigned.status, unsigned.code()),
+            (401, "invalid_signature")
+        );
+        for wrong in [
+            sign("other", &body),
+            sign("s3cret", "{}"),
+            "nonsense".to_owned(),
+        ] {
             let refused = send_signed(&desk, builder, &key, &wrong).await;
             assert_eq!((refused.status, refused.code()), (401, "invalid_signature"));
         }
-        let again = desk.ask(Method::POST, &path(builder), &replay, body.clone()).await;
+        let again = desk
+            .ask(Method::POST, &path(builder), &replay, body.clone())
+            .await;
         assert_eq!(again.status, 401, "no key makes up for a signature");
         let right = send_signed(&desk, builder, &key, &sign("s3cret", &body)).await;
         assert!(right.status < 300, "{builder}: {}", right.json);
@@ -154,7 +206,9 @@ async fn rule_4_the_unsigned_form_builder_has_no_signing() {
     let secret = json!({"key": key, "signing_secret": "s3cret"});
     desk.portal(Method::PATCH, "/keys", &secret).await;
     let sent = submission("form_builder_unsigned", "1");
-    let answer = desk.post_as(&key, &path("form_builder_unsigned"), &sent).await;
+    let answer = desk
+        .post_as(&key, &path("form_builder_unsigned"), &sent)
+        .await;
     assert_eq!(answer.outcome(), (202, "received"));
 }
 
@@ -175,7 +229,12 @@ async fn the_form_receiver_takes_form_encoded_and_multipart_bodies() {
         let desk = Desk::new();
         let headers = [("x-api-key", desk.rest.as_str()), ("content-type", kind)];
         let answer = desk.ask(Method::POST, &path("form"), &headers, body).await;
-        assert_eq!(answer.outcome(), (201, "completed"), "{kind}: {}", answer.json);
+        assert_eq!(
+            answer.outcome(),
+            (201, "completed"),
+            "{kind}: {}",
+            answer.json
+        );
         assert_eq!(answer.data()["custom_fields"]["colour"], "red");
     }
 }
@@ -183,8 +242,10 @@ async fn the_form_receiver_takes_form_encoded_and_multipart_bodies() {
 #[tokio::test]
 async fn the_form_receiver_treats_all_but_form_id_and_destination_as_data() {
     let desk = Desk::new();
-    let headers =
-        [("x-api-key", desk.rest.as_str()), ("content-type", "application/x-www-form-urlencoded")];
+    let headers = [
+        ("x-api-key", desk.rest.as_str()),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
     let body = "form_id=contact&destination=lead&name=Ada&email=a%40b.example&page=home";
     let answer = desk.ask(Method::POST, &path("form"), &headers, body).await;
     let custom = answer.data()["custom_fields"].as_object().unwrap();
@@ -200,7 +261,10 @@ async fn the_canonical_receiver_takes_the_submit_envelope() {
     let answer = desk.post(&path("canonical"), &sent).await;
     assert_eq!(answer.outcome(), (201, "completed"));
     assert_eq!(answer.data()["comment"], "x");
-    assert_eq!(desk.post(&path("canonical"), &json!({})).await.fields(), ["data"]);
+    assert_eq!(
+        desk.post(&path("canonical"), &json!({})).await.fields(),
+        ["data"]
+    );
 }
 
 #[tokio::test]
@@ -209,12 +273,18 @@ async fn the_generic_receivers_are_for_website_and_rest_api_keys() {
     let sent = json!({"destination": "self_checkin", "data": ada(json!({}))});
     for provider in ["website", "rest_api"] {
         let (key, _) = desk.key(provider).await;
-        assert_eq!(desk.post_as(&key, &path("canonical"), &sent).await.status, 201);
+        assert_eq!(
+            desk.post_as(&key, &path("canonical"), &sent).await.status,
+            201
+        );
     }
     for provider in ["automation", "form_builder_signed_1"] {
         let (key, _) = desk.key(provider).await;
         let answer = desk.post_as(&key, &path("canonical"), &sent).await;
-        assert_eq!((answer.status, answer.code()), (403, "integration_not_permitted"));
+        assert_eq!(
+            (answer.status, answer.code()),
+            (403, "integration_not_permitted")
+        );
     }
 }
 
@@ -224,7 +294,9 @@ async fn each_provider_s_receiver_takes_its_own_provider_s_keys() {
     for builder in BUILDERS {
         for provider in BUILDERS.into_iter().chain(["rest_api"]) {
             let (key, _) = desk.key(provider).await;
-            let answer = desk.post_as(&key, &path(builder), &submission(builder, provider)).await;
+            let answer = desk
+                .post_as(&key, &path(builder), &submission(builder, provider))
+                .await;
             let expected = if provider == builder { 202 } else { 403 };
             assert_eq!(answer.status, expected, "{provider} at {builder}");
         }

@@ -19,7 +19,10 @@ async fn lead(more: Value) -> Value {
 async fn only_data_must_be_present() {
     let desk = Desk::new();
     assert_eq!(desk.post(SUBMIT, &json!({})).await.fields(), ["data"]);
-    assert_eq!(desk.post(SUBMIT, &json!({"data": "x"})).await.fields(), ["data"]);
+    assert_eq!(
+        desk.post(SUBMIT, &json!({"data": "x"})).await.fields(),
+        ["data"]
+    );
     let parked = desk.post(SUBMIT, &json!({"data": {}})).await;
     assert_eq!(parked.outcome(), (202, "received"));
 }
@@ -28,8 +31,14 @@ async fn only_data_must_be_present() {
 async fn an_envelope_s_form_id_has_at_most_191_characters() {
     let desk = Desk::new();
     let sent = |id: Value| json!({"destination": "lead", "form_id": id, "data": ada(json!({}))});
-    assert_eq!(desk.post(SUBMIT, &sent(json!(long(192)))).await.fields(), ["form_id"]);
-    assert_eq!(desk.post(SUBMIT, &sent(json!(5))).await.fields(), ["form_id"]);
+    assert_eq!(
+        desk.post(SUBMIT, &sent(json!(long(192)))).await.fields(),
+        ["form_id"]
+    );
+    assert_eq!(
+        desk.post(SUBMIT, &sent(json!(5))).await.fields(),
+        ["form_id"]
+    );
     assert_eq!(desk.post(SUBMIT, &sent(json!(long(191)))).await.status, 201);
 }
 
@@ -56,24 +65,44 @@ async fn an_envelope_s_business_id_is_an_integer() {
 async fn destination_choice_1_is_the_body_or_the_query() {
     let desk = Desk::new();
     let own = desk.own().await;
-    desk.form(own, "contact", json!({"active": true, "destination": "lead"})).await;
+    desk.form(
+        own,
+        "contact",
+        json!({"active": true, "destination": "lead"}),
+    )
+    .await;
     let sent = json!({"form_id": "contact", "data": ada(json!({}))});
     let path = format!("{SUBMIT}?destination=self_checkin");
-    assert_eq!(desk.post(&path, &sent).await.data()["object"], "self_checkin");
+    assert_eq!(
+        desk.post(&path, &sent).await.data()["object"],
+        "self_checkin"
+    );
     let sent = json!({
         "form_id": "contact", "destination": "self_checkin", "data": ada(json!({})),
     });
-    assert_eq!(desk.post(SUBMIT, &sent).await.data()["object"], "self_checkin");
+    assert_eq!(
+        desk.post(SUBMIT, &sent).await.data()["object"],
+        "self_checkin"
+    );
 }
 
 #[tokio::test]
 async fn destination_choice_2_is_that_of_the_form_named() {
     let desk = Desk::new();
     let own = desk.own().await;
-    desk.form(own, "a", json!({"active": true, "destination": "lead"})).await;
-    desk.form(own, "b", json!({"active": true, "destination": "self_checkin"})).await;
+    desk.form(own, "a", json!({"active": true, "destination": "lead"}))
+        .await;
+    desk.form(
+        own,
+        "b",
+        json!({"active": true, "destination": "self_checkin"}),
+    )
+    .await;
     let sent = json!({"form_id": "b", "data": ada(json!({}))});
-    assert_eq!(desk.post(SUBMIT, &sent).await.data()["object"], "self_checkin");
+    assert_eq!(
+        desk.post(SUBMIT, &sent).await.data()["object"],
+        "self_checkin"
+    );
 }
 
 #[tokio::test]
@@ -81,11 +110,29 @@ async fn destination_choice_3_is_the_key_s_only_form_when_nothing_was_sent() {
     let desk = Desk::new();
     let own = desk.own().await;
     let (_, other) = desk.key("website").await;
-    desk.form(other, "not ours", json!({"active": true, "destination": "lead"})).await;
-    desk.form(own, "only", json!({"active": true, "destination": "self_checkin"})).await;
+    desk.form(
+        other,
+        "not ours",
+        json!({"active": true, "destination": "lead"}),
+    )
+    .await;
+    desk.form(
+        own,
+        "only",
+        json!({"active": true, "destination": "self_checkin"}),
+    )
+    .await;
     let sent = json!({"data": ada(json!({}))});
-    assert_eq!(desk.post(SUBMIT, &sent).await.data()["object"], "self_checkin");
-    desk.form(own, "second", json!({"active": true, "destination": "lead"})).await;
+    assert_eq!(
+        desk.post(SUBMIT, &sent).await.data()["object"],
+        "self_checkin"
+    );
+    desk.form(
+        own,
+        "second",
+        json!({"active": true, "destination": "lead"}),
+    )
+    .await;
     assert_eq!(desk.post(SUBMIT, &sent).await.outcome(), (202, "received"));
 }
 
@@ -102,9 +149,16 @@ async fn a_form_s_map_is_applied_before_validation() {
     let desk = Desk::new();
     let own = desk.own().await;
     let map = json!({"Your name": "name", "Mail": "email", "Town": "address.city"});
-    desk.form(own, "contact", json!({"active": true, "destination": "lead", "map": map})).await;
+    desk.form(
+        own,
+        "contact",
+        json!({"active": true, "destination": "lead", "map": map}),
+    )
+    .await;
     let data = json!({"Your name": " Ada ", "Mail": "a@b.example", "Town": "Bath"});
-    let answer = desk.post(SUBMIT, &json!({"form_id": "contact", "data": data})).await;
+    let answer = desk
+        .post(SUBMIT, &json!({"form_id": "contact", "data": data}))
+        .await;
     assert_eq!(answer.outcome(), (201, "completed"), "{}", answer.json);
     assert_eq!(answer.data()["name"], "Ada");
     assert_eq!(answer.data()["address"]["city"], "Bath");
@@ -129,7 +183,12 @@ async fn lenient_empty_strings_are_dropped() {
 async fn lenient_yes_and_no_become_booleans() {
     let desk = Desk::new();
     let data = ada(json!({"is_recovery": "yes", "is_pickup_booked": "No"}));
-    let answer = desk.post(SUBMIT, &json!({"destination": "self_checkin", "data": data})).await;
+    let answer = desk
+        .post(
+            SUBMIT,
+            &json!({"destination": "self_checkin", "data": data}),
+        )
+        .await;
     assert_eq!(answer.data()["is_recovery"], true);
     assert_eq!(answer.data()["is_pickup_booked"], false);
 }
@@ -154,7 +213,10 @@ async fn a_lenient_optional_field_that_fails_is_moved_to_custom_fields() {
     let lead = lead.await;
     assert!(lead["next_follow_up"].is_null() && lead["comment"].is_null());
     let custom = &lead["custom_fields"];
-    assert_eq!((&custom["next_follow_up"], &custom["comment"]), (&json!("soon"), &json!(5)));
+    assert_eq!(
+        (&custom["next_follow_up"], &custom["comment"]),
+        (&json!("soon"), &json!(5))
+    );
     assert_eq!(custom["mobile_number"], 4155550100_u64);
 }
 
@@ -164,7 +226,10 @@ async fn lenient_refuses_only_a_missing_name_or_neither_contact() {
     let unnamed = envelope(json!({"email": "a@b.example"}));
     assert_eq!(desk.post(SUBMIT, &unnamed).await.fields(), ["name"]);
     let unreachable = envelope(json!({"name": "Ada", "email": "not one"}));
-    assert_eq!(desk.post(SUBMIT, &unreachable).await.fields(), ["mobile_number", "email"]);
+    assert_eq!(
+        desk.post(SUBMIT, &unreachable).await.fields(),
+        ["mobile_number", "email"]
+    );
 }
 
 #[tokio::test]
@@ -187,10 +252,18 @@ async fn lenient_lists_are_trimmed_and_lose_their_empty_strings() {
         "accessories": [" charger ", "", "  ", "bag"],
         "custom_fields": {"Colours": [" red ", "", "blue"]},
     }));
-    let answer = desk.post(SUBMIT, &json!({"destination": "self_checkin", "data": data})).await;
+    let answer = desk
+        .post(
+            SUBMIT,
+            &json!({"destination": "self_checkin", "data": data}),
+        )
+        .await;
     assert_eq!(answer.outcome(), (201, "completed"), "{}", answer.json);
     assert_eq!(answer.data()["accessories"], json!(["charger", "bag"]));
-    assert_eq!(answer.data()["custom_fields"]["Colours"], "[\"red\",\"blue\"]");
+    assert_eq!(
+        answer.data()["custom_fields"]["Colours"],
+        "[\"red\",\"blue\"]"
+    );
 }
 
 #[tokio::test]
@@ -200,11 +273,17 @@ async fn a_device_password_of_any_form_is_never_returned() {
     let form = |target: &str| json!({"active": true, "destination": "self_checkin", "map": {"pin": target}});
     desk.form(own, "direct", form("device_password")).await;
     desk.form(own, "inside", form("device_password.pin")).await;
-    desk.form(own, "custom", form("custom_fields.device_password")).await;
+    desk.form(own, "custom", form("custom_fields.device_password"))
+        .await;
     let data = |name: &str, value: Value| ada(json!({name: value}));
     let in_custom = json!({"custom_fields": {"device_password": 90210}});
     let mut sent = vec![json!({"destination": "self_checkin", "data": ada(in_custom.clone())})];
-    for value in [json!(90210), json!([90210]), json!({"pin": 90210}), json!("90210")] {
+    for value in [
+        json!(90210),
+        json!([90210]),
+        json!({"pin": 90210}),
+        json!("90210"),
+    ] {
         let data = data("device_password", value.clone());
         sent.push(json!({"destination": "self_checkin", "data": data}));
         for form in ["direct", "inside", "custom"] {
@@ -214,14 +293,30 @@ async fn a_device_password_of_any_form_is_never_returned() {
     for body in &sent {
         for route in [SUBMIT, "/integrations/ingest/canonical"] {
             let answer = desk.post(route, body).await;
-            assert_eq!(answer.outcome(), (201, "completed"), "{body} {}", answer.json);
-            assert!(!answer.json.to_string().contains("90210"), "{body} {}", answer.json);
+            assert_eq!(
+                answer.outcome(),
+                (201, "completed"),
+                "{body} {}",
+                answer.json
+            );
+            assert!(
+                !answer.json.to_string().contains("90210"),
+                "{body} {}",
+                answer.json
+            );
         }
     }
     let strict = desk.post(super::CHECKIN, &ada(in_custom)).await;
     assert_eq!(strict.status, 201);
-    assert!(!strict.json.to_string().contains("90210"), "{}", strict.json);
-    let kept = desk.portal(axum::http::Method::GET, "/checkins", &Value::Null).await.json;
+    assert!(
+        !strict.json.to_string().contains("90210"),
+        "{}",
+        strict.json
+    );
+    let kept = desk
+        .portal(axum::http::Method::GET, "/checkins", &Value::Null)
+        .await
+        .json;
     for checkin in kept.as_array().unwrap() {
         let password = checkin["device_password"].as_str().unwrap_or_default();
         assert!(password.contains("90210"), "staff see it: {checkin}");
@@ -232,11 +327,17 @@ async fn a_device_password_of_any_form_is_never_returned() {
 async fn a_device_password_sent_with_a_lead_is_not_kept() {
     let desk = Desk::new();
     let sent = ada(json!({"device_password": "hunter2", "custom_fields": {"device_password": 1}}));
-    for (route, body) in
-        [(super::LEADS, sent.clone()), (SUBMIT, json!({"destination": "lead", "data": sent}))]
-    {
+    for (route, body) in [
+        (super::LEADS, sent.clone()),
+        (SUBMIT, json!({"destination": "lead", "data": sent})),
+    ] {
         let answer = desk.post(route, &body).await;
         assert!(matches!(answer.status, 200 | 201), "{}", answer.json);
-        assert!(answer.data()["custom_fields"].get("device_password").is_none(), "{route}");
+        assert!(
+            answer.data()["custom_fields"]
+                .get("device_password")
+                .is_none(),
+            "{route}"
+        );
     }
 }

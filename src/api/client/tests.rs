@@ -25,7 +25,10 @@ impl Recorder {
     fn new(
         answer: impl Fn() -> Result<ApiResponse, TransportError> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { seen: Mutex::default(), answer: Box::new(answer) })
+        Arc::new(Self {
+            seen: Mutex::default(),
+            answer: Box::new(answer),
+        })
     }
 
     fn last<T>(&self, read: impl FnOnce(&ApiRequest) -> T) -> T {
@@ -47,10 +50,17 @@ fn response(
     body: &str,
 ) -> Result<ApiResponse, TransportError> {
     let pair = |(name, value): &(&'static str, &'static str)| {
-        (HeaderName::from_static(name), HeaderValue::from_static(value))
+        (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
     };
     let headers = headers.iter().map(pair).collect();
-    Ok(ApiResponse { status, headers, body: Bytes::copy_from_slice(body.as_bytes()) })
+    Ok(ApiResponse {
+        status,
+        headers,
+        body: Bytes::copy_from_slice(body.as_bytes()),
+    })
 }
 
 fn ok(body: &str) -> Result<ApiResponse, TransportError> {
@@ -72,11 +82,20 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         min_interval: Duration::ZERO,
         max_interval: Duration::ZERO,
     };
-    Client::new(&workspace, &poll, Arc::<Recorder>::clone(transport), KEY.into(), Clock::system())
+    Client::new(
+        &workspace,
+        &poll,
+        Arc::<Recorder>::clone(transport),
+        KEY.into(),
+        Clock::system(),
+    )
 }
 
 fn key_of(route: Route, business: Option<&str>) -> PollerId {
-    PollerId { route, business: business.map(str::to_owned) }
+    PollerId {
+        route,
+        business: business.map(str::to_owned),
+    }
 }
 
 #[tokio::test]
@@ -91,14 +110,22 @@ async fn a_search_term_is_encoded_and_bounded() {
         )
     );
     assert_eq!(transport.last_header("x-business").as_deref(), Some("7"));
-    client.search_customers(&"ë".repeat(100), None).await.0.unwrap();
+    client
+        .search_customers(&"ë".repeat(100), None)
+        .await
+        .0
+        .unwrap();
     let sent = transport.seen.lock().unwrap().len();
     for term in ["", &"ë".repeat(101)] {
         let (result, rate) = client.search_customers(term, None).await;
         assert!(matches!(result, Err(ApiError::Unsendable(_))), "{term}");
         assert_eq!(rate, RateHeaders::default());
     }
-    assert_eq!(transport.seen.lock().unwrap().len(), sent, "nothing was sent");
+    assert_eq!(
+        transport.seen.lock().unwrap().len(),
+        sent,
+        "nothing was sent"
+    );
 }
 
 #[tokio::test]
@@ -109,9 +136,16 @@ async fn the_key_travels_in_the_configured_header_and_is_marked_secret() {
     ] {
         let transport = Recorder::new(|| ok("[]"));
         let client = client("https://shop.example.com/api", auth, &transport);
-        client.poll(&key_of(Route::Leads, Some("12"))).await.0.unwrap();
+        client
+            .poll(&key_of(Route::Leads, Some("12")))
+            .await
+            .0
+            .unwrap();
         assert_eq!(transport.last_header(name), Some(value));
-        assert_eq!(transport.last_header("accept").as_deref(), Some("application/json"));
+        assert_eq!(
+            transport.last_header("accept").as_deref(),
+            Some("application/json")
+        );
         let agent = format!("shopmirror/{}", env!("CARGO_PKG_VERSION"));
         assert_eq!(transport.last_header("user-agent"), Some(agent));
         assert_eq!(transport.last_header("x-business").as_deref(), Some("12"));
@@ -133,7 +167,10 @@ async fn what_no_header_can_carry_is_not_sent() {
     for key in ["", "two\nlines"] {
         client.set_key(key.into());
         let error = client.automation_ping().await.0.unwrap_err();
-        assert_eq!((&error, error.class()), (&ApiError::UnusableKey, Class::KeyRefused));
+        assert_eq!(
+            (&error, error.class()),
+            (&ApiError::UnusableKey, Class::KeyRefused)
+        );
         assert!(!error.to_string().contains("lines"));
     }
     assert!(transport.seen.lock().unwrap().is_empty());
@@ -151,20 +188,32 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
     let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
     let (result, rate) = asked.poll(&key_of(Route::Jobs, None)).await;
     assert_eq!(result.unwrap_err().class(), Class::Busy);
-    assert_eq!((rate.limit, rate.remaining, rate.refused), (Some(60), Some(0), true));
+    assert_eq!(
+        (rate.limit, rate.remaining, rate.refused),
+        (Some(60), Some(0), true)
+    );
     assert_eq!(rate.retry_after, Some(Duration::from_secs(17)));
-    assert_eq!(rate.server_time, Some("2026-03-01T12:00:00Z".parse().unwrap()));
+    assert_eq!(
+        rate.server_time,
+        Some("2026-03-01T12:00:00Z".parse().unwrap())
+    );
 
     let transport = Recorder::new(|| ok(r#"[{"name":"Canary Smith"}]"#));
     let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
     let error = asked.poll(&key_of(Route::Leads, None)).await.0.unwrap_err();
     assert_eq!(error, ApiError::Page(PageError::NoId(1)));
-    assert!(!format!("{error} {error:?}").contains("Canary"), "nothing of the body is in it");
+    assert!(
+        !format!("{error} {error:?}").contains("Canary"),
+        "nothing of the body is in it"
+    );
 
     for status in [201, 204, 206, 302, 500] {
         let transport = Recorder::new(move || response(status, &[], "[]"));
         let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
-        assert!(client.poll(&key_of(Route::Jobs, None)).await.0.is_err(), "{status}");
+        assert!(
+            client.poll(&key_of(Route::Jobs, None)).await.0.is_err(),
+            "{status}"
+        );
     }
 }
 

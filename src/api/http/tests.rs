@@ -40,7 +40,9 @@ impl Server {
         script: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/api", listener.local_addr().unwrap()).parse().unwrap();
+        let url = format!("http://{}/api", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
         let heads: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = Arc::clone(&heads);
         let task = tokio::spawn(async move {
@@ -114,7 +116,13 @@ fn workspace(base_url: &str) -> WorkspaceSettings {
 async fn ask(server: &Server, timeout: Duration) -> Result<ApiResponse, TransportError> {
     let url = server.url.clone();
     let transport = HttpTransport::new(&workspace(url.as_str())).unwrap();
-    transport.send(ApiRequest { url, headers: HeaderMap::new(), timeout }).await
+    transport
+        .send(ApiRequest {
+            url,
+            headers: HeaderMap::new(),
+            timeout,
+        })
+        .await
 }
 
 /// The texts of the records of a page.
@@ -128,29 +136,51 @@ async fn poll(workspace: &WorkspaceSettings) -> Result<String, ApiError> {
     };
     let key = SecretString::from(KEY);
     let client = Client::new(workspace, &poll, transport, key, Clock::system());
-    let page = client.poll(&PollerId { route: Route::Leads, business: None }).await.0?;
-    Ok(page.records().iter().map(|record| page.text(record)).collect())
+    let page = client
+        .poll(&PollerId {
+            route: Route::Leads,
+            business: None,
+        })
+        .await
+        .0?;
+    Ok(page
+        .records()
+        .iter()
+        .map(|record| page.text(record))
+        .collect())
 }
 
 #[tokio::test]
 async fn a_page_is_read_plain_and_compressed() {
     let plain =
         Server::saying(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n[{\"id\":1}]".to_vec()).await;
-    assert_eq!(poll(&workspace(plain.url.as_str())).await.unwrap(), "{\"id\":1}");
+    assert_eq!(
+        poll(&workspace(plain.url.as_str())).await.unwrap(),
+        "{\"id\":1}"
+    );
     let heads = plain.heads();
     assert_eq!(heads.len(), 1);
     let head = heads[0].to_lowercase();
     assert!(head.starts_with("get /api/automation/triggers/leads?limit=100 http/1.1\r\n"));
-    for header in
-        ["x-api-key: svc_canarykey0123456789", "accept: application/json", "accept-encoding: gzip"]
-    {
+    for header in [
+        "x-api-key: svc_canarykey0123456789",
+        "accept: application/json",
+        "accept-encoding: gzip",
+    ] {
         assert!(head.contains(&format!("\r\n{header}\r\n")), "{head}");
     }
     assert!(!head.contains("referer"), "{head}");
 
-    let answer = [b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", &COMPRESSED[..]].concat();
+    let answer = [
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n",
+        &COMPRESSED[..],
+    ]
+    .concat();
     let compressed = Server::saying(answer).await;
-    assert_eq!(poll(&workspace(compressed.url.as_str())).await.unwrap(), "{\"id\":1}");
+    assert_eq!(
+        poll(&workspace(compressed.url.as_str())).await.unwrap(),
+        "{\"id\":1}"
+    );
 }
 
 #[tokio::test]
@@ -159,7 +189,12 @@ async fn a_redirect_takes_no_header_to_the_other_address() {
     let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\n\r\n", other.url);
     let server = Server::saying(redirect.into_bytes()).await;
     let error = poll(&workspace(server.url.as_str())).await.unwrap_err();
-    assert_eq!(error, ApiError::Redirect { host: Some("127.0.0.1".into()) });
+    assert_eq!(
+        error,
+        ApiError::Redirect {
+            host: Some("127.0.0.1".into())
+        }
+    );
     assert_eq!(other.heads(), Vec::<String>::new());
 }
 
@@ -167,7 +202,10 @@ async fn a_redirect_takes_no_header_to_the_other_address() {
 async fn a_body_is_read_up_to_the_cap_and_an_error_keeps_its_status_whatever_its_body() {
     let endless =
         Server::without_end("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
-    assert_eq!(ask(&endless, LONG).await.unwrap_err(), TransportError::TooLarge);
+    assert_eq!(
+        ask(&endless, LONG).await.unwrap_err(),
+        TransportError::TooLarge
+    );
 
     // What is announced above the cap is not waited for.
     let announced = Server::start(|mut stream| async move {
@@ -176,7 +214,10 @@ async fn a_body_is_read_up_to_the_cap_and_an_error_keeps_its_status_whatever_its
         pending().await
     })
     .await;
-    assert_eq!(ask(&announced, LONG).await.unwrap_err(), TransportError::TooLarge);
+    assert_eq!(
+        ask(&announced, LONG).await.unwrap_err(),
+        TransportError::TooLarge
+    );
 
     let head = "HTTP/1.1 503 Busy\r\nretry-after: 9\r\ntransfer-encoding: chunked\r\n\r\n";
     let answer = ask(&Server::without_end(head).await, LONG).await.unwrap();
@@ -218,9 +259,14 @@ async fn a_body_that_breaks_off_is_no_page() {
         [&gzip[..], &COMPRESSED[..25]].concat(),
         [&gzip[..], b"[{\"id\":1}]"].concat(),
     ] {
-        let error = ask(&Server::saying(answer.clone()).await, LONG).await.unwrap_err();
+        let error = ask(&Server::saying(answer.clone()).await, LONG)
+            .await
+            .unwrap_err();
         let answer = String::from_utf8_lossy(&answer);
-        assert!(matches!(error, TransportError::Cut(_)), "{answer}: {error:?}");
+        assert!(
+            matches!(error, TransportError::Cut(_)),
+            "{answer}: {error:?}"
+        );
         assert!(!error.to_string().contains("127.0.0.1"), "{error}");
     }
 }
@@ -233,12 +279,19 @@ async fn a_connection_that_ends_under_a_request_is_not_tried_again() {
     assert_eq!(new.heads().len(), 1);
 
     let kept = Server::start(|mut stream| async move {
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await.unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]")
+            .await
+            .unwrap();
         read_head(&mut stream).await;
     })
     .await;
     let transport = HttpTransport::new(&workspace(kept.url.as_str())).unwrap();
-    let request = || ApiRequest { url: kept.url.clone(), headers: HeaderMap::new(), timeout: LONG };
+    let request = || ApiRequest {
+        url: kept.url.clone(),
+        headers: HeaderMap::new(),
+        timeout: LONG,
+    };
     assert_eq!(transport.send(request()).await.unwrap().body, b"[]"[..]);
     let error = transport.send(request()).await.unwrap_err();
     assert!(matches!(error, TransportError::Other(_)), "{error:?}");
@@ -252,9 +305,15 @@ async fn a_refused_connection_is_reported_without_the_address() {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let base_url = format!("http://{}/api", socket.local_addr().unwrap());
     let error = poll(&workspace(&base_url)).await.unwrap_err();
-    assert!(matches!(error, ApiError::Transport(TransportError::Connect(_))), "{error:?}");
+    assert!(
+        matches!(error, ApiError::Transport(TransportError::Connect(_))),
+        "{error:?}"
+    );
     let text = format!("{error} {error:?}");
-    assert!(text.contains("nothing accepts connections at its port"), "{text}");
+    assert!(
+        text.contains("nothing accepts connections at its port"),
+        "{text}"
+    );
     for secret in ["127.0.0.1", "/api", "limit", "Canary"] {
         assert!(!text.contains(secret), "{secret} is in {text}");
     }
@@ -274,14 +333,26 @@ async fn the_key_leaves_the_machine_only_over_https() {
         let built = HttpTransport::new(&workspace(bad));
         assert!(matches!(built, Err(TransportBuildError::NotHttps)), "{bad}");
     }
-    for good in ["http://127.8.0.1/api", "http://[::1]/api", "http://localhost/api"] {
+    for good in [
+        "http://127.8.0.1/api",
+        "http://[::1]/api",
+        "http://localhost/api",
+    ] {
         assert!(HttpTransport::new(&workspace(good)).is_ok(), "{good}");
     }
     // A transport to this machine sends nowhere else.
     let transport = HttpTransport::new(&workspace("http://127.0.0.1:1/api")).unwrap();
-    for url in ["http://shop.example.com/", "https://127.0.0.1:1/", "https://shop.example.com/"] {
+    for url in [
+        "http://shop.example.com/",
+        "https://127.0.0.1:1/",
+        "https://shop.example.com/",
+    ] {
         let url = url.parse().unwrap();
-        let request = ApiRequest { url, headers: HeaderMap::new(), timeout: LONG };
+        let request = ApiRequest {
+            url,
+            headers: HeaderMap::new(),
+            timeout: LONG,
+        };
         let sent = transport.send(request).await;
         assert!(matches!(sent, Err(TransportError::Other(_))), "{sent:?}");
     }
@@ -301,14 +372,36 @@ async fn a_proxy_of_the_environment_is_ignored() {
     proxy.set_nonblocking(true).unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "api::http::tests::a_proxy_of_the_environment_is_ignored"]);
-    child.env(CHILD, "1").env_remove("NO_PROXY").env_remove("no_proxy");
-    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"] {
+    child.args([
+        "--exact",
+        "api::http::tests::a_proxy_of_the_environment_is_ignored",
+    ]);
+    child
+        .env(CHILD, "1")
+        .env_remove("NO_PROXY")
+        .env_remove("no_proxy");
+    for name in [
+        "HTTP_PROXY",
+        "http_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+        "HTTPS_PROXY",
+    ] {
         child.env(name, &address);
     }
-    let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();
+    let output = tokio::task::spawn_blocking(move || child.output())
+        .await
+        .unwrap()
+        .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{told}"
+    );
     let visit = proxy.accept().err().map(|error| error.kind());
-    assert_eq!(visit, Some(std::io::ErrorKind::WouldBlock), "the proxy got a request");
+    assert_eq!(
+        visit,
+        Some(std::io::ErrorKind::WouldBlock),
+        "the proxy got a request"
+    );
 }

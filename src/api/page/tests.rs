@@ -9,12 +9,18 @@ fn word(body: impl AsRef<[u8]>) -> &'static str {
 
 fn ids(body: &str) -> Vec<String> {
     let page = decode(body.as_bytes().to_vec()).unwrap();
-    page.records().iter().map(|record| record.id.as_str().to_owned()).collect()
+    page.records()
+        .iter()
+        .map(|record| record.id.as_str().to_owned())
+        .collect()
 }
 
 fn texts(body: &str) -> Vec<String> {
     let page = decode(body.as_bytes().to_vec()).unwrap();
-    page.records().iter().map(|record| page.text(record).to_owned()).collect()
+    page.records()
+        .iter()
+        .map(|record| page.text(record).to_owned())
+        .collect()
 }
 
 #[test]
@@ -62,21 +68,44 @@ fn every_body_that_is_no_page_is_refused_with_its_reason() {
     assert_eq!(word(b"[{\"id\":1,\"a\":\"\xff\"}]"), "invalid_utf8");
     assert_eq!(word(b"[{\"id\":1,\"a\":\"\xed\xa0\x80\"}]"), "invalid_utf8");
     assert_eq!(word(b"\x1f\x8b\x08\x00"), "invalid_utf8");
-    assert_eq!(word(format!("[{{\"id\":\"{}\"}}]", "x".repeat(256))), "bad_id");
+    assert_eq!(
+        word(format!("[{{\"id\":\"{}\"}}]", "x".repeat(256))),
+        "bad_id"
+    );
 }
 
 #[test]
 fn the_first_of_two_records_with_one_id_counts() {
     for (body, shown, count) in [
         (r#"[{"id":1},{"id":1}]"#, vec![r#"{"id":1}"#], 1),
-        (r#"[{"id":1},{"id":2},{"id":"1"}]"#, vec![r#"{"id":1}"#, r#"{"id":2}"#], 1),
+        (
+            r#"[{"id":1},{"id":2},{"id":"1"}]"#,
+            vec![r#"{"id":1}"#, r#"{"id":2}"#],
+            1,
+        ),
         (r#"[{"id":"a"},{"id":"\u0061"}]"#, vec![r#"{"id":"a"}"#], 1),
-        (r#"[{"id":3},{"id":3},{"id":2},{"id":3}]"#, vec![r#"{"id":3}"#, r#"{"id":2}"#], 2),
-        (r#"[{"id":3,"v":2},{"id":3,"v":1}]"#, vec![r#"{"id":3,"v":2}"#], 1),
-        (r#"[{"id":3},{"id":2}]"#, vec![r#"{"id":3}"#, r#"{"id":2}"#], 0),
+        (
+            r#"[{"id":3},{"id":3},{"id":2},{"id":3}]"#,
+            vec![r#"{"id":3}"#, r#"{"id":2}"#],
+            2,
+        ),
+        (
+            r#"[{"id":3,"v":2},{"id":3,"v":1}]"#,
+            vec![r#"{"id":3,"v":2}"#],
+            1,
+        ),
+        (
+            r#"[{"id":3},{"id":2}]"#,
+            vec![r#"{"id":3}"#, r#"{"id":2}"#],
+            0,
+        ),
     ] {
         let page = decode(body.as_bytes().to_vec()).unwrap();
-        let texts: Vec<&str> = page.records().iter().map(|record| page.text(record)).collect();
+        let texts: Vec<&str> = page
+            .records()
+            .iter()
+            .map(|record| page.text(record))
+            .collect();
         assert_eq!((texts, page.duplicates()), (shown, count), "{body}");
     }
 }
@@ -103,12 +132,23 @@ fn every_byte_of_a_record_is_kept_and_a_byte_order_mark_before_the_page_is_not()
 fn ids_are_taken_as_they_stand_and_the_last_of_two_in_one_record_counts() {
     let body = r#"[{"id":9223372036854775807},{"id":92233720368547758079999},
         {"id":"00123"},{"id":123},{"id":-4},{"id":"a b"}]"#;
-    let shown = ["9223372036854775807", "92233720368547758079999", "00123", "123", "-4", "a b"];
+    let shown = [
+        "9223372036854775807",
+        "92233720368547758079999",
+        "00123",
+        "123",
+        "-4",
+        "a b",
+    ];
     assert_eq!(ids(body), shown);
     assert_eq!(ids(r#"[{"id":1,"x":{"id":9},"id":2}]"#), ["2"]);
     assert_eq!(ids(r#"[{"id":1,"\u0069d":3}]"#), ["3"]);
     assert_eq!(word(r#"[{"id":1,"id":null}]"#), "bad_id");
-    assert_eq!(ids(r#"[{"a\udc00":1,"id":7,"b":"\ud800"}]"#), ["7"], "half a surrogate pair");
+    assert_eq!(
+        ids(r#"[{"a\udc00":1,"id":7,"b":"\ud800"}]"#),
+        ["7"],
+        "half a surrogate pair"
+    );
     let error = decode(br#"[{"id":1},{"id":2},{"name":"x"}]"#.to_vec()).unwrap_err();
     assert_eq!(error, PageError::NoId(3));
     assert_eq!(error.to_string(), "record 3 of the page has no id");
@@ -119,7 +159,11 @@ fn depth_and_the_number_of_records_are_bounded() {
     // The page and the record are two levels.
     let nested = |depth: usize| {
         let inner = depth - 2;
-        format!("[{{\"id\":1,\"a\":{}{}}}]", "[".repeat(inner), "]".repeat(inner))
+        format!(
+            "[{{\"id\":1,\"a\":{}{}}}]",
+            "[".repeat(inner),
+            "]".repeat(inner)
+        )
     };
     assert_eq!(word(nested(MAX_DEPTH)), "a page");
     assert_eq!(word(nested(MAX_DEPTH + 1)), "too_deep");

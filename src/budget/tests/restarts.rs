@@ -15,7 +15,13 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        Self { now: 1000.0, boot: (0, 0.0), wall_off: 0.0, kept: None, sent: Vec::new() }
+        Self {
+            now: 1000.0,
+            boot: (0, 0.0),
+            wall_off: 0.0,
+            kept: None,
+            sent: Vec::new(),
+        }
     }
 
     fn time(&self) -> MachineTime {
@@ -38,7 +44,13 @@ impl Machine {
             let local = at(self.now - begun);
             while responses.front().is_some_and(|due| *due <= self.now) {
                 responses.pop_front();
-                budget.observe(&KeyReading { remaining: Some(50), ..KeyReading::default() }, local);
+                budget.observe(
+                    &KeyReading {
+                        remaining: Some(50),
+                        ..KeyReading::default()
+                    },
+                    local,
+                );
             }
             match budget.try_take(Purpose::Poll, local) {
                 Ok(()) => {
@@ -62,7 +74,9 @@ impl Machine {
     /// A command that sends one request without keeping a record of its own.
     fn command(&mut self, settings: config::BudgetSettings) {
         let mut budget = Budget::new(settings, at(0.0));
-        let Some(mut kept) = self.kept.take() else { return };
+        let Some(mut kept) = self.kept.take() else {
+            return;
+        };
         let begun = self.now;
         budget.resume(&kept, "key", at(0.0), &self.time());
         budget.start_cycle(1, at(0.0));
@@ -92,12 +106,19 @@ fn no_minute_exceeds_the_limit_whatever_kills_stops_boots_and_clocks_do() {
             if machine.wall_off == 0.0 && random.u32(..3) == 0 {
                 machine.boot = (machine.boot.0 + 1, machine.now);
             } else {
-                machine.wall_off = if random.bool() { random.f64() * 600.0 - 300.0 } else { 0.0 };
+                machine.wall_off = if random.bool() {
+                    random.f64() * 600.0 - 300.0
+                } else {
+                    0.0
+                };
             }
             machine.now += random.f64().powi(3) * 70.0;
         }
         let most = most_in_a_minute(&machine.sent);
-        assert!(most <= limit as usize, "seed {seed}: {most} of {limit} in a minute");
+        assert!(
+            most <= limit as usize,
+            "seed {seed}: {most} of {limit} in a minute"
+        );
     }
 }
 
@@ -111,9 +132,19 @@ fn a_process_that_is_killed_again_and_again_sends_at_the_even_pace() {
         }
         let even = 600.0 * up / (up + down) * 45.0 / 60.5;
         let part = machine.sent.len() as f64 / even;
-        assert!(part >= least, "{up} s up and {down} s down: {part} of the even pace");
-        let silence = machine.sent.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
-        assert!(silence < down + 8.0, "{up} s up and {down} s down: {silence} s without a request");
+        assert!(
+            part >= least,
+            "{up} s up and {down} s down: {part} of the even pace"
+        );
+        let silence = machine
+            .sent
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .fold(0.0, f64::max);
+        assert!(
+            silence < down + 8.0,
+            "{up} s up and {down} s down: {silence} s without a request"
+        );
     }
 }
 
@@ -124,10 +155,16 @@ fn one_kill_makes_one_start_slower_and_no_later_one() {
     for is_killed in [false, true, false, false, false] {
         let (begun, before) = (machine.now, machine.sent.len());
         machine.run(settings(60, 15), 12.0, 0.05, is_killed);
-        waits.push((machine.sent[before] - begun, machine.sent[before + 5] - begun));
+        waits.push((
+            machine.sent[before] - begun,
+            machine.sent[before + 5] - begun,
+        ));
         machine.now += 120.0;
     }
     assert!(waits[0].1 < 1.0 && waits[1].1 < 1.0, "{waits:?}");
-    assert!((1.0..2.0).contains(&waits[2].0) && waits[2].1 > 6.0, "after the kill: {waits:?}");
+    assert!(
+        (1.0..2.0).contains(&waits[2].0) && waits[2].1 > 6.0,
+        "after the kill: {waits:?}"
+    );
     assert!(waits[3].0 < 0.01 && waits[4].1 < 1.0, "{waits:?}");
 }

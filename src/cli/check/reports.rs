@@ -29,7 +29,11 @@ pub(super) fn check(config: &Config, are_files_tested: bool, report: &mut CheckR
             Some(problem) => report.wrong(what, problem),
             None => {
                 let zone = &config.workspace.time_zone;
-                let table = Timetable { at: settings.at, days: &settings.days, zone };
+                let table = Timetable {
+                    at: settings.at,
+                    days: &settings.days,
+                    zone,
+                };
                 let next = moment::shown(&stamp(table.next(now)));
                 report.ok(what, format!("{}, next at {next}", settings.report));
             }
@@ -49,5 +53,7 @@ fn problem(config: &Config, settings: &ScheduledReport) -> Option<String> {
         ));
     }
     let set: Vec<_> = settings.parameters.clone().into_iter().collect();
-    report::own_parameters(&found, &set).err().map(|error| error.to_string())
+    report::own_parameters(&found, &set)
+        .err()
+        .map(|error| error.to_string())
 }

@@ -29,7 +29,11 @@ pub(super) fn problem(sink: &dyn Sink, filter: &SinkFilter, store: &Path) -> Opt
         for kind in &filter.changes {
             let reason = match sink.preview(&of_kind(*kind, record.clone()), now) {
                 Err(
-                    Verdict::Refused { reason, for_good: false } | Verdict::Fault { reason, .. },
+                    Verdict::Refused {
+                        reason,
+                        for_good: false,
+                    }
+                    | Verdict::Fault { reason, .. },
                 ) => reason,
                 // What is refused for good lacks something that another record may have.
                 _ => continue,
@@ -50,9 +54,19 @@ pub(super) fn notice_problems(config: &Config, name: &str, sink: &dyn Sink) -> V
     let alert = alert.map(|made| change(made.kind, &made.about, made.body, now));
     let is_given =
         |(_, settings): &(&String, &ScheduledReport)| settings.sink.as_deref() == Some(name);
-    let report = config.reports.schedule.iter().find(is_given).map(|(name, _)| {
-        change(Kind::Report, name, report::sample_body(name, TITLE, TEXT, now), now)
-    });
+    let report = config
+        .reports
+        .schedule
+        .iter()
+        .find(is_given)
+        .map(|(name, _)| {
+            change(
+                Kind::Report,
+                name,
+                report::sample_body(name, TITLE, TEXT, now),
+                now,
+            )
+        });
     let kind = &config.sinks[name].kind;
     alert
         .into_iter()
@@ -79,9 +93,9 @@ fn notice_problem(
         Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => {
             Some(format!("cannot send the kind {kind}: {reason}; {remedy}"))
         }
-        Ok(preview) if ![TITLE, TEXT].iter().any(|text| preview.body.contains(text)) => {
-            Some(format!("sends the kind {kind} without its title and text; {remedy}"))
-        }
+        Ok(preview) if ![TITLE, TEXT].iter().any(|text| preview.body.contains(text)) => Some(
+            format!("sends the kind {kind} without its title and text; {remedy}"),
+        ),
         _ => None,
     }
 }
@@ -93,7 +107,10 @@ pub(in crate::cli) fn newest_of(
     now: Timestamp,
 ) -> Change {
     let found = mirror.and_then(|mirror| {
-        routes.iter().filter_map(|route| newest(mirror, *route)).max_by_key(|change| change.seq)
+        routes
+            .iter()
+            .filter_map(|route| newest(mirror, *route))
+            .max_by_key(|change| change.seq)
     });
     let route = routes.first().copied().unwrap_or(Route::Leads);
     found.unwrap_or_else(|| made_up(route, now))
@@ -103,7 +120,9 @@ pub(in crate::cli) fn newest_of(
 fn newest(mirror: &Reader, route: Route) -> Option<Change> {
     let mut changes = mirror.changes(&mirror.newest(route, &[], 1).ok()?).ok()?;
     mirror.add_jobs(&mut changes).ok()?;
-    changes.pop().filter(|change| change.kind != Kind::Forgotten)
+    changes
+        .pop()
+        .filter(|change| change.kind != Kind::Forgotten)
 }
 
 /// A record that does not exist, as a change.
@@ -152,14 +171,29 @@ fn of_kind(kind: Kind, record: Change) -> Change {
     // Every field is new.
     let before = (kind == Kind::Updated).then(|| "{}".to_owned());
     match kind {
-        Kind::Gap => {
-            Change { body: GAP.to_owned(), record_id: None, before, job: None, kind, ..record }
-        }
+        Kind::Gap => Change {
+            body: GAP.to_owned(),
+            record_id: None,
+            before,
+            job: None,
+            kind,
+            ..record
+        },
         Kind::Forgotten => {
             let id = record.record_id.clone().unwrap_or_default();
-            Change { body: json!({ "id": id }).to_string(), before, job: None, kind, ..record }
+            Change {
+                body: json!({ "id": id }).to_string(),
+                before,
+                job: None,
+                kind,
+                ..record
+            }
         }
-        _ => Change { kind, before, ..record },
+        _ => Change {
+            kind,
+            before,
+            ..record
+        },
     }
 }
 

@@ -25,7 +25,11 @@ pub(super) struct BuiltSink<'c> {
 /// The sink of this name, which the configuration has.
 pub(super) fn built<'c>(config: &'c Config, name: &'c str) -> BuiltSink<'c> {
     let settings = &config.sinks[name];
-    BuiltSink { name, settings, built: sink::build_one(name, &settings.kind) }
+    BuiltSink {
+        name,
+        settings,
+        built: sink::build_one(name, &settings.kind),
+    }
 }
 
 impl BuiltSink<'_> {
@@ -62,7 +66,10 @@ impl BuiltSink<'_> {
         };
         let outcome = match (outcome, &self.built) {
             (Some(outcome), _) => outcome,
-            (None, Ok(sink)) => sink.try_out().await.map_err(|text| (exit::UNAVAILABLE, text)),
+            (None, Ok(sink)) => sink
+                .try_out()
+                .await
+                .map_err(|text| (exit::UNAVAILABLE, text)),
             // Said already.
             (None, Err(SinkBuildError::LeftOut { .. })) => return,
             (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
@@ -84,7 +91,10 @@ fn before_file(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<SinkRes
     }
     // The unit, or the first start, creates this folder for the database.
     (!folder.exists() && store.parent() == Some(folder)).then(|| {
-        Ok(format!("{} will be created by the first start, with its folder", file.display()))
+        Ok(format!(
+            "{} will be created by the first start, with its folder",
+            file.display()
+        ))
     })
 }
 
@@ -108,7 +118,10 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     let file = File::open(script).ok()?.take(INTERPRETER_LINE_MAX);
     BufReader::new(file).read_until(b'\n', &mut line).ok()?;
     let line = String::from_utf8(line).ok()?;
-    line.strip_prefix("#!")?.split_whitespace().next().map(PathBuf::from)
+    line.strip_prefix("#!")?
+        .split_whitespace()
+        .next()
+        .map(PathBuf::from)
 }
 
 #[cfg(test)]

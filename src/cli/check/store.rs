@@ -16,7 +16,10 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
         return report.wrong("store", format!("{problem}; see [store] path"));
     }
     if !path.exists() {
-        return report.ok("store", format!("{shown} will be created by the first start"));
+        return report.ok(
+            "store",
+            format!("{shown} will be created by the first start"),
+        );
     }
     let counted = || {
         let reader = Reader::open(path)?;
@@ -59,7 +62,11 @@ pub(super) fn check_backup(config: &Config, report: &mut CheckReport) {
             .ancestors()
             .find(|above| above.exists() || config.store.path.parent() == Some(above))
             .unwrap_or(folder);
-        unwritable(&made_in.join("backup.db"), &config.store.path, report.unit.as_ref())
+        unwritable(
+            &made_in.join("backup.db"),
+            &config.store.path,
+            report.unit.as_ref(),
+        )
     };
     if let Some(problem) = problem {
         report.wrong("backup", format!("{problem}; see [backup] path"));

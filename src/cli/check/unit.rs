@@ -35,7 +35,11 @@ impl Unit {
         let properties = directives(&shown).collect();
         let files = systemctl(&["cat", &name]).unwrap_or_default();
         let credentials = directives(&files).filter(|(name, _)| name.contains("Credential"));
-        let unit = Self { name, properties, credentials: credentials.collect() };
+        let unit = Self {
+            name,
+            properties,
+            credentials: credentials.collect(),
+        };
         let starts_it = unit
             .words("ExecStart")
             .any(|word| Path::new(word.trim_start_matches("--config=")) == config);
@@ -57,7 +61,10 @@ impl Unit {
             user => user,
         };
         let own = rustix::process::geteuid().as_raw().to_string();
-        (user, printed("id", &["-u", user]).is_some_and(|id| id.trim() == own))
+        (
+            user,
+            printed("id", &["-u", user]).is_some_and(|id| id.trim() == own),
+        )
     }
 
     /// This command as the user of the service, with the key that the unit gives it; `None` unless this
@@ -68,10 +75,14 @@ impl Unit {
             return Ok(None);
         }
         let groups = printed("id", &["-G", user]).unwrap_or_default();
-        let groups: Vec<&str> =
-            groups.split_whitespace().chain(self.words("SupplementaryGroups")).collect();
+        let groups: Vec<&str> = groups
+            .split_whitespace()
+            .chain(self.words("SupplementaryGroups"))
+            .collect();
         let mut command = Command::new("setpriv");
-        command.arg(format!("--reuid={user}")).arg(format!("--groups={}", groups.join(",")));
+        command
+            .arg(format!("--reuid={user}"))
+            .arg(format!("--groups={}", groups.join(",")));
         match self.value("Group") {
             "" => command.arg(format!("--regid={}", groups.first().unwrap_or(&user))),
             group => command.arg(format!("--regid={group}")),
@@ -79,7 +90,10 @@ impl Unit {
         command.arg(std::env::current_exe().unwrap_or_else(|_| "shopmirror".into()));
         command.args(std::env::args_os().skip(1));
         if let Some(path) = self.credential_file() {
-            command.env("SHOPMIRROR_API_KEY", KeySource::File(path.into()).read()?.expose_secret());
+            command.env(
+                "SHOPMIRROR_API_KEY",
+                KeySource::File(path.into()).read()?.expose_secret(),
+            );
         }
         Ok(Some(command))
     }
@@ -87,8 +101,14 @@ impl Unit {
     /// What a directive of the unit says of the credential `api-key`.
     fn credential(&self, directive: &str) -> Option<&str> {
         // An empty value takes back the ones before it.
-        let values = self.credentials.iter().rev().filter(|(name, _)| name == directive);
-        let mut values = values.map(|(_, value)| value).take_while(|value| !value.is_empty());
+        let values = self
+            .credentials
+            .iter()
+            .rev()
+            .filter(|(name, _)| name == directive);
+        let mut values = values
+            .map(|(_, value)| value)
+            .take_while(|value| !value.is_empty());
         values.find_map(|value| value.strip_prefix("api-key:"))
     }
 
@@ -99,9 +119,15 @@ impl Unit {
 
     /// True if the unit gives its service a key, which this process does not get.
     pub(super) fn gives_key(&self) -> bool {
-        let sealed = ["LoadCredentialEncrypted", "SetCredential", "SetCredentialEncrypted"];
+        let sealed = [
+            "LoadCredentialEncrypted",
+            "SetCredential",
+            "SetCredentialEncrypted",
+        ];
         self.credential_file().is_some()
-            || sealed.into_iter().any(|directive| self.credential(directive).is_some())
+            || sealed
+                .into_iter()
+                .any(|directive| self.credential(directive).is_some())
             || self.value("Environment").contains("SHOPMIRROR_API_KEY=")
             || !self.value("EnvironmentFiles").is_empty()
     }
@@ -120,7 +146,9 @@ impl Unit {
 
     /// True if systemd makes this folder, or one above it, for the unit's service.
     pub(super) fn makes(&self, folder: &Path) -> bool {
-        let mut made = self.words("StateDirectory").map(|name| Path::new("/var/lib").join(name));
+        let mut made = self
+            .words("StateDirectory")
+            .map(|name| Path::new("/var/lib").join(name));
         made.any(|made| folder.starts_with(made))
     }
 }
@@ -129,7 +157,10 @@ impl Unit {
 fn depth<'a>(inner: &Path, paths: impl Iterator<Item = &'a str>) -> usize {
     let paths = paths.map(|path| Path::new(path.trim_start_matches(['-', '+'])));
     let holding = paths.filter(|path| inner.starts_with(path));
-    holding.map(|path| path.components().count()).max().unwrap_or(0)
+    holding
+        .map(|path| path.components().count())
+        .max()
+        .unwrap_or(0)
 }
 
 /// The lines `NAME=VALUE` of a text.
@@ -147,7 +178,10 @@ fn systemctl(arguments: &[&str]) -> Option<String> {
 
 fn printed(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
@@ -156,17 +190,29 @@ mod tests {
 
     /// The shipped unit with further lines, as `systemctl` would show it.
     fn unit(more: &str) -> Unit {
-        let text = format!("{}\n{more}", include_str!("../../../systemd/shopmirror.service"));
+        let text = format!(
+            "{}\n{more}",
+            include_str!("../../../systemd/shopmirror.service")
+        );
         let lines = || directives(&text);
-        let credentials = lines().filter(|(name, _)| name.contains("Credential")).collect();
-        Unit { name: "shopmirror.service".to_owned(), properties: lines().collect(), credentials }
+        let credentials = lines()
+            .filter(|(name, _)| name.contains("Credential"))
+            .collect();
+        Unit {
+            name: "shopmirror.service".to_owned(),
+            properties: lines().collect(),
+            credentials,
+        }
     }
 
     #[test]
     fn the_key_of_a_unit_is_found_in_its_files() {
         assert!(!unit("").gives_key());
         let shipped = include_str!("../../../systemd/drop-ins/credential.conf");
-        assert_eq!(unit(shipped).credential_file(), Some("/etc/shopmirror/api-key"));
+        assert_eq!(
+            unit(shipped).credential_file(),
+            Some("/etc/shopmirror/api-key")
+        );
         assert!(!unit(&format!("{shipped}\nLoadCredential=")).gives_key());
         assert!(unit("LoadCredentialEncrypted=api-key:/etc/shopmirror/api-key.cred").gives_key());
         assert!(unit("Environment=SHOPMIRROR_API_KEY=x").gives_key());

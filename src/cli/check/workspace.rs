@@ -15,7 +15,9 @@ use crate::record::PollerId;
 use crate::store::Reader;
 
 pub(super) async fn check(config: &Config, report: &mut CheckReport) {
-    let Some(key) = check_key(config, report) else { return };
+    let Some(key) = check_key(config, report) else {
+        return;
+    };
     let mut client = match DirectClient::new(config, key) {
         Ok(client) => client,
         Err(error) => return report.wrong("workspace", error.to_string()),
@@ -70,7 +72,9 @@ pub(in crate::cli) async fn greet(
     let mut ahead_s = None;
     let ping = async |client: &Client| {
         let (result, rate) = client.automation_ping().await;
-        ahead_s = rate.server_time.and_then(|server| clock_ahead_s(Timestamp::now(), server));
+        ahead_s = rate
+            .server_time
+            .and_then(|server| clock_ahead_s(Timestamp::now(), server));
         (result, rate)
     };
     let result = client.request(ping).await.map(|ping| described(&ping));
@@ -102,11 +106,19 @@ fn check_key(config: &Config, report: &mut CheckReport) -> Option<SecretString> 
 
 /// Polls one route of each configured business: an unknown business is refused by every route.
 async fn check_businesses(config: &Config, client: &mut DirectClient, report: &mut CheckReport) {
-    let Some(route) = config.routes.first().map(|settings| settings.route) else { return };
+    let Some(route) = config.routes.first().map(|settings| settings.route) else {
+        return;
+    };
     for business in &config.workspace.businesses {
         let what = format!("business {business}");
-        let poller = PollerId { route, business: Some(business.clone()) };
-        let Err(error) = client.request(async |client| client.poll(&poller).await).await else {
+        let poller = PollerId {
+            route,
+            business: Some(business.clone()),
+        };
+        let Err(error) = client
+            .request(async |client| client.poll(&poller).await)
+            .await
+        else {
             report.ok(what, "known to the workspace");
             continue;
         };
@@ -114,7 +126,11 @@ async fn check_businesses(config: &Config, client: &mut DirectClient, report: &m
         if error.class() != Class::RouteBroken {
             return report.failed(code, what, error.to_string());
         }
-        report.failed(code, what, format!("correct `businesses` under [workspace]: {error}"));
+        report.failed(
+            code,
+            what,
+            format!("correct `businesses` under [workspace]: {error}"),
+        );
     }
 }
 

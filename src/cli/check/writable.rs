@@ -17,14 +17,20 @@ fn full_disk(folder: &Path) -> Option<String> {
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     (free < MIN_FREE).then(|| {
         let free = free / (1024 * 1024);
-        format!("the disk of {} is full, {free} MiB are left: free some space", folder.display())
+        format!(
+            "the disk of {} is full, {free} MiB are left: free some space",
+            folder.display()
+        )
     })
 }
 
 /// Why a file cannot be written, and what to do about it. Nothing is created or changed.
 pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<String> {
     if file.is_dir() {
-        return Some(format!("{} is a folder: name a file in `path`", file.display()));
+        return Some(format!(
+            "{} is a folder: name a file in `path`",
+            file.display()
+        ));
     }
     let folder = folder_of(file);
     let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
@@ -40,7 +46,10 @@ pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Opti
         return None;
     }
     let tried = match is_made {
-        true => shown.ancestors().find(|above| above.exists()).unwrap_or(&shown),
+        true => shown
+            .ancestors()
+            .find(|above| above.exists())
+            .unwrap_or(&shown),
         false => &shown,
     };
     if let Some(problem) = full_disk(tried) {
@@ -54,5 +63,9 @@ pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Opti
 pub(super) fn closed(path: &Path, access: Access) -> Option<String> {
     let error: std::io::Error = rustix::fs::access(path, access).err()?.into();
     let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    Some(format!("could not write to {}: {error}{}", shown.display(), sink::file_advice(&error)))
+    Some(format!(
+        "could not write to {}: {error}{}",
+        shown.display(),
+        sink::file_advice(&error)
+    ))
 }

@@ -15,7 +15,10 @@ const ANSWER_MAX: u64 = 4097;
 
 /// The error if the operator ends the command.
 pub(super) fn cancelled() -> anyhow::Error {
-    exit::error(TRY_AGAIN, "cancelled; nothing was written: run the same command again")
+    exit::error(
+        TRY_AGAIN,
+        "cancelled; nothing was written: run the same command again",
+    )
 }
 
 /// True if there is a terminal to ask on.
@@ -28,7 +31,11 @@ pub(super) async fn line(question: &str) -> anyhow::Result<String> {
     show(question);
     let line = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
-        std::io::stdin().lock().take(ANSWER_MAX).read_line(&mut line).map(|_| line)
+        std::io::stdin()
+            .lock()
+            .take(ANSWER_MAX)
+            .read_line(&mut line)
+            .map(|_| line)
     })
     .await??;
     if line.is_empty() {

@@ -42,7 +42,9 @@ impl Files {
         }
         let wanted = folder.join(key_name(&config));
         let same = |path: &Path| {
-            wanted.canonicalize().is_ok_and(|wanted| path.canonicalize().is_ok_and(|p| p == wanted))
+            wanted
+                .canonicalize()
+                .is_ok_and(|wanted| path.canonicalize().is_ok_and(|p| p == wanted))
         };
         let new_key = match key_file {
             Some(path) if same(path) => None,
@@ -94,7 +96,11 @@ impl Files {
 fn usual_place() -> PathBuf {
     let service = Path::new(SERVICE_DIR);
     let for_service = rustix::process::geteuid().is_root() && service.is_dir();
-    if for_service { service.join("shopmirror.toml") } else { PathBuf::from("shopmirror.toml") }
+    if for_service {
+        service.join("shopmirror.toml")
+    } else {
+        PathBuf::from("shopmirror.toml")
+    }
 }
 
 /// `api-key` beside `shopmirror.toml`, `NAME-key` beside `NAME.toml`, as the units expect.
@@ -134,7 +140,8 @@ fn create(path: &Path, text: &str, mode: u32, group: Option<Gid>) -> anyhow::Res
         let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
         rustix::fs::fchown(&file, None, group)?;
         // After the group, so that no other group may read it for a moment.
-        file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+        file.as_file()
+            .set_permissions(fs::Permissions::from_mode(mode))?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist_noclobber(path)?;

@@ -32,7 +32,12 @@ pub(super) fn run(
     args: &Args,
     out: Output,
 ) -> anyhow::Result<ExitCode> {
-    let known = || unknown(name, &config.sinks.keys().map(String::as_str).collect::<Vec<_>>());
+    let known = || {
+        unknown(
+            name,
+            &config.sinks.keys().map(String::as_str).collect::<Vec<_>>(),
+        )
+    };
     let settings = config.sinks.get(name).ok_or_else(known)?;
     if !args.dry_run && matches!(settings.kind, SinkKind::Intake(_)) {
         let text = format!(
@@ -62,22 +67,32 @@ fn send(
     out: Output,
 ) -> anyhow::Result<ExitCode> {
     let event_id = format!("{TEST_ID}{}", now.as_nanosecond());
-    let change = Change { event_id: event_id.clone(), ..change };
+    let change = Change {
+        event_id: event_id.clone(),
+        ..change
+    };
     let verdict = runtime()?
         .block_on(sink.hand_over(&[change], now, &CancellationToken::new()))
         .pop()
         .unwrap_or(Verdict::NotTried);
     let (code, verdict, reason) = match verdict {
         Verdict::Done => (0, "accepted", None),
-        Verdict::Refused { reason, for_good: false } => (DATA, "refused", Some(reason)),
+        Verdict::Refused {
+            reason,
+            for_good: false,
+        } => (DATA, "refused", Some(reason)),
         Verdict::Refused { reason, .. } => (DATA, "refused for good", Some(reason)),
         Verdict::Fault { reason, .. } => (UNAVAILABLE, "fault", Some(reason)),
         Verdict::Gone { reason } => (UNAVAILABLE, "gone", Some(reason)),
-        Verdict::NotTried | Verdict::CutShort => {
-            (TRY_AGAIN, "not tried", Some("run the command again".to_owned()))
-        }
+        Verdict::NotTried | Verdict::CutShort => (
+            TRY_AGAIN,
+            "not tried",
+            Some("run the command again".to_owned()),
+        ),
     };
-    let because = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+    let because = reason
+        .as_ref()
+        .map_or_else(String::new, |reason| format!(": {reason}"));
     out.done(
         &json!({"sink": name, "event_id": event_id, "verdict": verdict, "reason": reason}),
         &format!("{event_id} {verdict}{because}\n"),
@@ -101,7 +116,10 @@ fn preview(
         }
         Err(other) => anyhow::bail!("the change cannot be shown: {other:?}"),
     };
-    let head: String = headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let head: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\n"))
+        .collect();
     let lines: String = body.lines().map(|line| format!("{line}\n")).collect();
     out.done(
         &json!({"sink": name, "seq": seq, "how": how, "headers": headers, "body": body}),

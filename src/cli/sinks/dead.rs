@@ -39,7 +39,11 @@ impl Selection {
 
     /// Each chosen change, or `None` for all of them.
     fn choices(&self) -> Vec<Option<i64>> {
-        if self.all { vec![None] } else { self.seqs.iter().copied().map(Some).collect() }
+        if self.all {
+            vec![None]
+        } else {
+            self.seqs.iter().copied().map(Some).collect()
+        }
     }
 }
 
@@ -59,15 +63,27 @@ pub(super) fn redrive(
 ) -> anyhow::Result<Done> {
     which.named(sink)?;
     let mut operator = sink.operator()?;
-    let filter = sink.config.sinks.get(sink.name()).map(|settings| &settings.filter);
+    let filter = sink
+        .config
+        .sinks
+        .get(sink.name())
+        .map(|settings| &settings.filter);
     let (mut sent, mut superseded) = (0, 0);
     for seq in which.choices() {
-        let wanted = Resend { filter, seq, all_versions };
+        let wanted = Resend {
+            filter,
+            seq,
+            all_versions,
+        };
         let resent: Resent = resend(&mut operator, &sink.reader, &sink.row, &wanted)?;
         sent += resent.changes;
         superseded += resent.superseded;
     }
-    let notices = if which.all { operator.revive_notices(sink.name())? } else { 0 };
+    let notices = if which.all {
+        operator.revive_notices(sink.name())?
+    } else {
+        0
+    };
     // Without a daemon they are sent when it starts.
     let is_woken = sink.wake()?;
     let when = match sink.row.state {
@@ -86,14 +102,23 @@ pub(super) fn redrive(
     let left = sink.reader.sink(sink.name())?.map_or(0, |row| row.dead);
     let left = left - i64::try_from(superseded).unwrap_or(i64::MAX);
     if which.all && left > 0 {
-        text.push_str(&format!("; {left} more are left: run this again after these are sent"));
+        text.push_str(&format!(
+            "; {left} more are left: run this again after these are sent"
+        ));
     }
-    Ok((json!({"changes": sent, "notices": notices, "superseded": superseded}), text))
+    Ok((
+        json!({"changes": sent, "notices": notices, "superseded": superseded}),
+        text,
+    ))
 }
 
 /// Drops what the sink refused for good.
 pub(super) fn drop(sink: &StoredSink<'_>, which: &Selection) -> anyhow::Result<Done> {
-    if let Some(row) = which.named(sink)?.iter().find(|row| row.state != RowState::Dead) {
+    if let Some(row) = which
+        .named(sink)?
+        .iter()
+        .find(|row| row.state != RowState::Dead)
+    {
         let text = format!(
             "change {} is still tried again: it can be dropped after the last attempt, when it is dead",
             row.seq
@@ -105,9 +130,16 @@ pub(super) fn drop(sink: &StoredSink<'_>, which: &Selection) -> anyhow::Result<D
     for seq in which.choices() {
         dropped += operator.drop_dead(sink.name(), seq)?;
     }
-    let notices = if which.all { operator.drop_notices(sink.name())? } else { 0 };
+    let notices = if which.all {
+        operator.drop_notices(sink.name())?
+    } else {
+        0
+    };
     sink.wake()?;
-    let text = format!("{} dropped; the log keeps the changes", things(dropped, notices));
+    let text = format!(
+        "{} dropped; the log keeps the changes",
+        things(dropped, notices)
+    );
     Ok((json!({"changes": dropped, "notices": notices}), text))
 }
 
@@ -126,9 +158,15 @@ fn things(changes: usize, notices: usize) -> String {
 pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCode> {
     let states = [RowState::Dead, RowState::Retrying, RowState::Waiting];
     let refused = sink.reader.exceptions(sink.name(), &states, LISTED_MAX)?;
-    let dead = refused.iter().filter(|row| row.state == RowState::Dead).count();
+    let dead = refused
+        .iter()
+        .filter(|row| row.state == RowState::Dead)
+        .count();
     if dead == LISTED_MAX {
-        output::aside(&format!("only the oldest {LISTED_MAX} of {} are listed", sink.row.dead));
+        output::aside(&format!(
+            "only the oldest {LISTED_MAX} of {} are listed",
+            sink.row.dead
+        ));
     }
     out.table(
         &refused,
@@ -138,8 +176,12 @@ pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCod
             ("record", |row| cell(&row.record_id, 24)),
             ("state", |row| word(&row.state)),
             ("attempts", |row| row.attempts.to_string()),
-            ("next try", |row| moment::shown(row.due_at.as_deref().unwrap_or("-"))),
-            ("last error", |row| cell(row.last_error.as_deref().unwrap_or("-"), 80)),
+            ("next try", |row| {
+                moment::shown(row.due_at.as_deref().unwrap_or("-"))
+            }),
+            ("last error", |row| {
+                cell(row.last_error.as_deref().unwrap_or("-"), 80)
+            }),
             ("since", |row| moment::shown(&row.since)),
         ],
         "no refused changes",
@@ -147,7 +189,10 @@ pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCod
     let notices = sink.reader.notice_counts(sink.name())?;
     if notices.refused > 0 {
         let (name, refused) = (sink.name(), notices.refused);
-        let why = notices.refused_error.as_deref().unwrap_or("no reason is known");
+        let why = notices
+            .refused_error
+            .as_deref()
+            .unwrap_or("no reason is known");
         // Not among the changes, which alone are listed as JSON.
         output::aside(&format!(
             "the sink also refused {refused} of its alerts or reports for good: {why}; send them again with \
@@ -170,5 +215,8 @@ pub(super) fn show(sink: &StoredSink<'_>, seq: i64, out: Output) -> anyhow::Resu
         return Err(not_refused(sink, seq));
     };
     let shown = RefusedChange { change, delivery };
-    out.done(&shown, &format!("{}\n", serde_json::to_string_pretty(&shown)?))
+    out.done(
+        &shown,
+        &format!("{}\n", serde_json::to_string_pretty(&shown)?),
+    )
 }

@@ -13,7 +13,10 @@ use crate::store::{GateState, SinkState, holder};
 pub(super) fn release(sink: &StoredSink<'_>, skip: bool) -> anyhow::Result<Done> {
     let name = sink.name();
     if sink.row.gate != GateState::Held {
-        return refuse(DATA, format!("sink {name} is not held: there is nothing to release"));
+        return refuse(
+            DATA,
+            format!("sink {name} is not held: there is nothing to release"),
+        );
     }
     let last = sink.reader.last_seq()?;
     let count = wanted(sink, last)?;
@@ -35,7 +38,10 @@ pub(super) fn release(sink: &StoredSink<'_>, skip: bool) -> anyhow::Result<Done>
         (false, true) => format!("{changes} will be delivered now"),
         (false, false) => format!("{changes} will be delivered when the daemon runs"),
     };
-    Ok((json!({"sink": name, "changes": count, "skipped": skip}), text))
+    Ok((
+        json!({"sink": name, "changes": count, "skipped": skip}),
+        text,
+    ))
 }
 
 /// How many changes up to the row `last` the sink asked for and has not received.
@@ -99,5 +105,8 @@ pub(super) fn forget(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
     let text = format!(
         "{name} is forgotten, with {changes} that it never got and {letters}; a sink of this name begins anew"
     );
-    Ok((json!({"sink": name, "undelivered": undelivered, "dead": row.dead}), text))
+    Ok((
+        json!({"sink": name, "undelivered": undelivered, "dead": row.dead}),
+        text,
+    ))
 }

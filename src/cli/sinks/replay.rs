@@ -69,7 +69,10 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
         all_versions: args.all_versions,
     };
     let now = stamp(Timestamp::now());
-    if let Some(before) = sink.operator()?.begin_replay(name, rows, &choice, args.rate, &now)? {
+    if let Some(before) = sink
+        .operator()?
+        .begin_replay(name, rows, &choice, args.rate, &now)?
+    {
         return refuse(
             TRY_AGAIN,
             format!(
@@ -78,7 +81,11 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
             ),
         );
     }
-    let when = if sink.wake()? { "has begun" } else { "begins when the daemon runs" };
+    let when = if sink.wake()? {
+        "has begun"
+    } else {
+        "begins when the daemon runs"
+    };
     let text = format!(
         "the replay of rows {} to {} {when}: see `shopmirror sinks {name}`; `shopmirror sinks {name} replay --cancel` ends it",
         rows.0 + 1,
@@ -110,7 +117,10 @@ fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
 
 fn cancel(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
     let name = sink.name();
-    if !sink.operator()?.cancel_replay(name, &stamp(Timestamp::now()))? {
+    if !sink
+        .operator()?
+        .cancel_replay(name, &stamp(Timestamp::now()))?
+    {
         return refuse(
             DATA,
             format!("no replay of sink {name} is under way: see `shopmirror status`"),
@@ -118,12 +128,21 @@ fn cancel(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
     }
     sink.wake()?;
     let replay = sink.reader.replay(name)?;
-    Ok((json!(replay), replay.as_ref().map_or_else(String::new, line)))
+    Ok((
+        json!(replay),
+        replay.as_ref().map_or_else(String::new, line),
+    ))
 }
 
 /// One line about the last replay of a sink, for `status` and `sinks`.
 pub(super) fn line(replay: &Replay) -> String {
-    let Replay { sink, refused, left_out, last_error, .. } = replay;
+    let Replay {
+        sink,
+        refused,
+        left_out,
+        last_error,
+        ..
+    } = replay;
     let (from, to) = (replay.from_seq + 1, replay.to_seq);
     let state = match replay.state {
         ReplayState::Running => percent(replay),
@@ -131,7 +150,9 @@ pub(super) fn line(replay: &Replay) -> String {
         ReplayState::Cancelled => format!("cancelled after {}", percent(replay)),
     };
     let sent = output::count(replay.sent, "change", "changes");
-    let problem = last_error.as_ref().map(|error| format!("; last problem: {error}"));
+    let problem = last_error
+        .as_ref()
+        .map(|error| format!("; last problem: {error}"));
     format!(
         "replay of {sink}: {state} of rows {from} to {to}, {sent} sent, {refused} refused, {left_out} left out{}",
         problem.unwrap_or_default()
@@ -140,5 +161,8 @@ pub(super) fn line(replay: &Replay) -> String {
 
 fn percent(replay: &Replay) -> String {
     let rows = (replay.to_seq - replay.from_seq).max(1);
-    format!("{} %", (replay.position - replay.from_seq).clamp(0, rows) * 100 / rows)
+    format!(
+        "{} %",
+        (replay.position - replay.from_seq).clamp(0, rows) * 100 / rows
+    )
 }

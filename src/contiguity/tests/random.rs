@@ -25,7 +25,12 @@ type Shown = Vec<(i64, u64)>;
 
 impl List {
     fn new(order: Order) -> Self {
-        Self { order, entries: BTreeMap::new(), clock: 0, newest: 0 }
+        Self {
+            order,
+            entries: BTreeMap::new(),
+            clock: 0,
+            newest: 0,
+        }
     }
 
     fn create(&mut self, step: i64) {
@@ -39,7 +44,11 @@ impl List {
     }
 
     fn page(&self, limit: usize) -> Shown {
-        let mut all: Shown = self.entries.iter().map(|(id, changed)| (*id, *changed)).collect();
+        let mut all: Shown = self
+            .entries
+            .iter()
+            .map(|(id, changed)| (*id, *changed))
+            .collect();
         all.sort_unstable_by_key(|(id, changed)| match self.order {
             Order::Creation => -id,
             Order::LastChange => -i64::try_from(*changed).unwrap(),
@@ -53,11 +62,17 @@ impl List {
     /// since edits of old records never return them to the page.
     fn missed(&self, clock: u64, known: i64, page: &Shown) -> Vec<i64> {
         let shown: BTreeSet<i64> = page.iter().map(|(id, _)| *id).collect();
-        let arrived = self.entries.iter().filter(|(id, changed)| match self.order {
-            Order::Creation => **id > known,
-            Order::LastChange => **changed > clock,
-        });
-        arrived.map(|(id, _)| *id).filter(|id| !shown.contains(id)).collect()
+        let arrived = self
+            .entries
+            .iter()
+            .filter(|(id, changed)| match self.order {
+                Order::Creation => **id > known,
+                Order::LastChange => **changed > clock,
+            });
+        arrived
+            .map(|(id, _)| *id)
+            .filter(|id| !shown.contains(id))
+            .collect()
     }
 }
 
@@ -87,7 +102,11 @@ fn known(previous: &Shown, high: i64, integers: bool) -> PreviousPage {
 /// although nothing was missed.
 fn polls(seed: u64) -> (u32, u32) {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut list = List::new(if random.bool() { Order::Creation } else { Order::LastChange });
+    let mut list = List::new(if random.bool() {
+        Order::Creation
+    } else {
+        Order::LastChange
+    });
     let integers = random.u8(..4) > 0;
     let limit = random.usize(1..12);
     let step = random.i64(1..4);
@@ -132,5 +151,8 @@ fn no_page_is_called_contiguous_when_something_was_missed() {
         (proven, careful) = (proven + p, careful + c);
     }
     // The rule must not be safe by proving nothing.
-    assert!(proven > 6_000 && careful * 4 < proven, "{proven} proven, {careful} too careful");
+    assert!(
+        proven > 6_000 && careful * 4 < proven,
+        "{proven} proven, {careful} too careful"
+    );
 }

@@ -39,7 +39,11 @@ impl Running {
         let text = format!(
             "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\ntime_zone = \"Europe/Berlin\"\n{rest}"
         );
-        let base = Base { dir: dir.to_owned(), env_key: Some("key".into()), ..Base::default() };
+        let base = Base {
+            dir: dir.to_owned(),
+            env_key: Some("key".into()),
+            ..Base::default()
+        };
         let config = Config::parse(&text, "shopmirror.toml", &base).unwrap();
         let store = Store::open(&config.store.path).unwrap();
         let (state, stop) = (SharedState::default(), CancellationToken::new());
@@ -60,7 +64,14 @@ impl Running {
             },
         };
         let task = tokio::spawn(scheduled.run(stop.clone()));
-        Self { state, stop, task, store, clock, clocks }
+        Self {
+            state,
+            stop,
+            task,
+            store,
+            clock,
+            clocks,
+        }
     }
 
     async fn end(self) {
@@ -92,7 +103,11 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     std::fs::create_dir(dir.path().join("absent")).unwrap();
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let shown = running.state.borrow().reports.clone();
-    assert_eq!((shown[0].failures, shown[0].last_error.as_deref()), (0, None), "{shown:?}");
+    assert_eq!(
+        (shown[0].failures, shown[0].last_error.as_deref()),
+        (0, None),
+        "{shown:?}"
+    );
     assert!(dir.path().join("absent/mirror.csv").exists());
     running.end().await;
 }

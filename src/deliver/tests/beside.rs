@@ -9,7 +9,10 @@ fn millis(millis: u64) -> Duration {
 }
 
 fn refused() -> Verdict {
-    Verdict::Refused { reason: "answered 422".into(), for_good: false }
+    Verdict::Refused {
+        reason: "answered 422".into(),
+        for_good: false,
+    }
 }
 
 /// A notice about this, made now.
@@ -21,25 +24,39 @@ async fn post(shop: &Shop, task: &super::shop::Task, about: &str) {
         made_at: shop.clock.now().stamp(),
         body: format!(r#"{{"name":"Notice {about}"}}"#),
     };
-    shop.store.post_notice(vec!["erp".to_owned()], notice).await.unwrap();
+    shop.store
+        .post_notice(vec!["erp".to_owned()], notice)
+        .await
+        .unwrap();
     task.wake.send_replace(());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_notice_arrives_beside_a_backlog_and_counts_as_no_change() {
     let shop = Shop::new().await;
-    let leads: Vec<_> = (1..=600).map(|id| (id.to_string(), format!("Lead {id}"))).collect();
+    let leads: Vec<_> = (1..=600)
+        .map(|id| (id.to_string(), format!("Lead {id}")))
+        .collect();
     shop.see_all(&leads).await;
-    let beginning = config::SinkSettings { start: Start::Beginning, ..settings() };
+    let beginning = config::SinkSettings {
+        start: Start::Beginning,
+        ..settings()
+    };
     let sink = Scripted::new(2, |_| Verdict::Done).slow(|_| millis(100));
     let task = shop.start("erp", sink, beginning).await;
     until("it works", MINUTE, || task.taken().len() > 10).await;
     post(&shop, &task, "one").await;
-    until("the notice comes", millis(500), || task.taken().contains(&"Notice one".into())).await;
+    until("the notice comes", millis(500), || {
+        task.taken().contains(&"Notice one".into())
+    })
+    .await;
     assert!(task.taken().len() < 50, "it does not wait for the backlog");
     until("all have arrived", HOUR, || task.status().delivered == 600).await;
     let row = shop.row("erp").await;
-    assert_eq!((row.retrying, row.dead, row.position), (0, 0, shop.store.seq()));
+    assert_eq!(
+        (row.retrying, row.dead, row.position),
+        (0, 0, shop.store.seq())
+    );
     assert_eq!(task.taken().len(), 601);
     task.stop().await;
 }
@@ -47,19 +64,37 @@ async fn a_notice_arrives_beside_a_backlog_and_counts_as_no_change() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_notice_is_meant() {
     let shop = Shop::new().await;
-    let task = shop.start("erp", refusing(4, "Notice bad", wait_for(600)), settings()).await;
+    let task = shop
+        .start("erp", refusing(4, "Notice bad", wait_for(600)), settings())
+        .await;
     post(&shop, &task, "bad").await;
-    until("it is asked to wait", MINUTE, || task.status().state == SinkActivity::Paused).await;
+    until("it is asked to wait", MINUTE, || {
+        task.status().state == SinkActivity::Paused
+    })
+    .await;
     assert!(task.status().last_error.unwrap().contains("503"));
     shop.see("1", "First").await;
     // An operator does not end the wait either.
     task.wake.send_replace(());
     tokio::time::sleep(Duration::from_secs(590)).await;
-    assert_eq!(task.sink.given().len(), 1, "nothing is sent before the wait is over");
-    until("the change goes first", MINUTE, || task.taken() == ["First"]).await;
-    until("the notice is tried again", MINUTE, || task.attempts("Notice bad").len() == 2).await;
+    assert_eq!(
+        task.sink.given().len(),
+        1,
+        "nothing is sent before the wait is over"
+    );
+    until("the change goes first", MINUTE, || {
+        task.taken() == ["First"]
+    })
+    .await;
+    until("the notice is tried again", MINUTE, || {
+        task.attempts("Notice bad").len() == 2
+    })
+    .await;
     shop.see("2", "Second").await;
-    until("the change goes first again", 11 * MINUTE, || task.taken().len() == 2).await;
+    until("the change goes first again", 11 * MINUTE, || {
+        task.taken().len() == 2
+    })
+    .await;
     // The endpoint took a change each time: from now on it means the notice.
     for id in 3..=60 {
         shop.see(&id.to_string(), "Later").await;
@@ -67,7 +102,11 @@ async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_n
         tokio::time::sleep(MINUTE).await;
     }
     let attempts = task.attempts("Notice bad");
-    assert!(attempts.windows(2).all(|two| two[1] - two[0] >= Duration::from_secs(600)));
+    assert!(
+        attempts
+            .windows(2)
+            .all(|two| two[1] - two[0] >= Duration::from_secs(600))
+    );
     assert!(attempts.len() >= 4, "{attempts:?}");
     task.stop().await;
 }
@@ -75,31 +114,54 @@ async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_n
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_sent_again_by_command_lets_those_behind_it_go() {
     let shop = Shop::new().await;
-    let settings = config::SinkSettings { retry: Arc::from([9 * HOUR]), ..settings() };
-    let task = shop.start("erp", refusing(4, "First", refused()), settings).await;
+    let settings = config::SinkSettings {
+        retry: Arc::from([9 * HOUR]),
+        ..settings()
+    };
+    let task = shop
+        .start("erp", refusing(4, "First", refused()), settings)
+        .await;
     shop.see("1", "First").await;
     until("it is refused", MINUTE, || task.status().retrying == 1).await;
     shop.see("1", "Second").await;
-    until("the later version waits", MINUTE, || task.status().retrying == 2).await;
+    until("the later version waits", MINUTE, || {
+        task.status().retrying == 2
+    })
+    .await;
     task.sink.now_returns(|_| Verdict::Done);
     assert_eq!(shop.resend(&task, false).changes, 1);
-    until("both arrive", Duration::from_secs(5), || task.taken() == ["First", "Second"]).await;
+    until("both arrive", Duration::from_secs(5), || {
+        task.taken() == ["First", "Second"]
+    })
+    .await;
     task.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_version_that_is_sent_again_goes_before_a_later_one_that_is_retried() {
     let shop = Shop::new().await;
-    let for_good = |name: &str| Verdict::Refused { reason: "no".into(), for_good: name == "First" };
+    let for_good = |name: &str| Verdict::Refused {
+        reason: "no".into(),
+        for_good: name == "First",
+    };
     let sink = Scripted::new(4, move |change| for_good(&name(change)));
-    let settings = config::SinkSettings { retry: Arc::from([9 * HOUR]), ..settings() };
+    let settings = config::SinkSettings {
+        retry: Arc::from([9 * HOUR]),
+        ..settings()
+    };
     let task = shop.start("erp", sink, settings).await;
     shop.see("1", "First").await;
     until("it is dead", MINUTE, || task.status().dead == 1).await;
     shop.see("1", "Second").await;
-    until("the later one is refused", MINUTE, || task.status().retrying == 1).await;
+    until("the later one is refused", MINUTE, || {
+        task.status().retrying == 1
+    })
+    .await;
     task.sink.now_returns(|_| Verdict::Done);
     assert_eq!(shop.resend(&task, false).changes, 2);
-    until("both arrive in order", MINUTE, || task.taken() == ["First", "Second"]).await;
+    until("both arrive in order", MINUTE, || {
+        task.taken() == ["First", "Second"]
+    })
+    .await;
     task.stop().await;
 }

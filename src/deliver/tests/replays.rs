@@ -12,22 +12,34 @@ fn millis(millis: u64) -> Duration {
 }
 
 fn leads(ids: std::ops::RangeInclusive<i32>) -> Vec<(String, String)> {
-    ids.map(|id| (id.to_string(), format!("Lead {id}"))).collect()
+    ids.map(|id| (id.to_string(), format!("Lead {id}")))
+        .collect()
 }
 
 /// Begins a replay of everything that the sink has behind it.
 fn begin(shop: &Shop, task: &Task, choice: &ReplayChoice, rate: f64) -> Option<Replay> {
     let path = shop.dir.path().join("mirror.db");
-    let position = Reader::open(&path).unwrap().sink("erp").unwrap().unwrap().position;
+    let position = Reader::open(&path)
+        .unwrap()
+        .sink("erp")
+        .unwrap()
+        .unwrap()
+        .position;
     let mut operator = Operator::open(&path).unwrap();
     let at = shop.clock.now().stamp();
-    let before = operator.begin_replay("erp", (0, position), choice, rate, &at).unwrap();
+    let before = operator
+        .begin_replay("erp", (0, position), choice, rate, &at)
+        .unwrap();
     task.wake.send_replace(());
     before
 }
 
 async fn replay(shop: &Shop) -> Replay {
-    shop.store.read(|reader| reader.replay("erp")).await.unwrap().unwrap()
+    shop.store
+        .read(|reader| reader.replay("erp"))
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 async fn until_done(shop: &Shop) -> Replay {
@@ -43,7 +55,10 @@ async fn until_done(shop: &Shop) -> Replay {
 
 fn acknowledged(task: &Task) -> Vec<Change> {
     let given = task.sink.given().into_iter();
-    given.filter(|(_, _, verdict)| *verdict == Verdict::Done).map(|(_, change, _)| change).collect()
+    given
+        .filter(|(_, _, verdict)| *verdict == Verdict::Done)
+        .map(|(_, change, _)| change)
+        .collect()
 }
 
 /// A shop with 100 leads, some of them changed, and a sink that has got all of it.
@@ -52,7 +67,9 @@ async fn filled(sink: Scripted) -> (Shop, Task) {
     let task = shop.start("erp", sink, settings()).await;
     shop.see_all(&leads(1..=90)).await;
     for round in 0..3 {
-        let again: Vec<_> = (1..=20).map(|id| (id.to_string(), format!("Round {round}"))).collect();
+        let again: Vec<_> = (1..=20)
+            .map(|id| (id.to_string(), format!("Round {round}")))
+            .collect();
         shop.see_all(&again).await;
     }
     until("all have arrived", HOUR, || task.status().delivered == 150).await;
@@ -61,7 +78,10 @@ async fn filled(sink: Scripted) -> (Shop, Task) {
 
 /// Every version of the records.
 fn history() -> ReplayChoice {
-    ReplayChoice { all_versions: true, ..ReplayChoice::default() }
+    ReplayChoice {
+        all_versions: true,
+        ..ReplayChoice::default()
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,22 +92,39 @@ async fn a_replay_sends_the_same_events_in_order_at_its_rate_and_changes_no_coun
     let begun = Instant::now();
     assert_eq!(begin(&shop, &task, &history(), 10.0), None);
     let under_way = begin(&shop, &task, &history(), 99.0);
-    assert!(under_way.is_some_and(|replay| replay.rate == 10.0), "a second one is not begun");
+    assert!(
+        under_way.is_some_and(|replay| replay.rate == 10.0),
+        "a second one is not begun"
+    );
     let done = until_done(&shop).await;
     let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(14) && took < Duration::from_secs(20), "{took:?}");
+    assert!(
+        took >= Duration::from_secs(14) && took < Duration::from_secs(20),
+        "{took:?}"
+    );
     let counts = (done.sent, done.refused, done.left_out, done.position);
     assert_eq!(counts, (150, 0, 0, before.position));
     let again = acknowledged(&task).split_off(first.len());
     let ids = |changes: &[Change]| {
         let mut of_record: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
         for change in changes {
-            of_record.entry(change.record_id.clone()).or_default().push(change.event_id.clone());
+            of_record
+                .entry(change.record_id.clone())
+                .or_default()
+                .push(change.event_id.clone());
         }
         of_record
     };
-    assert_eq!(ids(&again), ids(&first), "the same events, each record in order");
-    assert_eq!(shop.row("erp").await, before, "neither position nor counters");
+    assert_eq!(
+        ids(&again),
+        ids(&first),
+        "the same events, each record in order"
+    );
+    assert_eq!(
+        shop.row("erp").await,
+        before,
+        "neither position nor counters"
+    );
     task.stop().await;
 }
 
@@ -100,22 +137,39 @@ async fn new_changes_go_first_and_no_record_ends_in_an_older_state() {
         let id = (step * 6 + 1).to_string();
         let name = format!("New {step}");
         shop.see(&id, &name).await;
-        until("the new one arrives", millis(1_500), || task.taken().contains(&name)).await;
+        until("the new one arrives", millis(1_500), || {
+            task.taken().contains(&name)
+        })
+        .await;
         newest.insert(id, name);
         tokio::time::sleep(millis(900)).await;
         let under_way = self::replay(&shop).await;
         assert_eq!(under_way.state, ReplayState::Running, "it goes on beside");
     }
     let done = until_done(&shop).await;
-    assert!(done.left_out > 0 && done.sent + done.left_out == 150, "{done:?}");
+    assert!(
+        done.left_out > 0 && done.sent + done.left_out == 150,
+        "{done:?}"
+    );
     let mut last: BTreeMap<String, i64> = BTreeMap::new();
     for change in acknowledged(&task) {
         last.insert(change.record_id.unwrap(), change.version);
     }
-    let versions = shop.store.read(|reader| reader.changes_after(0, 1_000)).await.unwrap();
-    for change in versions.into_iter().filter(|change| change.kind == Kind::Updated) {
+    let versions = shop
+        .store
+        .read(|reader| reader.changes_after(0, 1_000))
+        .await
+        .unwrap();
+    for change in versions
+        .into_iter()
+        .filter(|change| change.kind == Kind::Updated)
+    {
         let id = change.record_id.unwrap();
-        assert!(last[&id] >= change.version, "lead {id} ends with version {}", last[&id]);
+        assert!(
+            last[&id] >= change.version,
+            "lead {id} ends with version {}",
+            last[&id]
+        );
     }
     task.stop().await;
 }
@@ -134,7 +188,14 @@ async fn a_replay_with_a_filter_leaves_out_what_is_older_than_the_sink_has() {
     // Of the 90 created leads 20 were changed three times.
     for (choice, sent, left_out) in [
         (kinds(&["created"]), 70, 20),
-        (ReplayChoice { all_versions: true, ..kinds(&["created"]) }, 90, 0),
+        (
+            ReplayChoice {
+                all_versions: true,
+                ..kinds(&["created"])
+            },
+            90,
+            0,
+        ),
         (kinds(&["created", "updated"]), 90, 60),
         (ReplayChoice::default(), 90, 60),
         (kinds(&["updated"]), 20, 40),
@@ -153,19 +214,40 @@ async fn a_replay_that_fails_keeps_no_new_change_waiting_and_ends_with_its_endpo
     let (shop, task) = filled(Scripted::new(4, |_| Verdict::Done)).await;
     until("all is saved", MINUTE, || shop.owed() == 0).await;
     let is_old = |change: &Change| name(change) == "Lead 50";
-    task.sink.now_returns(move |change| if is_old(change) { fault() } else { Verdict::Done });
+    task.sink.now_returns(move |change| {
+        if is_old(change) {
+            fault()
+        } else {
+            Verdict::Done
+        }
+    });
     begin(&shop, &task, &history(), 1_000.0);
     let retried = "SELECT count(*) FROM _queue WHERE lane = 3 AND state = 'retrying'";
-    until("the rest is sent", HOUR, || shop.owed() == 1 && shop.count(retried) == 1).await;
+    until("the rest is sent", HOUR, || {
+        shop.owed() == 1 && shop.count(retried) == 1
+    })
+    .await;
     shop.see("50", "New").await;
-    until("the new one arrives", MINUTE, || task.taken().contains(&"New".to_owned())).await;
+    until("the new one arrives", MINUTE, || {
+        task.taken().contains(&"New".to_owned())
+    })
+    .await;
     // An endpoint that is gone ends all attempts, and nothing is looked at over and over.
-    task.sink.now_returns(|_| Verdict::Gone { reason: "answered 410".into() });
-    until("it is disabled", HOUR, || task.status().state == SinkActivity::Disabled).await;
+    task.sink.now_returns(|_| Verdict::Gone {
+        reason: "answered 410".into(),
+    });
+    until("it is disabled", HOUR, || {
+        task.status().state == SinkActivity::Disabled
+    })
+    .await;
     let before = task.sink.given().len();
     tokio::time::sleep(24 * HOUR).await;
     assert_eq!(task.sink.given().len(), before);
-    assert!(shop.operator().cancel_replay("erp", "2026-01-03T00:00:00.000000Z").unwrap());
+    assert!(
+        shop.operator()
+            .cancel_replay("erp", "2026-01-03T00:00:00.000000Z")
+            .unwrap()
+    );
     assert_eq!(shop.owed(), 0);
     task.stop().await;
 }

@@ -38,7 +38,12 @@ impl Shop {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("mirror.db")).unwrap();
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let shop = Self { dir, store, clock, room: Room::of(8_000) };
+        let shop = Self {
+            dir,
+            store,
+            clock,
+            room: Room::of(8_000),
+        };
         shop.see("0", "baseline").await;
         shop
     }
@@ -53,7 +58,11 @@ impl Shop {
         let reader = Reader::open(&self.dir.path().join("mirror.db")).unwrap();
         let row = reader.sink("erp").unwrap().unwrap();
         let filter = settings().filter;
-        let wanted = Resend { filter: Some(&filter), seq: None, all_versions };
+        let wanted = Resend {
+            filter: Some(&filter),
+            seq: None,
+            all_versions,
+        };
         let done = resend(&mut self.operator(), &reader, &row, &wanted).unwrap();
         task.wake.send_replace(());
         done
@@ -84,7 +93,10 @@ impl Shop {
                 latency: Duration::ZERO,
                 served_business: None,
             };
-            let key = PollerId { route: Route::Leads, business: None };
+            let key = PollerId {
+                route: Route::Leads,
+                business: None,
+            };
             self.store.store_page(key, page, facts, None).await.unwrap();
         }
     }
@@ -121,11 +133,21 @@ impl Shop {
         let finish = CancellationToken::new();
         let handle = tokio::spawn(deliverer.run(finish.clone(), CancellationToken::new()));
         until("it runs", MINUTE, || view.borrow().is_some()).await;
-        Task { sink, wake, view, finish, handle }
+        Task {
+            sink,
+            wake,
+            view,
+            finish,
+            handle,
+        }
     }
 
     pub(super) async fn row(&self, sink: &'static str) -> SinkRow {
-        self.store.read(move |reader| reader.sink(sink)).await.unwrap().unwrap()
+        self.store
+            .read(move |reader| reader.sink(sink))
+            .await
+            .unwrap()
+            .unwrap()
     }
 
     pub(super) fn sql(&self, sql: &str) {
@@ -156,7 +178,9 @@ impl Task {
     /// The names of the records that the sink acknowledged, in order.
     pub(super) fn taken(&self) -> Vec<String> {
         let given = self.sink.given();
-        let taken = given.iter().filter(|(_, _, verdict)| *verdict == Verdict::Done);
+        let taken = given
+            .iter()
+            .filter(|(_, _, verdict)| *verdict == Verdict::Done);
         taken.map(|(_, change, _)| name(change)).collect()
     }
 

@@ -10,11 +10,16 @@ use crate::record::Change;
 use crate::sink::{Scripted, Verdict};
 
 fn leads(count: usize) -> Vec<(String, String)> {
-    (1..=count).map(|id| (id.to_string(), format!("Lead {id}"))).collect()
+    (1..=count)
+        .map(|id| (id.to_string(), format!("Lead {id}")))
+        .collect()
 }
 
 fn beginning() -> config::SinkSettings {
-    config::SinkSettings { start: Start::Beginning, ..settings() }
+    config::SinkSettings {
+        start: Start::Beginning,
+        ..settings()
+    }
 }
 
 fn millis(millis: u64) -> Duration {
@@ -26,25 +31,43 @@ async fn a_slow_answer_stalls_no_change_of_another_record() {
     let shop = Shop::new().await;
     shop.see_all(&leads(1_000)).await;
     shop.see("1", "Lead 1 again").await;
-    let slow = |change: &Change| if name(change) == "Lead 1" { MINUTE } else { millis(10) };
+    let slow = |change: &Change| {
+        if name(change) == "Lead 1" {
+            MINUTE
+        } else {
+            millis(10)
+        }
+    };
     let sink = Scripted::new(4, |_| Verdict::Done).slow(slow);
     let task = shop.start("erp", sink, beginning()).await;
     tokio::time::sleep(millis(4_500)).await;
     assert_eq!(task.taken().len(), 999, "the others have arrived");
     assert_eq!(task.sink.under_way(), 1);
     let row = shop.row("erp").await;
-    assert!(row.position >= 900, "the position passes it: {}", row.position);
+    assert!(
+        row.position >= 900,
+        "the position passes it: {}",
+        row.position
+    );
     tokio::time::sleep(2 * MINUTE).await;
-    assert!(task.taken().ends_with(&["Lead 1".to_owned(), "Lead 1 again".to_owned()]));
+    assert!(
+        task.taken()
+            .ends_with(&["Lead 1".to_owned(), "Lead 1 again".to_owned()])
+    );
     let row = shop.row("erp").await;
-    assert_eq!((row.delivered, row.retrying, row.position), (1_001, 0, shop.store.seq()));
+    assert_eq!(
+        (row.delivered, row.retrying, row.position),
+        (1_001, 0, shop.store.seq())
+    );
     task.stop().await;
 }
 
 /// What the sink acknowledged, as the numbers of the log.
 fn acknowledged(sink: &Scripted) -> Vec<i64> {
     let given = sink.given();
-    let done = given.iter().filter(|(_, _, verdict)| *verdict == Verdict::Done);
+    let done = given
+        .iter()
+        .filter(|(_, _, verdict)| *verdict == Verdict::Done);
     done.map(|(_, change, _)| change.seq).collect()
 }
 
@@ -54,7 +77,11 @@ async fn a_kill_repeats_at_most_two_groups_and_what_was_under_way() {
         let shop = Shop::new().await;
         shop.see_all(&leads(1_500)).await;
         let delay = move |change: &Change| {
-            millis(if change.seq % 97 == 1 { slowest } else { 5 + change.seq.unsigned_abs() % 7 })
+            millis(if change.seq % 97 == 1 {
+                slowest
+            } else {
+                5 + change.seq.unsigned_abs() % 7
+            })
         };
         let sink = Scripted::new(16, |_| Verdict::Done).slow(delay);
         let task = shop.start("erp", sink.clone(), beginning()).await;
@@ -66,7 +93,10 @@ async fn a_kill_repeats_at_most_two_groups_and_what_was_under_way() {
         let after = Scripted::new(16, |_| Verdict::Done);
         let task = shop.start("erp", after.clone(), beginning()).await;
         let is_fed = || task.status().position == shop.store.seq();
-        until("the rest has arrived", HOUR, || is_fed() && shop.owed() == 0).await;
+        until("the rest has arrived", HOUR, || {
+            is_fed() && shop.owed() == 0
+        })
+        .await;
         let mut times: BTreeMap<i64, usize> = BTreeMap::new();
         for seq in before.iter().chain(&acknowledged(&after)) {
             *times.entry(*seq).or_default() += 1;
@@ -74,7 +104,11 @@ async fn a_kill_repeats_at_most_two_groups_and_what_was_under_way() {
         assert_eq!(times.len(), 1_500, "nothing is lost");
         let repeated = times.values().filter(|times| **times > 1).count();
         assert!(repeated <= 128 + 16, "{repeated} repeated after {wait} ms");
-        assert_eq!(shop.row("erp").await.delivered, 1_500, "each is counted once");
+        assert_eq!(
+            shop.row("erp").await.delivered,
+            1_500,
+            "each is counted once"
+        );
         task.stop().await;
     }
 }
@@ -87,7 +121,10 @@ fn moody(seed: u64, at_once: usize) -> Scripted {
     Scripted::new(at_once, move |change| {
         let tried = tries.entry(change.seq).or_default();
         *tried += 1;
-        let refused = |for_good| Verdict::Refused { reason: "answered 422".into(), for_good };
+        let refused = |for_good| Verdict::Refused {
+            reason: "answered 422".into(),
+            for_good,
+        };
         match (random.u32(0..100), change.seq % 50) {
             (_, 7) if *tried < 3 => refused(false),
             (_, 19) => refused(true),
@@ -98,7 +135,11 @@ fn moody(seed: u64, at_once: usize) -> Scripted {
     })
     .slow(move |_| {
         let mut random = delays.lock().unwrap();
-        millis(if random.u32(0..20) == 0 { random.u64(500..4_000) } else { random.u64(0..20) })
+        millis(if random.u32(0..20) == 0 {
+            random.u64(500..4_000)
+        } else {
+            random.u64(0..20)
+        })
     })
 }
 
@@ -107,7 +148,10 @@ fn versions(task: &Task) -> HashMap<String, Vec<i64>> {
     let mut versions: HashMap<String, Vec<i64>> = HashMap::new();
     for (_, change, verdict) in task.sink.given() {
         if verdict == Verdict::Done {
-            versions.entry(change.record_id.unwrap()).or_default().push(change.version);
+            versions
+                .entry(change.record_id.unwrap())
+                .or_default()
+                .push(change.version);
         }
     }
     versions
@@ -126,7 +170,10 @@ async fn whatever_the_endpoint_does_each_record_arrives_in_order_and_each_change
         for round in 0..20 {
             let ids = (0..random.u32(1..20)).map(|_| random.u32(1..60).to_string());
             let ids: std::collections::BTreeSet<String> = ids.collect();
-            let page: Vec<_> = ids.into_iter().map(|id| (id, format!("Round {round}"))).collect();
+            let page: Vec<_> = ids
+                .into_iter()
+                .map(|id| (id, format!("Round {round}")))
+                .collect();
             shop.see_all(&page).await;
             tokio::time::sleep(millis(random.u64(0..2_000))).await;
             if random.u32(0..8) == 0 {
@@ -143,11 +190,21 @@ async fn whatever_the_endpoint_does_each_record_arrives_in_order_and_each_change
         let wanted =
             shop.count("SELECT count(*) FROM changes WHERE kind IN ('created', 'updated')");
         assert_eq!(row.delivered + row.dead, wanted, "seed {seed}");
-        assert_eq!(acknowledged(&task.sink).len(), usize::try_from(row.delivered).unwrap(), "once");
+        assert_eq!(
+            acknowledged(&task.sink).len(),
+            usize::try_from(row.delivered).unwrap(),
+            "once"
+        );
         let accounted = row.delivered + row.retrying + row.dead + row.filtered + row.skipped;
-        assert_eq!(accounted, last, "seed {seed}: every stored change is accounted for");
+        assert_eq!(
+            accounted, last,
+            "seed {seed}: every stored change is accounted for"
+        );
         for (record, versions) in versions(&task) {
-            assert!(versions.is_sorted(), "seed {seed}: record {record}: {versions:?}");
+            assert!(
+                versions.is_sorted(),
+                "seed {seed}: record {record}: {versions:?}"
+            );
         }
         task.stop().await;
     }

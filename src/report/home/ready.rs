@@ -7,7 +7,9 @@ const READY_WORDS: [&str; 3] = ["pickup", "collect", "collection"];
 pub(super) fn is_ready(status: &str, named: &[String]) -> bool {
     let status = status.trim().to_lowercase();
     if !named.is_empty() {
-        return named.iter().any(|named| named.trim().to_lowercase() == status);
+        return named
+            .iter()
+            .any(|named| named.trim().to_lowercase() == status);
     }
     let words: Vec<&str> = status.split(|c: char| !c.is_alphanumeric()).collect();
     let has = |word: &str| words.contains(&word);
@@ -26,12 +28,21 @@ mod tests {
         let guess = |status: &str| is_ready(status, &[]);
         let told = |status: &str| is_ready(status, &["Abholbereit".to_owned()]);
         assert!(guess("Ready for Pickup") && guess("to collect") && !guess("In repair"));
-        for status in
-            ["Ready", "Awaiting pick-up", "Pick up", "Ready for delivery", "For collection"]
-        {
+        for status in [
+            "Ready",
+            "Awaiting pick-up",
+            "Pick up",
+            "Ready for delivery",
+            "For collection",
+        ] {
             assert!(guess(status), "{status}");
         }
-        for status in ["Already informed", "Ready for repair", "Collected", "Out for delivery"] {
+        for status in [
+            "Already informed",
+            "Ready for repair",
+            "Collected",
+            "Out for delivery",
+        ] {
             assert!(!guess(status), "{status}");
         }
         assert!(told(" abholbereit ") && !told("Ready for pickup"));

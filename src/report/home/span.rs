@@ -32,10 +32,17 @@ pub(super) fn spans(range: Range, zone: &TimeZone, now: Timestamp) -> Vec<Report
         (start(day), after(day))
     });
     let range = (start(days.from), after(days.to));
-    let spans = [range, (start(before_from), before_to)].into_iter().chain(line);
+    let spans = [range, (start(before_from), before_to)]
+        .into_iter()
+        .chain(line);
     let row = |(index, (from, to)): (usize, (Timestamp, Timestamp))| {
         let day = format!("{index:02}");
-        ReportDay { period: day.clone(), day, from, to }
+        ReportDay {
+            period: day.clone(),
+            day,
+            from,
+            to,
+        }
     };
     spans.enumerate().map(row).collect()
 }
@@ -48,8 +55,11 @@ mod tests {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let spans = spans(range, &berlin, now.parse().unwrap());
         assert_eq!(spans.len(), 2 + LINE_DAYS);
-        let local =
-            |at: Timestamp| at.to_zoned(berlin.clone()).strftime("%Y-%m-%d %H:%M").to_string();
+        let local = |at: Timestamp| {
+            at.to_zoned(berlin.clone())
+                .strftime("%Y-%m-%d %H:%M")
+                .to_string()
+        };
         let [now, before] = [&spans[0], &spans[1]];
         [now.from, now.to, before.from, before.to].map(local)
     }
@@ -59,17 +69,35 @@ mod tests {
         // A Wednesday; clocks changed on the Sunday before.
         let now = "2026-04-01T08:30:00Z";
         let [from, to, before, until] = bounds(Range::Today, now);
-        assert_eq!((from.as_str(), to.as_str()), ("2026-04-01 00:00", "2026-04-02 00:00"));
-        assert_eq!((before.as_str(), until.as_str()), ("2026-03-25 00:00", "2026-03-25 10:30"));
+        assert_eq!(
+            (from.as_str(), to.as_str()),
+            ("2026-04-01 00:00", "2026-04-02 00:00")
+        );
+        assert_eq!(
+            (before.as_str(), until.as_str()),
+            ("2026-03-25 00:00", "2026-03-25 10:30")
+        );
         let [from, _, before, until] = bounds(Range::ThisWeek, now);
-        assert_eq!((from.as_str(), before.as_str()), ("2026-03-30 00:00", "2026-03-23 00:00"));
+        assert_eq!(
+            (from.as_str(), before.as_str()),
+            ("2026-03-30 00:00", "2026-03-23 00:00")
+        );
         assert_eq!(until, "2026-03-25 10:30");
         let [from, to, before, until] = bounds(Range::LastMonth, now);
-        assert_eq!((from.as_str(), to.as_str()), ("2026-03-01 00:00", "2026-04-01 00:00"));
-        assert_eq!((before.as_str(), until.as_str()), ("2026-02-01 00:00", "2026-03-01 00:00"));
+        assert_eq!(
+            (from.as_str(), to.as_str()),
+            ("2026-03-01 00:00", "2026-04-01 00:00")
+        );
+        assert_eq!(
+            (before.as_str(), until.as_str()),
+            ("2026-02-01 00:00", "2026-03-01 00:00")
+        );
         // The month before has no 31st day.
         let [from, _, before, until] = bounds(Range::ThisMonth, "2026-03-31T08:30:00Z");
-        assert_eq!((from.as_str(), before.as_str()), ("2026-03-01 00:00", "2026-02-01 00:00"));
+        assert_eq!(
+            (from.as_str(), before.as_str()),
+            ("2026-03-01 00:00", "2026-02-01 00:00")
+        );
         assert_eq!(until, "2026-02-28 10:30");
     }
 }

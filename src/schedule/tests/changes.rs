@@ -8,7 +8,9 @@ const SLOT: f64 = 60.5 / 45.0;
 /// The part of the budget that the planned intervals use.
 fn planned(schedule: &Schedule, now: f64) -> f64 {
     let views = (0..schedule.pollers.len()).map(|poller| schedule.status(poller, at(now)));
-    views.map(|view| schedule.slots.length() / view.interval_s).sum()
+    views
+        .map(|view| schedule.slots.length() / view.interval_s)
+        .sum()
 }
 
 /// Polls whenever the schedule says so; each poll must keep the guarantee that was shown when it was
@@ -22,7 +24,11 @@ fn keeps_what_it_shows(schedule: &mut Schedule, last: &mut [f64], from: f64, to:
                 let one = &schedule.pollers[poller];
                 // A fixed interval without slots of its own can need that of another poller.
                 let waits_for_slot = one.is_fixed() && one.reserved.is_none();
-                let slack = if waits_for_slot { schedule.slots.length() } else { 0.01 };
+                let slack = if waits_for_slot {
+                    schedule.slots.length()
+                } else {
+                    0.01
+                };
                 assert!(
                     waited <= guarantee + slack,
                     "{poller} waited {waited} of {guarantee} at {now}"
@@ -52,10 +58,15 @@ fn beside_other_clients_no_wait_of_a_tight_configuration_is_longer_than_the_guar
         for _ in 0..60 {
             let until = now + 60.0 * chance.f64();
             keeps_what_it_shows(&mut schedule, &mut last, now, until);
-            let shown: Vec<f64> = (0..last.len()).map(|place| schedule.guarantee(place)).collect();
+            let shown: Vec<f64> = (0..last.len())
+                .map(|place| schedule.guarantee(place))
+                .collect();
             schedule.set_pace(a_minute as f64 * (0.2 + 0.8 * chance.f64()), at(until));
             for (place, shown) in shown.into_iter().enumerate() {
-                assert!(schedule.guarantee(place) >= shown, "seed {seed}: {place} at {until}");
+                assert!(
+                    schedule.guarantee(place) >= shown,
+                    "seed {seed}: {place} at {until}"
+                );
             }
             now = until;
         }
@@ -72,9 +83,17 @@ fn a_reload_shows_the_guarantees_of_before() {
     for round in 0..40 {
         let (from, to) = (7.3 * f64::from(round), 7.3 * f64::from(round + 1));
         keeps_what_it_shows(&mut schedule, &mut last, from, to);
-        let same = all.iter().cloned().enumerate().map(|(place, one)| (one, Some(place)));
+        let same = all
+            .iter()
+            .cloned()
+            .enumerate()
+            .map(|(place, one)| (one, Some(place)));
         schedule = schedule.reconfigured(same, 45.0, at(to));
-        assert_eq!([schedule.guarantee(0), schedule.guarantee(3)], [4.0, 7.0], "after {to} s");
+        assert_eq!(
+            [schedule.guarantee(0), schedule.guarantee(3)],
+            [4.0, 7.0],
+            "after {to} s"
+        );
     }
 }
 
@@ -88,11 +107,16 @@ fn fixed_intervals_that_the_budget_cannot_keep_are_planned_as_they_are_polled() 
             schedule.guarantee(poller)
         );
     }
-    let polls = drive(&mut schedule, 0.0, 600.0, 60.5 / 45.0, |_, _| PollResult::Unchanged);
+    let polls = drive(&mut schedule, 0.0, 600.0, 60.5 / 45.0, |_, _| {
+        PollResult::Unchanged
+    });
     for poller in 0..6 {
         let (view, waited) = (schedule.status(poller, at(600.0)), longest(&polls, poller));
         assert!(waited <= view.guarantee_s + 0.01, "{waited} of {view:?}");
-        assert!((view.interval_s - 8.07).abs() < 0.05 && !view.at_risk, "{view:?}");
+        assert!(
+            (view.interval_s - 8.07).abs() < 0.05 && !view.at_risk,
+            "{view:?}"
+        );
         assert!(view.reason.contains("the budget is too small"), "{view:?}");
     }
 }
@@ -100,9 +124,14 @@ fn fixed_intervals_that_the_budget_cannot_keep_are_planned_as_they_are_polled() 
 #[test]
 fn longer_pages_show_older_records_and_no_import() {
     for is_restart in [false, true] {
-        let short = PollerSettings { limit: 20, ..settings() };
+        let short = PollerSettings {
+            limit: 20,
+            ..settings()
+        };
         let mut schedule = Schedule::new(vec![short; 2], 45.0, at(0.0));
-        drive(&mut schedule, 0.0, 600.0, SLOT, |_, _| PollResult::Unchanged);
+        drive(&mut schedule, 0.0, 600.0, SLOT, |_, _| {
+            PollResult::Unchanged
+        });
         let mut longer = if is_restart {
             let mut other = Schedule::new(vec![settings(); 2], 45.0, at(601.0));
             (0..2).for_each(|poller| other.restore(poller, &schedule.learned(poller), at(601.0)));
@@ -111,10 +140,23 @@ fn longer_pages_show_older_records_and_no_import() {
             let same = (0..2).map(|place| (settings(), Some(place)));
             schedule.reconfigured(same, 45.0, at(601.0))
         };
-        read(&mut longer, 1, 602.0, &aged(80, vec![Duration::from_secs(9000); 80]));
+        read(
+            &mut longer,
+            1,
+            602.0,
+            &aged(80, vec![Duration::from_secs(9000); 80]),
+        );
         let view = longer.status(1, at(602.0));
-        assert!(overflow_events(&longer, 1) == 0 && view.rate_per_hour < 100.0, "{view:?}");
-        read(&mut longer, 1, 605.0, &aged(98, vec![Duration::from_secs(1); 98]));
+        assert!(
+            overflow_events(&longer, 1) == 0 && view.rate_per_hour < 100.0,
+            "{view:?}"
+        );
+        read(
+            &mut longer,
+            1,
+            605.0,
+            &aged(98, vec![Duration::from_secs(1); 98]),
+        );
         assert_eq!(overflow_events(&longer, 1), 1, "the next page counts");
     }
 }

@@ -16,7 +16,13 @@ struct Bucket {
 impl Bucket {
     fn new(a_minute: usize) -> Self {
         let most = (a_minute / 15).clamp(1, 20) as f64;
-        Self { a_minute, most, kept: 1.0, at: 0.0, sent: Vec::new() }
+        Self {
+            a_minute,
+            most,
+            kept: 1.0,
+            at: 0.0,
+            sent: Vec::new(),
+        }
     }
 
     fn slot(&self) -> f64 {
@@ -26,8 +32,11 @@ impl Bucket {
     /// Takes a request, or says when to come again.
     fn take(&mut self, now: f64) -> Result<(), f64> {
         let kept = (self.kept + (now - self.at) / self.slot()).min(self.most);
-        let oldest =
-            self.sent.len().checked_sub(self.a_minute).map(|place| self.sent[place] + SPAN_S);
+        let oldest = self
+            .sent
+            .len()
+            .checked_sub(self.a_minute)
+            .map(|place| self.sent[place] + SPAN_S);
         let free = (now + (1.0 - kept) * self.slot()).max(oldest.unwrap_or(0.0));
         if free > now + 1e-6 {
             return Err(free);
@@ -71,8 +80,14 @@ enum Shown {
     Shuffled,
 }
 
-const SHOWN: [Shown; 6] =
-    [Shown::True, Shown::Nothing, Shown::Now, Shown::LongAgo, Shown::WrongClock, Shown::Shuffled];
+const SHOWN: [Shown; 6] = [
+    Shown::True,
+    Shown::Nothing,
+    Shown::Now,
+    Shown::LongAgo,
+    Shown::WrongClock,
+    Shown::Shuffled,
+];
 
 /// The ages a page shows.
 fn ages(shown: Shown, page: &[f64], now: f64, chance: &mut fastrand::Rng) -> Vec<Duration> {
@@ -98,7 +113,10 @@ fn stepping(seconds: f64, off: &mut i64, chance: &mut fastrand::Rng) -> Moment {
         *off = chance.i64(-100..100);
     }
     let now = at(seconds);
-    Moment { wall: now.wall + jiff::SignedDuration::from_hours(*off), ..now }
+    Moment {
+        wall: now.wall + jiff::SignedDuration::from_hours(*off),
+        ..now
+    }
 }
 
 /// Runs random traffic at so many requests a minute, each late by up to so many seconds; `watch` is
@@ -160,7 +178,10 @@ fn run_with(
                 "seed {seed}, {shown:?}: {waited} beside {guarantee} and {late}"
             );
             let shortest = if all[poller] == settings() { 2.0 } else { 0.0 };
-            assert!(waited >= shortest - 1e-4, "seed {seed}: polled again after {waited}");
+            assert!(
+                waited >= shortest - 1e-4,
+                "seed {seed}: polled again after {waited}"
+            );
         }
         let times = &traffic[poller];
         let arrived = times.partition_point(|time| *time <= now);
@@ -182,14 +203,20 @@ fn run_with(
     }
     for place in a_minute..bucket.sent.len() {
         let held = bucket.sent[place] - bucket.sent[place - a_minute];
-        assert!(held >= SPAN_S - 1e-4, "seed {seed}: {a_minute} requests and one more in {held} s");
+        assert!(
+            held >= SPAN_S - 1e-4,
+            "seed {seed}: {a_minute} requests and one more in {held} s"
+        );
     }
     // With other bounds, or with hardly a slot more than one for each route, every slot may be needed for
     // a guarantee.
     let spare = settings().max_interval.as_secs_f64() >= (routes + 2) as f64 * bucket.slot();
     if background && spare && all.iter().all(|poller| *poller == settings()) {
         let due = (span / bucket.slot() / 20.0) as usize;
-        assert!(3 * others >= 2 * due, "seed {seed}: {others} background requests of {due}");
+        assert!(
+            3 * others >= 2 * due,
+            "seed {seed}: {others} background requests of {due}"
+        );
     }
     let apart = (2.0 / bucket.slot() - 1e-6).ceil() * bucket.slot();
     let usable = (span / bucket.slot()).min(span / apart * routes as f64) as usize;
@@ -205,12 +232,18 @@ pub(super) fn mixed(chance: &mut fastrand::Rng, a_minute: usize) -> (Vec<PollerS
     let mut all = vec![settings(); routes];
     for (place, poller) in all.iter_mut().enumerate() {
         let chance = chance.f64();
-        let turns = if place == 0 { 0.2 + 1.4 * chance } else { 0.6 * 12f64.powf(chance) };
+        let turns = if place == 0 {
+            0.2 + 1.4 * chance
+        } else {
+            0.6 * 12f64.powf(chance)
+        };
         let longest = (turns * turn).max(2.5);
         poller.max_interval = Duration::from_secs_f64(longest);
     }
     // Sometimes the last is fixed.
-    let last = all.last_mut().filter(|last| last.max_interval.as_secs_f64() > 1.5 * turn);
+    let last = all
+        .last_mut()
+        .filter(|last| last.max_interval.as_secs_f64() > 1.5 * turn);
     if let (true, Some(last)) = (chance.bool(), last) {
         last.min_interval = last.max_interval;
     }
@@ -227,25 +260,44 @@ fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
         let a_minute = chance.usize(5..61);
         let (all, needed) = mixed(&mut chance, a_minute);
         let schedule = Schedule::new(all.clone(), a_minute as f64, at(0.0));
-        if schedule.pollers.iter().any(|poller| poller.raised.is_some()) {
+        if schedule
+            .pollers
+            .iter()
+            .any(|poller| poller.raised.is_some())
+        {
             said += 1;
-            assert!(needed > 0.7, "seed {seed}: {needed} of the slots are enough");
+            assert!(
+                needed > 0.7,
+                "seed {seed}: {needed} of the slots are enough"
+            );
             continue;
         }
-        assert!(needed <= 1.0 + 1e-9, "seed {seed}: {needed} of the slots, and not said");
+        assert!(
+            needed <= 1.0 + 1e-9,
+            "seed {seed}: {needed} of the slots, and not said"
+        );
         // From the first poll on, with imports and searches. Some timers are late by 2 ms, some requests
         // by up to two slots: no interval is longer than it is allowed to be by more than that.
         let late = [0.0, 0.002, 2.0 * SPAN_S / a_minute as f64][seed as usize % 3];
-        run_with(seed, &all, (a_minute, late), &mut chance, |poller, now, waited, late| {
-            // A fixed interval without own slots waits for a free one, as its guarantee says.
-            if all[poller].min_interval == all[poller].max_interval {
-                return;
-            }
-            let longest = all[poller].max_interval.as_secs_f64();
-            let most = longest + 0.01 + late;
-            assert!(waited <= most, "seed {seed}: {waited} of {longest} and {late} at {now}");
-            short += u32::from(poller == 0);
-        });
+        run_with(
+            seed,
+            &all,
+            (a_minute, late),
+            &mut chance,
+            |poller, now, waited, late| {
+                // A fixed interval without own slots waits for a free one, as its guarantee says.
+                if all[poller].min_interval == all[poller].max_interval {
+                    return;
+                }
+                let longest = all[poller].max_interval.as_secs_f64();
+                let most = longest + 0.01 + late;
+                assert!(
+                    waited <= most,
+                    "seed {seed}: {waited} of {longest} and {late} at {now}"
+                );
+                short += u32::from(poller == 0);
+            },
+        );
         kept += 1;
     }
     let all = kept + said;
@@ -268,7 +320,11 @@ fn drawn(chance: &mut fastrand::Rng) -> PollerSettings {
     };
     let (min_interval, max_interval) =
         (Duration::from_secs(shortest), Duration::from_secs(longest));
-    PollerSettings { min_interval, max_interval, ..settings() }
+    PollerSettings {
+        min_interval,
+        max_interval,
+        ..settings()
+    }
 }
 
 #[test]
@@ -283,6 +339,9 @@ fn on_random_traffic_every_guarantee_is_kept_and_the_whole_budget_is_used() {
         };
         let a_minute = chance.usize(5..61);
         let (sent, usable) = run_with(seed, &all, (a_minute, 0.0), &mut chance, |_, _, _, _| ());
-        assert!(sent + 25 >= usable || !is_usual, "seed {seed}: {sent} polls of {usable}");
+        assert!(
+            sent + 25 >= usable || !is_usual,
+            "seed {seed}: {sent} polls of {usable}"
+        );
     }
 }

@@ -37,7 +37,10 @@ fn hostile_text_stays_one_value_in_a_string_and_outside_of_one() {
         assert_eq!(json[name], HOSTILE, "{name}");
     }
     assert_eq!(json["c"]["name"], HOSTILE);
-    assert_eq!((&json["g"], &json["h"]), (&"".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&json["g"], &json["h"]),
+        (&"".into(), &serde_json::Value::Null)
+    );
     assert_eq!(json["i"], r#"["a","b"]"#);
     assert_eq!(json["n"], 8);
 }
@@ -53,10 +56,16 @@ fn a_list_in_a_text_has_commas_and_what_is_nested_is_json() {
             "||a, b, 1, true, <c>",
         ),
         ("{{ record.deep }}", Escape::Text, r#"[["a"],{"b":null}]"#),
-        ("{{ record.tags }}", Escape::Html, "a, b, 1, true, &lt;c&gt;"),
+        (
+            "{{ record.tags }}",
+            Escape::Html,
+            "a, b, 1, true, &lt;c&gt;",
+        ),
         (r#"{{ record.nme|default("-") }}"#, Escape::Text, "-"),
     ] {
-        let shown = compile(source, escape).unwrap().render(&Context::of(&change(body)));
+        let shown = compile(source, escape)
+            .unwrap()
+            .render(&Context::of(&change(body)));
         assert_eq!(shown.unwrap(), text, "{source}");
     }
 }
@@ -64,10 +73,26 @@ fn a_list_in_a_text_has_commas_and_what_is_nested_is_json() {
 #[test]
 fn a_problem_has_its_line_and_column() {
     for (source, at, words) in [
-        ("{\n  \"a\": \"{{ route|uper }}\"}", (2, 18), "filter uper is unknown"),
-        ("{% if route is strng %}1{% endif %}", (1, 16), "test strng is unknown"),
-        ("{\"a\": {{ record.nme }}}", (1, 10), "`record.nme` is not defined"),
-        ("{\"a\": {{ record.nme|upper }}}", (1, 21), "`record.nme` is not defined"),
+        (
+            "{\n  \"a\": \"{{ route|uper }}\"}",
+            (2, 18),
+            "filter uper is unknown",
+        ),
+        (
+            "{% if route is strng %}1{% endif %}",
+            (1, 16),
+            "test strng is unknown",
+        ),
+        (
+            "{\"a\": {{ record.nme }}}",
+            (1, 10),
+            "`record.nme` is not defined",
+        ),
+        (
+            "{\"a\": {{ record.nme|upper }}}",
+            (1, 21),
+            "`record.nme` is not defined",
+        ),
         ("\u{1}", (1, 1), "control character"),
     ] {
         let error = rendered(source, Escape::Json).unwrap_err();
@@ -79,7 +104,10 @@ fn a_problem_has_its_line_and_column() {
 
 #[test]
 fn work_and_output_are_bounded() {
-    let long = format!("{{% for a in range(1000) %}}{}{{% endfor %}}", "x".repeat(300));
+    let long = format!(
+        "{{% for a in range(1000) %}}{}{{% endfor %}}",
+        "x".repeat(300)
+    );
     for escape in [Escape::Text, Escape::Html, Escape::Json] {
         let said = rendered(&long, escape).unwrap_err().problem;
         assert!(said.contains("longer than 262144 bytes"), "{said}");
@@ -111,8 +139,15 @@ fn the_media_type_says_what_is_escaped_and_nothing_switches_that_off() {
 #[test]
 fn an_output_that_is_not_json_is_refused_and_no_problem_quotes_a_record() {
     assert!(problem("{\"a\": {{ route }},}").contains("not JSON at line 1"));
-    for source in ["{{ record.name + 1 }}", "{{ record.name.x.y }}", "{{ record.name|int }}"] {
+    for source in [
+        "{{ record.name + 1 }}",
+        "{{ record.name.x.y }}",
+        "{{ record.name|int }}",
+    ] {
         let problem = problem(source);
-        assert!(!problem.contains("7*7") && !problem.contains("=1"), "{problem}");
+        assert!(
+            !problem.contains("7*7") && !problem.contains("=1"),
+            "{problem}"
+        );
     }
 }

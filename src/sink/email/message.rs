@@ -50,7 +50,11 @@ impl Writer {
 
     /// Who sends every mail and who gets it.
     pub(super) fn envelope(&self) -> Envelope {
-        let to = self.to.iter().map(|mailbox| mailbox.email.clone()).collect();
+        let to = self
+            .to
+            .iter()
+            .map(|mailbox| mailbox.email.clone())
+            .collect();
         Envelope::new(Some(self.from.email.clone()), to).expect("the configuration has a recipient")
     }
 
@@ -63,7 +67,11 @@ impl Writer {
     ) -> Result<Vec<u8>, WriteError> {
         let builder = self.head(&self.subject.render(context)?, id, now);
         let text = self.text.render(context)?;
-        let html = self.html.as_ref().map(|html| html.render(context)).transpose()?;
+        let html = self
+            .html
+            .as_ref()
+            .map(|html| html.render(context))
+            .transpose()?;
         let message = match html {
             None => builder.singlepart(SinglePart::plain(text))?,
             Some(html) => builder.multipart(MultiPart::alternative_plain_html(text, html))?,
@@ -102,7 +110,11 @@ fn one_line(text: &str) -> String {
     let spaced = text.replace(is_unsafe, " ").replace("=?", "= ?");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let line: String = words.join(" ").chars().take(SUBJECT_CHARS).collect();
-    if line.is_empty() { "shopmirror".to_owned() } else { line }
+    if line.is_empty() {
+        "shopmirror".to_owned()
+    } else {
+        line
+    }
 }
 
 #[cfg(test)]

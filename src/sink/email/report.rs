@@ -49,7 +49,9 @@ impl MailedReport {
                 let svg = ContentType::parse("image/svg+xml").expect("a media type");
                 let chart = Attachment::new_inline(CHART_ID.to_owned()).body(chart.clone(), svg);
                 shown.multipart(
-                    MultiPart::related().singlepart(SinglePart::html(html)).singlepart(chart),
+                    MultiPart::related()
+                        .singlepart(SinglePart::html(html))
+                        .singlepart(chart),
                 )
             }
             None => shown.singlepart(SinglePart::html(self.html.clone())),

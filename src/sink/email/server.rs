@@ -47,7 +47,10 @@ impl Server {
         settings: &EmailSettings,
         envelope: Envelope,
     ) -> Result<Self, String> {
-        let login = settings.login.as_ref().map(|(user, secret)| (user, secret.expose_secret()));
+        let login = settings
+            .login
+            .as_ref()
+            .map(|(user, secret)| (user, secret.expose_secret()));
         Ok(Self {
             sink: sink.to_owned(),
             host: settings.server.clone(),
@@ -69,7 +72,10 @@ impl Server {
     }
 
     pub(super) fn limit(&self) -> (Duration, &'static str) {
-        (self.timeout, "check the mail server, port and tls, or raise `timeout`")
+        (
+            self.timeout,
+            "check the mail server, port and tls, or raise `timeout`",
+        )
     }
 
     /// Sends one mail.
@@ -80,7 +86,11 @@ impl Server {
         }
         let judge = |error: Error| {
             let text = self.explain("the mail", "its text says why", &error);
-            if error.is_permanent() { Verdict::refused(text) } else { Verdict::fault(text) }
+            if error.is_permanent() {
+                Verdict::refused(text)
+            } else {
+                Verdict::fault(text)
+            }
         };
         connection.command(Data).await.map_err(judge)?;
         connection.message(mail).await.map_err(judge)?;
@@ -88,7 +98,11 @@ impl Server {
         if refused != self.noted {
             for reason in &refused {
                 let reason = self.secrets.reason(reason);
-                tracing::warn!(sink = self.sink, reason, "mails reach only the other recipients");
+                tracing::warn!(
+                    sink = self.sink,
+                    reason,
+                    "mails reach only the other recipients"
+                );
             }
             self.noted = refused;
         }
@@ -98,7 +112,12 @@ impl Server {
     /// What [`Self::send`] would do.
     pub(super) fn preview(&self, mail: &[u8]) -> Preview {
         let to: Vec<String> = self.envelope.to().iter().map(ToString::to_string).collect();
-        let how = format!("mail to {} by {} port {}:", to.join(", "), self.host, self.port);
+        let how = format!(
+            "mail to {} by {} port {}:",
+            to.join(", "),
+            self.host,
+            self.port
+        );
         Preview::of(how, String::from_utf8_lossy(mail))
     }
 
@@ -109,7 +128,11 @@ impl Server {
         if !refused.is_empty() {
             return Err(refused.join("; "));
         }
-        let login = if self.login.is_some() { "the login, " } else { "" };
+        let login = if self.login.is_some() {
+            "the login, "
+        } else {
+            ""
+        };
         Ok(format!(
             "the mail server accepts {login}the sender and every recipient; no mail was sent"
         ))
@@ -121,10 +144,15 @@ impl Server {
         let mut connection = self.connect().await?;
         let sender = MailFrom::new(self.envelope.from().cloned(), Vec::new());
         let remedy = "correct from, or let the server allow it";
-        connection.command(sender).await.map_err(failed("the sender", remedy))?;
+        connection
+            .command(sender)
+            .await
+            .map_err(failed("the sender", remedy))?;
         let mut refused = Vec::new();
         for recipient in self.envelope.to() {
-            let taken = connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
+            let taken = connection
+                .command(Rcpt::new(recipient.clone(), Vec::new()))
+                .await;
             if let Err(error) = taken {
                 let text =
                     self.explain(&format!("the recipient {recipient}"), "correct to", &error);
@@ -140,7 +168,10 @@ impl Server {
     /// A connection that is protected and logged in as configured.
     async fn connect(&self) -> Result<AsyncSmtpConnection, String> {
         let failed = |what, remedy| move |error: Error| self.explain(what, remedy, &error);
-        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let name = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
         let hello = ClientId::Domain(name);
         let from_first = match &self.tls {
             Tls::Wrapper(parameters) => Some(parameters.clone()),
@@ -148,15 +179,20 @@ impl Server {
         };
         let place = (self.host.as_str(), self.port);
         let connecting = AsyncSmtpConnection::connect_tokio1(place, None, &hello, from_first, None);
-        let mut connection =
-            connecting.await.map_err(failed("the connection", "ask who runs it"))?;
+        let mut connection = connecting
+            .await
+            .map_err(failed("the connection", "ask who runs it"))?;
         if let Tls::Required(parameters) = &self.tls {
             let safe = connection.starttls(parameters.clone(), &hello).await;
-            safe.map_err(|error| match error.is_client() && problem_of(&error).is_none() {
-                true => "the mail server offers no STARTTLS: set tls to \"tls\", or check the port"
-                    .to_owned(),
-                false => failed("STARTTLS", "check port and tls")(error),
-            })?;
+            safe.map_err(
+                |error| match error.is_client() && problem_of(&error).is_none() {
+                    true => {
+                        "the mail server offers no STARTTLS: set tls to \"tls\", or check the port"
+                            .to_owned()
+                    }
+                    false => failed("STARTTLS", "check port and tls")(error),
+                },
+            )?;
         }
         if let Some(login) = &self.login {
             let taken = connection.auth(DEFAULT_MECHANISMS, login).await;
@@ -167,7 +203,9 @@ impl Server {
 
     /// Why a step failed.
     fn explain(&self, what: &str, remedy: &str, error: &Error) -> String {
-        let said = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        let said = error
+            .source()
+            .map_or_else(|| error.to_string(), ToString::to_string);
         let Some(code) = error.status() else {
             return match problem_of(error) {
                 Some(words) => format!("no connection to the mail server: {words}"),
@@ -180,7 +218,11 @@ impl Server {
             format!("the mail server postponed {what} ({code}); it is tried again{said}")
         } else {
             // Servers that demand a login say so at different steps.
-            let login = if self.login.is_none() { ", or set login_file" } else { "" };
+            let login = if self.login.is_none() {
+                ", or set login_file"
+            } else {
+                ""
+            };
             format!("the mail server refused {what} ({code}): {remedy}{login}{said}")
         }
     }

@@ -38,12 +38,20 @@ pub(super) enum FileError {
     #[error("{0} was moved away while it was written; the lines are written again")]
     Moved(PathBuf),
     #[error("could not {doing} {path}: {source}{}", advice(source))]
-    Io { doing: &'static str, path: PathBuf, source: io::Error },
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
 }
 
 impl FileError {
     fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { doing, path: path.to_owned(), source }
+        move |source| Self::Io {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 
@@ -66,7 +74,11 @@ impl Mark {
         let start = length.saturating_sub(KNOWN);
         let mut text = vec![0; usize::try_from(length - start).expect("it is short")];
         file.read_exact_at(&mut text, start)?;
-        Ok(Self { inode: file.metadata()?.ino(), length, before: short_digest(&text) })
+        Ok(Self {
+            inode: file.metadata()?.ino(),
+            length,
+            before: short_digest(&text),
+        })
     }
 
     /// Whether all of this file up to the mark is as it was.
@@ -86,9 +98,15 @@ impl FromStr for Mark {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let words: Vec<&str> = text.split(' ').collect();
-        let [inode, length, before] = words[..] else { return Err(()) };
+        let [inode, length, before] = words[..] else {
+            return Err(());
+        };
         let number = |text: &str| text.parse().map_err(drop);
-        Ok(Self { inode: number(inode)?, length: number(length)?, before: before.to_owned() })
+        Ok(Self {
+            inode: number(inode)?,
+            length: number(length)?,
+            before: before.to_owned(),
+        })
     }
 }
 
@@ -106,7 +124,13 @@ pub(super) struct Appender {
 
 impl Appender {
     pub(super) fn new(sink: &str, path: &Path, header: String) -> Self {
-        Self { sink: sink.to_owned(), path: path.to_owned(), header, file: None, written: None }
+        Self {
+            sink: sink.to_owned(),
+            path: path.to_owned(),
+            header,
+            file: None,
+            written: None,
+        }
     }
 
     /// Writes the lines behind the mark of the last write that was acknowledged, and syncs. Returns the
@@ -139,7 +163,11 @@ impl Appender {
         }
         let file = match options().append(true).open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = options().append(true).create_new(true).mode(0o640).open(&self.path);
+                let made = options()
+                    .append(true)
+                    .create_new(true)
+                    .mode(0o640)
+                    .open(&self.path);
                 let made = made.map_err(FileError::io("create", &self.path))?;
                 file_owner::give_to_folder(&made, &self.path);
                 made
@@ -244,7 +272,9 @@ fn check(file: &File, path: &Path, header: &str) -> Result<(), FileError> {
     }
     let begins = if header.is_empty() { "{" } else { header };
     let mut found = vec![0; begins.len()];
-    let length = file.read_at(&mut found, 0).map_err(FileError::io("read", path))?;
+    let length = file
+        .read_at(&mut found, 0)
+        .map_err(FileError::io("read", path))?;
     // A crash may have left a part of it.
     match begins.as_bytes().starts_with(&found[..length]) {
         true => Ok(()),

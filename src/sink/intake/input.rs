@@ -15,14 +15,19 @@ pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, V
     let context = Context::of(change);
     let mut body = Map::new();
     for field in &settings.fields {
-        let Some(text) = rendered(field, &context)? else { continue };
+        let Some(text) = rendered(field, &context)? else {
+            continue;
+        };
         let value = match (field.inside, field.name.as_str()) {
             (None, "is_recovery" | "is_pickup_booked") => truth(&text).map(Value::from),
             _ => Some(Value::from(text)),
         };
         let part = match field.inside {
             None => Some(&mut body),
-            Some(name) => body.entry(name).or_insert_with(|| Map::new().into()).as_object_mut(),
+            Some(name) => body
+                .entry(name)
+                .or_insert_with(|| Map::new().into())
+                .as_object_mut(),
         };
         if let (Some(part), Some(value)) = (part, value) {
             part.insert(field.name.clone(), value);
@@ -39,7 +44,12 @@ pub(super) fn of(settings: &IntakeSettings, change: &Change) -> Result<String, V
 
 /// The text of one field; `None` if it is empty.
 fn rendered(field: &IntakeField, context: &Context) -> Result<Option<String>, Verdict> {
-    let IntakeField { name, most, template, .. } = field;
+    let IntakeField {
+        name,
+        most,
+        template,
+        ..
+    } = field;
     let explained = |error: TemplateError| Verdict::refused(format!("fields.{name}: {error}"));
     let text = template.render(context).map_err(explained)?;
     let kept: String = text.trim().chars().take(*most).collect();

@@ -58,14 +58,19 @@ impl Schema {
             // Class 22 is about values, class 54 about the size of one. Class 23 is about constraints,
             // and P0001 comes from a trigger: the tables of this program have neither for the values
             // of a record.
-            let is_of_a_change = ["22", "23", "54", "P0001"].iter().any(|it| code.starts_with(it));
+            let is_of_a_change = ["22", "23", "54", "P0001"]
+                .iter()
+                .any(|it| code.starts_with(it));
             if is_of_a_change && matches!(doing, Doing::Storing) {
                 return Verdict::refused(format!(
                     "PostgreSQL cannot hold this change (SQLSTATE {code})"
                 ));
             }
             let remedy = if *state == SqlState::INSUFFICIENT_PRIVILEGE {
-                format!("; as an administrator of the database run {}", doing.right(self))
+                format!(
+                    "; as an administrator of the database run {}",
+                    doing.right(self)
+                )
             } else if code.starts_with("42") {
                 "; if another program made this table, name another `schema`; if not, undo the \
                  change, or rename or drop the table: it is made again with its rows"
@@ -125,7 +130,10 @@ fn unanswered(error: &Error) -> String {
     let is_standby = causes()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|io| io.kind() == io::ErrorKind::PermissionDenied && io.raw_os_error().is_none());
-    let advice =
-        if is_standby { STANDBY } else { "; check user, password, host and port in the url" };
+    let advice = if is_standby {
+        STANDBY
+    } else {
+        "; check user, password, host and port in the url"
+    };
     format!("{}{advice}", causes().last().unwrap_or(error))
 }

@@ -71,13 +71,22 @@ impl Session {
             (client, in_background(connection)?)
         } else {
             let tls = tls::client_config(ca_file).map_err(Verdict::fault)?;
-            let opening = target.ssl_mode(SslMode::Require).connect(MakeRustlsConnect::new(tls));
+            let opening = target
+                .ssl_mode(SslMode::Require)
+                .connect(MakeRustlsConnect::new(tls));
             let (client, connection) = opening.await.map_err(connecting)?;
             (client, in_background(connection)?)
         };
         // Made before the first question, so that the connection ends if that one fails.
-        let schema = Schema { name: settings.schema.clone(), role: String::new() };
-        let mut session = Self { client, schema, connection };
+        let schema = Schema {
+            name: settings.schema.clone(),
+            role: String::new(),
+        };
+        let mut session = Self {
+            client,
+            schema,
+            connection,
+        };
         let limit = settings.timeout.as_millis().to_string();
         let row = session.client.query_one(SETTINGS, &[&limit]).await;
         session.schema.role = row.map_err(connecting)?.get(0);

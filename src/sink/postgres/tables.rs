@@ -55,7 +55,10 @@ fn literal(text: &str) -> String {
 pub(super) async fn make(tx: &Transaction<'_>, schema: &Schema) -> Result<(), Verdict> {
     lock(tx, schema, Doing::MakingTables).await?;
     let routes = Route::ALL.map(Route::as_str);
-    let names: Vec<&str> = ["changes", "positions", "columns"].into_iter().chain(routes).collect();
+    let names: Vec<&str> = ["changes", "positions", "columns"]
+        .into_iter()
+        .chain(routes)
+        .collect();
     let failed = schema.failed(Doing::MakingTables);
     let missing = tx
         .query(
@@ -71,9 +74,16 @@ pub(super) async fn make(tx: &Transaction<'_>, schema: &Schema) -> Result<(), Ve
     }
     let is_missing = "SELECT to_regnamespace(quote_ident($1)) IS NULL";
     // Even IF NOT EXISTS asks for the right to create schemas.
-    if tx.query_one(is_missing, &[&schema.name]).await.map_err(&failed)?.get(0) {
+    if tx
+        .query_one(is_missing, &[&schema.name])
+        .await
+        .map_err(&failed)?
+        .get(0)
+    {
         let create = format!("CREATE SCHEMA {}", quoted(&schema.name));
-        tx.batch_execute(&create).await.map_err(schema.failed(Doing::MakingSchema))?;
+        tx.batch_execute(&create)
+            .await
+            .map_err(schema.failed(Doing::MakingSchema))?;
     }
     let (changes, positions) = (schema.table("changes"), schema.table("positions"));
     let shared = format!(
@@ -91,12 +101,20 @@ pub(super) async fn make(tx: &Transaction<'_>, schema: &Schema) -> Result<(), Ve
         );
         tx.batch_execute(&of_log).await.map_err(&failed)?;
     }
-    for route in Route::ALL.into_iter().filter(|route| missing.contains(&route.as_str())) {
+    for route in Route::ALL
+        .into_iter()
+        .filter(|route| missing.contains(&route.as_str()))
+    {
         let columns = columns(tx, schema, route).await?;
-        let own: String =
-            columns.iter().map(|(_, column)| format!("{} text, ", quoted(column))).collect();
+        let own: String = columns
+            .iter()
+            .map(|(_, column)| format!("{} text, ", quoted(column)))
+            .collect();
         let fill = upsert(schema, route, &columns, &format!("{changes} AS c"));
-        let make = format!("CREATE TABLE {} ({own}{MIRROR}); {fill}", schema.table(route.as_str()));
+        let make = format!(
+            "CREATE TABLE {} ({own}{MIRROR}); {fill}",
+            schema.table(route.as_str())
+        );
         tx.batch_execute(&make).await.map_err(&failed)?;
     }
     Ok(())
@@ -134,10 +152,18 @@ pub(super) async fn grow(
          WHERE place <= {MAX_COLUMNS}"
     );
     let reserved = RESERVED.as_slice();
-    let values: [(&(dyn ToSql + Sync), Type); 3] =
-        [(&workspace, Type::TEXT), (&seqs, Type::INT8_ARRAY), (&reserved, Type::TEXT_ARRAY)];
+    let values: [(&(dyn ToSql + Sync), Type); 3] = [
+        (&workspace, Type::TEXT),
+        (&seqs, Type::INT8_ARRAY),
+        (&reserved, Type::TEXT_ARRAY),
+    ];
     let failed = schema.failed(Doing::AddingColumns);
-    if tx.query_typed(&look, &values).await.map_err(&failed)?.is_empty() {
+    if tx
+        .query_typed(&look, &values)
+        .await
+        .map_err(&failed)?
+        .is_empty()
+    {
         return Ok(());
     }
     lock(tx, schema, Doing::AddingColumns).await?;
@@ -152,7 +178,9 @@ pub(super) async fn grow(
              INSERT INTO {columns} (route, field, \"column\") VALUES ({route}, {field}, {field}); "
         )
     });
-    tx.batch_execute(&add.collect::<String>()).await.map_err(&failed)
+    tx.batch_execute(&add.collect::<String>())
+        .await
+        .map_err(&failed)
 }
 
 /// The fields of a route that have a column, with its name.
@@ -165,7 +193,9 @@ pub(super) async fn columns(
         "SELECT field, \"column\" FROM {} WHERE route = $1 ORDER BY field",
         schema.table("columns")
     );
-    let rows = tx.query_typed(&look, &[(&route.as_str(), Type::TEXT)]).await;
+    let rows = tx
+        .query_typed(&look, &[(&route.as_str(), Type::TEXT)])
+        .await;
     let rows = rows.map_err(schema.failed(Doing::Storing))?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
@@ -210,8 +240,11 @@ pub(super) fn upsert(
 /// Keeps other daemons from changing the tables of this schema until the transaction ends.
 async fn lock(tx: &Transaction<'_>, schema: &Schema, doing: Doing) -> Result<(), Verdict> {
     let key = format!("shopmirror tables {}", schema.name);
-    tx.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&key])
-        .await
-        .map(drop)
-        .map_err(schema.failed(doing))
+    tx.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
+        &[&key],
+    )
+    .await
+    .map(drop)
+    .map_err(schema.failed(doing))
 }

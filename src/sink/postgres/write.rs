@@ -69,7 +69,9 @@ pub(super) async fn store(
          AND c.route = f.route AND c.record_id = f.record_id"
     );
     tx.execute_typed(&erase, &which).await.map_err(&failed)?;
-    let Some(last) = rows.last() else { return Ok(()) };
+    let Some(last) = rows.last() else {
+        return Ok(());
+    };
     let advance = format!(
         "UPDATE {positions} SET seq = $3, event_id = $4 \
          WHERE workspace = $1 AND sink = $2 AND seq < $3"
@@ -80,7 +82,10 @@ pub(super) async fn store(
         (&last.seq, Type::INT8),
         (&last.event_id, Type::TEXT),
     ];
-    tx.execute_typed(&advance, &values).await.map(drop).map_err(&failed)
+    tx.execute_typed(&advance, &values)
+        .await
+        .map(drop)
+        .map_err(&failed)
 }
 
 /// Adds changes to the log in the database, and gives their numbers.
@@ -133,7 +138,11 @@ async fn append(
          (SELECT event_id FROM {log} WHERE workspace = $1 AND seq = given.seq LIMIT 1) AS c \
          WHERE c.event_id <> given.event_id ORDER BY given.seq LIMIT 1"
     );
-    match tx.query_typed_opt(&compare, &values[..3]).await.map_err(&failed)? {
+    match tx
+        .query_typed_opt(&compare, &values[..3])
+        .await
+        .map_err(&failed)?
+    {
         None => Ok(seqs),
         Some(row) => Err(Verdict::fault(format!(
             "change {} in the database is that of another store, or of this one before a restore: \

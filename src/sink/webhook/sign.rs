@@ -22,9 +22,14 @@ impl Signer {
     pub(super) fn of(secrets: &[Secret]) -> Self {
         let read = |secret: &Secret| {
             let coded = secret.expose_secret().trim_start_matches("whsec_");
-            STANDARD.decode(coded).expect("the configuration has checked it").into()
+            STANDARD
+                .decode(coded)
+                .expect("the configuration has checked it")
+                .into()
         };
-        Self { secrets: secrets.iter().map(read).collect() }
+        Self {
+            secrets: secrets.iter().map(read).collect(),
+        }
     }
 
     /// The header `webhook-signature`; `None` without secrets.

@@ -25,15 +25,24 @@ fn judged_polling(pollers: &[PollerStatus], resting_s: Option<f64>) -> (Health, 
 
 fn said(found: Vec<Finding>) -> (Health, Vec<String>) {
     let worst = found.iter().map(|(level, _)| *level).max();
-    (worst.unwrap_or_default(), found.into_iter().map(|(_, reason)| reason).collect())
+    (
+        worst.unwrap_or_default(),
+        found.into_iter().map(|(_, reason)| reason).collect(),
+    )
 }
 
 #[test]
 fn every_route_at_risk_is_named() {
-    let at_risk = |route: &str| PollerStatus { at_risk: true, ..poller(route, 0, None) };
+    let at_risk = |route: &str| PollerStatus {
+        at_risk: true,
+        ..poller(route, 0, None)
+    };
     let (health, reasons) = judged_polling(&[poller("jobs", 0, None), at_risk("leads")], None);
     assert_eq!(health, Health::AtRisk);
-    assert!(reasons[0].starts_with("records of leads may be missed:"), "{reasons:?}");
+    assert!(
+        reasons[0].starts_with("records of leads may be missed:"),
+        "{reasons:?}"
+    );
 }
 
 #[test]
@@ -43,18 +52,33 @@ fn a_wait_that_the_workspace_asked_for_is_reported_if_it_is_longer_than_the_minu
     assert_eq!(judged(Some(59.0)), (Health::Ok, vec![]));
     let (health, reasons) = judged(Some(3_540.0));
     assert_eq!(health, Health::Degraded);
-    assert!(reasons[0].contains("no route is read for another 59m"), "{reasons:?}");
+    assert!(
+        reasons[0].contains("no route is read for another 59m"),
+        "{reasons:?}"
+    );
 }
 
 #[test]
 fn routes_that_fail_alike_are_reported_together() {
     let judged = |pollers: &[PollerStatus]| said(judge_pollers(pollers));
-    let (jobs, leads) = (poller("jobs", 3, Some("dns")), poller("leads", 2, Some("dns")));
+    let (jobs, leads) = (
+        poller("jobs", 3, Some("dns")),
+        poller("leads", 2, Some("dns")),
+    );
     let all = judged(&[jobs.clone(), leads.clone()]);
-    assert_eq!(all, (Health::Failing, vec!["every route: dns on jobs".to_owned()]));
+    assert_eq!(
+        all,
+        (Health::Failing, vec!["every route: dns on jobs".to_owned()])
+    );
     let payments = poller("payments", 0, None);
     let some = judged(&[jobs.clone(), leads, payments.clone()]);
-    assert_eq!(some, (Health::Degraded, vec!["jobs, leads: dns on jobs".to_owned()]));
+    assert_eq!(
+        some,
+        (
+            Health::Degraded,
+            vec!["jobs, leads: dns on jobs".to_owned()]
+        )
+    );
     let other = poller("customers", 2, Some("http_404"));
     assert_eq!(judged(&[jobs, other, payments]).1.len(), 2);
 }
@@ -67,21 +91,35 @@ fn a_route_that_the_timer_has_not_read_for_long_is_named() {
     };
     let judged = |pollers: &[PollerStatus]| {
         let (hour, store) = (Some(Duration::from_secs(3600)), Path::new("./mirror.db"));
-        said(judge_absence(&ControlError::NotRunning, pollers, hour, store))
+        said(judge_absence(
+            &ControlError::NotRunning,
+            pollers,
+            hour,
+            store,
+        ))
     };
     let (jobs, leads) = (read("jobs", Some(7_199.0)), read("leads", Some(7_201.0)));
     assert_eq!(judged(std::slice::from_ref(&jobs)), (Health::Ok, vec![]));
     let (health, reasons) = judged(&[jobs, leads, read("payments", None)]);
     assert_eq!(health, Health::Failing);
-    assert!(reasons[0].contains("has not read leads, payments for more than"), "{reasons:?}");
+    assert!(
+        reasons[0].contains("has not read leads, payments for more than"),
+        "{reasons:?}"
+    );
 }
 
 #[test]
 fn a_stopped_service_is_started_by_the_name_of_its_unit() {
     for (store, command) in [
         ("./mirror.db", "`shopmirror run`"),
-        ("/var/lib/shopmirror/mirror.db", "`systemctl start shopmirror`"),
-        ("/var/lib/shopmirror/north/mirror.db", "`systemctl start shopmirror@north`"),
+        (
+            "/var/lib/shopmirror/mirror.db",
+            "`systemctl start shopmirror`",
+        ),
+        (
+            "/var/lib/shopmirror/north/mirror.db",
+            "`systemctl start shopmirror@north`",
+        ),
     ] {
         let found = judge_absence(&ControlError::NotRunning, &[], None, Path::new(store));
         let (_, reasons) = said(found);

@@ -15,7 +15,10 @@ async fn index(store: &Store) {
 
 fn found(reader: &Reader, term: &str) -> String {
     let changes = reader.find(term, None, 10).unwrap().changes;
-    let ids: Vec<&str> = changes.iter().map(|c| c.record_id.as_deref().unwrap()).collect();
+    let ids: Vec<&str> = changes
+        .iter()
+        .map(|c| c.record_id.as_deref().unwrap())
+        .collect();
     ids.join(" ")
 }
 
@@ -29,7 +32,9 @@ fn person(id: i64, name: &str, country: &str, number: &str) -> String {
 async fn a_record_is_found_by_its_newest_words_only() {
     let (dir, store) = open();
     let path = dir.path().join("mirror.db");
-    Poll::USUAL.shows(&store, &[record(2, "Łukasz Zoë"), record(1, "Ann Miller")]).await;
+    Poll::USUAL
+        .shows(&store, &[record(2, "Łukasz Zoë"), record(1, "Ann Miller")])
+        .await;
     index(&store).await;
     let reader = Reader::open(&path).unwrap();
     assert_eq!(found(&reader, "zoe"), "2");
@@ -37,13 +42,26 @@ async fn a_record_is_found_by_its_newest_words_only() {
     assert_eq!(found(&reader, "miller ann"), "1");
     assert_eq!(found(&reader, "ann zoe"), "");
     // Not yet indexed: what has changed is neither found by its old words nor by its new ones.
-    Poll::USUAL.shows(&store, &[record(2, "Łukasz Zoë"), record(1, "Ann Baker")]).await;
+    Poll::USUAL
+        .shows(&store, &[record(2, "Łukasz Zoë"), record(1, "Ann Baker")])
+        .await;
     let behind = reader.find("ann", None, 10).unwrap();
-    assert_eq!(behind.searched, IndexProgress { indexed: 2, last_seq: 3 });
-    assert_eq!((behind.changes.len(), behind.searched.is_whole()), (0, false));
+    assert_eq!(
+        behind.searched,
+        IndexProgress {
+            indexed: 2,
+            last_seq: 3
+        }
+    );
+    assert_eq!(
+        (behind.changes.len(), behind.searched.is_whole()),
+        (0, false)
+    );
     // Of several versions in one step only the last is indexed.
     for name in ["Ann Cook", "Ann Dyer"] {
-        Poll::USUAL.shows(&store, &[record(2, "Łukasz Zoë"), record(1, name)]).await;
+        Poll::USUAL
+            .shows(&store, &[record(2, "Łukasz Zoë"), record(1, name)])
+            .await;
     }
     index(&store).await;
     for old in ["miller", "baker", "cook"] {
@@ -82,7 +100,13 @@ async fn a_phone_number_is_found_however_it_is_written() {
     for term in ["+44 7700 900124", "07700/900 124", "900124"] {
         assert_eq!(found(&reader, term), "2", "{term}");
     }
-    for term in ["4155550000", "+14155550000", "415 555 0000", "001 415 555 0000", "555-0000"] {
+    for term in [
+        "4155550000",
+        "+14155550000",
+        "415 555 0000",
+        "001 415 555 0000",
+        "555-0000",
+    ] {
         assert_eq!(found(&reader, term), "3", "{term}");
     }
     assert_eq!(found(&reader, "07700 900125"), "");
@@ -102,7 +126,10 @@ async fn names_of_every_script_are_found_and_those_in_latin_letters_without_thei
         "Ελένη",
         "가나다",
     ];
-    let shown: Vec<String> = (1..).zip(names).map(|(id, name)| record(id, name)).collect();
+    let shown: Vec<String> = (1..)
+        .zip(names)
+        .map(|(id, name)| record(id, name))
+        .collect();
     Poll::USUAL.shows(&store, &shown).await;
     index(&store).await;
     let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
@@ -143,16 +170,29 @@ async fn an_index_that_is_deleted_damaged_or_of_another_form_or_log_is_made_agai
     let (dir, store) = open();
     let path = dir.path().join("mirror.db");
     let file = dir.path().join("search.db");
-    Poll { limit: 100, ..Poll::USUAL }.shows(&store, &records(1..=50)).await;
+    Poll {
+        limit: 100,
+        ..Poll::USUAL
+    }
+    .shows(&store, &records(1..=50))
+    .await;
     let (other_dir, other) = open();
-    Poll::USUAL.shows(&other, &[record(2, "Other"), record(1, "Other")]).await;
+    Poll::USUAL
+        .shows(&other, &[record(2, "Other"), record(1, "Other")])
+        .await;
     index(&other).await;
     let replace = |bytes: &[u8]| {
         fs::remove_file(&file).unwrap();
         fs::write(&file, bytes).unwrap();
     };
     let set = |sql: &str| {
-        assert_eq!(rusqlite::Connection::open(&file).unwrap().execute(sql, []).unwrap(), 1);
+        assert_eq!(
+            rusqlite::Connection::open(&file)
+                .unwrap()
+                .execute(sql, [])
+                .unwrap(),
+            1
+        );
     };
     let set_form = || {
         let index = rusqlite::Connection::open(&file).unwrap();
@@ -174,10 +214,20 @@ async fn an_index_that_is_deleted_damaged_or_of_another_form_or_log_is_made_agai
         spoil();
         // A search may be the first to meet it; until the next step it has all of them or says that it has not.
         if let Ok(found) = reader.find("n", None, 99) {
-            assert_eq!(found.changes.len() == known, found.searched.is_whole(), "{known}");
+            assert_eq!(
+                found.changes.len() == known,
+                found.searched.is_whole(),
+                "{known}"
+            );
         }
         let shown = records(1..=i64::try_from(known).unwrap() + 1);
-        Poll { limit: 100, second: 1, ..Poll::USUAL }.shows(&store, &shown).await;
+        Poll {
+            limit: 100,
+            second: 1,
+            ..Poll::USUAL
+        }
+        .shows(&store, &shown)
+        .await;
         index(&store).await;
         assert_eq!(reader.find("n", None, 99).unwrap().changes.len(), known + 1);
     }
@@ -197,8 +247,14 @@ async fn stores_in_one_folder_have_an_index_each_and_none_takes_the_place_of_a_s
         assert_eq!(found(&Reader::open(path).unwrap(), name), "1");
     }
     let refused = anyhow::Error::from(store.index_more().await.unwrap_err());
-    assert!(format!("{refused:#}").contains("a store lies there"), "{refused:#}");
-    assert!(Reader::open(&paths[1]).is_ok(), "the store of that name is as it was");
+    assert!(
+        format!("{refused:#}").contains("a store lies there"),
+        "{refused:#}"
+    );
+    assert!(
+        Reader::open(&paths[1]).is_ok(),
+        "the store of that name is as it was"
+    );
 }
 
 #[test]
@@ -210,8 +266,15 @@ fn only_what_lies_in_the_file_makes_an_index_unusable() {
     for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_ERROR] {
         assert!(is_unusable(code), "{code}");
     }
-    let machine = [ffi::SQLITE_IOERR_READ, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_CANTOPEN];
-    for code in machine.into_iter().chain([ffi::SQLITE_NOMEM, ffi::SQLITE_FULL]) {
+    let machine = [
+        ffi::SQLITE_IOERR_READ,
+        ffi::SQLITE_IOERR_WRITE,
+        ffi::SQLITE_CANTOPEN,
+    ];
+    for code in machine
+        .into_iter()
+        .chain([ffi::SQLITE_NOMEM, ffi::SQLITE_FULL])
+    {
         assert!(!is_unusable(code), "{code}");
     }
 }

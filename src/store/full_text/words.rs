@@ -63,7 +63,10 @@ fn is_time(text: &str) -> bool {
 
 /// The digits of text that looks like a phone number.
 fn digits(text: &str) -> Option<String> {
-    let is_number = text.trim().chars().all(|c| c.is_ascii_digit() || "+ ()-./".contains(c));
+    let is_number = text
+        .trim()
+        .chars()
+        .all(|c| c.is_ascii_digit() || "+ ()-./".contains(c));
     is_number.then(|| text.chars().filter(char::is_ascii_digit).collect())
 }
 
@@ -117,7 +120,10 @@ mod tests {
         assert_eq!(question("a* OR \"b").unwrap(), r#""a*" "OR" "b"*"#);
         assert_eq!(question(" -*\" "), None);
         for number in ["07700 900123", "+44 (0)7700-900123"] {
-            assert!(question(number).unwrap().ends_with(r#"* OR "r3210090"*"#), "{number}");
+            assert!(
+                question(number).unwrap().ends_with(r#"* OR "r3210090"*"#),
+                "{number}"
+            );
         }
         assert!(question("0123").unwrap().ends_with(r#"* OR "r3210"*"#));
     }

@@ -46,11 +46,17 @@ pub(super) struct StoredVersion {
 
 impl PageDiff {
     pub(super) fn created(&self) -> usize {
-        self.records.iter().filter(|(_, diff)| *diff == RecordDiff::New).count()
+        self.records
+            .iter()
+            .filter(|(_, diff)| *diff == RecordDiff::New)
+            .count()
     }
 
     pub(super) fn updated(&self) -> usize {
-        self.records.iter().filter(|(_, diff)| matches!(diff, RecordDiff::Changed(_))).count()
+        self.records
+            .iter()
+            .filter(|(_, diff)| matches!(diff, RecordDiff::Changed(_)))
+            .count()
     }
 
     /// Whether the page is the poller's last one again. Its records may have been read before a version that was
@@ -97,14 +103,20 @@ pub(super) fn compare(
             // A version that was stored since the previous page shows that the record changed, even
             // if it changed back.
             (Some(place), Some(row))
-                if is_same && stored.as_ref().is_some_and(|stored| stored.seq <= row.head_seq) =>
+                if is_same
+                    && stored
+                        .as_ref()
+                        .is_some_and(|stored| stored.seq <= row.head_seq) =>
             {
                 Relation::Unchanged(place)
             }
             (Some(place), _) => Relation::Changed(place),
             (None, _) => Relation::NotShown,
         };
-        diff.sightings.push(Sighting { id: record.id.as_integer(), relation });
+        diff.sightings.push(Sighting {
+            id: record.id.as_integer(),
+            relation,
+        });
         let Some(stored) = stored else {
             diff.records.push((place, RecordDiff::New));
             continue;

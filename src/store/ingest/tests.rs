@@ -53,8 +53,10 @@ async fn live(seed: u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mirror.db");
     let mut store = Store::open(&path).unwrap();
-    let keys = ["1", "2"]
-        .map(|name| PollerId { route: Route::Customers, business: Some(name.to_owned()) });
+    let keys = ["1", "2"].map(|name| PollerId {
+        route: Route::Customers,
+        business: Some(name.to_owned()),
+    });
     let mut shown = [Shown::default(), Shown::default()];
     let mut list = List::new();
     let mut newest = 0;
@@ -72,11 +74,16 @@ async fn live(seed: u64) {
             drop(store);
             store = Store::open(&path).unwrap();
             late_search = None;
-            shown.iter_mut().for_each(|poller| (poller.ended, poller.late) = (true, None));
+            shown
+                .iter_mut()
+                .for_each(|poller| (poller.ended, poller.late) = (true, None));
         }
         if random.u8(..4) == 0 {
-            let few: List =
-                list.iter().filter(|_| random.u8(..4) == 0).map(|(i, s)| (*i, *s)).collect();
+            let few: List = list
+                .iter()
+                .filter(|_| random.u8(..4) == 0)
+                .map(|(i, s)| (*i, *s))
+                .collect();
             let search = Search {
                 business: None,
                 page: page(few.iter().rev().take(25)),
@@ -108,16 +115,34 @@ async fn live(seed: u64) {
             }
             None => (false, (answer, facts)),
         };
-        let answered: List = answer.records().iter().map(|r| shown_as(&answer, r)).collect();
-        let ids: Vec<i64> = answer.records().iter().filter_map(|r| r.id.as_integer()).collect();
-        let stored = store.store_page(keys[which].clone(), answer, facts, None).await.unwrap();
+        let answered: List = answer
+            .records()
+            .iter()
+            .map(|r| shown_as(&answer, r))
+            .collect();
+        let ids: Vec<i64> = answer
+            .records()
+            .iter()
+            .filter_map(|r| r.id.as_integer())
+            .collect();
+        let stored = store
+            .store_page(keys[which].clone(), answer, facts, None)
+            .await
+            .unwrap();
         if !ids.is_empty() {
-            let follows_on = answered.iter().any(|(id, state)| poller.last.get(id) == Some(state));
-            assert!(!follows_on || poller.ended || stored.gap.is_none(), "seed {seed}: {stored:?}");
+            let follows_on = answered
+                .iter()
+                .any(|(id, state)| poller.last.get(id) == Some(state));
+            assert!(
+                !follows_on || poller.ended || stored.gap.is_none(),
+                "seed {seed}: {stored:?}"
+            );
             poller.last = answered;
             poller.ended = false;
         }
-        poller.first = poller.first.or(Some(ids.last().map_or(newest + 1, |id| *id)));
+        poller.first = poller
+            .first
+            .or(Some(ids.last().map_or(newest + 1, |id| *id)));
         poller.ids.extend(ids.iter().copied());
 
         // The mirror shows each record of the page as the page did.
@@ -125,16 +150,27 @@ async fn live(seed: u64) {
             let key = id.to_string();
             let read = store.read(move |reader| reader.record(Route::Customers, &key));
             let row = read.await.unwrap().unwrap();
-            assert_eq!(row["state"].as_u64(), Some(list[id].into()), "seed {seed}: record {id}");
+            assert_eq!(
+                row["state"].as_u64(),
+                Some(list[id].into()),
+                "seed {seed}: record {id}"
+            );
         }
     }
     // A state only ever grows: one that falls was brought back.
     let mut states = BTreeMap::new();
-    for change in store.read(|reader| reader.changes_after(0, usize::MAX >> 1)).await.unwrap() {
+    for change in store
+        .read(|reader| reader.changes_after(0, usize::MAX >> 1))
+        .await
+        .unwrap()
+    {
         let Some(id) = change.record_id else { continue };
         let state: i64 = field(&change.body, "state").unwrap().parse().unwrap();
         let before = states.insert(id.clone(), state).unwrap_or(-1);
-        assert!(before < state, "seed {seed}: {id} went from {before} to {state}");
+        assert!(
+            before < state,
+            "seed {seed}: {id} went from {before} to {state}"
+        );
     }
     let gaps = store.read(|reader| reader.gaps()).await.unwrap();
     for (key, poller) in keys.iter().zip(&shown) {
@@ -144,13 +180,23 @@ async fn live(seed: u64) {
             .filter_map(|gap| {
                 let number = |text: &Option<String>| text.as_ref().map(|t| t.parse().unwrap());
                 // A suspect without new ids has no bounds.
-                Some((number(&gap.after_id).unwrap_or(i64::MIN), number(&gap.before_id)?))
+                Some((
+                    number(&gap.after_id).unwrap_or(i64::MIN),
+                    number(&gap.before_id)?,
+                ))
             })
             .collect();
-        let (Some(first), Some(last)) = (poller.first, poller.ids.last()) else { continue };
+        let (Some(first), Some(last)) = (poller.first, poller.ids.last()) else {
+            continue;
+        };
         for (id, _) in list.range(first..=*last) {
-            let told = bounds.iter().any(|(after, before)| after < id && id < before);
-            assert!(poller.ids.contains(id) || told, "seed {seed}: {id} was missed silently");
+            let told = bounds
+                .iter()
+                .any(|(after, before)| after < id && id < before);
+            assert!(
+                poller.ids.contains(id) || told,
+                "seed {seed}: {id} was missed silently"
+            );
         }
     }
 }

@@ -30,10 +30,17 @@ pub(super) fn write(
     records: &[(usize, RecordDiff)],
     new: &NewRecords<'_>,
 ) -> Result<(), StoreError> {
-    let Source { route, at, is_newest, .. } = *source;
+    let Source {
+        route,
+        at,
+        is_newest,
+        ..
+    } = *source;
     let mut open_gaps = OpenGaps::read(batch.tx, route, source.business)?;
-    let shown: Vec<Fields<'_>> =
-        records.iter().map(|(place, _)| page.fields(&page.records()[*place])).collect();
+    let shown: Vec<Fields<'_>> = records
+        .iter()
+        .map(|(place, _)| page.fields(&page.records()[*place]))
+        .collect();
     batch.has_new_columns |= batch.mirror.grow(batch.tx, shown.iter())?;
     for ((place, diff), fields) in records.iter().zip(&shown).rev() {
         let record = &page.records()[*place];
@@ -43,9 +50,12 @@ pub(super) fn write(
                 batch.mirror.seen_by_poll(batch.tx, id, source.business)?;
                 continue;
             }
-            (RecordDiff::New, via) => {
-                (new.kind(*place, record, &mut open_gaps), None, source.business, via)
-            }
+            (RecordDiff::New, via) => (
+                new.kind(*place, record, &mut open_gaps),
+                None,
+                source.business,
+                via,
+            ),
             (RecordDiff::Changed(stored), None) => {
                 (Kind::Updated, Some(stored), source.business, None)
             }
@@ -77,10 +87,14 @@ pub(super) fn write(
         };
         // An update may name another job than before.
         if before.is_some() && route != Route::Jobs {
-            batch.touched.extend(job_states::job_of(batch.tx, route, id)?);
+            batch
+                .touched
+                .extend(job_states::job_of(batch.tx, route, id)?);
         }
         batch.mirror.put(batch.tx, &facts, fields)?;
-        batch.touched.extend(job_states::job_of(batch.tx, route, id)?);
+        batch
+            .touched
+            .extend(job_states::job_of(batch.tx, route, id)?);
     }
     Ok(open_gaps.save(batch.tx)?)
 }

@@ -70,8 +70,9 @@ pub fn back_up(
 
 fn refuse_unfit(target: &Path, replace: bool) -> Result<(), StoreError> {
     // A store: it may be in use, and its write-ahead log would be taken for that of the copy.
-    let is_store =
-        ["-wal", "-lock"].iter().any(|suffix| open::with_suffix(target, suffix).exists());
+    let is_store = ["-wal", "-lock"]
+        .iter()
+        .any(|suffix| open::with_suffix(target, suffix).exists());
     match fs::symlink_metadata(target) {
         _ if is_store => Err(StoreError::Unfit(target.to_owned())),
         Ok(_) if !replace => Err(StoreError::Exists(target.to_owned())),
@@ -94,7 +95,10 @@ pub(in crate::store) fn same_file(one: &Path, other: &Path) -> bool {
 
 /// Whether a file that need not exist lies in this folder or in one below it.
 fn is_below(file: &Path, folder: &Path) -> bool {
-    let both = file_owner::folder_of(file).canonicalize().ok().zip(folder.canonicalize().ok());
+    let both = file_owner::folder_of(file)
+        .canonicalize()
+        .ok()
+        .zip(folder.canonicalize().ok());
     both.is_some_and(|(of_file, folder)| of_file.starts_with(folder))
 }
 
@@ -106,7 +110,9 @@ pub(in crate::store) fn copy(
 ) -> Result<NamedTempFile, StoreError> {
     let mut connection = open::open_reader(source)?;
     let number = |pragma: &str| {
-        connection.value(pragma, []).map(|number: i64| u64::try_from(number).unwrap_or_default())
+        connection
+            .value(pragma, [])
+            .map(|number: i64| u64::try_from(number).unwrap_or_default())
     };
     let total = number("PRAGMA page_size")? * number("PRAGMA page_count")?;
     let partial = partial(target)?;
@@ -118,13 +124,18 @@ pub(in crate::store) fn copy(
         watched.stop.is_cancelled()
     };
     connection.progress_handler(STEPS, Some(watch))?;
-    let path = partial.path().to_str().ok_or_else(|| StoreError::Unfit(target.to_owned()))?;
+    let path = partial
+        .path()
+        .to_str()
+        .ok_or_else(|| StoreError::Unfit(target.to_owned()))?;
     let copied = connection.execute("VACUUM INTO ?1", [path]);
     if copied.is_err() {
         // SQLite leaves it where it may not write.
         let _ = fs::remove_file(open::with_suffix(partial.path(), "-journal"));
     }
-    let checked = copied.map_err(StoreError::from).and_then(|_| check(&partial, control));
+    let checked = copied
+        .map_err(StoreError::from)
+        .and_then(|_| check(&partial, control));
     if control.stop.is_cancelled() {
         return Err(StoreError::Stopped);
     }
@@ -150,30 +161,45 @@ fn partial(target: &Path) -> Result<NamedTempFile, StoreError> {
         .suffix(PARTIAL)
         .tempfile_in(file_owner::folder_of(target))
         .map_err(StoreError::io("write", target))?;
-    let set = partial.as_file().set_permissions(Permissions::from_mode(0o640));
+    let set = partial
+        .as_file()
+        .set_permissions(Permissions::from_mode(0o640));
     set.map_err(StoreError::io("set the mode of", partial.path()))?;
     Ok(partial)
 }
 
 fn refuse_without_room(partial: &NamedTempFile, bytes: u64) -> Result<(), StoreError> {
-    let Ok(disk) = rustix::fs::fstatvfs(partial.as_file()) else { return Ok(()) };
+    let Ok(disk) = rustix::fs::fstatvfs(partial.as_file()) else {
+        return Ok(());
+    };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let needed = bytes.saturating_add(bytes.min(ROOM_LEFT));
     if free < needed {
-        return Err(StoreError::NoRoom { path: partial.path().to_owned(), needed, free });
+        return Err(StoreError::NoRoom {
+            path: partial.path().to_owned(),
+            needed,
+            free,
+        });
     }
     Ok(())
 }
 
 /// Syncs a copy and reads what it holds.
 pub(in crate::store) fn facts(copy: &NamedTempFile) -> Result<CopyFacts, StoreError> {
-    let synced = copy.as_file().sync_all().and_then(|()| copy.as_file().metadata());
+    let synced = copy
+        .as_file()
+        .sync_all()
+        .and_then(|()| copy.as_file().metadata());
     let bytes = synced.map_err(StoreError::io("write", copy.path()))?.len();
     let connection = open::open_reader(copy.path())?;
     let last_seq = log::last_seq(&connection)?;
     let observed = "SELECT observed_at FROM changes WHERE seq = ?1";
     let last_change_at = connection.value(observed, [last_seq]).optional()?;
-    Ok(CopyFacts { bytes, last_seq, last_change_at })
+    Ok(CopyFacts {
+        bytes,
+        last_seq,
+        last_change_at,
+    })
 }
 
 /// Gives a synced copy its name, durably.
@@ -182,7 +208,11 @@ pub(in crate::store) fn publish(
     target: &Path,
     replace: bool,
 ) -> Result<(), StoreError> {
-    let named = if replace { copy.persist(target) } else { copy.persist_noclobber(target) };
+    let named = if replace {
+        copy.persist(target)
+    } else {
+        copy.persist_noclobber(target)
+    };
     named.map_err(|failed| match failed.error.kind() {
         ErrorKind::AlreadyExists => StoreError::Exists(target.to_owned()),
         _ => StoreError::io("write", target)(failed.error),

@@ -52,8 +52,15 @@ impl BackupFolder {
     /// The backups of the store at `store` in `folder`.
     #[must_use]
     pub fn new(folder: &Path, store: &Path) -> Self {
-        let stem = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Self { folder: folder.to_owned(), stem }
+        let stem = store
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        Self {
+            folder: folder.to_owned(),
+            stem,
+        }
     }
 
     /// The folder itself.
@@ -65,7 +72,8 @@ impl BackupFolder {
     /// Where a backup begun at `at` is written.
     #[must_use]
     pub fn path(&self, at: Timestamp) -> PathBuf {
-        self.folder.join(format!("{}-{}.db", self.stem, name_stamp(at)))
+        self.folder
+            .join(format!("{}-{}.db", self.stem, name_stamp(at)))
     }
 
     /// Makes the folder if it is not there, with mode 0750, and removes what a killed process left.
@@ -75,7 +83,9 @@ impl BackupFolder {
     pub fn prepare(&self) -> io::Result<()> {
         file_owner::make_folder(&self.folder)?;
         for name in self.names()? {
-            let own = name.rsplit_once(PARTIAL).and_then(|(name, _)| name.rsplit_once('.'));
+            let own = name
+                .rsplit_once(PARTIAL)
+                .and_then(|(name, _)| name.rsplit_once('.'));
             if own.is_some_and(|(name, _)| self.time_of(name).is_some()) {
                 fs::remove_file(self.folder.join(name))?;
             }
@@ -93,7 +103,10 @@ impl BackupFolder {
             .iter()
             .filter_map(|name| {
                 let at = self.time_of(name)?;
-                Some(BackupFile { path: self.folder.join(name), at })
+                Some(BackupFile {
+                    path: self.folder.join(name),
+                    at,
+                })
             })
             .collect();
         files.sort_by_key(|file| std::cmp::Reverse(file.at));
@@ -107,7 +120,10 @@ impl BackupFolder {
     pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<()> {
         let mut files = self.list()?;
         files.sort_by_key(|file| file.is_from_future(now));
-        files.iter().skip(keep).try_for_each(|file| fs::remove_file(&file.path))
+        files
+            .iter()
+            .skip(keep)
+            .try_for_each(|file| fs::remove_file(&file.path))
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -129,7 +145,10 @@ impl BackupFolder {
 
     /// The time in a name that this folder's backups have; `None` for every other name.
     fn time_of(&self, name: &str) -> Option<Timestamp> {
-        let stamp = name.strip_prefix(&self.stem)?.strip_prefix('-')?.strip_suffix(".db")?;
+        let stamp = name
+            .strip_prefix(&self.stem)?
+            .strip_prefix('-')?
+            .strip_suffix(".db")?;
         let at = jiff::civil::DateTime::strptime(STAMP, stamp).ok()?;
         let at = at.to_zoned(TimeZone::UTC).ok()?.timestamp();
         // What reads as a time need not be what would be written for it.

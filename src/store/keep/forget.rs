@@ -50,14 +50,20 @@ impl Operator {
         at: &str,
     ) -> Result<Vec<Forgotten>, StoreError> {
         // What is deleted is overwritten with zeros, not only left to be reused.
-        self.connection.execute_batch("PRAGMA secure_delete = ON;")?;
+        self.connection
+            .execute_batch("PRAGMA secure_delete = ON;")?;
         let tx = write_tx(&mut self.connection)?;
-        let forgotten = records.iter().map(|(route, id)| remove(&tx, *route, id, at));
+        let forgotten = records
+            .iter()
+            .map(|(route, id)| remove(&tx, *route, id, at));
         let forgotten = forgotten.collect::<Result<Vec<_>, _>>()?;
         if forgotten.contains(&Forgotten::Unknown) {
             return Ok(forgotten);
         }
-        if forgotten.iter().any(|one| matches!(one, Forgotten::Now { .. })) {
+        if forgotten
+            .iter()
+            .any(|one| matches!(one, Forgotten::Now { .. }))
+        {
             remove_quotes(&tx)?;
         }
         tx.commit()?;
@@ -89,7 +95,9 @@ impl Operator {
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
     let newest = format!("{} LIMIT 1", log::of_record_sql());
     let newest = tx.row::<Change>(&newest, (route.as_str(), id, 0, i64::MAX))?;
-    let Some(newest) = newest else { return Ok(Forgotten::Unknown) };
+    let Some(newest) = newest else {
+        return Ok(Forgotten::Unknown);
+    };
     if newest.kind == Kind::Forgotten {
         return Ok(Forgotten::Before);
     }
@@ -109,7 +117,11 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         business: newest.business.as_deref(),
         body: &tombstone,
     };
-    log::append(tx, Identities::read(tx)?.for_next(Some(newest.seq)), &change)?;
+    log::append(
+        tx,
+        Identities::read(tx)?.for_next(Some(newest.seq)),
+        &change,
+    )?;
     Ok(Forgotten::Now { versions })
 }
 
@@ -149,7 +161,15 @@ pub(in crate::store) fn forget_again(
     connection.execute_batch("PRAGMA secure_delete = ON;")?;
     let tx = write_tx(connection)?;
     let mut held = 0;
-    for Change { route, record_id, observed_at, business, body, .. } in tombstones {
+    for Change {
+        route,
+        record_id,
+        observed_at,
+        business,
+        body,
+        ..
+    } in tombstones
+    {
         let id = record_id.as_deref().unwrap_or_default();
         match remove(&tx, *route, id, observed_at)? {
             Forgotten::Now { .. } => held += 1,
@@ -189,18 +209,28 @@ mod tests {
     fn is_on_disk(folder: &Path, text: &str) -> bool {
         std::fs::read_dir(folder).unwrap().any(|file| {
             let bytes = std::fs::read(file.unwrap().path()).unwrap();
-            bytes.windows(text.len()).any(|window| window == text.as_bytes())
+            bytes
+                .windows(text.len())
+                .any(|window| window == text.as_bytes())
         })
     }
 
     #[tokio::test]
     async fn a_search_index_that_cannot_be_deleted_keeps_no_word_in_the_store() {
         let (dir, store) = open();
-        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private")]).await;
+        Poll::USUAL
+            .shows(&store, &[record(1, "Quetzal Private")])
+            .await;
         store.close().await.unwrap();
-        Store::open(&dir.path().join("search.db")).unwrap().close().await.unwrap();
+        Store::open(&dir.path().join("search.db"))
+            .unwrap()
+            .close()
+            .await
+            .unwrap();
         let mut operator = Operator::open(&dir.path().join("mirror.db")).unwrap();
-        operator.forget_records(&[(Route::Leads, "1".to_owned())], "2026").unwrap();
+        operator
+            .forget_records(&[(Route::Leads, "1".to_owned())], "2026")
+            .unwrap();
         assert!(operator.purge().is_err());
         assert!(!is_on_disk(dir.path(), "Quetzal"));
     }
@@ -209,9 +239,17 @@ mod tests {
     async fn a_forgotten_record_leaves_a_tombstone_and_is_never_stored_again() {
         let (dir, store) = open();
         let path = dir.path().join("mirror.db");
-        Poll::USUAL.shows(&store, &[record(1, "Quetzal Private"), record(2, "N")]).await;
-        Poll::USUAL.shows(&store, &[record(1, "Quetzal Renamed"), record(2, "N")]).await;
-        let before = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
+        Poll::USUAL
+            .shows(&store, &[record(1, "Quetzal Private"), record(2, "N")])
+            .await;
+        Poll::USUAL
+            .shows(&store, &[record(1, "Quetzal Renamed"), record(2, "N")])
+            .await;
+        let before = store
+            .read(|reader| reader.history(Route::Leads, "1"))
+            .await
+            .unwrap()
+            .changes;
         store.close().await.unwrap();
         drop(store);
         let tool = rusqlite::Connection::open(&path).unwrap();
@@ -230,27 +268,55 @@ mod tests {
         assert!(is_on_disk(dir.path(), "Quetzal"));
 
         let mut operator = Operator::open(&path).unwrap();
-        assert_eq!(fixtures::forget(&mut operator, "9", "2026"), Forgotten::Unknown);
+        assert_eq!(
+            fixtures::forget(&mut operator, "9", "2026"),
+            Forgotten::Unknown
+        );
         let now = fixtures::forget(&mut operator, "1", "2026");
         assert_eq!(now, Forgotten::Now { versions: 2 });
-        assert_eq!(fixtures::forget(&mut operator, "1", "2026"), Forgotten::Before);
+        assert_eq!(
+            fixtures::forget(&mut operator, "1", "2026"),
+            Forgotten::Before
+        );
         drop(operator);
         assert!(!is_on_disk(dir.path(), "Quetzal"));
 
         let store = Store::open(&path).unwrap();
         for name in ["Quetzal Renamed", "Quetzal Else"] {
-            let outcome = Poll::USUAL.shows(&store, &[record(1, name), record(2, "N")]).await;
+            let outcome = Poll::USUAL
+                .shows(&store, &[record(1, name), record(2, "N")])
+                .await;
             assert_eq!((outcome.created, outcome.updated), (0, 0), "{name}");
         }
-        let after = store.read(|reader| reader.history(Route::Leads, "1")).await.unwrap().changes;
-        assert_eq!(after.iter().map(|change| change.version).collect::<Vec<_>>(), [1, 2, 3]);
+        let after = store
+            .read(|reader| reader.history(Route::Leads, "1"))
+            .await
+            .unwrap()
+            .changes;
+        assert_eq!(
+            after
+                .iter()
+                .map(|change| change.version)
+                .collect::<Vec<_>>(),
+            [1, 2, 3]
+        );
         assert_eq!(after[2].kind, Kind::Forgotten);
         let ids = |changes: &[crate::record::Change]| -> Vec<String> {
-            changes.iter().take(2).map(|change| change.event_id.clone()).collect()
+            changes
+                .iter()
+                .take(2)
+                .map(|change| change.event_id.clone())
+                .collect()
         };
         assert_eq!(ids(&after), ids(&before));
         assert!(after.iter().all(|change| change.body == r#"{"id":1}"#));
-        assert_eq!(store.read(|reader| reader.record(Route::Leads, "1")).await.unwrap(), None);
+        assert_eq!(
+            store
+                .read(|reader| reader.record(Route::Leads, "1"))
+                .await
+                .unwrap(),
+            None
+        );
         let counts = store.read(|reader| reader.counts()).await.unwrap();
         assert!(counts.contains(&(Route::Leads, 1)), "{counts:?}");
         store.close().await.unwrap();

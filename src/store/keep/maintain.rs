@@ -65,7 +65,11 @@ impl Store {
             if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
                 writer.save_memory()?;
             }
-            Ok(Upkeep { wal_bytes, reader_in_the_way: !finished, pruned })
+            Ok(Upkeep {
+                wal_bytes,
+                reader_in_the_way: !finished,
+                pruned,
+            })
         })
         .await
     }
@@ -83,7 +87,11 @@ fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
 
 fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usize, StoreError> {
     let last = log::last_seq(&writer.connection)?;
-    let from = if writer.prune_from >= last { 0 } else { writer.prune_from };
+    let from = if writer.prune_from >= last {
+        0
+    } else {
+        writer.prune_from
+    };
     let cutoff = now.checked_sub(retention).map(stamp).unwrap_or_default();
     // Nothing is old enough yet: the common case on a young store, and it costs one look. A row
     // from the future was observed while the clock was wrong: it says nothing of those behind it.
@@ -109,14 +117,24 @@ mod tests {
     use super::*;
 
     async fn see(store: &Store, id: i64, name: &str, at: &str) {
-        let facts = PollFacts { at: at.parse().unwrap(), ..Poll::USUAL.facts(store) };
-        let poller = PollerId { route: Route::Leads, business: None };
+        let facts = PollFacts {
+            at: at.parse().unwrap(),
+            ..Poll::USUAL.facts(store)
+        };
+        let poller = PollerId {
+            route: Route::Leads,
+            business: None,
+        };
         let page = fixtures::page(&[fixtures::record(id, name)]);
         store.store_page(poller, page, facts, None).await.unwrap();
     }
 
     async fn versions(store: &Store, id: &'static str) -> Vec<i64> {
-        let left = store.read(|reader| reader.history(Route::Leads, id)).await.unwrap().changes;
+        let left = store
+            .read(|reader| reader.history(Route::Leads, id))
+            .await
+            .unwrap()
+            .changes;
         left.iter().map(|change| change.version).collect()
     }
 
@@ -132,12 +150,19 @@ mod tests {
                 .rev()
                 .map(|id| fixtures::record(id, &"N".repeat(400)))
                 .collect();
-            (Poll { second, ..Poll::USUAL }, shown)
+            (
+                Poll {
+                    second,
+                    ..Poll::USUAL
+                },
+                shown,
+            )
         };
         let (first, shown) = poll(0);
         first.shows(&store, &shown).await;
         let tool = rusqlite::Connection::open(&path).unwrap();
-        tool.execute_batch("BEGIN; SELECT count(*) FROM leads;").unwrap();
+        tool.execute_batch("BEGIN; SELECT count(*) FROM leads;")
+            .unwrap();
         // Five minutes of polls, and the upkeep between them.
         let mut refused = Vec::new();
         for second in 1..300 {
@@ -146,14 +171,24 @@ mod tests {
             if second % 30 == 0 {
                 store.upkeep(Some(facts.at), MONTH).await.unwrap();
             }
-            let poller = PollerId { route: Route::Leads, business: None };
-            if let Err(error) = store.store_page(poller, fixtures::page(&shown), facts, None).await
+            let poller = PollerId {
+                route: Route::Leads,
+                business: None,
+            };
+            if let Err(error) = store
+                .store_page(poller, fixtures::page(&shown), facts, None)
+                .await
             {
-                assert!(error.is_transient() && store.try_write().await.is_err(), "{error}");
+                assert!(
+                    error.is_transient() && store.try_write().await.is_err(),
+                    "{error}"
+                );
                 refused.push(second);
             }
         }
-        let size = std::fs::metadata(dir.path().join("mirror.db-wal")).unwrap().len();
+        let size = std::fs::metadata(dir.path().join("mirror.db-wal"))
+            .unwrap()
+            .len();
         assert!(size < MAX + 512 * 1024, "{size}");
         assert!(!refused.is_empty(), "the reader was never in the way");
         tool.execute_batch("COMMIT").unwrap();
@@ -167,14 +202,25 @@ mod tests {
     #[tokio::test]
     async fn when_an_unchanged_page_was_read_is_written_once_a_minute() {
         let (dir, store) = fixtures::open();
-        let poll = |second| Poll { second, ..Poll::USUAL };
-        let row = async || store.read(|reader| reader.pollers()).await.unwrap().remove(0);
+        let poll = |second| Poll {
+            second,
+            ..Poll::USUAL
+        };
+        let row = async || {
+            store
+                .read(|reader| reader.pollers())
+                .await
+                .unwrap()
+                .remove(0)
+        };
         let shown = [fixtures::record(1, "N")];
         poll(0).shows(&store, &shown).await;
         let first = row().await.last_success_at;
         let tool = rusqlite::Connection::open(dir.path().join("mirror.db")).unwrap();
-        let version =
-            || -> i64 { tool.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap() };
+        let version = || -> i64 {
+            tool.query_row("PRAGMA data_version", [], |row| row.get(0))
+                .unwrap()
+        };
         let before = version();
         for second in [30, 40, 50] {
             assert!(poll(second).shows(&store, &shown).await.unchanged);
@@ -199,14 +245,24 @@ mod tests {
         for month in 1..=9 {
             let at = format!("2026-0{month}-01T00:00:00Z");
             see(&store, 2, &format!("Bo {month}"), &at).await;
-            store.upkeep(Some(at.parse().unwrap()), MONTH * 4).await.unwrap();
+            store
+                .upkeep(Some(at.parse().unwrap()), MONTH * 4)
+                .await
+                .unwrap();
         }
         let left = versions(&store, "2").await;
         assert!(left.len() < 7 && left.contains(&9), "{left:?}");
         for _ in 0..2 {
-            store.upkeep(Some("2027-06-01T00:00:00Z".parse().unwrap()), MONTH).await.unwrap();
+            store
+                .upkeep(Some("2027-06-01T00:00:00Z".parse().unwrap()), MONTH)
+                .await
+                .unwrap();
         }
         assert_eq!(versions(&store, "2").await, [9]);
-        assert_eq!(versions(&store, "1").await, [1], "the newest version of a record always stays");
+        assert_eq!(
+            versions(&store, "1").await,
+            [1],
+            "the newest version of a record always stays"
+        );
     }
 }

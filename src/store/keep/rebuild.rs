@@ -48,7 +48,9 @@ fn rebuild_all(
     let total = u64::try_from(total).unwrap_or_default();
     let mut records = 0;
     for route in Route::ALL {
-        records += rebuild_route(&tx, route, &mut |made| progress((records + made) as u64, total))?;
+        records += rebuild_route(&tx, route, &mut |made| {
+            progress((records + made) as u64, total)
+        })?;
     }
     // The indexes went with the old tables.
     views::refresh(&tx)?;
@@ -99,10 +101,14 @@ fn rebuild_route(
         let step = step.collect::<rusqlite::Result<Vec<LatestVersion>>>()?;
         let Some(end) = step.last() else { break };
         last.clone_from(&end.facts.id);
-        let kept: Vec<&LatestVersion> =
-            step.iter().filter(|latest| latest.kind != Kind::Forgotten).collect();
-        let fields: Vec<Fields<'_>> =
-            kept.iter().map(|latest| Fields::of(&latest.body).unwrap_or_default()).collect();
+        let kept: Vec<&LatestVersion> = step
+            .iter()
+            .filter(|latest| latest.kind != Kind::Forgotten)
+            .collect();
+        let fields: Vec<Fields<'_>> = kept
+            .iter()
+            .map(|latest| Fields::of(&latest.body).unwrap_or_default())
+            .collect();
         mirror.grow(tx, fields.iter())?;
         for (latest, fields) in kept.iter().zip(&fields) {
             mirror.put(tx, &latest.facts, fields)?;

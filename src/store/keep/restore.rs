@@ -47,7 +47,10 @@ pub fn restore(
     let is_no_file = fs::metadata(file).is_ok_and(|found| !found.is_file());
     if is_no_file || backup::same_file(store, file) {
         let reason = "it is the store in use, or no regular file".to_owned();
-        return Err(StoreError::NotABackup { path: file.to_owned(), reason });
+        return Err(StoreError::NotABackup {
+            path: file.to_owned(),
+            reason,
+        });
     }
     let folder = file_owner::folder_of(store);
     file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
@@ -63,7 +66,11 @@ pub fn restore(
     // It follows another log, and may hold words that this one has not.
     full_text::remove(store)?;
     let kept = swap(store, copy, now)?;
-    Ok(Restored { facts, kept, forgotten_again })
+    Ok(Restored {
+        facts,
+        kept,
+        forgotten_again,
+    })
 }
 
 /// Brings the copy to the schema of this program; forgets records in it; and gives it
@@ -74,8 +81,9 @@ fn adapt(copy: &NamedTempFile, store: &Path) -> Result<Option<usize>, StoreError
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     schema::bring_up_to_date(&mut connection)?;
     let records = forget::tombstones(store);
-    let again =
-        records.map(|records| forget::forget_again(&mut connection, &records)).transpose()?;
+    let again = records
+        .map(|records| forget::forget_again(&mut connection, &records))
+        .transpose()?;
     identity::renew(&connection)?;
     // Since the backup, files of sinks have grown by lines that were acknowledged.
     connection.execute("UPDATE _sinks SET mark = NULL", ())?;
@@ -93,7 +101,10 @@ fn not_a_backup(file: &Path, error: StoreError) -> StoreError {
         StoreError::Corrupt(reason) => reason,
         error => return error,
     };
-    StoreError::NotABackup { path: file.to_owned(), reason }
+    StoreError::NotABackup {
+        path: file.to_owned(),
+        reason,
+    }
 }
 
 /// Gives the copy the name of the store, which gets a dated one.
@@ -158,7 +169,10 @@ mod tests {
     async fn a_record_that_was_forgotten_after_the_backup_does_not_come_back() {
         let dir = tempfile::tempdir().unwrap();
         let (path, backup) = (dir.path().join("mirror.db"), dir.path().join("backup.db"));
-        let control = CopyControl { stop: CancellationToken::new(), progress: Arc::new(|_, _| ()) };
+        let control = CopyControl {
+            stop: CancellationToken::new(),
+            progress: Arc::new(|_, _| ()),
+        };
         let both = [record(2, "Younger Quetzal"), record(1, "Older Quetzal")];
         let store = Store::open(&path).unwrap();
         Poll::USUAL.shows(&store, &both[1..]).await;
@@ -175,18 +189,32 @@ mod tests {
         }
         drop(operator);
 
-        let restored =
-            restore(&path, &backup, "2026-01-01T00:00:00Z".parse().unwrap(), &control).unwrap();
+        let restored = restore(
+            &path,
+            &backup,
+            "2026-01-01T00:00:00Z".parse().unwrap(),
+            &control,
+        )
+        .unwrap();
         assert_eq!(restored.forgotten_again, Some(1));
         let file = fs::read(&path).unwrap();
-        assert!(!file.windows(7).any(|window| window == b"Quetzal"), "a name is still in the file");
+        assert!(
+            !file.windows(7).any(|window| window == b"Quetzal"),
+            "a name is still in the file"
+        );
         let store = Store::open(&path).unwrap();
         let shown = Poll::USUAL.shows(&store, &both).await;
         assert_eq!((shown.created, shown.updated), (0, 0));
         store.close().await.unwrap();
         drop(store);
         let reader = Reader::open(&path).unwrap();
-        assert!(reader.verify(&mut |_, _| {}).unwrap().iter().all(|finding| finding.ok));
+        assert!(
+            reader
+                .verify(&mut |_, _| {})
+                .unwrap()
+                .iter()
+                .all(|finding| finding.ok)
+        );
         assert!(reader.counts().unwrap().contains(&(Route::Leads, 0)));
 
         fs::write(&path, b"damaged").unwrap();

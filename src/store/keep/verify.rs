@@ -33,7 +33,11 @@ pub struct VerifyFinding {
 
 fn finding(what: String, faults: &[String], sound: String) -> VerifyFinding {
     let ok = faults.is_empty();
-    VerifyFinding { what, ok, said: if ok { sound } else { faults.join("; ") } }
+    VerifyFinding {
+        what,
+        ok,
+        said: if ok { sound } else { faults.join("; ") },
+    }
 }
 
 impl Reader {
@@ -80,7 +84,11 @@ pub(in crate::store) fn soundness(connection: &Connection) -> rusqlite::Result<O
 fn file(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
     let pages: i64 = connection.value("PRAGMA page_count", [])?;
     let sound = format!("integrity holds on {pages} pages");
-    Ok(finding("file".to_owned(), soundness(connection)?.as_slice(), sound))
+    Ok(finding(
+        "file".to_owned(),
+        soundness(connection)?.as_slice(),
+        sound,
+    ))
 }
 
 /// Every row of the log: its event id is the one that its text has.
@@ -136,7 +144,9 @@ fn mirror(
         let newest = row.get_ref(0)?.as_str_or_null()?.and_then(Fields::of);
         if !newest.map_or(Ok(false), |fields| mirror.holds(row, 1, &fields))? {
             let id: String = row.get(1)?;
-            faults.push(format!("record {id} differs from the newest version in the log"));
+            faults.push(format!(
+                "record {id} differs from the newest version in the log"
+            ));
         }
     }
     let absent: i64 = connection.value(
@@ -164,10 +174,19 @@ fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFindin
     let (stored, later, not_queued, ready, retrying, dead): (i64, i64, i64, i64, i64, i64) =
         connection.query_row(account, (&row.name, row.position), |row| row.try_into())?;
     let pending = ready + not_queued;
-    let SinkRow { delivered, position, filtered, .. } = *row;
+    let SinkRow {
+        delivered,
+        position,
+        filtered,
+        ..
+    } = *row;
     // The log does not wait for a sink that is removed.
     let is_removed = row.state == SinkState::Removed;
-    let lost = if is_removed { (stored - position - later).max(0) } else { 0 };
+    let lost = if is_removed {
+        (stored - position - later).max(0)
+    } else {
+        0
+    };
     let skipped = row.skipped + lost;
     let sum = delivered + pending + retrying + dead + filtered + skipped;
     let account = format!(
@@ -181,8 +200,9 @@ fn sink(connection: &Connection, row: &SinkRow) -> rusqlite::Result<VerifyFindin
         ));
     }
     if sum != stored || !(0..=stored).contains(&position) {
-        faults
-            .push(format!("{account} up to change {position} are {sum}, but {stored} are stored"));
+        faults.push(format!(
+            "{account} up to change {position} are {sum}, but {stored} are stored"
+        ));
     }
     let sound = format!("{stored} stored = {account}");
     Ok(finding(format!("sink {}", row.name), &faults, sound))

@@ -41,7 +41,10 @@ impl Reader {
         let width = statement.column_count();
         let rows = statement.query_map([after, limit], |row| {
             let values = (0..width).map(|index| row.get(index));
-            Ok((row.get("_seq")?, values.collect::<rusqlite::Result<Vec<Value>>>()?))
+            Ok((
+                row.get("_seq")?,
+                values.collect::<rusqlite::Result<Vec<Value>>>()?,
+            ))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }

@@ -49,7 +49,11 @@ pub struct JobLink {
 
 impl fmt::Display for JobLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{} is jobs.{}", self.route, self.field, self.job_field)
+        write!(
+            f,
+            "{}.{} is jobs.{}",
+            self.route, self.field, self.job_field
+        )
     }
 }
 
@@ -94,7 +98,10 @@ fn in_same_business(child: &str, job: &str) -> String {
 
 /// The links that were found.
 pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<JobLink>> {
-    connection.rows("SELECT route, field, job_field FROM _links ORDER BY route", [])
+    connection.rows(
+        "SELECT route, field, job_field FROM _links ORDER BY route",
+        [],
+    )
 }
 
 /// The link of a route, if one was found.
@@ -102,7 +109,9 @@ pub(in crate::store) fn of_route(
     connection: &Connection,
     route: Route,
 ) -> rusqlite::Result<Option<JobLink>> {
-    Ok(read(connection)?.into_iter().find(|link| link.route == route))
+    Ok(read(connection)?
+        .into_iter()
+        .find(|link| link.route == route))
 }
 
 impl Reader {
@@ -121,7 +130,10 @@ impl Reader {
     pub fn unlinked_routes(&self) -> Result<Vec<Route>, StoreError> {
         let links = read(&self.connection)?;
         let mut unlinked = Vec::new();
-        for route in LINKED.into_iter().filter(|route| !links.iter().any(|l| l.route == *route)) {
+        for route in LINKED
+            .into_iter()
+            .filter(|route| !links.iter().any(|l| l.route == *route))
+        {
             let sql = format!("SELECT EXISTS (SELECT 1 FROM \"{route}\")");
             if self.connection.value(&sql, [])? {
                 unlinked.push(route);
@@ -153,7 +165,9 @@ impl Reader {
             link.condition("r", "j"),
             field = quoted(&link.field),
         );
-        Ok(self.connection.values(&sql, (second(from), second(to), business, default))?)
+        Ok(self
+            .connection
+            .values(&sql, (second(from), second(to), business, default))?)
     }
 }
 
@@ -187,7 +201,9 @@ pub(in crate::store) fn look(
             continue;
         }
         connection.run("DELETE FROM _links WHERE route = ?1", [route.as_str()])?;
-        let possible = names.iter().filter(|name| fields.iter().any(|field| field == *name));
+        let possible = names
+            .iter()
+            .filter(|name| fields.iter().any(|field| field == *name));
         for link in possible.flat_map(|name| links_by(route, name, &jobs)) {
             if connection.value(&is_link_sql(&link), [])? {
                 let insert = "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)";
@@ -201,10 +217,18 @@ pub(in crate::store) fn look(
 
 /// How a field may name a job: by the field of jobs with the same name, by another number, or by its id.
 fn links_by(route: Route, field: &str, jobs: &[String]) -> impl Iterator<Item = JobLink> {
-    let numbers = NAMES.into_iter().filter(|name| name.ends_with("_number") && *name != field);
+    let numbers = NAMES
+        .into_iter()
+        .filter(|name| name.ends_with("_number") && *name != field);
     let keys = std::iter::once(field).chain(numbers);
-    let keys = keys.filter(|key| jobs.iter().any(|known| known == key)).chain(["id"]);
-    let link = |key: &str| JobLink { route, field: field.to_owned(), job_field: key.to_owned() };
+    let keys = keys
+        .filter(|key| jobs.iter().any(|known| known == key))
+        .chain(["id"]);
+    let link = |key: &str| JobLink {
+        route,
+        field: field.to_owned(),
+        job_field: key.to_owned(),
+    };
     keys.map(link).collect::<Vec<_>>().into_iter()
 }
 
@@ -242,16 +266,30 @@ mod tests {
     /// The link that is found if payments have these fields, and jobs these numbers and ids from 1 on.
     async fn found(numbers: &[&str], payment: &str, configured: Option<&str>) -> Option<String> {
         let (_dir, store) = fixtures::open();
-        store.link_jobs(configured.map(str::to_owned)).await.unwrap();
+        store
+            .link_jobs(configured.map(str::to_owned))
+            .await
+            .unwrap();
         let number = |(id, number)| format!(r#"{{"id":{id},"job_number":"{number}"}}"#);
         let jobs = (1..).zip(numbers).map(number).collect();
         let payments = vec![format!(r#"{{"id":900,{payment}}}"#)];
         for (route, shown) in [(Route::Jobs, jobs), (Route::Payments, payments)] {
-            let (id, facts) = (PollerId { route, business: None }, Poll::USUAL.facts(&store));
-            store.store_page(id, page(&shown), facts, None).await.unwrap();
+            let (id, facts) = (
+                PollerId {
+                    route,
+                    business: None,
+                },
+                Poll::USUAL.facts(&store),
+            );
+            store
+                .store_page(id, page(&shown), facts, None)
+                .await
+                .unwrap();
         }
         let links = store.read(Reader::job_links).await.unwrap();
-        links.first().map(|link| format!("{} is {}", link.field, link.job_field))
+        links
+            .first()
+            .map(|link| format!("{} is {}", link.field, link.job_field))
     }
 
     #[tokio::test]
@@ -260,14 +298,36 @@ mod tests {
         let numbers = ["R-1", "R-2", "R-2"];
         let found = async |payment, configured| found(&numbers, payment, configured).await;
         let by_number = r#""job_number":"R-1","job_id":7"#;
-        assert_eq!(found(by_number, None).await.unwrap(), "job_number is job_number");
-        assert_eq!(found(r#""job_number":"R-1","job_id":2"#, None).await.unwrap(), "job_id is id");
+        assert_eq!(
+            found(by_number, None).await.unwrap(),
+            "job_number is job_number"
+        );
+        assert_eq!(
+            found(r#""job_number":"R-1","job_id":2"#, None)
+                .await
+                .unwrap(),
+            "job_id is id"
+        );
         let ticket = r#""ticket_number":"R-1""#;
-        assert_eq!(found(ticket, None).await.unwrap(), "ticket_number is job_number");
-        assert_eq!(found(r#""job_number":"R-2""#, None).await, None, "R-2 tells no job");
+        assert_eq!(
+            found(ticket, None).await.unwrap(),
+            "ticket_number is job_number"
+        );
+        assert_eq!(
+            found(r#""job_number":"R-2""#, None).await,
+            None,
+            "R-2 tells no job"
+        );
         let reference = r#""reference":"R-1","job_number":null"#;
         assert_eq!(found(reference, None).await, None);
-        assert_eq!(found(reference, Some("reference")).await.unwrap(), "reference is job_number");
-        assert_eq!(found(reference, Some("id")).await, None, "no job has this id");
+        assert_eq!(
+            found(reference, Some("reference")).await.unwrap(),
+            "reference is job_number"
+        );
+        assert_eq!(
+            found(reference, Some("id")).await,
+            None,
+            "no job has this id"
+        );
     }
 }

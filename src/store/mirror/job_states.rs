@@ -60,7 +60,9 @@ impl Reader {
         let links = job_links::read(&self.connection)?;
         for change in changes {
             let link = links.iter().find(|link| link.route == change.route);
-            let Some((link, record)) = link.zip(change.record_id.as_deref()) else { continue };
+            let Some((link, record)) = link.zip(change.record_id.as_deref()) else {
+                continue;
+            };
             if let Some(id) = job_links::job_of(&self.connection, link, record)? {
                 change.job = self.connection.value(CURRENT_JOB, [id]).optional()?;
             }
@@ -109,7 +111,10 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
     let (changes, of_changes) = records_of_jobs(connection, Route::JobStatusChanges)?;
     let (payments, of_payments) = records_of_jobs(connection, Route::Payments)?;
     let time = |columns: &[String], row: &str| {
-        format!("strftime('%Y-%m-%dT%H:%M:%f000Z', {})", column(columns, row, "created_at"))
+        format!(
+            "strftime('%Y-%m-%dT%H:%M:%f000Z', {})",
+            column(columns, row, "created_at")
+        )
     };
     let parts = [
         ("{job_created}", time(&jobs, "j")),
@@ -126,7 +131,9 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
         ("{of_payments}", of_payments),
     ];
     let sql = include_str!("job_states.sql").to_owned();
-    Ok(parts.iter().fold(sql, |sql, (name, part)| sql.replace(name, part)))
+    Ok(parts
+        .iter()
+        .fold(sql, |sql, (name, part)| sql.replace(name, part)))
 }
 
 /// The columns of a route, and where the jobs are found with its records `r`; none without a link.
@@ -197,14 +204,26 @@ mod tests {
 
     fn state(job: Job, changes: &[Made<&str>], payments: &[Made<f64>]) -> State {
         let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(include_str!("../migrations/0001_init.sql")).unwrap();
+        connection
+            .execute_batch(include_str!("../migrations/0001_init.sql"))
+            .unwrap();
         mirror::create_tables(&connection).unwrap();
         connection.execute_batch("DELETE FROM _columns").unwrap();
         connection.execute_batch(TABLES).unwrap();
         let (status, seen) = (format!("is {}", job.stage), at("01T00:00"));
-        let row = (at(job.created), status, job.stage, job.paid, seen, at(job.seen));
+        let row = (
+            at(job.created),
+            status,
+            job.stage,
+            job.paid,
+            seen,
+            at(job.seen),
+        );
         connection
-            .run("INSERT INTO jobs VALUES ('1', ?1, ?2, ?3, ?4, NULL, ?5, ?5, ?6, 1)", row)
+            .run(
+                "INSERT INTO jobs VALUES ('1', ?1, ?2, ?3, ?4, NULL, ?5, ?5, ?6, 1)",
+                row,
+            )
             .unwrap();
         for (seq, (made, stage, seen)) in (1_i64..).zip(changes) {
             let row = (at(made), format!("is {stage}"), stage, at(seen), seq);
@@ -213,14 +232,24 @@ mod tests {
         }
         for (seq, (made, amount, seen)) in (1_i64..).zip(payments) {
             let sql = "INSERT INTO payments VALUES (1, ?1, ?2, NULL, ?3, ?4)";
-            connection.run(sql, (at(made), amount, at(seen), seq)).unwrap();
+            connection
+                .run(sql, (at(made), amount, at(seen), seq))
+                .unwrap();
         }
         rebuild(&connection).unwrap();
-        connection.row("SELECT * FROM _job_states", []).unwrap().unwrap()
+        connection
+            .row("SELECT * FROM _job_states", [])
+            .unwrap()
+            .unwrap()
     }
 
     fn job(stage: &'static str, seen: &'static str) -> Job {
-        Job { created: "01T00:00", stage, seen, paid: Some(50.0) }
+        Job {
+            created: "01T00:00",
+            stage,
+            seen,
+            paid: Some(50.0),
+        }
     }
 
     fn made<T>(time: &'static str, what: T) -> Made<T> {
@@ -231,15 +260,28 @@ mod tests {
     fn the_newest_source_says_what_a_job_is() {
         let changes = [made("02T00:00", "waiting"), made("03T00:00", "completed")];
         let old = state(job("open", "01T12:00"), &changes, &[]);
-        assert_eq!((old.stage.as_deref(), &*old.source), (Some("completed"), "status change"));
-        assert_eq!((old.since, old.completed_at), (at("03T00:00"), at("03T00:00")));
+        assert_eq!(
+            (old.stage.as_deref(), &*old.source),
+            (Some("completed"), "status change")
+        );
+        assert_eq!(
+            (old.since, old.completed_at),
+            (at("03T00:00"), at("03T00:00"))
+        );
         let seen = state(job("open", "03T00:01"), &changes, &[]);
-        assert_eq!((seen.stage.as_deref(), &*seen.source), (Some("open"), "job"));
+        assert_eq!(
+            (seen.stage.as_deref(), &*seen.source),
+            (Some("open"), "job")
+        );
         assert_eq!((seen.completed_at, seen.since), (None, at("01T00:00")));
         let same = state(job("completed", "04T00:00"), &changes, &[]);
         assert_eq!((&*same.source, same.since), ("job", at("03T00:00")));
         let alone = state(job("completed", "04T00:00"), &[], &[]);
-        assert_eq!((alone.completed_at, alone.open_seconds), (None, None), "when is not known");
+        assert_eq!(
+            (alone.completed_at, alone.open_seconds),
+            (None, None),
+            "when is not known"
+        );
     }
 
     #[test]
@@ -254,12 +296,18 @@ mod tests {
         assert_eq!(of_collected.completed_at, at("03T00:00"));
         let reopened = [&once[..], &[made("20T00:00", "open")]].concat();
         let of_reopened = state(seen, &reopened, &[]);
-        assert_eq!((of_reopened.open_seconds, of_reopened.completed_at), (None, None));
+        assert_eq!(
+            (of_reopened.open_seconds, of_reopened.completed_at),
+            (None, None)
+        );
         let again = [&reopened[..], &[made("21T00:00", "completed")]].concat();
         let of_again = state(seen, &again, &[]);
         assert_eq!(of_again.open_seconds, Some(3 * day));
         assert_eq!(of_again.completed_at, at("21T00:00"));
-        let unknown = Job { created: "", ..seen };
+        let unknown = Job {
+            created: "",
+            ..seen
+        };
         assert_eq!(state(unknown, &once, &[]).open_seconds, None);
     }
 
@@ -270,13 +318,25 @@ mod tests {
         assert_eq!(paid(seen, &[]), Some(50.0));
         assert_eq!(paid(seen, &[made("01T00:00", 50.0)]), Some(50.0));
         let late = ("01T00:00", 50.0, "02T00:01");
-        assert_eq!(paid(seen, &[late]), Some(50.0), "the job was seen after it was paid");
-        let later = [made("01T00:00", 50.0), made("03T00:00", 0.1), made("04T00:00", 0.2)];
+        assert_eq!(
+            paid(seen, &[late]),
+            Some(50.0),
+            "the job was seen after it was paid"
+        );
+        let later = [
+            made("01T00:00", 50.0),
+            made("03T00:00", 0.1),
+            made("04T00:00", 0.2),
+        ];
         assert_eq!(paid(seen, &later), Some(50.3));
         let back = [made("01T00:00", 50.0), made("03T00:00", -50.0)];
         assert_eq!(paid(seen, &back), Some(0.0), "paid back");
         let unknown = [made("03T00:00", 9.0)];
-        assert_eq!(paid(seen, &unknown), Some(59.0), "50 before the mirror began");
+        assert_eq!(
+            paid(seen, &unknown),
+            Some(59.0),
+            "50 before the mirror began"
+        );
         let on_page = Job { seen: "", ..seen };
         assert_eq!(paid(on_page, &unknown), Some(50.0), "it may hold the 9");
         let whole = [made("01T00:00", 50.0), made("03T00:00", 9.0)];

@@ -20,8 +20,13 @@ pub(in crate::store) fn same_contact(
 ) -> Vec<String> {
     let code = "mobile_country_code";
     let same_code = format!(" AND {customer}.{code} IS {record}.{code}");
-    let contacts =
-        [("mobile_number", if has(code) { same_code.as_str() } else { "" }), ("email", "")];
+    let contacts = [
+        (
+            "mobile_number",
+            if has(code) { same_code.as_str() } else { "" },
+        ),
+        ("email", ""),
+    ];
     let contacts = contacts.into_iter().filter(|(field, _)| has(field));
     let same = |(field, and): (&str, &str)| {
         format!("{customer}.{field} = {record}.{field} AND {record}.{field} <> ''{and}")
@@ -60,9 +65,16 @@ impl Reader {
         job: &str,
         most: usize,
     ) -> Result<Vec<RelatedRecord>, StoreError> {
-        let Some(link) = self.job_link(route)? else { return Ok(Vec::new()) };
+        let Some(link) = self.job_link(route)? else {
+            return Ok(Vec::new());
+        };
         let of_job = link.condition_from_job("r", "j");
-        self.related(&format!("jobs j CROSS JOIN \"{route}\" r ON {of_job}"), "j.id", job, most)
+        self.related(
+            &format!("jobs j CROSS JOIN \"{route}\" r ON {of_job}"),
+            "j.id",
+            job,
+            most,
+        )
     }
 
     /// The customer with the mobile number, else the e-mail address, of a record.
@@ -127,12 +139,20 @@ impl Reader {
             && self.has(route, NUMBER)?
             && self.has(Route::Jobs, NUMBER)?;
         let (field, job_field) = (NUMBER.to_owned(), NUMBER.to_owned());
-        Ok(has_number.then_some(JobLink { route, field, job_field }))
+        Ok(has_number.then_some(JobLink {
+            route,
+            field,
+            job_field,
+        }))
     }
 
     fn same_contact(&self, route: Route) -> Result<Vec<String>, StoreError> {
         let tables = [self.columns(route)?, self.columns(Route::Customers)?];
-        let has = |field: &str| tables.iter().all(|table| table.iter().any(|name| name == field));
+        let has = |field: &str| {
+            tables
+                .iter()
+                .all(|table| table.iter().any(|name| name == field))
+        };
         Ok(same_contact("r", "c", has))
     }
 

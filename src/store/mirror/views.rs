@@ -19,7 +19,9 @@ const MARK: &str = "/* made by shopmirror */";
 /// Makes the views and the indexes that are not as this program makes them of the columns and the custom fields; for
 /// a transaction that the caller commits.
 pub(in crate::store) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
-    outdated(connection)?.iter().try_for_each(|sql| connection.execute_batch(sql))
+    outdated(connection)?
+        .iter()
+        .try_for_each(|sql| connection.execute_batch(sql))
 }
 
 /// The statements that [`refresh`] runs.
@@ -31,9 +33,12 @@ pub(in crate::store) fn outdated(connection: &Connection) -> rusqlite::Result<Ve
     let mut outdated = Vec::new();
     for sql in views.chain(indexes::wanted(&routes)) {
         let words: Vec<&str> = sql.splitn(4, ' ').collect();
-        let [_, kind, name, _] = words[..] else { continue };
-        let found: Option<(String, String)> =
-            find.query_row([name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let [_, kind, name, _] = words[..] else {
+            continue;
+        };
+        let found: Option<(String, String)> = find
+            .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
         match found {
             None => outdated.push(sql),
             Some((_, same)) if same == sql => {}

@@ -11,10 +11,19 @@ async fn a_start_after_an_unclean_stop_waits_for_no_disk_and_the_upkeep_empties_
     let files = || ["mirror.db", "mirror.db-wal"].map(|name| std::fs::read(dir.path().join(name)));
     let before = files().map(Result::unwrap);
     let store = Store::open(&path).unwrap();
-    assert!(files().map(Result::unwrap) == before, "the start has written to the store");
+    assert!(
+        files().map(Result::unwrap) == before,
+        "the start has written to the store"
+    );
     let now = jiff::Timestamp::from_second(1_800_000_000).unwrap();
-    store.upkeep(Some(now), std::time::Duration::from_secs(86_400)).await.unwrap();
-    assert!(files().map(Result::unwrap)[0] != before[0], "the log was not copied into the store");
+    store
+        .upkeep(Some(now), std::time::Duration::from_secs(86_400))
+        .await
+        .unwrap();
+    assert!(
+        files().map(Result::unwrap)[0] != before[0],
+        "the log was not copied into the store"
+    );
 }
 
 #[tokio::test]
@@ -27,7 +36,12 @@ async fn a_close_that_cannot_write_the_polls_gives_up_the_lock() {
         "CREATE TRIGGER no_polls BEFORE INSERT ON _pollers BEGIN SELECT RAISE(ABORT, 'no'); END;",
     )
     .unwrap();
-    Poll { second: 1, ..Poll::USUAL }.shows(&store, &[record(1, "N")]).await;
+    Poll {
+        second: 1,
+        ..Poll::USUAL
+    }
+    .shows(&store, &[record(1, "N")])
+    .await;
     assert!(store.close().await.is_err(), "the polls cannot be written");
     drop(store);
     assert!(Lock::take(&path).is_ok(), "the store is still locked");

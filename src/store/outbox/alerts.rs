@@ -47,7 +47,13 @@ impl Reader {
     pub fn alerts(&self, sink: &str) -> Result<BTreeMap<String, AlertRow>, StoreError> {
         let mut statement = self.connection.prepare_cached(LIST)?;
         let rows = statement.query_map([sink], |row| {
-            Ok((row.get(0)?, AlertRow { since: row.get(1)?, told: row.get(2)? }))
+            Ok((
+                row.get(0)?,
+                AlertRow {
+                    since: row.get(1)?,
+                    told: row.get(2)?,
+                },
+            ))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
@@ -63,7 +69,12 @@ impl Store {
             let identity = writer.identities.first().to_owned();
             let tx = write_tx(&mut writer.connection)?;
             let mut dropped = 0;
-            for AlertStep { about, kept, notice } in &steps {
+            for AlertStep {
+                about,
+                kept,
+                notice,
+            } in &steps
+            {
                 match kept {
                     Some(AlertRow { since, told }) => tx.run(KEEP, (&sink, about, since, told))?,
                     None => tx.run(END, (&sink, about))?,

@@ -86,12 +86,26 @@ const DROP: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 
 /// the same time keeps its id, though records may have changed in between.
 fn event_id(identity: &str, notice: &NewNotice) -> String {
     let mut hash = Sha256::new();
-    let body = if notice.kind == Kind::Report { "" } else { &notice.body };
-    for part in [identity, notice.kind.as_str(), &notice.about, &notice.made_at, body] {
+    let body = if notice.kind == Kind::Report {
+        ""
+    } else {
+        &notice.body
+    };
+    for part in [
+        identity,
+        notice.kind.as_str(),
+        &notice.about,
+        &notice.made_at,
+        body,
+    ] {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    format!("{}_{:x}", notice.kind, Bytes::copy_from_slice(&hash.finalize()[..12]))
+    format!(
+        "{}_{:x}",
+        notice.kind,
+        Bytes::copy_from_slice(&hash.finalize()[..12])
+    )
 }
 
 /// Adds a notice for each of the sinks; returns how many were dropped because too many wait.
@@ -102,7 +116,9 @@ pub(in crate::store) fn add(
     notice: &NewNotice,
 ) -> Result<usize, StoreError> {
     if notice.body.len() > BODY_MAX {
-        return Err(StoreError::Limit("a notice is longer than 4 MiB: make the report shorter"));
+        return Err(StoreError::Limit(
+            "a notice is longer than 4 MiB: make the report shorter",
+        ));
     }
     if sinks.is_empty() {
         return Ok(0);
@@ -232,7 +248,10 @@ mod tests {
         assert_eq!((ops.len(), mail.len()), (1, 1));
         assert_eq!(ops[0].event_id, mail[0].event_id, "one id for all sinks");
         for number in 2..=MAX + 5 {
-            store.post_notice(vec!["ops".to_owned()], notice(number)).await.unwrap();
+            store
+                .post_notice(vec!["ops".to_owned()], notice(number))
+                .await
+                .unwrap();
         }
         let ops = of("ops").await.unwrap();
         assert_eq!(i64::try_from(ops.len()).unwrap(), MAX);
@@ -241,7 +260,10 @@ mod tests {
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
         for sql in [QUEUE, ONE, TRIM, COUNT, REVIVE, DROP] {
             for step in plan(&connection, sql) {
-                assert!(!step.starts_with("SCAN ") || step == "SCAN CONSTANT ROW", "{step}: {sql}");
+                assert!(
+                    !step.starts_with("SCAN ") || step == "SCAN CONSTANT ROW",
+                    "{step}: {sql}"
+                );
             }
         }
     }

@@ -164,7 +164,11 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn weight(&self, lane: Lane, seq: i64) -> Result<Option<usize>, StoreError> {
-        let sql = if lane == Lane::Notice { NOTICE_BYTES } else { CHANGE_BYTES };
+        let sql = if lane == Lane::Notice {
+            NOTICE_BYTES
+        } else {
+            CHANGE_BYTES
+        };
         let bytes: Option<i64> = self.connection.value(sql, [seq]).optional()?;
         Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or_default()))
     }
@@ -187,9 +191,15 @@ impl Reader {
         states: &[RowState],
         limit: usize,
     ) -> Result<Vec<QueueRow>, StoreError> {
-        let of =
-            |state: &RowState| self.connection.rows(EXCEPTIONS, (sink, word(state), count(limit)));
-        Ok(states.iter().map(of).collect::<rusqlite::Result<Vec<_>>>()?.concat())
+        let of = |state: &RowState| {
+            self.connection
+                .rows(EXCEPTIONS, (sink, word(state), count(limit)))
+        };
+        Ok(states
+            .iter()
+            .map(of)
+            .collect::<rusqlite::Result<Vec<_>>>()?
+            .concat())
     }
 
     /// One such change, by its number in the log.
@@ -316,7 +326,11 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
         if row.record_id.is_empty() {
             continue;
         }
-        let lane = if row.lane == Lane::Refill { Lane::Change } else { row.lane };
+        let lane = if row.lane == Lane::Refill {
+            Lane::Change
+        } else {
+            row.lane
+        };
         if row.state == RowState::Retrying {
             tx.run(HOLD_BACK, (sink, &row.route, &row.record_id, lane, row.seq))?;
         } else {
@@ -410,8 +424,14 @@ mod tests {
             RESEND.to_owned(),
             DELETE_RECORD.to_owned(),
         ];
-        let of_sinks =
-            [sinks::ADVANCE, sinks::COUNT, sinks::HOLD, sinks::RELEASE, sinks::SKIP, sinks::FIND];
+        let of_sinks = [
+            sinks::ADVANCE,
+            sinks::COUNT,
+            sinks::HOLD,
+            sinks::RELEASE,
+            sinks::SKIP,
+            sinks::FIND,
+        ];
         for sql in statements.into_iter().chain(of_sinks.map(str::to_owned)) {
             for step in plan(&connection, &sql) {
                 let is_search = !step.starts_with("SCAN ")

@@ -92,7 +92,10 @@ const CANCEL: &str =
     "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state = 'running'";
 
 fn find(connection: &Connection, sink: &str) -> rusqlite::Result<Option<Replay>> {
-    connection.row("SELECT *, wanted AS choice FROM _replays WHERE sink = ?1", [sink])
+    connection.row(
+        "SELECT *, wanted AS choice FROM _replays WHERE sink = ?1",
+        [sink],
+    )
 }
 
 impl Reader {

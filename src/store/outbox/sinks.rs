@@ -140,7 +140,10 @@ impl Store {
                 tx.execute(ACTIVATE, (&name, type_name))?;
             } else {
                 let position = begin.position(&tx)?;
-                tx.execute(INSERT, (&name, type_name, position, &at, log::last_seq(&tx)?))?;
+                tx.execute(
+                    INSERT,
+                    (&name, type_name, position, &at, log::last_seq(&tx)?),
+                )?;
             }
             let row = find(&tx, &name)?.expect("it was written just now");
             tx.commit()?;
@@ -191,8 +194,12 @@ const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, given_aft
      - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
 
 /// The tables with what is kept for a sink, and the column that names it.
-const OWNED: [(&str, &str); 4] =
-    [("_sinks", "name"), ("_queue", "sink"), ("_alerts", "sink"), ("_replays", "sink")];
+const OWNED: [(&str, &str); 4] = [
+    ("_sinks", "name"),
+    ("_queue", "sink"),
+    ("_alerts", "sink"),
+    ("_replays", "sink"),
+];
 
 /// While a sink was removed the log may have lost changes that it did not get.
 const ACTIVATE: &str = "UPDATE _sinks SET type = ?2, state = 'active', skipped = skipped + iif(state = 'removed', \
@@ -228,8 +235,14 @@ pub(in crate::store) fn find(
 /// destination, which is to have everything from its own beginning.
 fn begin_account(tx: &Connection, before: &SinkRow, begin: &Begin) -> Result<(), StoreError> {
     let account = match begin {
-        Begin::Now => Acknowledged { after: before.position, upto: 0 },
-        _ => Acknowledged { after: begin.position(tx)?, upto: before.position },
+        Begin::Now => Acknowledged {
+            after: before.position,
+            upto: 0,
+        },
+        _ => Acknowledged {
+            after: begin.position(tx)?,
+            upto: before.position,
+        },
     };
     Ok(set_acknowledged(tx, &before.name, account)?)
 }
@@ -265,7 +278,12 @@ pub(in crate::store) fn count(
     outcomes: &Outcomes,
     at: &str,
 ) -> rusqlite::Result<()> {
-    let Outcomes { last_error, disable, mark, .. } = outcomes;
+    let Outcomes {
+        last_error,
+        disable,
+        mark,
+        ..
+    } = outcomes;
     let counted = (name, delivered, left_out, at, last_error, disable, mark);
     tx.run(COUNT, counted).map(|_| ())
 }

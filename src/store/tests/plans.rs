@@ -50,7 +50,10 @@ fn no_statement_of_a_poll_reads_a_whole_table() {
                 step.starts_with("SCAN") && !BOUNDED.iter().any(|b| step.starts_with(b));
             // A route has as many rows as the log.
             let reads_route = step.ends_with("(route=?)");
-            assert!(!reads_all && !reads_route && !step.contains("AUTOMATIC"), "{step}\n{sql}");
+            assert!(
+                !reads_all && !reads_route && !step.contains("AUTOMATIC"),
+                "{step}\n{sql}"
+            );
         }
     }
     // The last row of the log is one step from the end of the table.

@@ -28,23 +28,32 @@ fn was_never_refused(shop: &VirtualShop, limit: u32) {
     let refused: Vec<_> = requests.log.iter().filter(|r| r.status != 200).collect();
     assert!(refused.is_empty(), "{refused:?}");
     let most = requests.max_in_60s["automation"];
-    assert!(most <= limit as usize, "{most} requests in a minute, of {limit}");
+    assert!(
+        most <= limit as usize,
+        "{most} requests in a minute, of {limit}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_minute_ever_holds_more_requests_than_the_limit_stops_and_kills_included() {
     // A reserve would hide requests that a start forgets.
-    for (seed, limit, is_killed, least, most) in
-        [(0, 20, false, 0.0, 40.0), (1, 60, true, 3.0, 43.0), (2, 30, true, 0.3, 4.0)]
-    {
-        let options = Options { requests_per_minute: limit, ..Workspace::usual() };
+    for (seed, limit, is_killed, least, most) in [
+        (0, 20, false, 0.0, 40.0),
+        (1, 60, true, 3.0, 43.0),
+        (2, 30, true, 0.3, 4.0),
+    ] {
+        let options = Options {
+            requests_per_minute: limit,
+            ..Workspace::usual()
+        };
         let shop = VirtualShop::new(options, seed);
         let budget = format!("[budget]\nrequests_per_minute = {limit}\nreserve = 0\n");
         let mut daemon = VirtualDaemon::new(&shop, &format!("{budget}{SMALL_PAGES}"));
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..25 {
             daemon.start().await;
-            shop.until(shop.now() + least + random.f64() * (most - least)).await;
+            shop.until(shop.now() + least + random.f64() * (most - least))
+                .await;
             if is_killed {
                 daemon.kill().await;
             } else {
@@ -53,7 +62,10 @@ async fn no_minute_ever_holds_more_requests_than_the_limit_stops_and_kills_inclu
         }
         was_never_refused(&shop, limit);
         let a_minute = shop.sandbox.requests().total as f64 / shop.now() * 60.0;
-        assert!(is_killed || a_minute > 18.0, "only {a_minute} a minute were used");
+        assert!(
+            is_killed || a_minute > 18.0,
+            "only {a_minute} a minute were used"
+        );
     }
 }
 
@@ -68,7 +80,10 @@ async fn after_a_restart_the_daemon_does_not_take_its_own_requests_for_others() 
     for later in [1.0, 5.0, 20.0, 40.0] {
         shop.until(300.0 + later).await;
         let budget = daemon.status().await.budget;
-        assert!(budget.others_per_minute < 1.0, "{later} s after the start: {budget:?}");
+        assert!(
+            budget.others_per_minute < 1.0,
+            "{later} s after the start: {budget:?}"
+        );
     }
     shop.until(360.0).await;
     assert!(shop.polls(300.0, 360.0).len() >= 42, "the pace stays");
@@ -109,7 +124,10 @@ async fn exceeds_its_guarantee(
                 .fold(0.0, f64::max);
             let excess = pair[1] - pair[0] - guarantee;
             if excess > worst.0 {
-                worst = (excess, format!("{} {pair:?}, {guarantee} s stated", route.segment()));
+                worst = (
+                    excess,
+                    format!("{} {pair:?}, {guarantee} s stated", route.segment()),
+                );
             }
         }
     }
@@ -119,13 +137,19 @@ async fn exceeds_its_guarantee(
 #[tokio::test(start_paused = true)]
 async fn no_route_waits_longer_than_its_guarantee_from_the_first_minute_on() {
     for (seed, a_minute, reserve) in [(0, 60, 15), (1, 10, 0), (2, 25, 5)] {
-        let options = Options { requests_per_minute: a_minute, ..Workspace::usual() };
+        let options = Options {
+            requests_per_minute: a_minute,
+            ..Workspace::usual()
+        };
         let shop = VirtualShop::new(options, seed);
         let budget = format!("[budget]\nrequests_per_minute = {a_minute}\nreserve = {reserve}\n");
         let mut daemon = VirtualDaemon::new(&shop, &format!("{budget}{SMALL_PAGES}"));
         daemon.start().await;
         let (excess, at) = exceeds_its_guarantee(&shop, &daemon, HOUR / 4.0).await;
-        assert!(excess <= 1.0, "{a_minute} a minute, reserve {reserve}: {excess} s over; {at}");
+        assert!(
+            excess <= 1.0,
+            "{a_minute} a minute, reserve {reserve}: {excess} s over; {at}"
+        );
         daemon.stop().await;
     }
 }
@@ -138,7 +162,10 @@ async fn guarantees_hold_after_restarts_and_while_another_client_comes_and_goes(
         for runs in [7.0, 25.0, 50.0] {
             daemon.start().await;
             let (excess, at) = exceeds_its_guarantee(&shop, &daemon, runs).await;
-            assert!(excess <= 1.0, "seed {seed}, restarted: {excess} s over; {at}");
+            assert!(
+                excess <= 1.0,
+                "seed {seed}, restarted: {excess} s over; {at}"
+            );
             daemon.stop().await;
         }
         daemon.start().await;
@@ -147,8 +174,14 @@ async fn guarantees_hold_after_restarts_and_while_another_client_comes_and_goes(
             exceeds_its_guarantee(&shop, &daemon, 1200.0),
             shop.rival(40, from, from + 400.0)
         );
-        assert!(excess <= 1.0, "seed {seed}, beside a rival: {excess} s over; {at}");
-        assert!(statuses.iter().all(|status| *status == 200), "seed {seed}: the rival was refused");
+        assert!(
+            excess <= 1.0,
+            "seed {seed}, beside a rival: {excess} s over; {at}"
+        );
+        assert!(
+            statuses.iter().all(|status| *status == 200),
+            "seed {seed}: the rival was refused"
+        );
         was_never_refused(&shop, 60);
         daemon.stop().await;
     }
@@ -157,7 +190,10 @@ async fn guarantees_hold_after_restarts_and_while_another_client_comes_and_goes(
 #[tokio::test(start_paused = true)]
 async fn searches_without_end_take_a_twentieth_of_the_budget_and_no_guarantee() {
     for (seed, a_minute, reserve, span) in [(0, 60, 15, HOUR / 4.0), (1, 12, 0, HOUR * 0.75)] {
-        let options = Options { requests_per_minute: a_minute, ..Workspace::usual() };
+        let options = Options {
+            requests_per_minute: a_minute,
+            ..Workspace::usual()
+        };
         let shop = VirtualShop::new(options, seed);
         let budget = format!("[budget]\nrequests_per_minute = {a_minute}\nreserve = {reserve}\n");
         let mut daemon = VirtualDaemon::new(&shop, &format!("{budget}{SMALL_PAGES}"));
@@ -180,7 +216,10 @@ async fn searches_without_end_take_a_twentieth_of_the_budget_and_no_guarantee() 
         let polls = shop.polls(120.0, until).len() as f64;
         assert!(excess <= 1.0, "{a_minute} a minute: {excess} s over; {at}");
         let part = f64::from(searches) / whole;
-        assert!((0.03..0.06).contains(&part), "{searches} searches, {part} of the budget");
+        assert!(
+            (0.03..0.06).contains(&part),
+            "{searches} searches, {part} of the budget"
+        );
         assert!(polls > 0.93 * whole, "{polls} polls of {whole}");
         daemon.stop().await;
     }
@@ -198,7 +237,11 @@ async fn other_clients_that_use_up_the_key_are_a_risk_until_they_leave() {
     let status = daemon.status().await;
     assert!(is_at_risk(&status), "{status:?}");
     // The health names the others from half of the key on.
-    assert!(status.budget.others_per_minute > 30.0, "{:?}", status.budget);
+    assert!(
+        status.budget.others_per_minute > 30.0,
+        "{:?}",
+        status.budget
+    );
     shop.until(HOUR).await;
     let status = daemon.status().await;
     assert!(!is_at_risk(&status), "{status:?}");

@@ -23,39 +23,76 @@ async fn check_tests_everything_and_writes_nothing() {
     let ended = place.run(["check", "--json"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let findings = ended.json();
-    for what in ["config", "key", "workspace", "store", "sink audit", "sink hook", "sink label"] {
-        let found = findings.as_array().unwrap().iter().find(|finding| finding["what"] == what);
-        assert_eq!(found.map(|finding| &finding["ok"]), Some(&json!(true)), "{what}: {findings}");
+    for what in [
+        "config",
+        "key",
+        "workspace",
+        "store",
+        "sink audit",
+        "sink hook",
+        "sink label",
+    ] {
+        let found = findings
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|finding| finding["what"] == what);
+        assert_eq!(
+            found.map(|finding| &finding["ok"]),
+            Some(&json!(true)),
+            "{what}: {findings}"
+        );
     }
     assert_eq!(place.files(), before);
     let log = workspace.sandbox.requests().log;
     let routes: Vec<&str> = log.iter().map(|request| request.route.as_str()).collect();
     assert_eq!(routes, ["automation-ping"]);
-    assert_eq!(hook.received().iter().filter(|request| !request.body.is_empty()).count(), 0);
+    assert_eq!(
+        hook.received()
+            .iter()
+            .filter(|request| !request.body.is_empty())
+            .count(),
+        0
+    );
 
     let broken = "[sinks.broken]\ntype = \"command\"\ncommand = [\"/no/such/program\"]\n";
     place.configure(&format!("{}{broken}", Place::file_sink("audit", "")));
     for (sink, code) in [("audit", 0), ("broken", 69), ("absent", 64)] {
         let ended = place.run(["check", "--sink", sink]).await;
         assert_eq!(ended.code, Some(code), "{ended:?}");
-        assert_eq!(ended.out.contains("WRONG sink broken"), code == 69, "{ended:?}");
+        assert_eq!(
+            ended.out.contains("WRONG sink broken"),
+            code == 69,
+            "{ended:?}"
+        );
     }
-    assert_eq!(workspace.sandbox.requests().total, 1, "a sink is checked alone");
+    assert_eq!(
+        workspace.sandbox.requests().total,
+        1,
+        "a sink is checked alone"
+    );
 }
 
 #[tokio::test]
 async fn check_says_what_is_wrong_and_how_to_fix_it() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    workspace.sandbox.add_key("website", "website", Provider::Website);
+    workspace
+        .sandbox
+        .add_key("website", "website", Provider::Website);
     for (key, word) in [("website", "automation key"), ("nonsense", "api_key_file")] {
         place.write_key(key);
         let ended = place.run(["check"]).await;
         assert_eq!(ended.code, Some(77), "{ended:?}");
-        assert!(ended.out.contains("WRONG") && ended.out.contains(word), "{ended:?}");
+        assert!(
+            ended.out.contains("WRONG") && ended.out.contains(word),
+            "{ended:?}"
+        );
     }
     place.write_key(&workspace.sandbox.automation_key());
-    workspace.sandbox.set_standard_host(Some("127.0.0.1".to_owned()));
+    workspace
+        .sandbox
+        .set_standard_host(Some("127.0.0.1".to_owned()));
     let ended = place.run(["check"]).await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
     assert!(ended.out.contains("white-label"), "{ended:?}");
@@ -63,15 +100,26 @@ async fn check_says_what_is_wrong_and_how_to_fix_it() {
     place.configure("[sinks.audit]\ntype = \"file\"\n");
     let ended = place.run(["check", "--json"]).await;
     let found = &ended.json()[0];
-    assert_eq!((ended.code, &found["ok"]), (Some(78), &json!(false)), "{ended:?}");
-    assert!(found["said"].as_str().unwrap().contains("needs `path`"), "{found}");
+    assert_eq!(
+        (ended.code, &found["ok"]),
+        (Some(78), &json!(false)),
+        "{ended:?}"
+    );
+    assert!(
+        found["said"].as_str().unwrap().contains("needs `path`"),
+        "{found}"
+    );
     place.write("taken", "");
     workspace.sandbox.set_standard_host(None);
     for (folder, code) in [("new/folder", 0), ("taken/folder", 78)] {
         place.configure(&format!("[store]\npath = \"{folder}/mirror.db\"\n"));
         let ended = place.run(["check"]).await;
         assert_eq!(ended.code, Some(code), "{ended:?}");
-        assert_eq!(ended.out.contains("taken: Not a directory"), code != 0, "{ended:?}");
+        assert_eq!(
+            ended.out.contains("taken: Not a directory"),
+            code != 0,
+            "{ended:?}"
+        );
     }
 }
 
@@ -97,8 +145,18 @@ async fn check_gives_each_template_a_record_of_every_route_and_kind_that_its_sin
             "{{ record.email }}",
             "payments.created",
         ),
-        ("of-gaps", "changes = [\"created\", \"gap\"]", "{{ record.id }}", "jobs.gap"),
-        ("filter", "", "{% if record.id == 0 %}{% else %}{{ kind|uper }}{% endif %}", "uper"),
+        (
+            "of-gaps",
+            "changes = [\"created\", \"gap\"]",
+            "{{ record.id }}",
+            "jobs.gap",
+        ),
+        (
+            "filter",
+            "",
+            "{% if record.id == 0 %}{% else %}{{ kind|uper }}{% endif %}",
+            "uper",
+        ),
     ];
     for (name, rest, template, _) in wrong {
         text += &sink(name, rest, template);
@@ -109,21 +167,33 @@ async fn check_gives_each_template_a_record_of_every_route_and_kind_that_its_sin
     for (name, _, _, words) in wrong {
         let mut lines = checked.out.lines();
         let line = lines.find(|line| line.starts_with(&format!("WRONG sink {name} ")));
-        assert!(line.is_some_and(|line| line.contains(words)), "{name}: {checked:?}");
+        assert!(
+            line.is_some_and(|line| line.contains(words)),
+            "{name}: {checked:?}"
+        );
     }
     assert!(!checked.out.contains("sink good"), "{checked:?}");
 }
 
 #[tokio::test]
 async fn a_branch_the_workspace_does_not_know_is_named() {
-    let options = Options { shop: Shop::Chain, requests_per_minute: 60_000, ..Workspace::usual() };
+    let options = Options {
+        shop: Shop::Chain,
+        requests_per_minute: 60_000,
+        ..Workspace::usual()
+    };
     let workspace = Workspace::of(options).await;
     let place = workspace.place();
     place.configure_all("businesses = [\"1\", \"99\"]\n[budget]\nrequests_per_minute = 60000\n");
     let checked = place.run(["check"]).await;
     assert_eq!(checked.code, Some(78), "{checked:?}");
     assert!(checked.out.contains("ok    business 1"), "{checked:?}");
-    assert!(checked.out.contains("WRONG business 99 correct `businesses`"), "{checked:?}");
+    assert!(
+        checked
+            .out
+            .contains("WRONG business 99 correct `businesses`"),
+        "{checked:?}"
+    );
 }
 
 #[tokio::test]
@@ -136,7 +206,11 @@ async fn a_wrong_clock_is_reported_by_check_and_by_health() {
     assert_eq!(wrong.code, Some(78), "{wrong:?}");
     assert!(wrong.out.contains("WRONG clock"), "{wrong:?}");
     let daemon = place.started().await;
-    let is_told = |s: &Value| s["reasons"].to_string().contains("ahead of the workspace's");
+    let is_told = |s: &Value| {
+        s["reasons"]
+            .to_string()
+            .contains("ahead of the workspace's")
+    };
     let status = place.status_when("the clock is told", is_told).await;
     assert_eq!(status["health"], "degraded", "{status}");
     daemon.stop().await;
@@ -154,8 +228,11 @@ async fn machine(place: &Place, unit: &str) -> Option<String> {
     let bin = place.path("bin");
     fs::create_dir_all(&bin).unwrap();
     let systemctl = bin.join("systemctl");
-    fs::write(&systemctl, format!("#!/bin/sh\n[ $1 = show ] && cat <<'END'\n{shown}\nEND\n"))
-        .unwrap();
+    fs::write(
+        &systemctl,
+        format!("#!/bin/sh\n[ $1 = show ] && cat <<'END'\n{shown}\nEND\n"),
+    )
+    .unwrap();
     for executable in [&place.path(""), &bin, &systemctl] {
         fs::set_permissions(executable, Permissions::from_mode(0o755)).unwrap();
     }
@@ -174,7 +251,9 @@ async fn root_checks_as_the_user_of_the_service_and_within_the_limits_of_its_uni
     let place = workspace.place();
     let unit = |more: &str| format!("User=nobody\nGroup=nogroup\nProtectSystem=strict\n{more}");
     let state = format!("ReadWritePaths={}", place.path("state").display());
-    let Some(path) = machine(&place, &unit(&state)).await else { return };
+    let Some(path) = machine(&place, &unit(&state)).await else {
+        return;
+    };
     fs::create_dir(place.path("state")).unwrap();
     let srv = tempfile::tempdir_in("/var/tmp").unwrap();
     let hook = Receiver::start().await;
@@ -193,9 +272,21 @@ async fn root_checks_as_the_user_of_the_service_and_within_the_limits_of_its_uni
 
     let strict = check().await;
     assert_eq!(strict.code, Some(78), "{strict:?}");
-    assert!(strict.out.contains("shopmirror.service runs as nobody\n"), "{strict:?}");
-    assert!(strict.out.contains("WRONG sink exports the service may not write to"), "{strict:?}");
-    assert_eq!(strict.out.matches("WRONG").count(), 1, "an address file is no secret: {strict:?}");
+    assert!(
+        strict.out.contains("shopmirror.service runs as nobody\n"),
+        "{strict:?}"
+    );
+    assert!(
+        strict
+            .out
+            .contains("WRONG sink exports the service may not write to"),
+        "{strict:?}"
+    );
+    assert_eq!(
+        strict.out.matches("WRONG").count(),
+        1,
+        "an address file is no secret: {strict:?}"
+    );
 
     let both = format!("{state} {}", srv.path().display());
     machine(&place, &unit(&both)).await;
@@ -219,11 +310,22 @@ async fn a_disk_without_room_is_reported() {
     place.configure("[store]\npath = \"disk/mirror.db\"\n");
     let disk = place.path("disk");
     let mount = "mount -t tmpfs -o size=1m tmpfs \"$0\" && exec \"$@\"";
-    let small = ["unshare", "-m", "-r", "sh", "-c", mount, disk.to_str().unwrap()];
+    let small = [
+        "unshare",
+        "-m",
+        "-r",
+        "sh",
+        "-c",
+        mount,
+        disk.to_str().unwrap(),
+    ];
     let checked = place.run_by(&small, &["check"]).await;
     if checked.out.is_empty() {
         return eprintln!("SKIPPED: no disk can be mounted here: {checked:?}");
     }
     assert_eq!(checked.code, Some(78), "{checked:?}");
-    assert!(checked.out.contains("WRONG store      the disk of"), "{checked:?}");
+    assert!(
+        checked.out.contains("WRONG store      the disk of"),
+        "{checked:?}"
+    );
 }

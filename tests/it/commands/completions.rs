@@ -20,7 +20,11 @@ async fn a_shell_completes_commands_routes_and_verbs_and_each_command_has_a_page
         (&["sinks", "erp", "redr"], "redrive"),
     ] {
         let ended = place.run_by(&["bash", "-c", BASH], args).await;
-        assert_eq!((ended.code, ended.out.trim()), (Some(0), offered), "{args:?}: {ended:?}");
+        assert_eq!(
+            (ended.code, ended.out.trim()),
+            (Some(0), offered),
+            "{args:?}: {ended:?}"
+        );
     }
     for (args, title) in [
         (&["man"][..], ".TH shopmirror 1"),
@@ -31,6 +35,9 @@ async fn a_shell_completes_commands_routes_and_verbs_and_each_command_has_a_page
         assert!(page.out.contains(title), "{page:?}");
     }
     let page = place.run(["man"]).await.out;
-    assert!(page.contains("SHOPMIRROR_LOG_FORMAT") && page.contains("75"), "{page}");
+    assert!(
+        page.contains("SHOPMIRROR_LOG_FORMAT") && page.contains("75"),
+        "{page}"
+    );
     assert_eq!(place.run(["man", "nothing"]).await.code, Some(64));
 }

@@ -18,17 +18,32 @@ async fn exit_codes_name_the_kind_of_error() {
     for (args, code, word) in [
         (&["no-such-command"][..], 64, "unrecognized"),
         (&["records", "invoices"], 64, "[possible values: jobs, "),
-        (&["records", "leads", "--where", "no_such=1"], 64, "has no column"),
-        (&["records", "leads", "--limit", "18446744073709551615"], 64, "--limit"),
+        (
+            &["records", "leads", "--where", "no_such=1"],
+            64,
+            "has no column",
+        ),
+        (
+            &["records", "leads", "--limit", "18446744073709551615"],
+            64,
+            "--limit",
+        ),
         (&["log", "--since", "yesterday"], 64, "--since"),
         (&["sinks", "absent", "dead"], 64, "no sink"),
         (&["sinks", "test"], 64, "name the sink before the verb"),
         (&["records", "leads", "no-such-id"], 65, "not in the mirror"),
-        (&["--config", "missing.toml", "status"], 78, "missing.toml: No such file"),
+        (
+            &["--config", "missing.toml", "status"],
+            78,
+            "missing.toml: No such file",
+        ),
     ] {
         let ended = place.run(args).await;
         assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
-        assert!(ended.err.contains(word) && ended.out.is_empty(), "{args:?}: {ended:?}");
+        assert!(
+            ended.err.contains(word) && ended.out.is_empty(),
+            "{args:?}: {ended:?}"
+        );
     }
     assert_eq!(workspace.sandbox.requests().total, asked);
     place.write_key("no-key-of-this-workspace");
@@ -58,10 +73,18 @@ async fn without_a_workspace_a_store_or_a_key_nothing_is_made() {
     place.write_key("key");
     let ended = place.run(["once"]).await;
     assert_eq!(ended.code, Some(75), "it may work later: {ended:?}");
-    assert_eq!(ended.err.matches("could not connect").count(), 1, "once for all routes: {ended:?}");
+    assert_eq!(
+        ended.err.matches("could not connect").count(),
+        1,
+        "once for all routes: {ended:?}"
+    );
     // A message that cannot be printed does not change the exit code.
     for wrapper in [&MUTE[..], &UNREAD] {
-        assert_eq!(place.run_by(wrapper, &["once"]).await.code, Some(75), "{wrapper:?}");
+        assert_eq!(
+            place.run_by(wrapper, &["once"]).await.code,
+            Some(75),
+            "{wrapper:?}"
+        );
     }
 }
 
@@ -69,10 +92,16 @@ async fn without_a_workspace_a_store_or_a_key_nothing_is_made() {
 async fn only_a_command_that_asks_the_workspace_itself_needs_a_key() {
     let (_workspace, place) = filled("").await;
     let text = fs::read_to_string(place.path("shopmirror.toml")).unwrap();
-    place.write("shopmirror.toml", &text.replace("api_key_file = \"api-key\"\n", ""));
-    for args in
-        [&["status"][..], &["records", "leads"], &["status", "leads"], &["check", "--offline"]]
-    {
+    place.write(
+        "shopmirror.toml",
+        &text.replace("api_key_file = \"api-key\"\n", ""),
+    );
+    for args in [
+        &["status"][..],
+        &["records", "leads"],
+        &["status", "leads"],
+        &["check", "--offline"],
+    ] {
         let ended = place.run(args).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
     }
@@ -100,20 +129,32 @@ async fn a_user_without_permission_is_told_what_to_do() {
     assert!(ended.err.contains("a member of a group"), "{ended:?}");
 
     // The files may be read, but not written.
-    for name in ["shopmirror.toml", "api-key", "mirror.db", "mirror.db-wal", "mirror.db-shm"] {
+    for name in [
+        "shopmirror.toml",
+        "api-key",
+        "mirror.db",
+        "mirror.db-wal",
+        "mirror.db-shm",
+    ] {
         mode(name, 0o644);
     }
     for args in [&["gaps", "accept", "--all"][..], &["once"]] {
         let ended = place.run_by(&STRANGER, args).await;
         assert_eq!(ended.code, Some(77), "{args:?}: {ended:?}");
-        assert!(ended.err.contains("as the user of the service"), "{args:?}: {ended:?}");
+        assert!(
+            ended.err.contains("as the user of the service"),
+            "{args:?}: {ended:?}"
+        );
     }
     // The database cannot be read either.
     mode("mirror.db", 0o600);
     for args in [&["status"][..], &["status", "leads"], &["records", "leads"]] {
         let ended = place.run_by(&STRANGER, args).await;
         assert_eq!(ended.code, Some(77), "{args:?}: {ended:?}");
-        assert!(!ended.err.contains("there is no store"), "{args:?}: {ended:?}");
+        assert!(
+            !ended.err.contains("there is no store"),
+            "{args:?}: {ended:?}"
+        );
     }
 }
 
@@ -147,14 +188,23 @@ async fn who_may_read_the_database_needs_neither_the_configuration_nor_the_key()
     }
     let shared = place.rows("SELECT value FROM _meta WHERE name = 'shared_config'");
     let shared = shared[0][0].as_str().unwrap();
-    assert!(shared.contains("job_number") && !shared.contains("key"), "{shared}");
+    assert!(
+        shared.contains("job_number") && !shared.contains("key"),
+        "{shared}"
+    );
 }
 
 #[tokio::test]
 async fn the_sandbox_overwrites_only_its_own_file() {
     let place = Place::new("https://real.example.com/api", "real-key");
     let before = place.files();
-    let args = ["sandbox", "--listen", "127.0.0.1:0", "--state", "shopmirror.toml"];
+    let args = [
+        "sandbox",
+        "--listen",
+        "127.0.0.1:0",
+        "--state",
+        "shopmirror.toml",
+    ];
     let ended = place.run(args).await;
     assert_eq!(ended.code, Some(65), "{ended:?}");
     assert_eq!(place.files(), before);

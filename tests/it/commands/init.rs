@@ -18,8 +18,10 @@ struct Empty {
 
 impl Empty {
     fn new(key: &str) -> Self {
-        let empty =
-            Self { folder: tempfile::tempdir().unwrap(), beside: tempfile::tempdir().unwrap() };
+        let empty = Self {
+            folder: tempfile::tempdir().unwrap(),
+            beside: tempfile::tempdir().unwrap(),
+        };
         fs::write(empty.key_file(), key).unwrap();
         fs::set_permissions(empty.key_file(), fs::Permissions::from_mode(0o600)).unwrap();
         empty
@@ -35,16 +37,25 @@ impl Empty {
 
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
 
     fn command(&self, wrapper: &[&str], args: &[&str]) -> Command {
-        let all: Vec<&str> = wrapper.iter().chain([&PROGRAM]).chain(args).copied().collect();
+        let all: Vec<&str> = wrapper
+            .iter()
+            .chain([&PROGRAM])
+            .chain(args)
+            .copied()
+            .collect();
         let mut command = Command::new(all[0]);
-        command.args(&all[1..]).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command
+            .args(&all[1..])
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command
             .env("NO_COLOR", "1")
             .env("TZ", "Asia/Tokyo")
@@ -68,7 +79,9 @@ impl Empty {
 }
 
 async fn ended(mut command: Command) -> Output {
-    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap()
 }
 
 fn said(output: &Output) -> String {
@@ -80,16 +93,29 @@ async fn a_configuration_made_by_init_polls_the_workspace_at_once() {
     let workspace = Workspace::start().await;
     let empty = Empty::new(&workspace.sandbox.automation_key());
     let address = workspace.base_url();
-    let output = empty.init(&["--address", address, "--key-file", &empty.key_file()]).await;
+    let output = empty
+        .init(&["--address", address, "--key-file", &empty.key_file()])
+        .await;
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(empty.names(), ["api-key", "shopmirror.toml"]);
     for (name, mode) in [("api-key", 0o600), ("shopmirror.toml", 0o640)] {
-        assert_eq!(fs::metadata(empty.path(name)).unwrap().mode() & 0o7777, mode, "{name}");
+        assert_eq!(
+            fs::metadata(empty.path(name)).unwrap().mode() & 0o7777,
+            mode,
+            "{name}"
+        );
     }
-    assert!(said(&output).contains("answers: connected"), "{}", said(&output));
+    assert!(
+        said(&output).contains("answers: connected"),
+        "{}",
+        said(&output)
+    );
     assert!(!said(&output).contains(&workspace.sandbox.automation_key()));
     let written = fs::read_to_string(empty.path("shopmirror.toml")).unwrap();
-    assert!(written.contains("\ntime_zone = \"Asia/Tokyo\"\n"), "{written}");
+    assert!(
+        written.contains("\ntime_zone = \"Asia/Tokyo\"\n"),
+        "{written}"
+    );
     for command in ["check", "once"] {
         let output = ended(empty.command(&[], &[command])).await;
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -105,14 +131,31 @@ async fn whatever_is_wrong_is_said_and_leaves_nothing_behind() {
     let port = ClosedPort::new();
     let closed = port.base_url();
     for (key, address, code, words) in [
-        ("no-such-key", address, 77, "refused this key: copy the current automation key"),
+        (
+            "no-such-key",
+            address,
+            77,
+            "refused this key: copy the current automation key",
+        ),
         (&intake, address, 77, "automation"),
         (&right, &closed, 75, "could not connect"),
-        (&right, "http://example.com/api", 64, "must begin with https://"),
+        (
+            &right,
+            "http://example.com/api",
+            64,
+            "must begin with https://",
+        ),
     ] {
         let empty = Empty::new(key);
-        let output = empty.init(&["--address", address, "--key-file", &empty.key_file()]).await;
-        assert_eq!(output.status.code(), Some(code), "{address}: {}", said(&output));
+        let output = empty
+            .init(&["--address", address, "--key-file", &empty.key_file()])
+            .await;
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{address}: {}",
+            said(&output)
+        );
         assert!(said(&output).contains(words), "{words}: {}", said(&output));
         assert!(!said(&output).contains(key), "{}", said(&output));
         assert_eq!(empty.names(), [""; 0], "{}", said(&output));
@@ -124,21 +167,36 @@ async fn no_file_is_overwritten_and_a_key_that_lies_in_its_place_is_used_there()
     let workspace = Workspace::start().await;
     for name in ["shopmirror.toml", "api-key"] {
         let empty = Empty::new(&workspace.sandbox.automation_key());
-        let args = ["--address", workspace.base_url(), "--key-file", &empty.key_file()];
+        let args = [
+            "--address",
+            workspace.base_url(),
+            "--key-file",
+            &empty.key_file(),
+        ];
         fs::write(empty.path(name), "mine").unwrap();
         let output = empty.init(&args).await;
         assert_eq!(output.status.code(), Some(64), "{}", said(&output));
-        assert!(said(&output).contains("exists already and is kept"), "{}", said(&output));
+        assert!(
+            said(&output).contains("exists already and is kept"),
+            "{}",
+            said(&output)
+        );
         assert_eq!(empty.names(), [name]);
         assert_eq!(fs::read_to_string(empty.path(name)).unwrap(), "mine");
     }
-    assert_eq!(workspace.sandbox.requests().total, 0, "nothing was asked of the workspace");
+    assert_eq!(
+        workspace.sandbox.requests().total,
+        0,
+        "nothing was asked of the workspace"
+    );
 
     let empty = Empty::new("");
     fs::write(empty.path("api-key"), workspace.sandbox.automation_key()).unwrap();
     fs::set_permissions(empty.path("api-key"), fs::Permissions::from_mode(0o640)).unwrap();
     let before = fs::metadata(empty.path("api-key")).unwrap().ino();
-    let output = empty.init(&["--address", workspace.base_url(), "--key-file", "api-key"]).await;
+    let output = empty
+        .init(&["--address", workspace.base_url(), "--key-file", "api-key"])
+        .await;
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(fs::metadata(empty.path("api-key")).unwrap().ino(), before);
     assert_eq!(empty.names(), ["api-key", "shopmirror.toml"]);
@@ -147,10 +205,18 @@ async fn no_file_is_overwritten_and_a_key_that_lies_in_its_place_is_used_there()
 #[tokio::test]
 async fn without_a_terminal_or_a_writable_folder_nothing_is_asked() {
     let empty = Empty::new("any");
-    for args in [&[][..], &["--address", "https://myshop.example.com"], &["--key-file", "key"]] {
+    for args in [
+        &[][..],
+        &["--address", "https://myshop.example.com"],
+        &["--key-file", "key"],
+    ] {
         let output = empty.init(args).await;
         assert_eq!(output.status.code(), Some(64), "{}", said(&output));
-        assert!(said(&output).contains("the key with --key-file FILE"), "{}", said(&output));
+        assert!(
+            said(&output).contains("the key with --key-file FILE"),
+            "{}",
+            said(&output)
+        );
     }
     let output = ended(empty.command(&[], &["--config", "no/such/shopmirror.toml", "init"])).await;
     assert_eq!(output.status.code(), Some(74), "{}", said(&output));
@@ -158,7 +224,11 @@ async fn without_a_terminal_or_a_writable_folder_nothing_is_asked() {
         fs::set_permissions(empty.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let output = empty.init_by(&STRANGER, &[]).await;
         assert_eq!(output.status.code(), Some(77), "{}", said(&output));
-        assert!(said(&output).contains("run this as root"), "{}", said(&output));
+        assert!(
+            said(&output).contains("run this as root"),
+            "{}",
+            said(&output)
+        );
     }
     assert_eq!(empty.names(), [""; 0]);
 }
@@ -197,7 +267,11 @@ async fn beside_a_unit_the_files_are_for_its_group_and_the_command_that_starts_i
     let start = "systemctl enable --now shopmirror.service shopmirror-key.path\n";
     assert!(said(&output).contains(start), "{}", said(&output));
     let listed = fs::read_to_string(empty.path("listed")).unwrap();
-    assert_eq!(listed.matches("-rw-r----- 1 root 4242 ").count(), 2, "{listed}");
+    assert_eq!(
+        listed.matches("-rw-r----- 1 root 4242 ").count(),
+        2,
+        "{listed}"
+    );
 }
 
 #[tokio::test]
@@ -216,7 +290,10 @@ async fn a_key_that_is_typed_is_not_shown_and_a_wrong_one_leaves_nothing_behind(
         assert!(!terminal.shown().contains(typed), "{}", terminal.shown());
         assert!(terminal.shows_typing());
         match code {
-            0 => assert_eq!(fs::read_to_string(empty.path("api-key")).unwrap(), format!("{key}\n")),
+            0 => assert_eq!(
+                fs::read_to_string(empty.path("api-key")).unwrap(),
+                format!("{key}\n")
+            ),
             _ => assert_eq!(empty.names(), [""; 0]),
         }
     }

@@ -35,8 +35,12 @@ struct Outputs(Vec<Value>);
 impl Outputs {
     fn add(&mut self, schema: &str, place: &str, value: &Value) {
         let is_empty = value.as_array().is_some_and(Vec::is_empty);
-        assert!(!is_empty && !value.is_null(), "{place} shows nothing: {value}");
-        self.0.push(json!({"schema": schema, "where": place, "value": value}));
+        assert!(
+            !is_empty && !value.is_null(),
+            "{place} shows nothing: {value}"
+        );
+        self.0
+            .push(json!({"schema": schema, "where": place, "value": value}));
     }
 
     /// What a command prints; it may end with another code than 0.
@@ -72,7 +76,10 @@ async fn troubled(workspace: &Workspace, hook: &Receiver, place: &Place) -> (Dae
     ));
     let daemon = place.started().await;
     workspace.all_polled().await;
-    let id = workspace.add(Route::Leads, json!({"name": "Ann Lee", "next_follow_up": null}));
+    let id = workspace.add(
+        Route::Leads,
+        json!({"name": "Ann Lee", "next_follow_up": null}),
+    );
     workspace.polled(Route::Leads).await;
     workspace.edit(Route::Leads, &id, json!({"name": "Ann Miller"}));
     for name in ["Poison", "Poison too", "Poison as well"] {
@@ -84,8 +91,13 @@ async fn troubled(workspace: &Workspace, hook: &Receiver, place: &Place) -> (Dae
         sinks.iter().any(|sink| sink["dead"] == 3)
             && sinks.iter().any(|sink| sink["state"] == "held")
     };
-    place.status_when("all the trouble is there", is_troubled).await;
-    wait_until("there is a gap", || place.number("SELECT count(*) FROM gaps") > 0).await;
+    place
+        .status_when("all the trouble is there", is_troubled)
+        .await;
+    wait_until("there is a gap", || {
+        place.number("SELECT count(*) FROM gaps") > 0
+    })
+    .await;
     (daemon, Site::of(place).await)
 }
 
@@ -97,9 +109,11 @@ struct Example {
 
 impl Example {
     fn needs_no_daemon(&self) -> bool {
-        self.sources
-            .iter()
-            .any(|source| ["once", "restore"].iter().any(|command| source.starts_with(command)))
+        self.sources.iter().any(|source| {
+            ["once", "restore"]
+                .iter()
+                .any(|command| source.starts_with(command))
+        })
     }
 }
 
@@ -115,7 +129,10 @@ fn examples() -> Vec<Example> {
             let is_source = |name: &String| name.contains("--json") || name.starts_with("GET ");
             let value = pair[1].strip_prefix("json").unwrap();
             Example {
-                sources: named.filter(is_source).filter(|name| !name.contains('…')).collect(),
+                sources: named
+                    .filter(is_source)
+                    .filter(|name| !name.contains('…'))
+                    .collect(),
                 value: serde_json::from_str(value)
                     .unwrap_or_else(|error| panic!("{error}: {value}")),
             }
@@ -134,7 +151,9 @@ fn is_like(example: &Value, actual: &Value) -> bool {
                 None => is_open,
             };
             actual.iter().all(known)
-                && example.keys().all(|name| name == "…" || actual.contains_key(name))
+                && example
+                    .keys()
+                    .all(|name| name == "…" || actual.contains_key(name))
         }
         (Value::Array(example), Value::Array(actual)) => example
             .first()
@@ -153,7 +172,12 @@ async fn every_output_for_programs_is_as_its_schema_or_its_example_says() {
     let place = workspace.place();
     let (daemon, site) = troubled(&workspace, &hook, &place).await;
     let mut outputs = Outputs::default();
-    let alert = || place.lines("audit.ndjson").into_iter().find(|line| line["kind"] == "alert");
+    let alert = || {
+        place
+            .lines("audit.ndjson")
+            .into_iter()
+            .find(|line| line["kind"] == "alert")
+    };
     wait_until("the gap is told", || alert().is_some()).await;
     outputs.add("alert", "an alert", &alert().unwrap()["record"]);
     let dead = place.run(["sinks", "hook", "dead", "--json"]).await.json();
@@ -196,8 +220,14 @@ async fn hold_against(examples: &[Example], place: &Place, site: &Site, lead: &s
                         .unwrap_or_else(|error| panic!("{line}: {error}: {ended:?}"))
                 }
             };
-            assert!(actual.as_array().is_none_or(|all| !all.is_empty()), "{source} shows nothing");
-            assert!(is_like(&example.value, &actual), "{source} is not as its example: {actual:#}");
+            assert!(
+                actual.as_array().is_none_or(|all| !all.is_empty()),
+                "{source} shows nothing"
+            );
+            assert!(
+                is_like(&example.value, &actual),
+                "{source} is not as its example: {actual:#}"
+            );
         }
     }
 }
@@ -206,9 +236,18 @@ async fn hold_against(examples: &[Example], place: &Place, site: &Site, lead: &s
 async fn add_scheduled_report(place: &Place, outputs: &mut Outputs) {
     missed(place, "early");
     let daemon = place.started().await;
-    let made = || place.lines("audit.ndjson").into_iter().find(|line| line["kind"] == "report");
+    let made = || {
+        place
+            .lines("audit.ndjson")
+            .into_iter()
+            .find(|line| line["kind"] == "report")
+    };
     wait_until("the report is made", || made().is_some()).await;
-    outputs.add("report", "a report that was made", &made().unwrap()["record"]);
+    outputs.add(
+        "report",
+        "a report that was made",
+        &made().unwrap()["record"],
+    );
     let has_last = |s: &Value| s["reports"][0]["last_at"].is_string();
     place.status_when("the report is noted", has_last).await;
     daemon.stop().await;
@@ -216,12 +255,18 @@ async fn add_scheduled_report(place: &Place, outputs: &mut Outputs) {
 
 fn judge(outputs: &Outputs) {
     let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
-    let used: BTreeSet<&str> =
-        outputs.0.iter().map(|output| output["schema"].as_str().unwrap()).collect();
+    let used: BTreeSet<&str> = outputs
+        .0
+        .iter()
+        .map(|output| output["schema"].as_str().unwrap())
+        .collect();
     for entry in fs::read_dir(&schemas).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        assert!(used.contains(name.as_str()), "no output was held against {name}.json");
+        assert!(
+            used.contains(name.as_str()),
+            "no output was held against {name}.json"
+        );
     }
     let given = json!({"schemas": schemas, "outputs": outputs.0});
     if let Some(faults) = run_python(VALIDATE, &given) {

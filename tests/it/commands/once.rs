@@ -12,17 +12,26 @@ use crate::support::{ClosedPort, Place, Receiver, Workspace};
 
 #[tokio::test]
 async fn once_stores_delivers_and_ends() {
-    let (workspace, place) =
-        filled(&Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\"]")).await;
+    let (workspace, place) = filled(&Place::file_sink(
+        "audit",
+        "start = \"beginning\"\nchanges = [\"baseline\"]",
+    ))
+    .await;
     let stored = place.number("SELECT count(*) FROM changes");
-    assert_eq!(place.lines("audit.ndjson").len(), usize::try_from(stored).unwrap());
+    assert_eq!(
+        place.lines("audit.ndjson").len(),
+        usize::try_from(stored).unwrap()
+    );
     place.configure(&Place::file_sink("audit", ""));
     workspace.sandbox.burst(Route::Jobs, 7);
     for new in [7, 0] {
         let ended = place.run(["once"]).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert_eq!(ended.out, format!("{new} changes stored\n"));
-        assert_eq!(place.lines("audit.ndjson").len(), usize::try_from(stored).unwrap() + 7);
+        assert_eq!(
+            place.lines("audit.ndjson").len(),
+            usize::try_from(stored).unwrap() + 7
+        );
     }
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
 
@@ -30,11 +39,18 @@ async fn once_stores_delivers_and_ends() {
     let closed = ClosedPort::new();
     let address = format!("http://{}/", closed.address);
     place.configure(&Place::webhook_sink("away", &address, ""));
-    assert_eq!(place.run(["once"]).await.code, Some(0), "there is nothing for it yet");
+    assert_eq!(
+        place.run(["once"]).await.code,
+        Some(0),
+        "there is nothing for it yet"
+    );
     workspace.sandbox.burst(Route::Jobs, 1);
     let ended = place.run(["once"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
-    assert!(ended.err.contains("sink away: 1 change not delivered"), "{ended:?}");
+    assert!(
+        ended.err.contains("sink away: 1 change not delivered"),
+        "{ended:?}"
+    );
     let hook = Receiver::start().await;
     place.configure(&Place::webhook_sink("away", &hook.url("/"), ""));
     assert_eq!(place.run(["once"]).await.code, Some(0));
@@ -52,7 +68,10 @@ async fn while_once_waits_for_a_sink_its_store_is_left_to_it_and_a_signal_ends_i
     workspace.add(Route::Leads, json!({"name": "Ada"}));
     for signal in [Signal::INT, Signal::TERM] {
         let mut once = place.background(["once"]);
-        let _connections = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
+        let _connections = [
+            listener.accept().await.unwrap(),
+            listener.accept().await.unwrap(),
+        ];
         if signal == Signal::INT {
             let asked = workspace.sandbox.requests().total;
             let told = format!("process {} holds the store", once.pid());
@@ -62,12 +81,20 @@ async fn while_once_waits_for_a_sink_its_store_is_left_to_it_and_a_signal_ends_i
             assert_eq!(ended.code, Some(75), "{ended:?}");
             assert!(ended.err.contains(&told), "{ended:?}");
             let now = workspace.sandbox.requests().total;
-            assert_eq!(now, asked, "nothing is sent beside the budget of the one at work");
+            assert_eq!(
+                now, asked,
+                "nothing is sent beside the budget of the one at work"
+            );
         }
         once.signal(signal);
         assert_eq!(once.wait().await.code(), Some(75), "{}", place.log());
         let log = fs::metadata(place.path("mirror.db-wal")).unwrap();
         assert_eq!(log.len(), 0, "the store was closed in order");
     }
-    assert_eq!(place.log().matches("interrupted; the next run").count(), 2, "{}", place.log());
+    assert_eq!(
+        place.log().matches("interrupted; the next run").count(),
+        2,
+        "{}",
+        place.log()
+    );
 }

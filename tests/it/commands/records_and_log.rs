@@ -14,9 +14,15 @@ async fn a_record_has_one_shape_in_every_listing() {
     workspace.show("payments", format!("[{body}]"));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let wanted: Value = serde_json::from_str(body).unwrap();
-    let shown = place.run(["records", "payments", "7", "--json"]).await.json();
+    let shown = place
+        .run(["records", "payments", "7", "--json"])
+        .await
+        .json();
     for record in [
-        &place.run(["records", "payments", "--where", "id=7", "--json"]).await.json()[0]["record"],
+        &place
+            .run(["records", "payments", "--where", "id=7", "--json"])
+            .await
+            .json()[0]["record"],
         &shown["changes"][0]["record"],
         &place.run(["log", "--json"]).await.json()[0]["record"],
     ] {
@@ -31,20 +37,36 @@ async fn the_log_is_filtered_and_a_list_that_is_cut_says_so() {
     let (workspace, place) = filled("").await;
     let last = place.number("SELECT max(seq) FROM changes").to_string();
     let cut = place.run(["log", "--since", "1"]).await;
-    assert_eq!((cut.code, cut.out.lines().count()), (Some(0), 50), "{cut:?}");
+    assert_eq!(
+        (cut.code, cut.out.lines().count()),
+        (Some(0), 50),
+        "{cut:?}"
+    );
     assert!(cut.err.contains("only the last 50 changes"), "{cut:?}");
-    let whole = place.run(["log", "--since", "1", "--limit", "100000"]).await;
-    assert_eq!((whole.out.lines().count().to_string(), &*whole.err), (last.clone(), ""));
+    let whole = place
+        .run(["log", "--since", "1", "--limit", "100000"])
+        .await;
+    assert_eq!(
+        (whole.out.lines().count().to_string(), &*whole.err),
+        (last.clone(), "")
+    );
 
     workspace.sandbox.burst(Route::Jobs, 150);
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let next = (last.parse::<i64>().unwrap() + 1).to_string();
-    let args = ["log", "--route", "jobs", "--since", &next, "--limit", "500", "--json"];
+    let args = [
+        "log", "--route", "jobs", "--since", &next, "--limit", "500", "--json",
+    ];
     let after = place.run(args).await.json();
     assert_eq!(after.as_array().unwrap().len(), 101, "{after}");
     let gap = place.run(["log", "--kind", "gap"]).await.out;
-    assert!(gap.contains("about 50 records may have been missed"), "{gap}");
-    let none = place.run(["log", "--since", "2099-01-01T00:00:00Z", "--json"]).await;
+    assert!(
+        gap.contains("about 50 records may have been missed"),
+        "{gap}"
+    );
+    let none = place
+        .run(["log", "--since", "2099-01-01T00:00:00Z", "--json"])
+        .await;
     assert_eq!(none.json(), json!([]));
 }
 
@@ -59,7 +81,10 @@ async fn the_log_can_be_followed_until_the_store_is_replaced() {
     assert_eq!(place.run(["once"]).await.code, Some(0));
     wait_until("it shows the new one", || follow.lines().len() == 2).await;
     let line: Value = serde_json::from_str(&follow.lines()[1]).unwrap();
-    assert_eq!((&line["record_id"], &line["kind"]), (&json!(id), &json!("created")));
+    assert_eq!(
+        (&line["record_id"], &line["kind"]),
+        (&json!(id), &json!("created"))
+    );
     let restored = place.run(["restore", "copy.db"]).await;
     assert_eq!(restored.code, Some(0), "{restored:?}");
     let (code, said) = follow.ended().await;
@@ -77,11 +102,20 @@ async fn text_from_the_workspace_cannot_control_a_terminal() {
     );
     let place = workspace.place();
     assert_eq!(place.run(["once"]).await.code, Some(0));
-    workspace.edit(Route::Customers, &id, json!({"name": format!("{hostile}2")}));
-    workspace.add(Route::Customers, json!({"id": hostile.replace('\0', ""), "name": "x"}));
+    workspace.edit(
+        Route::Customers,
+        &id,
+        json!({"name": format!("{hostile}2")}),
+    );
+    workspace.add(
+        Route::Customers,
+        json!({"id": hostile.replace('\0', ""), "name": "x"}),
+    );
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let daemon = place.started().await;
-    place.status_when("the daemon answers", |status| status["running"] == true).await;
+    place
+        .status_when("the daemon answers", |status| status["running"] == true)
+        .await;
     for args in [
         &["records", "customers"][..],
         &["records", "customers", &id],
@@ -97,8 +131,14 @@ async fn text_from_the_workspace_cannot_control_a_terminal() {
                 || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         };
         assert!(!shown.contains(foreign), "{args:?}: {shown:?}");
-        assert!(shown.contains("\\u{1b}"), "{args:?} shows that it was there: {shown:?}");
-        assert!(!shown.lines().any(|line| line.starts_with("next")), "{args:?}: {shown:?}");
+        assert!(
+            shown.contains("\\u{1b}"),
+            "{args:?} shows that it was there: {shown:?}"
+        );
+        assert!(
+            !shown.lines().any(|line| line.starts_with("next")),
+            "{args:?}: {shown:?}"
+        );
     }
     drop(daemon);
 }

@@ -24,22 +24,42 @@ async fn a_test_sends_one_marked_change_and_reports_the_verdict() {
     let sent = receiver.received().pop().unwrap();
     assert_eq!(receiver.received().len(), before + 1);
     let body: Value = serde_json::from_str(&sent.body).unwrap();
-    assert_eq!((&body["data"]["test"], &body["data"]["route"]), (&true.into(), &"leads".into()));
-    assert!(body["data"]["event_id"].as_str().unwrap().starts_with("test_"));
+    assert_eq!(
+        (&body["data"]["test"], &body["data"]["route"]),
+        (&true.into(), &"leads".into())
+    );
+    assert!(
+        body["data"]["event_id"]
+            .as_str()
+            .unwrap()
+            .starts_with("test_")
+    );
     assert_eq!(sent.header("webhook-id"), body["data"]["event_id"]);
 
     receiver.always(Answer::status(422).body("no such field"));
     let ended = place.run(["sinks", "erp", "test", "--json"]).await;
     assert_eq!(ended.code, Some(65), "{ended:?}");
     assert_eq!(ended.json()["verdict"], "refused");
-    assert!(ended.json()["reason"].as_str().unwrap().contains("no such field"));
+    assert!(
+        ended.json()["reason"]
+            .as_str()
+            .unwrap()
+            .contains("no such field")
+    );
     receiver.always(Answer::status(503));
     let ended = place.run(["sinks", "erp", "test"]).await;
-    assert!(ended.code == Some(69) && ended.out.contains("fault"), "{ended:?}");
+    assert!(
+        ended.code == Some(69) && ended.out.contains("fault"),
+        "{ended:?}"
+    );
     assert!(!format!("{ended:?}").contains("CANARY"));
     // The sink's own counts know nothing of it.
     let sinks = place.run(["sinks", "--json"]).await.json();
-    assert_eq!((&sinks[0]["retrying"], &sinks[0]["dead"]), (&0.into(), &0.into()), "{sinks}");
+    assert_eq!(
+        (&sinks[0]["retrying"], &sinks[0]["dead"]),
+        (&0.into(), &0.into()),
+        "{sinks}"
+    );
 }
 
 #[tokio::test]
@@ -58,10 +78,22 @@ async fn a_preview_sends_nothing_and_hides_what_is_secret() {
     workspace.add(Route::Leads, json!({ "name": "Zoë \"Q\"\u{1b}[31m" }));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     place.configure(&format!("{erp}{file}{chat}{label}"));
-    let before = (receiver.received().len(), fs::read(place.path("audit.ndjson")).unwrap());
+    let before = (
+        receiver.received().len(),
+        fs::read(place.path("audit.ndjson")).unwrap(),
+    );
 
     for (sink, code, words) in [
-        ("erp", 0, &["POST", "webhook-signature: v1,", "x-key: (hidden)", "\"data\":"][..]),
+        (
+            "erp",
+            0,
+            &[
+                "POST",
+                "webhook-signature: v1,",
+                "x-key: (hidden)",
+                "\"data\":",
+            ][..],
+        ),
         ("audit", 0, &["audit.ndjson", "{\"event_id\""]),
         ("label", 0, &["/bin/false with 1 argument (hidden)"]),
         ("chat", 65, &["line 1, column 4 of the template"]),
@@ -70,10 +102,19 @@ async fn a_preview_sends_nothing_and_hides_what_is_secret() {
         let ended = place.run(["sinks", sink, "test", "--dry-run"]).await;
         assert_eq!(ended.code, Some(code), "{ended:?}");
         let shown = format!("{}{}", ended.out, ended.err);
-        assert!(words.iter().all(|word| shown.contains(word)), "{sink}: {shown}");
-        assert!(!shown.contains("CANARY") && !shown.contains('\u{1b}'), "{shown}");
+        assert!(
+            words.iter().all(|word| shown.contains(word)),
+            "{sink}: {shown}"
+        );
+        assert!(
+            !shown.contains("CANARY") && !shown.contains('\u{1b}'),
+            "{shown}"
+        );
     }
-    let after = (receiver.received().len(), fs::read(place.path("audit.ndjson")).unwrap());
+    let after = (
+        receiver.received().len(),
+        fs::read(place.path("audit.ndjson")).unwrap(),
+    );
     assert_eq!(before, after, "nothing was sent or written");
 }
 
@@ -89,7 +130,10 @@ async fn a_test_of_an_intake_sink_creates_nothing() {
     ));
     let before = other.sandbox.requests().total;
     let ended = place.run(["sinks", "partner", "test"]).await;
-    assert!(ended.code == Some(64) && ended.err.contains("test --dry-run"), "{ended:?}");
+    assert!(
+        ended.code == Some(64) && ended.err.contains("test --dry-run"),
+        "{ended:?}"
+    );
     assert_eq!(other.sandbox.requests().total, before);
 }
 
@@ -98,11 +142,17 @@ async fn a_renamed_sink_goes_on_where_it_was() {
     let named = |name| format!("[sinks.{name}]\ntype = \"file\"\npath = \"all.ndjson\"\n");
     let (workspace, place) = filled(&named("old")).await;
     let early = place.run(["sinks", "old", "rename", "new"]).await;
-    assert!(early.code == Some(65) && early.err.contains("change [sinks.old] to"), "{early:?}");
+    assert!(
+        early.code == Some(65) && early.err.contains("change [sinks.old] to"),
+        "{early:?}"
+    );
     place.configure(&named("new"));
     let renamed = place.run(["sinks", "old", "rename", "new"]).await;
     assert_eq!(renamed.code, Some(0), "{renamed:?}");
     workspace.add(Route::Leads, json!({"name": "Ada"}));
     assert_eq!(place.run(["once"]).await.code, Some(0));
-    assert_eq!(place.rows("SELECT name, delivered FROM _sinks"), [json!(["new", 1])]);
+    assert_eq!(
+        place.rows("SELECT name, delivered FROM _sinks"),
+        [json!(["new", 1])]
+    );
 }

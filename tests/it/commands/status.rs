@@ -20,12 +20,23 @@ async fn a_timer_that_runs_once_is_healthy_and_a_monitor_reads_the_exit_code() {
     assert_eq!(place.run(monitor).await.code, Some(69), "there is no store");
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let ended = place.run(monitor).await;
-    assert_eq!((ended.code, &ended.json()["health"]), (Some(2), &json!("failing")), "{ended:?}");
-    assert!(reasons(&ended.json()).contains("no daemon is running"), "{ended:?}");
+    assert_eq!(
+        (ended.code, &ended.json()["health"]),
+        (Some(2), &json!("failing")),
+        "{ended:?}"
+    );
+    assert!(
+        reasons(&ended.json()).contains("no daemon is running"),
+        "{ended:?}"
+    );
 
     place.configure(ONCE);
     let ended = place.run(monitor).await;
-    assert_eq!((ended.code, &ended.json()["health"]), (Some(0), &json!("ok")), "{ended:?}");
+    assert_eq!(
+        (ended.code, &ended.json()["health"]),
+        (Some(0), &json!("ok")),
+        "{ended:?}"
+    );
 
     place.configure("[once]\nevery = \"1s\"\n");
     let late = |status: &Value| reasons(status).contains("has not read jobs, customers, leads");
@@ -45,9 +56,15 @@ async fn a_route_that_turns_empty_is_reported() {
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let status = place.status().await;
     assert_eq!(status["health"], "degraded", "{status}");
-    assert!(reasons(&status).contains("leads: the workspace now returns no records"), "{status}");
+    assert!(
+        reasons(&status).contains("leads: the workspace now returns no records"),
+        "{status}"
+    );
     let gaps = place.run(["gaps"]).await.out;
-    assert!(gaps.contains("leads: the workspace now returns no records"), "{gaps}");
+    assert!(
+        gaps.contains("leads: the workspace now returns no records"),
+        "{gaps}"
+    );
     workspace.show("leads", r#"[{"id":3,"name":"Cyd"},{"id":2,"name":"Ada"}]"#);
     assert_eq!(place.run(["once"]).await.code, Some(0));
     assert_eq!(place.status().await["emptied"], json!([]));
@@ -57,7 +74,9 @@ async fn a_route_that_turns_empty_is_reported() {
 async fn a_daemon_that_does_not_answer_is_not_reported_as_stopped() {
     let (_workspace, place) = filled("").await;
     let daemon = place.started().await;
-    place.status_when("the daemon answers", |status| status["running"] == true).await;
+    place
+        .status_when("the daemon answers", |status| status["running"] == true)
+        .await;
     daemon.signal(Signal::STOP);
     let reasons = reasons(&place.status().await);
     daemon.signal(Signal::CONT);

@@ -29,19 +29,34 @@ impl Terminal {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keys).unwrap();
         unlockpt(&keys).unwrap();
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         tcsetwinsize(&keys, size).unwrap();
         let name = ptsname(&keys, Vec::new()).unwrap();
         let screen = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let end = || Stdio::from(screen.try_clone().unwrap());
         // Ctrl-C reaches only a program whose session has the terminal.
         let mut session = Command::new("setsid");
-        session.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
         session
-            .env_clear()
-            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            .args(["--ctty", "--wait"])
+            .arg(command.get_program())
+            .args(command.get_args());
+        session.env_clear().envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         session.current_dir(command.get_current_dir().unwrap());
-        let child = session.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let child = session
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
         let shown = Arc::<Mutex<Vec<u8>>>::default();
         let keys = File::from(keys);
         let mut reader = keys.try_clone().unwrap();
@@ -53,7 +68,13 @@ impl Terminal {
                 shared.lock().unwrap().extend_from_slice(&buffer[..length]);
             }
         });
-        Self { keys, _screen: screen, child, shown, read: 0 }
+        Self {
+            keys,
+            _screen: screen,
+            child,
+            shown,
+            read: 0,
+        }
     }
 
     /// Waits until this text appears after the text of the previous call.
@@ -63,7 +84,10 @@ impl Terminal {
             let mut windows = shown[self.read..].windows(text.len());
             windows.position(|window| window == text.as_bytes())
         };
-        wait_until(&format!("the terminal shows {text:?}"), || place().is_some()).await;
+        wait_until(&format!("the terminal shows {text:?}"), || {
+            place().is_some()
+        })
+        .await;
         self.read += place().unwrap() + text.len();
     }
 
@@ -94,7 +118,10 @@ impl Terminal {
 
     /// Whether the terminal shows what is typed.
     pub(crate) fn shows_typing(&self) -> bool {
-        tcgetattr(&self.keys).unwrap().local_modes.contains(LocalModes::ECHO)
+        tcgetattr(&self.keys)
+            .unwrap()
+            .local_modes
+            .contains(LocalModes::ECHO)
     }
 }
 

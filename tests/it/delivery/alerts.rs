@@ -40,7 +40,9 @@ async fn a_refused_key_is_told_once_through_kills_and_changes_go_on() {
     let looked = || place.number("SELECT count(*) FROM _alerts WHERE about = 'health'") == 1;
     assert!(looked());
     let store = place.writer();
-    store.execute("DELETE FROM _alerts WHERE about = 'health'", []).unwrap();
+    store
+        .execute("DELETE FROM _alerts WHERE about = 'health'", [])
+        .unwrap();
     let _daemon = place.started().await;
     wait_until("the new daemon has looked", looked).await;
     let kept = || place.number("SELECT count(*) FROM _alerts WHERE about = 'key' AND told = 1");
@@ -48,15 +50,38 @@ async fn a_refused_key_is_told_once_through_kills_and_changes_go_on() {
     let left = || place.number("SELECT count(*) FROM _notices");
     wait_until("nothing is left to say", || left() == 0).await;
     let alerts = alerts(&hook);
-    let ids: std::collections::BTreeSet<&str> =
-        alerts.iter().map(|alert| alert["event_id"].as_str().unwrap()).collect();
-    assert_eq!(ids.len(), 1, "a kill may repeat it under the same id: {alerts:?}");
+    let ids: std::collections::BTreeSet<&str> = alerts
+        .iter()
+        .map(|alert| alert["event_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        ids.len(),
+        1,
+        "a kill may repeat it under the same id: {alerts:?}"
+    );
     let alert = &alerts[0];
-    assert_eq!((&alert["route"], &alert["seq"]), (&Value::Null, &Value::Null));
-    assert_eq!((&alert["record_id"], &alert["record"]["state"]), (&json!("key"), &json!("begun")));
-    assert!(alert["record"]["text"].as_str().unwrap().contains("key file"), "{alert}");
+    assert_eq!(
+        (&alert["route"], &alert["seq"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        (&alert["record_id"], &alert["record"]["state"]),
+        (&json!("key"), &json!("begun"))
+    );
+    assert!(
+        alert["record"]["text"]
+            .as_str()
+            .unwrap()
+            .contains("key file"),
+        "{alert}"
+    );
     // It is no change of the shop.
-    assert!(place.lines("audit.ndjson").iter().all(|line| line["kind"] != "alert"));
+    assert!(
+        place
+            .lines("audit.ndjson")
+            .iter()
+            .all(|line| line["kind"] != "alert")
+    );
     let verified = place.run(["verify"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }
@@ -95,7 +120,10 @@ async fn a_refused_alert_is_shown_everywhere_until_a_reload_delivers_it() {
     // Also while no daemon runs. A start tries it again, as a reload does.
     let stopped = place.status().await;
     let says = |reason: &Value| reason.as_str().unwrap().contains(advice);
-    assert!(stopped["reasons"].as_array().unwrap().iter().any(says), "{stopped}");
+    assert!(
+        stopped["reasons"].as_array().unwrap().iter().any(says),
+        "{stopped}"
+    );
     let tried = alerts(&hook).len();
     let daemon = place.started().await;
     wait_until("it is tried again", || alerts(&hook).len() >= tried + 2).await;
@@ -106,8 +134,10 @@ async fn a_refused_alert_is_shown_everywhere_until_a_reload_delivers_it() {
     let well = |status: &Value| status["health"] == "ok" && !refused(status);
     let status = place.status_when("all is well again", well).await;
     assert_eq!(status["sinks"][0]["notices"]["waiting"], 0);
-    let ids: std::collections::BTreeSet<String> =
-        alerts(&hook).iter().map(|alert| alert["event_id"].to_string()).collect();
+    let ids: std::collections::BTreeSet<String> = alerts(&hook)
+        .iter()
+        .map(|alert| alert["event_id"].to_string())
+        .collect();
     assert_eq!(ids.len(), 1, "under one event id: {ids:?}");
     daemon.stop().await;
 }

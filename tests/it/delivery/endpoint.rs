@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Pages, Place, Receiver, Workspace, wait_until};
 
 fn count(hook: &Receiver, name: &str) -> usize {
-    hook.events().iter().filter(|event| event["record"]["name"] == name).count()
+    hook.events()
+        .iter()
+        .filter(|event| event["record"]["name"] == name)
+        .count()
 }
 
 fn exceptions(place: &Place) -> Vec<Value> {
@@ -18,7 +21,10 @@ fn exceptions(place: &Place) -> Vec<Value> {
 
 fn memory_kib(pid: u32, figure: &str) -> i64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with(figure)).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with(figure))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -29,10 +35,15 @@ async fn a_backlog_of_large_records_is_delivered_in_little_memory() {
     let daemon = place.started().await;
     for note in ["a", "b"] {
         let records = (1..=100).map(|id| json!({"id": id, "note": note.repeat(70_000)}));
-        pages.shown("leads", records.collect::<Value>().to_string()).await;
+        pages
+            .shown("leads", records.collect::<Value>().to_string())
+            .await;
     }
     pages.shown("leads", "[]").await;
-    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind <> 'gap'"), 200);
+    assert_eq!(
+        place.number("SELECT count(*) FROM changes WHERE kind <> 'gap'"),
+        200
+    );
     let last = place.number("SELECT max(seq) FROM changes");
     let changes = "start = \"beginning\"\nchanges = [\"baseline\", \"created\", \"updated\"]";
     place.configure(&Place::file_sink("audit", changes));

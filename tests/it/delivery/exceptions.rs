@@ -25,42 +25,71 @@ async fn dead_letters_are_listed_sent_again_and_dropped_by_command() {
     let (hook, workspace, place, _daemon) = hooked("retry = []").await;
     let bad = poison(&hook, &workspace, &place, "dead").await;
     workspace.edit(Route::Leads, &bad, json!({"name": "Poison again"}));
-    wait_until("the later version is dead too", || states(&place).len() == 2).await;
+    wait_until("the later version is dead too", || {
+        states(&place).len() == 2
+    })
+    .await;
     let dead = || async { place.run(["sinks", "hook", "dead", "--json"]).await.json() };
     let listed = dead().await;
     let seqs_of = |listed: &Value| -> Vec<i64> { seqs(listed.as_array().unwrap()) };
     let (first, second) = (seqs_of(&listed)[0], seqs_of(&listed)[1]);
     assert_eq!(listed[0]["record_id"], bad.as_str());
-    assert!(listed[0]["last_error"].as_str().unwrap().contains("400"), "{listed}");
+    assert!(
+        listed[0]["last_error"].as_str().unwrap().contains("400"),
+        "{listed}"
+    );
     let status = place.status().await;
-    assert!(status["reasons"].to_string().contains("shopmirror sinks hook dead"), "{status}");
+    assert!(
+        status["reasons"]
+            .to_string()
+            .contains("shopmirror sinks hook dead"),
+        "{status}"
+    );
 
     let sql = format!("SELECT event_id FROM changes WHERE seq = {first}");
     let event_id = place.rows(&sql)[0][0].clone();
-    assert_eq!(place.run(["sinks", "hook", "redrive", "999999"]).await.code, Some(65));
+    assert_eq!(
+        place.run(["sinks", "hook", "redrive", "999999"]).await.code,
+        Some(65)
+    );
 
     // Still refused: it is dead again, and nothing is lost.
     let before = hook.received().len();
-    let redriven = place.run(["sinks", "hook", "redrive", &first.to_string()]).await;
+    let redriven = place
+        .run(["sinks", "hook", "redrive", &first.to_string()])
+        .await;
     assert_eq!(redriven.code, Some(0), "{redriven:?}");
     wait_until("it was sent again", || hook.received().len() == before + 1).await;
     let sql = "SELECT count(*) FROM _queue WHERE state = 'dead'";
     wait_until("it is dead again", || place.number(sql) == 2).await;
 
     hook.forgive();
-    let redriven = place.run(["sinks", "hook", "redrive", &first.to_string(), "--json"]).await;
+    let redriven = place
+        .run(["sinks", "hook", "redrive", &first.to_string(), "--json"])
+        .await;
     assert_eq!(redriven.json()["changes"], 1);
     wait_until("it was taken", || states(&place).len() == 1).await;
     assert_eq!(hook.events().last().unwrap()["event_id"], event_id);
     assert_eq!(seqs_of(&dead().await), [second]);
 
-    let dropped = place.run(["sinks", "hook", "drop", "--all", "--json"]).await;
+    let dropped = place
+        .run(["sinks", "hook", "drop", "--all", "--json"])
+        .await;
     assert_eq!(dropped.json()["changes"], 1);
     assert_eq!(dead().await, json!([]));
     let kept = format!("SELECT count(*) FROM changes WHERE seq = {second}");
     assert_eq!(place.number(&kept), 1, "the log still has it");
-    assert_eq!(place.run(["sinks", "hook", "drop", &second.to_string()]).await.code, Some(65));
-    assert_eq!(place.run(["sinks", "no-such-sink", "dead"]).await.code, Some(64));
+    assert_eq!(
+        place
+            .run(["sinks", "hook", "drop", &second.to_string()])
+            .await
+            .code,
+        Some(65)
+    );
+    assert_eq!(
+        place.run(["sinks", "no-such-sink", "dead"]).await.code,
+        Some(64)
+    );
 }
 
 #[tokio::test]
@@ -73,8 +102,10 @@ async fn what_a_sink_is_owed_is_the_same_with_a_daemon_and_without() {
         let sink = &status["sinks"][0];
         sink["behind"].as_i64().unwrap() + sink["retrying"].as_i64().unwrap() == 50
     };
-    wait_until("its queue has all of them", || place.number("SELECT count(*) FROM _queue") == 50)
-        .await;
+    wait_until("its queue has all of them", || {
+        place.number("SELECT count(*) FROM _queue") == 50
+    })
+    .await;
     place.status_when("all of them are owed", owes_all).await;
     daemon.stop().await;
     assert!(owes_all(&place.status().await), "{}", place.status().await);
@@ -86,13 +117,22 @@ async fn a_sink_that_refuses_everything_is_degraded_and_status_says_why() {
     hook.always(Answer::status(400).body("no such list"));
     workspace.sandbox.burst(Route::Leads, 30);
     let refusing = |status: &Value| status["sinks"][0]["state"] == "refusing";
-    let status = place.status_when("the sink refuses everything", refusing).await;
+    let status = place
+        .status_when("the sink refuses everything", refusing)
+        .await;
     let ended = place.run(["status", "--exit-code"]).await;
     assert_ne!(ended.code, Some(0), "{ended:?}");
     let said = "refuses every change, the last one because: answered 400";
     assert!(status["reasons"].to_string().contains(said), "{status}");
-    assert!(status["reasons"].to_string().contains("no such list"), "{status}");
-    assert!(place.log().contains("the sink refused changes"), "{}", place.log());
+    assert!(
+        status["reasons"].to_string().contains("no such list"),
+        "{status}"
+    );
+    assert!(
+        place.log().contains("the sink refused changes"),
+        "{}",
+        place.log()
+    );
 }
 
 #[tokio::test]
@@ -101,7 +141,10 @@ async fn a_410_disables_the_sink_and_a_reload_delivers_the_kept_changes() {
     hook.always(Answer::status(410));
     workspace.sandbox.burst(Route::Leads, 3);
     let sink = "SELECT state FROM _sinks";
-    wait_until("it is disabled", || place.rows(sink) == [json!(["disabled"])]).await;
+    wait_until("it is disabled", || {
+        place.rows(sink) == [json!(["disabled"])]
+    })
+    .await;
     // What was on its way at the same time has arrived by then.
     workspace.polled(Route::Leads).await;
     let tried = hook.received().len();
@@ -110,7 +153,10 @@ async fn a_410_disables_the_sink_and_a_reload_delivers_the_kept_changes() {
     let is_behind = |status: &Value| status["sinks"][0]["behind"] == 6;
     let status = place.status_when("it is owed all", is_behind).await;
     assert_eq!(status["sinks"][0]["state"], "disabled");
-    assert_eq!(status["sinks"][0]["last_error"], "answered 410: the endpoint is gone");
+    assert_eq!(
+        status["sinks"][0]["last_error"],
+        "answered 410: the endpoint is gone"
+    );
     assert!(status["reasons"].to_string().contains("410"), "{status}");
     assert_eq!(hook.received().len(), tried, "it is asked no more");
 

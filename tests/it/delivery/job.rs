@@ -37,7 +37,10 @@ async fn a_template_shows_the_job_of_a_status_change_as_it_is_now() {
     let job = json!({"job_number": "JOB-88888", "paid_amount": null});
     let id: i64 = workspace.add(Route::Jobs, job).parse().unwrap();
     assert_eq!(place.run(["once"]).await.code, Some(0));
-    workspace.add(Route::Payments, json!({"job_id": id, "job_number": null, "amount": 12.5}));
+    workspace.add(
+        Route::Payments,
+        json!({"job_id": id, "job_number": null, "amount": 12.5}),
+    );
     place.configure(&format!("[reports]\njob_link = \"job_id\"\n{chat}"));
     for _ in 0..2 {
         assert_eq!(place.run(["once"]).await.code, Some(0));
@@ -55,11 +58,17 @@ async fn a_template_shows_the_job_of_a_status_change_as_it_is_now() {
     let checked = place.run(["check"]).await;
     assert_eq!(checked.code, Some(78), "{checked:?}");
     assert!(
-        checked.out.contains("`comment`, which [reports] job_link names, holds no number"),
+        checked
+            .out
+            .contains("`comment`, which [reports] job_link names, holds no number"),
         "{checked:?}"
     );
     let status = place.run(["status", "--json"]).await.json();
-    assert_eq!(status["unlinked_routes"], json!(["job_status_changes"]), "{status}");
+    assert_eq!(
+        status["unlinked_routes"],
+        json!(["job_status_changes"]),
+        "{status}"
+    );
     let state = place.rows("SELECT state_source FROM report_jobs GROUP BY 1");
     assert_eq!(state, [json!(["job"])], "states are as last seen");
 }

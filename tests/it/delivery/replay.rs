@@ -21,7 +21,10 @@ async fn filled(workspace: &Workspace, place: &Place, hook: &Receiver) -> Vec<St
 }
 
 fn event_ids(events: &[Value]) -> Vec<String> {
-    events.iter().map(|event| event["event_id"].as_str().unwrap().to_owned()).collect()
+    events
+        .iter()
+        .map(|event| event["event_id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn replay(place: &Place, column: &str) -> Value {
@@ -42,7 +45,9 @@ async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
     let first = filled(&workspace, &place, &hook).await;
     let daemon = place.started().await;
     workspace.all_polled().await;
-    let begun = place.run(["sinks", "hook", "replay", "--rate", "12/s"]).await;
+    let begun = place
+        .run(["sinks", "hook", "replay", "--rate", "12/s"])
+        .await;
     assert_eq!(begun.code, Some(0), "{begun:?}");
     let second = place.run(["sinks", "hook", "replay"]).await;
     assert_eq!(second.code, Some(75), "{second:?}");
@@ -54,9 +59,15 @@ async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
     let before = hook.received().len();
     // Requests of the daemon that was killed may take some of these answers.
     hook.answer(10);
-    wait_until("it goes on after the kill", || hook.received().len() > before + 5).await;
+    wait_until("it goes on after the kill", || {
+        hook.received().len() > before + 5
+    })
+    .await;
     let status = place.status().await;
-    assert_eq!(status["sinks"][0]["replay"]["to_seq"], status["sinks"][0]["position"], "{status}");
+    assert_eq!(
+        status["sinks"][0]["replay"]["to_seq"], status["sinks"][0]["position"],
+        "{status}"
+    );
     let shown = place.run(["sinks"]).await;
     assert!(shown.out.contains("replay of hook: "), "{shown:?}");
     // With another configuration the task of the sink is a new one.
@@ -65,10 +76,19 @@ async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
     daemon.signal(Signal::HUP);
     hook.release();
     wait_until("it is done", || is(&place, "done")).await;
-    assert_eq!((replay(&place, "sent"), replay(&place, "refused")), (json!(60), json!(0)));
+    assert_eq!(
+        (replay(&place, "sent"), replay(&place, "refused")),
+        (json!(60), json!(0))
+    );
     let again = event_ids(&hook.events()[60..]);
-    assert!(first.iter().all(|id| again.contains(id)), "every event came once more");
-    assert!(again.iter().all(|id| first.contains(id)), "and no other one");
+    assert!(
+        first.iter().all(|id| again.contains(id)),
+        "every event came once more"
+    );
+    assert!(
+        again.iter().all(|id| first.contains(id)),
+        "and no other one"
+    );
     assert!(again.len() <= 60 + 16, "{} instead of 60", again.len());
     let searches = workspace.sandbox.requests().log;
     let routes = Route::ALL.map(Route::segment);
@@ -79,7 +99,10 @@ async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
         "no request but polls"
     );
     let verified = place.run(["verify"]).await;
-    assert!(verified.out.contains("60 delivered + 0 pending"), "{verified:?}");
+    assert!(
+        verified.out.contains("60 delivered + 0 pending"),
+        "{verified:?}"
+    );
     daemon.stop().await;
 }
 
@@ -89,8 +112,13 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     filled(&workspace, &place, &hook).await;
-    let begun = place.run(["sinks", "hook", "replay", "--rate", "1000/s"]).await;
-    assert!(begun.out.contains("begins when the daemon runs"), "{begun:?}");
+    let begun = place
+        .run(["sinks", "hook", "replay", "--rate", "1000/s"])
+        .await;
+    assert!(
+        begun.out.contains("begins when the daemon runs"),
+        "{begun:?}"
+    );
     hook.always(Answer::status(503));
     let _daemon = place.started().await;
     wait_until("it was tried", || hook.received().len() > 60).await;
@@ -98,7 +126,13 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     place.status_when("it says why it waits", why).await;
     let cancelled = place.run(["sinks", "hook", "replay", "--cancel"]).await;
     assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
-    assert_eq!(place.run(["sinks", "hook", "replay", "--cancel"]).await.code, Some(65));
+    assert_eq!(
+        place
+            .run(["sinks", "hook", "replay", "--cancel"])
+            .await
+            .code,
+        Some(65)
+    );
     hook.always(Answer::status(204));
     let (name, id) = {
         let rows = place.rows("SELECT name, id FROM leads ORDER BY _seq DESC LIMIT 1");
@@ -106,8 +140,9 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     };
     let before = hook.received().len();
     let filter = format!("id={}", crate::support::text(&id));
-    let chosen =
-        ["sinks", "hook", "replay", "--route", "leads", "--where", &filter, "--rate", "100/s"];
+    let chosen = [
+        "sinks", "hook", "replay", "--route", "leads", "--where", &filter, "--rate", "100/s",
+    ];
     assert_eq!(place.run(chosen).await.code, Some(0));
     wait_until("it is done", || is(&place, "done")).await;
     assert_eq!(replay(&place, "sent"), 1);
@@ -118,9 +153,14 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     assert_eq!(place.run(chosen).await.code, Some(0));
     wait_until("it is done", || is(&place, "done")).await;
     let shown = place.run(["sinks", "hook"]).await;
-    assert!(shown.out.contains("1 refused") && shown.out.contains("422"), "{shown:?}");
+    assert!(
+        shown.out.contains("1 refused") && shown.out.contains("422"),
+        "{shown:?}"
+    );
     assert_eq!(place.number("SELECT retrying + dead FROM _sinks"), 0);
-    let none = place.run(["sinks", "hook", "replay", "--from", "999999"]).await;
+    let none = place
+        .run(["sinks", "hook", "replay", "--from", "999999"])
+        .await;
     assert_eq!(none.code, Some(65), "{none:?}");
 }
 
@@ -139,24 +179,46 @@ async fn the_log_keeps_what_a_removed_sink_needs_until_it_is_forgotten() {
         workspace.polled(Route::Leads).await;
         workspace.edit(Route::Leads, &id, json!({ "name": name }));
     }
-    wait_until("all versions are stored", || place.lines("audit.ndjson").len() == 3).await;
+    wait_until("all versions are stored", || {
+        place.lines("audit.ndjson").len() == 3
+    })
+    .await;
     let listed = place.run(["sinks"]).await;
     assert!(listed.out.contains("keeps 3 changes for it"), "{listed:?}");
     let status = place.run(["status"]).await;
-    assert!(status.out.contains("`shopmirror sinks hook forget`"), "{status:?}");
+    assert!(
+        status.out.contains("`shopmirror sinks hook forget`"),
+        "{status:?}"
+    );
     let status = place.status().await;
     let reasons = status["reasons"].to_string();
-    assert!(reasons.contains("sinks hook forget"), "health says it: {status}");
-    assert!(status["removed_sinks"][0].to_string().contains("3 changes"), "{status}");
+    assert!(
+        reasons.contains("sinks hook forget"),
+        "health says it: {status}"
+    );
+    assert!(
+        status["removed_sinks"][0].to_string().contains("3 changes"),
+        "{status}"
+    );
     let used = place.run(["sinks", "audit", "forget"]).await;
     assert_eq!(used.code, Some(65), "{used:?}");
-    assert!(used.err.contains("remove [sinks.audit] from the configuration"), "{used:?}");
+    assert!(
+        used.err
+            .contains("remove [sinks.audit] from the configuration"),
+        "{used:?}"
+    );
     let unknown = place.run(["sinks", "nothing", "forget"]).await;
     assert_eq!(unknown.code, Some(64), "{unknown:?}");
-    assert!(unknown.err.contains("the sinks are: audit, hook"), "{unknown:?}");
+    assert!(
+        unknown.err.contains("the sinks are: audit, hook"),
+        "{unknown:?}"
+    );
     daemon.stop().await;
     let forgotten = place.run(["sinks", "hook", "forget"]).await;
-    assert!(forgotten.out.contains("3 changes that it never got"), "{forgotten:?}");
+    assert!(
+        forgotten.out.contains("3 changes that it never got"),
+        "{forgotten:?}"
+    );
     assert_eq!(place.number("SELECT count(*) FROM _sinks"), 1);
     let verified = place.run(["verify"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");

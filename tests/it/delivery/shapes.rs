@@ -52,7 +52,10 @@ fn change(route: Route, text: &str) -> Change {
 }
 
 fn webhook(url: String, format: Format) -> WebhookSettings {
-    WebhookSettings { format, ..sinks::webhook(url) }
+    WebhookSettings {
+        format,
+        ..sinks::webhook(url)
+    }
 }
 
 /// Delivers the changes and returns the requests as the scripts read them.
@@ -64,7 +67,9 @@ async fn received(
     let mut sink = sinks::build(&SinkKind::Webhook(settings(receiver.url("/in"))));
     for change in changes {
         let one = std::slice::from_ref(change);
-        let verdicts = sink.hand_over(one, jiff::Timestamp::now(), &CancellationToken::new()).await;
+        let verdicts = sink
+            .hand_over(one, jiff::Timestamp::now(), &CancellationToken::new())
+            .await;
         assert_eq!(verdicts, [Verdict::Done]);
     }
     let requests = receiver.received();
@@ -81,7 +86,10 @@ async fn received(
 }
 
 fn hostile_changes() -> Vec<Change> {
-    HOSTILE.iter().map(|text| change(Route::Leads, text)).collect()
+    HOSTILE
+        .iter()
+        .map(|text| change(Route::Leads, text))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,7 +98,9 @@ async fn the_sdk_of_cloud_events_reads_every_event() {
     let format = Format::CloudEvents(CloudEvents { source });
     let given = hostile_changes();
     let requests = received(|url| webhook(url, format), &given).await;
-    let Some(read) = run_python(READ, &json!({ "requests": requests })) else { return };
+    let Some(read) = run_python(READ, &json!({ "requests": requests })) else {
+        return;
+    };
     for (change, event) in given.iter().zip(read.as_array().unwrap()) {
         let attributes = &event["attributes"];
         assert_eq!(attributes["id"], change.event_id);
@@ -110,19 +120,29 @@ async fn the_sdk_of_cloud_events_reads_every_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_public_library_of_standard_webhooks_accepts_the_signatures() {
-    let secrets: Vec<String> =
-        [7, 9].map(|byte| format!("whsec_{}", STANDARD.encode([byte; 32]))).to_vec();
+    let secrets: Vec<String> = [7, 9]
+        .map(|byte| format!("whsec_{}", STANDARD.encode([byte; 32])))
+        .to_vec();
     let source = r#"{"text": "{{ record.name }}"}"#;
     let template = Template::compile(source, Escape::Json, &NAMES).unwrap();
     for format in [
         Format::Standard,
         Format::Raw,
-        Format::Template { template, content_type: "application/json".into() },
+        Format::Template {
+            template,
+            content_type: "application/json".into(),
+        },
     ] {
         let given = hostile_changes();
         let settings = |url| {
-            let secrets = secrets.iter().map(|secret| secret.as_str().into()).collect();
-            WebhookSettings { secrets, ..webhook(url, format.clone()) }
+            let secrets = secrets
+                .iter()
+                .map(|secret| secret.as_str().into())
+                .collect();
+            WebhookSettings {
+                secrets,
+                ..webhook(url, format.clone())
+            }
         };
         let requests = received(settings, &given).await;
         let bodies: Vec<Value> = requests
@@ -130,9 +150,15 @@ async fn the_public_library_of_standard_webhooks_accepts_the_signatures() {
             .map(|request| serde_json::from_str(request["body"].as_str().unwrap()).unwrap())
             .collect();
         let asked = json!({ "requests": requests, "secrets": secrets });
-        let Some(read) = run_python(READ, &asked) else { return };
+        let Some(read) = run_python(READ, &asked) else {
+            return;
+        };
         for (body, verified) in bodies.iter().zip(read.as_array().unwrap()) {
-            assert_eq!(verified, &json!([body, body]), "each secret, and no changed body");
+            assert_eq!(
+                verified,
+                &json!([body, body]),
+                "each secret, and no changed body"
+            );
         }
     }
 }
@@ -143,15 +169,20 @@ async fn a_raw_body_is_the_record_as_received_and_headers_say_what_it_is() {
     exact.body = "{ \"id\": 1,\n\"amount\":10.10}".into();
     let requests = received(|url| webhook(url, Format::Raw), &[exact.clone()]).await;
     assert_eq!(requests[0]["body"], exact.body);
-    assert_eq!(requests[0]["headers"]["shopmirror-type"], "payments.updated");
+    assert_eq!(
+        requests[0]["headers"]["shopmirror-type"],
+        "payments.updated"
+    );
     assert_eq!(requests[0]["headers"]["webhook-id"], exact.event_id);
 }
 
 /// Every file of a kind in a folder of the repository.
 fn files(folder: &str) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut paths: Vec<PathBuf> =
-        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     paths.sort();
     paths
 }
@@ -161,7 +192,10 @@ fn needed(name: &str) -> &'static [&'static str] {
     match name {
         "slack" | "google-chat" => &["/text"],
         "discord" => &["/content", "/allowed_mentions/parse"],
-        "teams" => &["/attachments/0/content/body/0/text", "/attachments/0/content/version"],
+        "teams" => &[
+            "/attachments/0/content/body/0/text",
+            "/attachments/0/content/version",
+        ],
         "ntfy" => &["/topic", "/message"],
         "telegram" => &["/chat_id", "/text"],
         "google-sheets" | "n8n" | "make" | "zapier" => &["/data/event_id", "/data/record/id"],
@@ -179,7 +213,9 @@ fn every_example_makes_json_of_hostile_text() {
         let config = Config::parse(&text, "example", &Base::default())
             .unwrap_or_else(|problems| panic!("{}\n{problems}", path.display()));
         let (_, sink) = config.sinks.first_key_value().unwrap();
-        let SinkKind::Webhook(webhook) = &sink.kind else { panic!("{}", path.display()) };
+        let SinkKind::Webhook(webhook) = &sink.kind else {
+            panic!("{}", path.display())
+        };
         let name = path.file_stem().unwrap().to_str().unwrap();
         for text in HOSTILE {
             for route in &sink.filter.routes {
@@ -190,14 +226,21 @@ fn every_example_makes_json_of_hostile_text() {
                 }
                 let shown = body.to_string();
                 assert!(!shown.contains("<!channel>") || name != "slack", "{shown}");
-                assert!(!shown.contains("<users/all>") || name != "google-chat", "{shown}");
+                assert!(
+                    !shown.contains("<users/all>") || name != "google-chat",
+                    "{shown}"
+                );
                 assert!(body.get("admin").is_none(), "{shown}");
             }
         }
         // An alert and a report are shown with their title and text, but by the other system's own JSON.
         for kind in [Kind::Alert, Kind::Report] {
             let body = r#"{"title":"The \"key\"","text":"is refused"}"#.to_owned();
-            let notice = Change { kind, body, ..change(Route::Jobs, "x") };
+            let notice = Change {
+                kind,
+                body,
+                ..change(Route::Jobs, "x")
+            };
             let shown = webhook.format.shape(&notice).unwrap().body;
             let whole = shown.contains(r#"The \"key\""#) && shown.contains("is refused");
             assert!(whole || name == "erp", "{name}: {shown}");

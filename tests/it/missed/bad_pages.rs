@@ -8,7 +8,10 @@ use crate::support::{Place, Workspace, wait_until};
 
 #[tokio::test]
 async fn whatever_is_no_page_is_refused_counted_and_told_and_changes_nothing() {
-    let error = FaultKind::Status { code: 503, retry_after: None };
+    let error = FaultKind::Status {
+        code: 503,
+        retry_after: None,
+    };
     let faults = [
         (FaultKind::Html, "html"),
         (FaultKind::Truncated, "cut"),
@@ -31,12 +34,17 @@ async fn whatever_is_no_page_is_refused_counted_and_told_and_changes_nothing() {
     let shown = |status: &Value| {
         Route::ALL.iter().zip(&faults).all(|(route, (_, word))| {
             let poller = poller(status, *route);
-            let counted =
-                if is_page(word) { &poller["refused_pages"] } else { &poller["failures"] };
+            let counted = if is_page(word) {
+                &poller["refused_pages"]
+            } else {
+                &poller["failures"]
+            };
             poller["state"] == "backoff" && poller["last_error"] == *word && counted != 0
         })
     };
-    let status = place.status_when("every route's fault is shown", shown).await;
+    let status = place
+        .status_when("every route's fault is shown", shown)
+        .await;
     assert_ne!(status["health"], "ok", "{status}");
     let reasons = status["reasons"].to_string();
     for (route, (_, word)) in Route::ALL.iter().zip(&faults) {
@@ -44,10 +52,17 @@ async fn whatever_is_no_page_is_refused_counted_and_told_and_changes_nothing() {
             assert!(reasons.contains(&table(*route)), "{route}: {reasons}");
         }
     }
-    assert_eq!(everything(&place), stored, "nothing that is stored has changed");
+    assert_eq!(
+        everything(&place),
+        stored,
+        "nothing that is stored has changed"
+    );
 
     workspace.sandbox.clear_faults();
-    wait_until("every route is read again", || place.changes().len() == stored[0].len() + 6).await;
+    wait_until("every route is read again", || {
+        place.changes().len() == stored[0].len() + 6
+    })
+    .await;
     for (route, id) in Route::ALL.into_iter().zip(added) {
         let expected = json!([table(route), id, "created", 1]);
         assert!(place.changes().contains(&expected), "{route}");
@@ -64,7 +79,9 @@ fn table(route: Route) -> String {
 
 fn poller(status: &Value, route: Route) -> &Value {
     let all = status["pollers"].as_array().unwrap();
-    all.iter().find(|poller| poller["route"] == table(route).as_str()).unwrap()
+    all.iter()
+        .find(|poller| poller["route"] == table(route).as_str())
+        .unwrap()
 }
 
 /// Whether the word is for an answer that was no page, not for an answer that was not given.

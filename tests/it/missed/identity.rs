@@ -22,8 +22,14 @@ async fn ids_that_turn_from_integers_into_strings_create_and_deliver_nothing() {
     let id = text(&workspace.sandbox.truth(Route::Leads).last().unwrap().id);
     workspace.edit(Route::Leads, &id, json!({"status": "Renamed"}));
     workspace.polled(Route::Leads).await;
-    assert_eq!(place.changes()[before.len()..], [json!(["leads", id, "updated", 2])]);
-    wait_until("the change is delivered", || !place.lines("audit.ndjson").is_empty()).await;
+    assert_eq!(
+        place.changes()[before.len()..],
+        [json!(["leads", id, "updated", 2])]
+    );
+    wait_until("the change is delivered", || {
+        !place.lines("audit.ndjson").is_empty()
+    })
+    .await;
     let line = place.lines("audit.ndjson").remove(0);
     let changed: Vec<&String> = line["changed"].as_object().unwrap().keys().collect();
     assert_eq!(changed, ["status"], "the id is no changed field");
@@ -35,7 +41,10 @@ async fn an_id_is_kept_digit_for_digit_with_its_leading_zeros_and_for_its_own_ro
     let big = "9223372036854775809";
     let huge = "340282366920938463463374607431768211457";
     let pages = Pages::start().await;
-    pages.show("jobs", format!(r#"[{{"id":{huge},"n":1}},{{"id":{big},"n":1}},{{"id":7,"n":1}}]"#));
+    pages.show(
+        "jobs",
+        format!(r#"[{{"id":{huge},"n":1}},{{"id":{big},"n":1}},{{"id":7,"n":1}}]"#),
+    );
     let place = pages.place();
     let _daemon = place.daemon();
     pages.polled("jobs").await;
@@ -57,8 +66,14 @@ async fn an_id_is_kept_digit_for_digit_with_its_leading_zeros_and_for_its_own_ro
     }
     let events = place.rows("SELECT count(DISTINCT event_id) FROM changes");
     assert_eq!(events, [json!([6])]);
-    for args in [&["records", "jobs", huge, "--json"][..], &["records", "jobs", "--json"]] {
+    for args in [
+        &["records", "jobs", huge, "--json"][..],
+        &["records", "jobs", "--json"],
+    ] {
         let shown = place.run(args.iter().copied()).await.out;
-        assert!(shown.contains(&format!("\"id\":{huge}")), "no digit is lost: {shown}");
+        assert!(
+            shown.contains(&format!("\"id\":{huge}")),
+            "no digit is lost: {shown}"
+        );
     }
 }

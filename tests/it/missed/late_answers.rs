@@ -28,7 +28,11 @@ async fn a_search_or_a_page_answered_late_brings_no_older_state_back() {
         release.notify_one();
     };
     let (search, ()) = tokio::join!(search, polls);
-    assert_eq!(search.json()[0]["name"], "Ann", "the answer itself is shown as it came");
+    assert_eq!(
+        search.json()[0]["name"],
+        "Ann",
+        "the answer itself is shown as it came"
+    );
     pages.polled("customers").await;
     let ann = json!([1, r#"{"id":1,"name":"Ann"}"#]);
     let anna = json!([2, r#"{"id":1,"name":"Anna"}"#]);
@@ -39,7 +43,10 @@ async fn a_search_or_a_page_answered_late_brings_no_older_state_back() {
     let asked = pages.hold_next("customers");
     pages.held("customers").await;
     place.run(["search", "Ann", "--store"]).await;
-    assert_eq!(versions(&place).last(), Some(&json!([3, r#"{"id":1,"name":"Anne"}"#])));
+    assert_eq!(
+        versions(&place).last(),
+        Some(&json!([3, r#"{"id":1,"name":"Anne"}"#]))
+    );
     // The poll that was asked for before that shows what was there before.
     pages.show("customers", ANNE);
     asked.notify_one();

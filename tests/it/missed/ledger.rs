@@ -19,7 +19,10 @@ fn shuffled(ids: std::ops::RangeInclusive<i64>) -> String {
 }
 
 fn body(ids: &[i64]) -> String {
-    let records: Vec<Value> = ids.iter().map(|id| json!({"id": id, "name": "N"})).collect();
+    let records: Vec<Value> = ids
+        .iter()
+        .map(|id| json!({"id": id, "name": "N"}))
+        .collect();
     Value::from(records).to_string()
 }
 
@@ -45,11 +48,17 @@ async fn a_burst_longer_than_a_page_is_one_gap_with_its_bounds_told_everywhere_a
     let sinks = format!(
         "{}{}{}",
         Place::file_sink("asked", "changes = [\"gap\"]\nstart = \"beginning\""),
-        Place::file_sink("usual", "changes = [\"created\", \"updated\"]\nstart = \"beginning\""),
+        Place::file_sink(
+            "usual",
+            "changes = [\"created\", \"updated\"]\nstart = \"beginning\""
+        ),
         Place::webhook_sink("hook", &hook.url("/"), "changes = [\"gap\"]"),
     );
     let (pages, place, _daemon) = baseline(&sinks).await;
-    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'baseline'"), LIMIT);
+    assert_eq!(
+        place.number("SELECT count(*) FROM changes WHERE kind = 'baseline'"),
+        LIMIT
+    );
     pages.shown("leads", page(LIMIT..=2 * LIMIT - 1)).await;
     assert_eq!(gaps(&place), [] as [Value; 0], "one less than a page came");
     // The order of a page proves nothing and hides nothing.
@@ -58,7 +67,10 @@ async fn a_burst_longer_than_a_page_is_one_gap_with_its_bounds_told_everywhere_a
     pages.shown("leads", shuffled(51..=70)).await;
     pages.shown("leads", shuffled(51..=70)).await;
 
-    assert_eq!(gaps(&place), [json!(["leads", "gap", "43", "51", 7, "open"])]);
+    assert_eq!(
+        gaps(&place),
+        [json!(["leads", "gap", "43", "51", 7, "open"])]
+    );
     let ordered = "SELECT found_at = to_at AND from_at < to_at FROM gaps";
     assert_eq!(place.number(ordered), 1, "the time span is told");
     let logged = place.rows("SELECT record_id, body FROM changes WHERE kind = 'gap'");
@@ -78,16 +90,37 @@ async fn a_burst_longer_than_a_page_is_one_gap_with_its_bounds_told_everywhere_a
     })
     .await;
     let line = place.lines("asked.ndjson").remove(0);
-    assert_eq!((&line["kind"], &line["gap"]["estimate"]), (&json!("gap"), &json!(7)));
+    assert_eq!(
+        (&line["kind"], &line["gap"]["estimate"]),
+        (&json!("gap"), &json!(7))
+    );
     let event: Value = serde_json::from_str(&hook.received()[0].body).unwrap();
-    assert_eq!((&event["type"], &event["data"]), (&json!("leads.gap"), &line));
-    wait_until("the other sink is done", || place.lines("usual.ndjson").len() == 43).await;
-    assert!(place.lines("usual.ndjson").iter().all(|line| line["kind"] == "created"));
+    assert_eq!(
+        (&event["type"], &event["data"]),
+        (&json!("leads.gap"), &line)
+    );
+    wait_until("the other sink is done", || {
+        place.lines("usual.ndjson").len() == 43
+    })
+    .await;
+    assert!(
+        place
+            .lines("usual.ndjson")
+            .iter()
+            .all(|line| line["kind"] == "created")
+    );
 
     let status = place.status().await;
     assert_ne!(status["health"], "ok");
-    assert!(status["reasons"].to_string().contains("shopmirror gaps"), "{status}");
-    let leads = status["pollers"].as_array().unwrap().iter().find(|p| p["route"] == "leads");
+    assert!(
+        status["reasons"].to_string().contains("shopmirror gaps"),
+        "{status}"
+    );
+    let leads = status["pollers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|p| p["route"] == "leads");
     assert_eq!(leads.unwrap()["gaps"], 1);
 }
 
@@ -108,7 +141,10 @@ async fn a_burst_while_the_daemon_was_down_is_a_gap_and_an_overlap_is_none() {
     pages.show("leads", body(&ids));
     let _daemon = place.daemon();
     pages.polled("leads").await;
-    assert_eq!(gaps(&place), [json!(["leads", "gap", "39", "48", 8, "open"])]);
+    assert_eq!(
+        gaps(&place),
+        [json!(["leads", "gap", "39", "48", 8, "open"])]
+    );
 }
 
 #[tokio::test]
@@ -125,8 +161,15 @@ async fn an_empty_page_after_records_proves_nothing_and_the_next_page_is_judged_
     assert_eq!(gaps(&place), [] as [Value; 0]);
     // Nothing on this API deletes: what is shown now does not follow on from what was known.
     pages.shown("leads", page(31..=35)).await;
-    assert_eq!(gaps(&place), [json!(["leads", "suspect", "20", "31", 10, "open"])]);
-    assert_eq!(place.rows("SELECT from_at FROM gaps"), before, "since the last page with records");
+    assert_eq!(
+        gaps(&place),
+        [json!(["leads", "suspect", "20", "31", 10, "open"])]
+    );
+    assert_eq!(
+        place.rows("SELECT from_at FROM gaps"),
+        before,
+        "since the last page with records"
+    );
     pages.shown("leads", page(31..=36)).await;
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 1);
     daemon.stop().await;

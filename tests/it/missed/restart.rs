@@ -21,9 +21,17 @@ fn work(workspace: &Workspace, random: &mut fastrand::Rng) {
         if random.u8(..3) > 0 {
             workspace.sandbox.burst(route, random.usize(1..4));
         }
-        let newest = workspace.sandbox.truth(route).len().saturating_sub(random.usize(1..30));
+        let newest = workspace
+            .sandbox
+            .truth(route)
+            .len()
+            .saturating_sub(random.usize(1..30));
         let id = text(&workspace.sandbox.truth(route)[newest].id);
-        workspace.edit(route, &id, json!({"status": format!("Status {}", random.u32(..))}));
+        workspace.edit(
+            route,
+            &id,
+            json!({"status": format!("Status {}", random.u32(..))}),
+        );
     }
 }
 
@@ -41,9 +49,11 @@ pub(crate) async fn settled(workspace: &Workspace, place: &Place) {
             let mirrored = mirror(place, *route);
             let truth = workspace.sandbox.truth(*route);
             let shown = truth.iter().skip(truth.len().saturating_sub(100));
-            shown
-                .into_iter()
-                .all(|t| mirrored.get(&text(&t.id)).is_some_and(|m| m == t.record.get()))
+            shown.into_iter().all(|t| {
+                mirrored
+                    .get(&text(&t.id))
+                    .is_some_and(|m| m == t.record.get())
+            })
         })
     };
     wait_until("the mirror shows the truth", same).await;
@@ -54,10 +64,16 @@ pub(crate) async fn settled(workspace: &Workspace, place: &Place) {
 
 /// The exact text the mirror holds of each record.
 fn mirror(place: &Place, route: Route) -> HashMap<String, String> {
-    let sql =
-        format!("SELECT m.id, c.body FROM \"{}\" m JOIN changes c ON c.seq = m._seq", table(route));
+    let sql = format!(
+        "SELECT m.id, c.body FROM \"{}\" m JOIN changes c ON c.seq = m._seq",
+        table(route)
+    );
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    place.rows(&sql).iter().map(|row| (text(&row[0]), text(&row[1]))).collect()
+    place
+        .rows(&sql)
+        .iter()
+        .map(|row| (text(&row[0]), text(&row[1])))
+        .collect()
 }
 
 #[tokio::test]
@@ -85,9 +101,15 @@ async fn the_truth_the_mirror_the_log_and_the_sinks_agree_after_kills_at_any_ins
     daemon.stop().await;
 
     let told = place.open().unwrap();
-    let check: String = told.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    let check: String = told
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
     assert_eq!(check, "ok");
-    assert_eq!(place.number("SELECT count(*) FROM gaps"), 0, "every burst was shorter than a page");
+    assert_eq!(
+        place.number("SELECT count(*) FROM gaps"),
+        0,
+        "every burst was shorter than a page"
+    );
 
     // The log: gapless numbers, gapless versions, distinct event ids.
     let counted = place.rows("SELECT count(*), max(seq), count(DISTINCT event_id) FROM changes");
@@ -109,8 +131,11 @@ async fn the_truth_the_mirror_the_log_and_the_sinks_agree_after_kills_at_any_ins
             table(route)
         );
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let latest: HashMap<String, String> =
-            place.rows(&sql).iter().map(|row| (text(&row[0]), text(&row[1]))).collect();
+        let latest: HashMap<String, String> = place
+            .rows(&sql)
+            .iter()
+            .map(|row| (text(&row[0]), text(&row[1])))
+            .collect();
         assert_eq!(mirror(&place, route), latest, "{route}");
     }
 
@@ -118,18 +143,34 @@ async fn the_truth_the_mirror_the_log_and_the_sinks_agree_after_kills_at_any_ins
     let expected: BTreeMap<i64, String> = place
         .rows("SELECT seq, event_id FROM changes")
         .iter()
-        .map(|row| (row[0].as_i64().unwrap(), row[1].as_str().unwrap().to_owned()))
+        .map(|row| {
+            (
+                row[0].as_i64().unwrap(),
+                row[1].as_str().unwrap().to_owned(),
+            )
+        })
         .collect();
     let pair = |event: &Value| {
-        (event["seq"].as_i64().unwrap(), event["event_id"].as_str().unwrap().to_owned())
+        (
+            event["seq"].as_i64().unwrap(),
+            event["event_id"].as_str().unwrap().to_owned(),
+        )
     };
     let lines = place.lines("audit.ndjson");
     let in_file: Vec<_> = lines.iter().map(pair).collect();
-    assert_eq!(in_file, expected.clone().into_iter().collect::<Vec<_>>(), "the file");
+    assert_eq!(
+        in_file,
+        expected.clone().into_iter().collect::<Vec<_>>(),
+        "the file"
+    );
     let mut at_hook: Vec<_> = hook.events().iter().map(pair).collect();
     let repeats = at_hook.len() - expected.len();
     at_hook.sort();
     at_hook.dedup();
-    assert_eq!(at_hook, expected.into_iter().collect::<Vec<_>>(), "the webhook");
+    assert_eq!(
+        at_hook,
+        expected.into_iter().collect::<Vec<_>>(),
+        "the webhook"
+    );
     println!("{last} changes, {repeats} came twice");
 }

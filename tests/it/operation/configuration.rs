@@ -26,8 +26,16 @@ fn folder() -> (tempfile::TempDir, Base) {
         ("erp-secret", secrets, 0o600),
         ("writable", "https://erp.example.com/hooks/CANARY\n", 0o666),
         ("prose", "ask Anna for the CANARY\n", 0o600),
-        ("chat.json", "{\"text\": \"{{ record.name }} CANARY\"}\n", 0o640),
-        ("database", "postgresql://shop:CANARY@db.example.com/shops\n", 0o640),
+        (
+            "chat.json",
+            "{\"text\": \"{{ record.name }} CANARY\"}\n",
+            0o640,
+        ),
+        (
+            "database",
+            "postgresql://shop:CANARY@db.example.com/shops\n",
+            0o640,
+        ),
         ("two-lines", "id\nCANARY\n", 0o640),
         ("token", "CANARYCANARYCANARYCANARY\n", 0o640),
     ] {
@@ -35,7 +43,10 @@ fn folder() -> (tempfile::TempDir, Base) {
         fs::write(&path, content).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let base = Base { dir: dir.path().to_owned(), ..Base::default() };
+    let base = Base {
+        dir: dir.path().to_owned(),
+        ..Base::default()
+    };
     (dir, base)
 }
 

@@ -6,9 +6,15 @@ use std::path::Path;
 
 /// The directives of a file of `systemd/`, without comments.
 fn directives(name: &str) -> Vec<String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(name))
-        .unwrap();
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let text = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("systemd")
+            .join(name),
+    )
+    .unwrap();
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(str::to_owned).collect()
 }
 
@@ -16,11 +22,20 @@ fn directives(name: &str) -> Vec<String> {
 fn readers_of_the_mirror_and_readers_of_the_secrets_are_two_groups() {
     let has = |file: &str, line: &str| directives(file).iter().any(|found| found == line);
     assert!(has("shopmirror.service", "Group=shopmirror"));
-    assert!(has("shopmirror.service", "SupplementaryGroups=shopmirror-secrets"));
+    assert!(has(
+        "shopmirror.service",
+        "SupplementaryGroups=shopmirror-secrets"
+    ));
     assert!(has("shopmirror.sysusers", "g shopmirror-secrets -"));
-    assert!(has("shopmirror.sysusers", "m shopmirror shopmirror-secrets"));
+    assert!(has(
+        "shopmirror.sysusers",
+        "m shopmirror shopmirror-secrets"
+    ));
     let files = directives("shopmirror.tmpfiles");
-    let of_etc: Vec<_> = files.iter().filter(|line| line.contains("/etc/shopmirror")).collect();
+    let of_etc: Vec<_> = files
+        .iter()
+        .filter(|line| line.contains("/etc/shopmirror"))
+        .collect();
     assert!(!of_etc.is_empty());
     for line in of_etc {
         assert!(line.ends_with("root shopmirror-secrets -"), "{line}");

@@ -36,12 +36,21 @@ async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
         let refused = || place.log().matches("the reload was refused").count() == refusals;
         wait_until("it is refused", refused).await;
         workspace.sandbox.burst(Route::Leads, 1);
-        wait_until("the old one stays", || place.lines("audit.ndjson").len() == refusals).await;
+        wait_until("the old one stays", || {
+            place.lines("audit.ndjson").len() == refusals
+        })
+        .await;
         if broken.contains("CANARY") {
-            let status = place.run(["--config", "old.toml", "status", "--json"]).await.json();
+            let status = place
+                .run(["--config", "old.toml", "status", "--json"])
+                .await
+                .json();
             assert_eq!(status["health"], "degraded", "{status}");
             let why = status["reload_refused"].as_str().unwrap();
-            assert!(why.contains("shopmirror.toml:") && why.contains("`path`"), "{why}");
+            assert!(
+                why.contains("shopmirror.toml:") && why.contains("`path`"),
+                "{why}"
+            );
             assert!(!why.contains('\n') && !why.contains("CANARY"), "{why}");
             assert!(status["reasons"].to_string().contains("`path`"), "{status}");
         }
@@ -50,10 +59,20 @@ async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
     place.write_key(&workspace.sandbox.automation_key());
     place.configure(&[audit, Place::file_sink("second", "")].concat());
     daemon.signal(Signal::HUP);
-    wait_until("the new sink is there", || place.number("SELECT count(*) FROM _sinks") == 2).await;
-    place.status_when("no refusal is told", |status| status["reload_refused"].is_null()).await;
+    wait_until("the new sink is there", || {
+        place.number("SELECT count(*) FROM _sinks") == 2
+    })
+    .await;
+    place
+        .status_when("no refusal is told", |status| {
+            status["reload_refused"].is_null()
+        })
+        .await;
     workspace.sandbox.burst(Route::Leads, 1);
-    wait_until("it gets what is new", || place.lines("second.ndjson").len() == 1).await;
+    wait_until("it gets what is new", || {
+        place.lines("second.ndjson").len() == 1
+    })
+    .await;
     daemon.stop().await;
 }
 
@@ -67,23 +86,41 @@ async fn a_reload_takes_routes_and_sinks_away_and_brings_them_back_where_they_we
     workspace.all_polled().await;
     place.configure("[routes.leads]\nenabled = false\n");
     daemon.signal(Signal::HUP);
-    wait_until("the reload is done", || place.log().matches(" running ").count() == 2).await;
+    wait_until("the reload is done", || {
+        place.log().matches(" running ").count() == 2
+    })
+    .await;
     let asked = workspace.asked(Route::Leads);
     workspace.sandbox.burst(Route::Leads, 5);
     workspace.sandbox.burst(Route::Jobs, 5);
     workspace.polled(Route::Jobs).await;
-    assert_eq!(workspace.asked(Route::Leads), asked, "the route is not asked");
+    assert_eq!(
+        workspace.asked(Route::Leads),
+        asked,
+        "the route is not asked"
+    );
     let status = place.status().await;
-    assert_eq!((status["pollers"].as_array().unwrap().len(), &status["sinks"]), (5, &json!([])));
+    assert_eq!(
+        (
+            status["pollers"].as_array().unwrap().len(),
+            &status["sinks"]
+        ),
+        (5, &json!([]))
+    );
 
     place.configure(&sink);
     daemon.signal(Signal::HUP);
     wait_until("both have come", || place.lines("audit.ndjson").len() == 10).await;
     let mut kinds: HashMap<String, usize> = HashMap::new();
     for line in place.lines("audit.ndjson") {
-        *kinds.entry(line["route"].as_str().unwrap().to_owned()).or_default() += 1;
+        *kinds
+            .entry(line["route"].as_str().unwrap().to_owned())
+            .or_default() += 1;
     }
-    assert_eq!(kinds, HashMap::from([("leads".to_owned(), 5), ("jobs".to_owned(), 5)]));
+    assert_eq!(
+        kinds,
+        HashMap::from([("leads".to_owned(), 5), ("jobs".to_owned(), 5)])
+    );
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
     daemon.stop().await;
 }
@@ -93,7 +130,10 @@ async fn a_reload_stops_neither_polling_nor_a_delivery_whose_configuration_stays
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let (program, folder) = (place.path("take"), place.path(""));
-    place.write("take", "cd \"$1\"; echo run >> runs; until [ -e go ]; do sleep 0.02; done\n");
+    place.write(
+        "take",
+        "cd \"$1\"; echo run >> runs; until [ -e go ]; do sleep 0.02; done\n",
+    );
     let label = format!(
         "[sinks.label]\ntype = \"command\"\ntimeout = \"10m\"\ncommand = [\"/bin/sh\", \"{}\", \"{}\"]\n",
         program.display(),
@@ -107,15 +147,26 @@ async fn a_reload_stops_neither_polling_nor_a_delivery_whose_configuration_stays
 
     place.configure(&[label, Place::file_sink("audit", "")].concat());
     daemon.signal(Signal::HUP);
-    wait_until("the reload is done", || place.log().matches(" running ").count() == 2).await;
+    wait_until("the reload is done", || {
+        place.log().matches(" running ").count() == 2
+    })
+    .await;
     // The program still runs: polling and the new sink do not wait for it.
     workspace.add(Route::Leads, json!({}));
-    wait_until("the new sink has the next one", || place.lines("audit.ndjson").len() == 1).await;
+    wait_until("the new sink has the next one", || {
+        place.lines("audit.ndjson").len() == 1
+    })
+    .await;
     std::fs::write(place.path("go"), "").unwrap();
     let last = place.number("SELECT max(seq) FROM changes");
     wait_until("the program has taken both", || place.is_delivered(last)).await;
     let runs = std::fs::read_to_string(place.path("runs")).unwrap();
-    assert_eq!(runs.lines().count(), 2, "one run per change: {}", place.log());
+    assert_eq!(
+        runs.lines().count(),
+        2,
+        "one run per change: {}",
+        place.log()
+    );
     daemon.stop().await;
 }
 
@@ -136,7 +187,10 @@ async fn a_reload_and_a_stop_during_a_reload_are_obeyed() {
     wait_until("a reload has begun", || reloads() == 1).await;
     place.configure("");
     daemon.signal(Signal::HUP);
-    wait_until("the last configuration runs", || place.log().contains("sinks=0")).await;
+    wait_until("the last configuration runs", || {
+        place.log().contains("sinks=0")
+    })
+    .await;
     let before = reloads();
     place.configure(&Place::webhook_sink("hangs", &url, rest));
     daemon.signal(Signal::HUP);

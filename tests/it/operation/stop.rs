@@ -16,7 +16,11 @@ const CUT_SHORT: &str = "a delivery takes too long";
 async fn a_hanging_sink_and_a_hanging_poll_do_not_hold_up_a_stop() {
     let (hook, pages) = (Receiver::start_held().await, Pages::start().await);
     let place = pages.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "timeout = \"10m\""));
+    place.configure(&Place::webhook_sink(
+        "hook",
+        &hook.url("/"),
+        "timeout = \"10m\"",
+    ));
     let mut daemon = place.started().await;
     pages.polled("leads").await;
     pages.show("leads", json!([{"id": 1, "name": "Ada"}]).to_string());
@@ -40,7 +44,11 @@ async fn a_second_signal_ends_at_once_and_in_order() {
     let hook = Receiver::start_held().await;
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    place.configure(&Place::webhook_sink("hook", &hook.url("/"), "timeout = \"10m\""));
+    place.configure(&Place::webhook_sink(
+        "hook",
+        &hook.url("/"),
+        "timeout = \"10m\"",
+    ));
     let mut daemon = place.started().await;
     workspace.all_polled().await;
     workspace.sandbox.burst(Route::Leads, 1);
@@ -74,14 +82,21 @@ async fn a_stop_in_the_middle_of_a_delivery_repeats_nothing() {
                   + (SELECT count(*) FROM _queue)";
     wait_until("the sink is done", || place.number(behind) == 0).await;
     daemon.stop().await;
-    let mut arrived: Vec<i64> =
-        hook.events().iter().map(|event| event["seq"].as_i64().unwrap()).collect();
+    let mut arrived: Vec<i64> = hook
+        .events()
+        .iter()
+        .map(|event| event["seq"].as_i64().unwrap())
+        .collect();
     let all = arrived.len();
     arrived.sort_unstable();
     arrived.dedup();
     assert_eq!(arrived.len(), 20);
     // A machine that is busy for seconds may cut a delivery short, which repeats it.
-    assert!(all == 20 || place.log().contains(CUT_SHORT), "{all} arrived: {}", place.log());
+    assert!(
+        all == 20 || place.log().contains(CUT_SHORT),
+        "{all} arrived: {}",
+        place.log()
+    );
 }
 
 /// A pipe that takes nothing more, because nobody reads it.
@@ -106,7 +121,9 @@ async fn a_standard_error_that_nobody_reads_stops_no_poll_no_delivery_and_no_sto
     daemon.signal(Signal::HUP);
     workspace.sandbox.burst(Route::Leads, 1);
     wait_until("the change arrives", || hook.received().len() == 1).await;
-    place.status_when("it answers", |status| status["health"] == "ok").await;
+    place
+        .status_when("it answers", |status| status["health"] == "ok")
+        .await;
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait().await.code(), Some(0));
 }

@@ -45,7 +45,11 @@ async fn said_of_workspace(address: SocketAddr, authority_is_known: bool) -> Str
     let ended = place.run(["check"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
     assert_eq!(ended.err, "", "the TLS library says nothing of its own");
-    let line = ended.out.lines().find(|line| line.starts_with("WRONG workspace")).unwrap();
+    let line = ended
+        .out
+        .lines()
+        .find(|line| line.starts_with("WRONG workspace"))
+        .unwrap();
     line.to_owned()
 }
 
@@ -59,15 +63,26 @@ async fn each_fault_of_a_certificate_has_its_own_cause_and_remedy() {
         ),
         ("other", true, "is for another name"),
         ("expired", true, "has expired; renew it"),
-        ("future", true, "is not valid yet; check this machine's clock"),
-        ("server", false, "an authority that this machine does not know; install"),
+        (
+            "future",
+            true,
+            "is not valid yet; check this machine's clock",
+        ),
+        (
+            "server",
+            false,
+            "an authority that this machine does not know; install",
+        ),
     ] {
         let said = said_of_workspace(server(name), known).await;
         assert!(said.contains(words), "{name}: {said}");
         assert!(!said.contains("127.0.0.1"), "{name}: {said}");
     }
     let said = said_of_workspace(server("server"), true).await;
-    assert!(!said.contains("certificate is"), "the certificate is good: {said}");
+    assert!(
+        !said.contains("certificate is"),
+        "the certificate is good: {said}"
+    );
 }
 
 #[tokio::test]
@@ -78,15 +93,30 @@ async fn a_webhook_that_refuses_connections_says_what_to_check() {
     place.configure_all(&Place::webhook_sink("erp", &url, ""));
     let ended = place.run(["check", "--sink", "erp"]).await;
     assert_eq!(ended.code, Some(69), "{ended:?}");
-    let line = ended.out.lines().find(|line| line.starts_with("WRONG sink erp")).unwrap();
-    assert!(line.contains("nothing accepts connections at its port; check that"), "{line}");
+    let line = ended
+        .out
+        .lines()
+        .find(|line| line.starts_with("WRONG sink erp"))
+        .unwrap();
+    assert!(
+        line.contains("nothing accepts connections at its port; check that"),
+        "{line}"
+    );
 
     let url = format!("https://{}/hook", server("server"));
     place.configure_all(&Place::webhook_sink("erp", &url, ""));
     let ended = place.run(["check", "--sink", "erp"]).await;
-    assert!(ended.out.contains("an authority that this machine does not know"), "{ended:?}");
+    assert!(
+        ended
+            .out
+            .contains("an authority that this machine does not know"),
+        "{ended:?}"
+    );
     let ca = format!("ca_file = \"{}\"", certificate("ca.pem").display());
     place.configure_all(&Place::webhook_sink("erp", &url, &ca));
     let ended = place.run(["check", "--sink", "erp"]).await;
-    assert!(!ended.out.contains("authority"), "the server is trusted, and hangs up: {ended:?}");
+    assert!(
+        !ended.out.contains("authority"),
+        "the server is trusted, and hangs up: {ended:?}"
+    );
 }

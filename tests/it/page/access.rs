@@ -24,7 +24,10 @@ async fn foreign_sites_and_other_methods_are_refused() {
         let posted = site.ask("POST", path, &["Content-Length: 0"]).await;
         assert_eq!(posted.code, 405, "{path}: {posted:?}");
     }
-    let (own, link) = (format!("Host: {}", site.address), "Sec-Fetch-Mode: navigate");
+    let (own, link) = (
+        format!("Host: {}", site.address),
+        "Sec-Fetch-Mode: navigate",
+    );
     for (headers, code) in [
         (&["Host: localhost"][..], 200),
         (&["Host: 127.0.0.1:9"], 200),
@@ -40,7 +43,10 @@ async fn foreign_sites_and_other_methods_are_refused() {
         (&["Sec-Fetch-Site: none", link], 200),
         // A link on another site.
         (&["Sec-Fetch-Site: cross-site", link], 200),
-        (&["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"], 403),
+        (
+            &["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"],
+            403,
+        ),
         (&["Sec-Fetch-Site: same-site"], 403),
     ] {
         let reply = site.ask("GET", "/healthz", headers).await;
@@ -48,7 +54,10 @@ async fn foreign_sites_and_other_methods_are_refused() {
     }
     let reply = site.get("/").await;
     let policy = reply.header("content-security-policy").unwrap();
-    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'") && !policy.contains("unsafe"),
+        "{policy}"
+    );
     for (name, value) in [
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
@@ -69,18 +78,38 @@ async fn with_a_token_nothing_is_answered_without_it() {
     place.configure("[status]\nlisten = \"0.0.0.0:0\"\ntoken_file = \"page-token\"\n");
     let daemon = place.started().await;
     let open = Site::of(&place).await;
-    let site = Site { address: open.address.replace("0.0.0.0", "127.0.0.1") };
-    for path in ["/", "/system", "/metrics", "/api/status", "/healthz", "/nothing"] {
+    let site = Site {
+        address: open.address.replace("0.0.0.0", "127.0.0.1"),
+    };
+    for path in [
+        "/",
+        "/system",
+        "/metrics",
+        "/api/status",
+        "/healthz",
+        "/nothing",
+    ] {
         let refused = site.get(path).await;
         assert_eq!(refused.code, 401, "{path}: {refused:?}");
-        assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));
+        assert!(
+            refused
+                .header("www-authenticate")
+                .unwrap()
+                .starts_with("Basic ")
+        );
     }
     let password = STANDARD.encode(format!("anna:{TOKEN}"));
     let user = STANDARD.encode(format!("{TOKEN}:"));
-    for sent in
-        ["Bearer CANARY0123456789abcdeF", "Bearer ", TOKEN, "Basic !!", &format!("Basic {user}")]
-    {
-        let wrong = site.ask("GET", "/", &[&format!("Authorization: {sent}")]).await;
+    for sent in [
+        "Bearer CANARY0123456789abcdeF",
+        "Bearer ",
+        TOKEN,
+        "Basic !!",
+        &format!("Basic {user}"),
+    ] {
+        let wrong = site
+            .ask("GET", "/", &[&format!("Authorization: {sent}")])
+            .await;
         assert_eq!(wrong.code, 401, "{sent}: {wrong:?}");
     }
     for sent in [format!("Bearer {TOKEN}"), format!("Basic {password}")] {
@@ -90,7 +119,11 @@ async fn with_a_token_nothing_is_answered_without_it() {
         let page = site.ask("GET", "/", &[&header]).await;
         assert!(!page.body.contains("CANARY"), "{page:?}");
         for (host, code) in [("Host: 10.0.0.7:7780", 200), ("Host: evil.example", 421)] {
-            assert_eq!(site.ask("GET", "/healthz", &[&header, host]).await.code, code, "{host}");
+            assert_eq!(
+                site.ask("GET", "/healthz", &[&header, host]).await.code,
+                code,
+                "{host}"
+            );
         }
     }
     assert!(!place.status().await.to_string().contains("CANARY"));

@@ -41,19 +41,30 @@ fn shop(pages: &Pages) {
     let customer =
         json!({"id": 5, "name": "Ann Miller", "mobile_number": "07700007", "created_at": ago(9)});
     pages.show("jobs", Value::from(jobs.to_vec()).to_string());
-    pages.show("job-status-changes", Value::from(changes.to_vec()).to_string());
+    pages.show(
+        "job-status-changes",
+        Value::from(changes.to_vec()).to_string(),
+    );
     pages.show("payments", json!([payment]).to_string());
     pages.show("customers", json!([customer]).to_string());
 }
 
 /// The text of a part of a page, without its tags.
 fn part(page: &str, id: &str) -> String {
-    let (_, after) = page.split_once(&format!("id=\"{id}\"")).expect("the page has the part");
+    let (_, after) = page
+        .split_once(&format!("id=\"{id}\""))
+        .expect("the page has the part");
     let (_, inside) = after.split_once('>').expect("it holds something");
-    let part = inside.split(" data-part").flat_map(|part| part.split("class=\"card\"")).next();
+    let part = inside
+        .split(" data-part")
+        .flat_map(|part| part.split("class=\"card\""))
+        .next();
     let part = part.unwrap_or_default();
     let texts = part.split('<').filter_map(|piece| piece.split_once('>'));
-    texts.flat_map(|(_, text)| text.split_whitespace()).collect::<Vec<_>>().join(" ")
+    texts
+        .flat_map(|(_, text)| text.split_whitespace())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The page of a daemon that mirrors the shop.
@@ -80,8 +91,11 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
         ("now", "Unpaid, completed in the last 90 days 60.25"),
     ];
     // The lists are read one after the other.
-    let is_shown =
-        |reply: &super::Reply| shown.iter().all(|(id, said)| part(&reply.body, id).contains(said));
+    let is_shown = |reply: &super::Reply| {
+        shown
+            .iter()
+            .all(|(id, said)| part(&reply.body, id).contains(said))
+    };
     let home = site.get_when("/", "all is counted", is_shown).await.body;
     assert!(!home.contains("Ann") && !home.contains("JOB-"), "{home}");
     // The payment is of today, unless midnight has passed since; then the week or the month may have passed too.
@@ -94,7 +108,10 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
     }
     assert!(has_money, "{home}");
     let wrong = site.get("/?range=decade").await;
-    assert!(wrong.code == 400 && wrong.body.contains("last-month"), "{wrong:?}");
+    assert!(
+        wrong.code == 400 && wrong.body.contains("last-month"),
+        "{wrong:?}"
+    );
     daemon.stop().await;
 }
 
@@ -106,14 +123,24 @@ async fn no_repair_is_ready_only_if_a_status_is_known_that_means_it() {
     };
     for (status, shown, note) in [
         ("Ready for pickup", "Ready for pickup 0 Ready", ""),
-        ("Closed", "Ready for pickup unknown Ready", "No status has a name that means ready"),
+        (
+            "Closed",
+            "Ready for pickup unknown Ready",
+            "No status has a name that means ready",
+        ),
     ] {
         let pages = Pages::start().await;
         let job = json!({"id": 1, "job_number": "JOB-1", "status": "In repair",
             "status_stage": "open", "created_at": ago(2)});
         pages.show("jobs", json!([job]).to_string());
-        let changes = [change(2, status, "completed"), change(1, "In repair", "open")];
-        pages.show("job-status-changes", Value::from(changes.to_vec()).to_string());
+        let changes = [
+            change(2, status, "completed"),
+            change(1, "In repair", "open"),
+        ];
+        pages.show(
+            "job-status-changes",
+            Value::from(changes.to_vec()).to_string(),
+        );
         let place = pages.place();
         place.configure(LISTEN);
         let daemon = place.started().await;
@@ -139,10 +166,22 @@ async fn a_number_of_home_leads_to_the_rows_that_it_counts() {
         ("Unpaid, completed in the last 90 days", vec!["7"]),
     ] {
         let (_, after) = home.split_once(&format!(">{number}</th>")).expect(number);
-        let link = after.split("href=\"").nth(1).and_then(|link| link.split('"').next()).unwrap();
-        let rows = site.get(&format!("/{}&format=csv", link.replace("&amp;", "&"))).await.body;
+        let link = after
+            .split("href=\"")
+            .nth(1)
+            .and_then(|link| link.split('"').next())
+            .unwrap();
+        let rows = site
+            .get(&format!("/{}&format=csv", link.replace("&amp;", "&")))
+            .await
+            .body;
         let mut rows = rows.lines().map(|row| row.split(',').collect::<Vec<_>>());
-        let column = rows.next().unwrap().iter().position(|name| *name == "job_id").expect("ids");
+        let column = rows
+            .next()
+            .unwrap()
+            .iter()
+            .position(|name| *name == "job_id")
+            .expect("ids");
         let found: Vec<&str> = rows.map(|row| row[column]).collect();
         assert_eq!(found, ids, "{number}");
     }
@@ -158,9 +197,18 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
         let all = ["Customers · 1", "Repairs · 1", "Collected"];
         all.iter().all(|said| reply.body.contains(said))
     };
-    let found = site.get_when("/find?q=ann", "all is found", is_found).await.body;
-    assert!(found.contains(">JOB-7 · Ann Miller · Galaxy A54</a>"), "{found}");
-    assert!(!found.contains("Payments · "), "a payment leads to its repair: {found}");
+    let found = site
+        .get_when("/find?q=ann", "all is found", is_found)
+        .await
+        .body;
+    assert!(
+        found.contains(">JOB-7 · Ann Miller · Galaxy A54</a>"),
+        "{found}"
+    );
+    assert!(
+        !found.contains("Payments · "),
+        "a payment leads to its repair: {found}"
+    );
     let record = site.get("/record?route=jobs&id=7").await.body;
     for said in [
         "<h1>JOB-7 · Ann Miller · Galaxy A54</h1>",
@@ -173,10 +221,19 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
     ] {
         assert!(record.contains(said), "{said}: {record}");
     }
-    let ready = site.get("/report?name=repairs&status=Lost|Ready+for+pickup").await.body;
-    assert!(ready.contains("route=jobs&amp;id=6\">6</a>") && !ready.contains("JOB-8"), "{ready}");
+    let ready = site
+        .get("/report?name=repairs&status=Lost|Ready+for+pickup")
+        .await
+        .body;
+    assert!(
+        ready.contains("route=jobs&amp;id=6\">6</a>") && !ready.contains("JOB-8"),
+        "{ready}"
+    );
     let late = site.get("/report?name=repairs&late=1").await.body;
-    assert!(late.contains("JOB-6") && late.contains("JOB-8") && !late.contains("JOB-7"), "{late}");
+    assert!(
+        late.contains("JOB-6") && late.contains("JOB-8") && !late.contains("JOB-7"),
+        "{late}"
+    );
     daemon.stop().await;
 }
 
@@ -197,7 +254,10 @@ async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence
         ("/find", "Write what to find"),
     ] {
         let refused = site.get(path).await;
-        assert!(refused.code == 400 && refused.body.contains(said), "{path}: {refused:?}");
+        assert!(
+            refused.code == 400 && refused.body.contains(said),
+            "{path}: {refused:?}"
+        );
     }
     daemon.stop().await;
 }

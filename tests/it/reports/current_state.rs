@@ -51,13 +51,19 @@ async fn mirrored(days: u32, newest_by_change: bool) -> (Sandbox, Place) {
 
 async fn read(sandbox: &Sandbox, store: &Store, route: Route, path: &str) {
     let request = axum::http::Request::get(format!("/api/automation/triggers/{path}?limit=100"))
-        .header("authorization", format!("Bearer {}", sandbox.automation_key()))
+        .header(
+            "authorization",
+            format!("Bearer {}", sandbox.automation_key()),
+        )
         .body(Body::empty())
         .unwrap();
     let answer = sandbox.router().oneshot(request).await.unwrap();
     assert_eq!(answer.status(), 200);
     let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
-    let poller = PollerId { route, business: None };
+    let poller = PollerId {
+        route,
+        business: None,
+    };
     let page = decode(body.into()).unwrap();
     let outcome = store_page(store, poller, page, sandbox.now(), 100, None).await;
     assert!(outcome.gap.is_none(), "{route}: {outcome:?}");
@@ -85,7 +91,11 @@ fn compared(sandbox: &Sandbox, place: &Place) -> Vec<(String, Value, Value)> {
                 job["paid_amount"].as_f64().unwrap()
             ]);
             let source = row[4].as_str().unwrap().to_owned();
-            (source, wanted, serde_json::json!([row[1], row[2], row[3].as_f64().unwrap()]))
+            (
+                source,
+                wanted,
+                serde_json::json!([row[1], row[2], row[3].as_f64().unwrap()]),
+            )
         })
         .collect()
 }
@@ -96,9 +106,25 @@ async fn a_job_that_left_the_newest_100_is_what_its_status_changes_and_payments_
         let days = std::env::var("SHOPMIRROR_DAYS").map_or(3, |days| days.parse().unwrap());
         let (sandbox, place) = mirrored(days, newest_by_change).await;
         let compared = compared(&sandbox, &place);
-        let wrong: Vec<_> = compared.iter().filter(|(_, wanted, found)| wanted != found).collect();
-        let of_changes = compared.iter().filter(|(source, ..)| source == "status change").count();
-        assert_eq!(of_changes == 0, newest_by_change, "the list shows what it was made for");
-        assert!(wrong.is_empty(), "{} of {}: {:?}", wrong.len(), compared.len(), wrong.first());
+        let wrong: Vec<_> = compared
+            .iter()
+            .filter(|(_, wanted, found)| wanted != found)
+            .collect();
+        let of_changes = compared
+            .iter()
+            .filter(|(source, ..)| source == "status change")
+            .count();
+        assert_eq!(
+            of_changes == 0,
+            newest_by_change,
+            "the list shows what it was made for"
+        );
+        assert!(
+            wrong.is_empty(),
+            "{} of {}: {:?}",
+            wrong.len(),
+            compared.len(),
+            wrong.first()
+        );
     }
 }

@@ -22,7 +22,8 @@ pub(super) struct Asked {
 
 impl Asked {
     fn has(&self, record: &Value) -> bool {
-        self.business.is_none_or(|business| record["_business"] == business)
+        self.business
+            .is_none_or(|business| record["_business"] == business)
     }
 
     fn covers(&self, shop: &Shop, record: &Value) -> bool {
@@ -31,13 +32,17 @@ impl Asked {
 
     /// The records of the business that were created in the period.
     fn during<'s>(&self, shop: &'s Shop, route: &str) -> Vec<&'s Value> {
-        shop.all(route).iter().filter(|record| self.covers(shop, record)).collect()
+        shop.all(route)
+            .iter()
+            .filter(|record| self.covers(shop, record))
+            .collect()
     }
 
     /// The records of the business whose stage is not `completed`.
     fn open<'s>(&self, shop: &'s Shop, route: &str) -> Vec<&'s Value> {
         let all = shop.all(route).iter().filter(|record| self.has(record));
-        all.filter(|record| record["status_stage"] != "completed").collect()
+        all.filter(|record| record["status_stage"] != "completed")
+            .collect()
     }
 
     /// The name of the period in which a day is counted.
@@ -125,7 +130,9 @@ fn leads(shop: &Shop, asked: &Asked) -> Vec<Value> {
     let mut came: BTreeMap<(&str, &str), &str> = BTreeMap::new();
     for customer in shop.all("customers") {
         for field in ["mobile_number", "email"] {
-            let Some(of) = customer[field].as_str() else { continue };
+            let Some(of) = customer[field].as_str() else {
+                continue;
+            };
             let last = came.entry((field, of)).or_default();
             *last = (*last).max(text(customer, "created_at"));
         }
@@ -133,7 +140,9 @@ fn leads(shop: &Shop, asked: &Asked) -> Vec<Value> {
     let is_converted = |lead: &Value| {
         let made = text(lead, "created_at");
         let came = |field| Some(*came.get(&(field, lead[field].as_str()?))? >= made);
-        ["mobile_number", "email"].into_iter().any(|field| came(field) == Some(true))
+        ["mobile_number", "email"]
+            .into_iter()
+            .any(|field| came(field) == Some(true))
     };
     let mut periods: BTreeMap<String, (u32, u32)> = asked.periods();
     for lead in asked.during(shop, "leads") {
@@ -173,8 +182,11 @@ fn open_repairs(shop: &Shop, asked: &Asked) -> Vec<Value> {
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((_, status), ages)| (Reverse(ages.len()), *status));
     let row = |((stage, status), ages): ((&str, &str), Vec<f64>)| {
-        let between =
-            |low: f64, high: f64| ages.iter().filter(|age| **age >= low && **age < high).count();
+        let between = |low: f64, high: f64| {
+            ages.iter()
+                .filter(|age| **age >= low && **age < high)
+                .count()
+        };
         json!({"stage": stage, "status": status, "open": ages.len(), "under_1_day": between(0.0, 1.0),
             "from_1_to_3_days": between(1.0, 3.0), "from_3_to_7_days": between(3.0, 7.0),
             "over_7_days": between(7.0, 1e9), "oldest_days": oldest(&ages)})
@@ -188,10 +200,17 @@ fn repairs(shop: &Shop, asked: &Asked) -> Vec<Value> {
     open.sort_by_key(|job| (text(job, "created_at"), job["id"].to_string()));
     let of = |record: &Value| (record["job_number"].clone(), record["_business"].clone());
     let row = |job: &Value| {
-        let changes = shop.all("job_status_changes").iter().filter(|change| of(change) == of(job));
+        let changes = shop
+            .all("job_status_changes")
+            .iter()
+            .filter(|change| of(change) == of(job));
         let days_in_status = changes.map(|change| shop.age(change) as i64).min();
-        let due = job["estimated_delivery"].as_str().and_then(|due| due[..10].parse::<Date>().ok());
-        let days_late = due.map(|due| (today - due).get_days()).filter(|days| *days > 0);
+        let due = job["estimated_delivery"]
+            .as_str()
+            .and_then(|due| due[..10].parse::<Date>().ok());
+        let days_late = due
+            .map(|due| (today - due).get_days())
+            .filter(|days| *days > 0);
         json!({"job_id": job["id"].to_string(), "job_number": job["job_number"],
             "customer_name": job["customer_name"], "status": job["status"],
             "days_in_status": days_in_status.unwrap_or(shop.age(job) as i64),
@@ -204,15 +223,21 @@ fn repairs(shop: &Shop, asked: &Asked) -> Vec<Value> {
 fn turnaround(shop: &Shop, asked: &Asked, field: &str, name: &str) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (job, open_seconds) in completed(shop, asked) {
-        groups.entry(text(job, field)).or_default().push(open_seconds / 86_400.0);
+        groups
+            .entry(text(job, field))
+            .or_default()
+            .push(open_seconds / 86_400.0);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(name, days)| (Reverse(days.len()), *name));
     let row = |(group, mut days): (&str, Vec<f64>)| {
         days.sort_by(f64::total_cmp);
         let n = days.len();
-        let median =
-            if n % 2 == 1 { days[n / 2] } else { f64::midpoint(days[n / 2 - 1], days[n / 2]) };
+        let median = if n % 2 == 1 {
+            days[n / 2]
+        } else {
+            f64::midpoint(days[n / 2 - 1], days[n / 2])
+        };
         // The smallest value that nine of ten do not exceed.
         let p90 = days[(n * 9).div_ceil(10) - 1];
         json!({name: group, "repairs": n, "median_days": median, "p90_days": p90})
@@ -253,7 +278,12 @@ fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<(&'s Value, f64)> {
 }
 
 fn technicians(shop: &Shop, asked: &Asked) -> Vec<Value> {
-    let name = |job: &Value| job["assigned_to"].as_str().unwrap_or("(not assigned)").to_owned();
+    let name = |job: &Value| {
+        job["assigned_to"]
+            .as_str()
+            .unwrap_or("(not assigned)")
+            .to_owned()
+    };
     let mut people: BTreeMap<String, [u32; 3]> = BTreeMap::new();
     for job in asked.open(shop, "jobs") {
         people.entry(name(job)).or_default()[0] += 1;
@@ -276,7 +306,11 @@ fn cents(amount: &Value) -> i64 {
     let (whole, part) = amount.split_once('.').unwrap_or((&amount, ""));
     let digits = format!("{}{:0<2}", whole.trim_start_matches('-'), part);
     let cents: i64 = digits.parse().unwrap();
-    if amount.starts_with('-') { -cents } else { cents }
+    if amount.starts_with('-') {
+        -cents
+    } else {
+        cents
+    }
 }
 
 fn units(cents: i64) -> f64 {
@@ -370,9 +404,15 @@ fn customers(shop: &Shop, asked: &Asked) -> Vec<Value> {
         *first = (*first).min(at);
     }
     for job in asked.during(shop, "jobs") {
-        let Some(number) = job["mobile_number"].as_str() else { continue };
+        let Some(number) = job["mobile_number"].as_str() else {
+            continue;
+        };
         if first[number] < text(job, "created_at") {
-            periods.get_mut(&asked.name(shop.day(job))).unwrap().1.insert(number);
+            periods
+                .get_mut(&asked.name(shop.day(job)))
+                .unwrap()
+                .1
+                .insert(number);
         }
     }
     let row = |(period, (new, returned)): (String, (u32, BTreeSet<&str>))| json!({"period": period, "new": new, "returned": returned.len()});
@@ -381,7 +421,11 @@ fn customers(shop: &Shop, asked: &Asked) -> Vec<Value> {
 
 fn mirror(shop: &Shop, asked: &Asked) -> Vec<Value> {
     let mut pollers: Vec<_> = shop.pollers.iter().collect();
-    pollers.retain(|poller| asked.business.is_none_or(|business| poller.business == business));
+    pollers.retain(|poller| {
+        asked
+            .business
+            .is_none_or(|business| poller.business == business)
+    });
     pollers.sort_by_key(|poller| (poller.route, poller.business));
     let row = |poller: &super::truth::Polled| {
         let gaps = u32::from(poller.missing.is_some());

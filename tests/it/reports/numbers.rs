@@ -14,12 +14,29 @@ use super::truth::{Shop, shops};
 fn cases(shop: &Shop) -> Vec<(&'static str, Asked)> {
     let (first, last) = shop.days();
     let turn = shop.clock_change;
-    let asked = |from, to, by, business| Asked { from, to, by, business };
+    let asked = |from, to, by, business| Asked {
+        from,
+        to,
+        by,
+        business,
+    };
     vec![
-        ("everything by day", asked(first, last, CountedBy::Day, None)),
-        ("business 2 by week", asked(first, last, CountedBy::Week, Some("2"))),
-        ("the day of the clock change", asked(turn, turn, CountedBy::Day, Some("1"))),
-        ("by month up to the day of the clock change", asked(first, turn, CountedBy::Month, None)),
+        (
+            "everything by day",
+            asked(first, last, CountedBy::Day, None),
+        ),
+        (
+            "business 2 by week",
+            asked(first, last, CountedBy::Week, Some("2")),
+        ),
+        (
+            "the day of the clock change",
+            asked(turn, turn, CountedBy::Day, Some("1")),
+        ),
+        (
+            "by month up to the day of the clock change",
+            asked(first, turn, CountedBy::Month, None),
+        ),
     ]
 }
 
@@ -32,17 +49,27 @@ fn found(report: &Report, shop: &Shop, asked: &Asked) -> Vec<Value> {
         to: Some(asked.to),
         by: asked.by,
         business: asked.business.map(str::to_owned),
-        set: set.map(|(name, _)| (name.clone(), OVERDUE.to_string())).into_iter().collect(),
+        set: set
+            .map(|(name, _)| (name.clone(), OVERDUE.to_string()))
+            .into_iter()
+            .collect(),
         currency: None,
     };
     let answer = report::answer(&mut reader, report, &question, &shop.zone, shop.now).unwrap();
-    assert_eq!(answer.totals.is_some(), !report.totals.is_empty() && !answer.rows.is_empty());
+    assert_eq!(
+        answer.totals.is_some(),
+        !report.totals.is_empty() && !answer.rows.is_empty()
+    );
     super::rows_of(&answer)
 }
 
 /// Where the rows differ. Hours, shares and ages may differ by what rounding does, money by nothing.
 fn difference(name: &str, found: &[Value], wanted: &[Value]) -> Option<String> {
-    let most = if matches!(name, "payments" | "outstanding") { 0.0 } else { 0.0051 };
+    let most = if matches!(name, "payments" | "outstanding") {
+        0.0
+    } else {
+        0.0051
+    };
     let same = |a: &Value, b: &Value| match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => (a - b).abs() <= most,
         _ => a == b,
@@ -80,6 +107,12 @@ async fn every_report_agrees_with_the_records_in_every_zone_period_unit_and_busi
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 
     let shop = &shops[0];
-    let refused = shop.place.run(["report", "intake", "--business", "nonsense"]).await;
-    assert!(refused.code == Some(64) && refused.err.contains("known are: 1, 2"), "{refused:?}");
+    let refused = shop
+        .place
+        .run(["report", "intake", "--business", "nonsense"])
+        .await;
+    assert!(
+        refused.code == Some(64) && refused.err.contains("known are: 1, 2"),
+        "{refused:?}"
+    );
 }

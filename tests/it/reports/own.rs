@@ -35,16 +35,32 @@ async fn a_file_in_the_folder_is_a_report_with_parameters_and_a_chart() {
          WHERE created_date BETWEEN :from AND :to GROUP BY 1 HAVING count(*) >= :least",
     );
     let listed = place.run(["report"]).await;
-    assert!(listed.out.contains("brands") && listed.out.contains("intake"), "{listed:?}");
-    let args = ["report", "brands", "--from", "2026-03-01", "--to", "2026-03-02"];
-    let json = place.run(args.iter().chain(&["--format", "json"])).await.json();
+    assert!(
+        listed.out.contains("brands") && listed.out.contains("intake"),
+        "{listed:?}"
+    );
+    let args = [
+        "report",
+        "brands",
+        "--from",
+        "2026-03-01",
+        "--to",
+        "2026-03-02",
+    ];
+    let json = place
+        .run(args.iter().chain(&["--format", "json"]))
+        .await
+        .json();
     assert_eq!(json["columns"], json!(["brand", "jobs", "total"]));
     assert_eq!(json["rows"], json!([["Acme", 1, 0.3]]));
     let csv = place.run(args.iter().chain(&["--format", "csv"])).await.out;
     assert_eq!(csv, "brand,jobs,total\r\nAcme,1,0.30\r\n");
     let svg = place.run(args.iter().chain(&["--format", "svg"])).await.out;
     assert!(svg.starts_with("<svg") && svg.contains("Acme"), "{svg}");
-    let none = place.run(args.iter().chain(&["--set", "least=2"])).await.out;
+    let none = place
+        .run(args.iter().chain(&["--set", "least=2"]))
+        .await
+        .out;
     assert!(none.contains("nothing, as far as is known"), "{none}");
     for (more, part) in [
         (["--set", "most=2"], "it has: least"),
@@ -75,7 +91,10 @@ async fn a_file_in_the_folder_is_a_report_with_parameters_and_a_chart() {
         assert!(refused.err.contains(part), "{name}: {refused:?}");
     }
     let listed = place.run(["report"]).await;
-    assert!(listed.out.contains("brands") && listed.err.contains("head.sql"), "{listed:?}");
+    assert!(
+        listed.out.contains("brands") && listed.err.contains("head.sql"),
+        "{listed:?}"
+    );
     assert_eq!(place.number("SELECT count(*) FROM jobs"), 1);
 }
 

@@ -7,7 +7,10 @@ use crate::support::Workspace;
 
 /// True if a query reads a table of the mirror by this name: its own, or an alias.
 fn is_of_the_mirror(sql: &str, name: &str) -> bool {
-    let words: Vec<&str> = sql.split_whitespace().map(|word| word.trim_end_matches(')')).collect();
+    let words: Vec<&str> = sql
+        .split_whitespace()
+        .map(|word| word.trim_end_matches(')'))
+        .collect();
     Route::ALL.iter().any(|route| {
         let table = route.segment().replace('-', "_");
         name == table || words.windows(2).any(|pair| pair == [table.as_str(), name])
@@ -35,18 +38,32 @@ async fn every_report_reads_the_tables_of_the_mirror_by_the_indexes_for_reports(
         )
         .unwrap();
     for report in shopmirror::report::built_in() {
-        let mut statement =
-            connection.prepare(&format!("EXPLAIN QUERY PLAN {}", report.sql)).unwrap();
-        let steps = statement.raw_query().mapped(|row| row.get::<_, String>("detail"));
+        let mut statement = connection
+            .prepare(&format!("EXPLAIN QUERY PLAN {}", report.sql))
+            .unwrap();
+        let steps = statement
+            .raw_query()
+            .mapped(|row| row.get::<_, String>("detail"));
         let steps: Vec<String> = steps.map(Result::unwrap).collect();
         let reads = steps.iter().filter(|step| {
             let mut words = step.split(' ');
             let verb = words.next();
             let reads = verb == Some("SCAN") || verb == Some("SEARCH");
-            reads && words.next().is_some_and(|name| is_of_the_mirror(&report.sql, name))
+            reads
+                && words
+                    .next()
+                    .is_some_and(|name| is_of_the_mirror(&report.sql, name))
         });
         let reads: Vec<_> = reads.collect();
-        assert!(reads.iter().all(|step| is_bounded(step)), "{}: {reads:#?}", report.name);
-        assert!(!reads.is_empty() || report.name == "mirror", "{}: {steps:#?}", report.name);
+        assert!(
+            reads.iter().all(|step| is_bounded(step)),
+            "{}: {reads:#?}",
+            report.name
+        );
+        assert!(
+            !reads.is_empty() || report.name == "mirror",
+            "{}: {steps:#?}",
+            report.name
+        );
     }
 }

@@ -27,7 +27,9 @@ pub(crate) fn missed(place: &Place, name: &str) {
 
 #[tokio::test]
 async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
-    let Some(server) = MailServer::start() else { return };
+    let Some(server) = MailServer::start() else {
+        return;
+    };
     let pages = Pages::start().await;
     pages.show("jobs", jobs());
     let (place, at) = (pages.place(), far_time_of_day(TimeZone::UTC));
@@ -39,20 +41,31 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
         server.port()
     ));
     let checked = place.run(["check"]).await;
-    assert!(checked.out.contains("report hours busiest-hours, next at "), "{checked:?}");
+    assert!(
+        checked.out.contains("report hours busiest-hours, next at "),
+        "{checked:?}"
+    );
     assert_eq!(place.run(["once"]).await.code, Some(0));
     missed(&place, "hours");
     missed(&place, "stages");
     let daemon = place.daemon();
     let is_report = |mail: &serde_json::Value| {
         let headers = mail["headers"].as_array().unwrap();
-        headers.iter().any(|h| h[0] == "Subject" && h[1].as_str().unwrap().contains("hours"))
+        headers
+            .iter()
+            .any(|h| h[0] == "Subject" && h[1].as_str().unwrap().contains("hours"))
     };
-    wait_until("the report is mailed", || server.mails().iter().any(is_report)).await;
+    wait_until("the report is mailed", || {
+        server.mails().iter().any(is_report)
+    })
+    .await;
     let mail = server.mails().into_iter().find(is_report).unwrap();
     assert_eq!(mail["to"], json!(["desk@example.com"]));
     let html = mail["html"].as_str().unwrap();
-    assert!(html.contains("<img src=\"cid:chart\"") && html.contains("<table"), "{html}");
+    assert!(
+        html.contains("<img src=\"cid:chart\"") && html.contains("<table"),
+        "{html}"
+    );
     assert!(mail["text"].as_str().unwrap().contains("HOUR"), "{mail}");
     let parts = mail["parts"].as_array().unwrap();
     let part = |kind: &str| parts.iter().find(|part| part[0] == kind).unwrap();
@@ -74,7 +87,10 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
     // A restart repeats nothing.
     let daemon = place.started().await;
     place.status_when("the reports are known", made).await;
-    assert_eq!(server.mails().iter().filter(|mail| is_report(mail)).count(), 1);
+    assert_eq!(
+        server.mails().iter().filter(|mail| is_report(mail)).count(),
+        1
+    );
     daemon.stop().await;
 }
 
@@ -87,7 +103,10 @@ async fn check_tells_a_scheduled_report_that_cannot_be_made() {
     );
     let checked = place.run(["check", "--offline"]).await;
     assert_eq!(checked.code, Some(78), "{checked:?}");
-    for part in ["there is no report \"absent\"", "the report has no parameter \"colour\""] {
+    for part in [
+        "there is no report \"absent\"",
+        "the report has no parameter \"colour\"",
+    ] {
         assert!(checked.out.contains(part), "{part}: {checked:?}");
     }
 }

@@ -82,15 +82,30 @@ impl Shop {
             let told = sandbox.truth(from);
             let texts: Vec<&str> = told.iter().map(|one| one.record.get()).collect();
             for (part, business) in BUSINESSES.into_iter().enumerate() {
-                let own =
-                    texts.iter().enumerate().filter(|(nth, text)| part_of(*nth, text) == part);
+                let own = texts
+                    .iter()
+                    .enumerate()
+                    .filter(|(nth, text)| part_of(*nth, text) == part);
                 let own: Vec<String> = own.map(|(_, text)| (*text).to_owned()).collect();
                 // One poller sees the last two only after a burst that a page could not hold.
-                let late = if (route, business) == (Route::OutsourcedJobs, "2") { 2 } else { 0 };
+                let late = if (route, business) == (Route::OutsourcedJobs, "2") {
+                    2
+                } else {
+                    0
+                };
                 let (first, last) = own.split_at(own.len() - late);
-                let key = PollerId { route, business: Some(business.into()) };
-                show_to(&store, key.clone(), now - SignedDuration::from_secs(2), 1_000_000, first)
-                    .await;
+                let key = PollerId {
+                    route,
+                    business: Some(business.into()),
+                };
+                show_to(
+                    &store,
+                    key.clone(),
+                    now - SignedDuration::from_secs(2),
+                    1_000_000,
+                    first,
+                )
+                .await;
                 if late > 0 {
                     show_to(&store, key, now - SignedDuration::from_secs(1), 2, last).await;
                 }
@@ -109,11 +124,22 @@ impl Shop {
         }
         let gaps = store.read(|reader| reader.gaps()).await.unwrap();
         assert_eq!(gaps.len(), 1, "{gaps:?}");
-        let gapped = pollers.iter_mut().find(|poller| poller.missing.is_some()).unwrap();
+        let gapped = pollers
+            .iter_mut()
+            .find(|poller| poller.missing.is_some())
+            .unwrap();
         gapped.missing = gaps[0].estimate;
         assert!(gapped.missing > Some(0), "{gaps:?}");
         store.close().await.unwrap();
-        Self { place, zone_name, zone, now, clock_change, pollers, truth }
+        Self {
+            place,
+            zone_name,
+            zone,
+            now,
+            clock_change,
+            pollers,
+            truth,
+        }
     }
 
     /// Every record of a route, the oldest first.
@@ -123,8 +149,14 @@ impl Shop {
 
     /// The first and the last day of the history, in the zone.
     pub(super) fn days(&self) -> (Date, Date) {
-        let created = self.all("job_status_changes").iter().map(|record| self.day(record));
-        (created.min().unwrap(), self.now.to_zoned(self.zone.clone()).date())
+        let created = self
+            .all("job_status_changes")
+            .iter()
+            .map(|record| self.day(record));
+        (
+            created.min().unwrap(),
+            self.now.to_zoned(self.zone.clone()).date(),
+        )
     }
 
     /// The local time at which a record was created.
@@ -156,7 +188,9 @@ fn part_of(nth: usize, text: &str) -> usize {
 /// next to them.
 fn add_what_is_rare(sandbox: &Sandbox, day: Date, zone: &TimeZone) {
     let add = |route, fields: Value| {
-        let Value::Object(fields) = fields else { unreachable!() };
+        let Value::Object(fields) = fields else {
+            unreachable!()
+        };
         sandbox.add_record(route, None, fields).unwrap();
     };
     // Before the job was seen last, so that its own paid sum holds them.
@@ -169,12 +203,19 @@ fn add_what_is_rare(sandbox: &Sandbox, day: Date, zone: &TimeZone) {
     let instant = SignedDuration::from_micros(1);
     let mut nth = 0;
     for bound in [start(day), start(day.tomorrow().unwrap())] {
-        for at in [bound - instant, bound, bound + SignedDuration::from_hours(1)] {
+        for at in [
+            bound - instant,
+            bound,
+            bound + SignedDuration::from_hours(1),
+        ] {
             // Three of each, so that every business has them.
             for _ in 0..3 {
                 nth += 1;
                 let (at, number) = (format!("{at:.6}"), format!("EDGE-{nth}"));
-                add(sandbox::Route::Jobs, json!({"created_at": at, "job_number": number}));
+                add(
+                    sandbox::Route::Jobs,
+                    json!({"created_at": at, "job_number": number}),
+                );
                 // Completed twice, as after a complaint.
                 for stage in ["open", "completed", "completed"] {
                     let fields =
@@ -182,18 +223,30 @@ fn add_what_is_rare(sandbox: &Sandbox, day: Date, zone: &TimeZone) {
                     add(sandbox::Route::JobStatusChanges, fields);
                 }
                 let amount = f64::from(nth) - 10.5;
-                add(sandbox::Route::Payments, json!({"created_at": at, "amount": amount}));
+                add(
+                    sandbox::Route::Payments,
+                    json!({"created_at": at, "amount": amount}),
+                );
                 // The same person by the address only.
                 for route in [sandbox::Route::Customers, sandbox::Route::Leads] {
-                    add(route, json!({"created_at": at, "email": format!("{number}@example.com")}));
+                    add(
+                        route,
+                        json!({"created_at": at, "email": format!("{number}@example.com")}),
+                    );
                 }
             }
         }
     }
     // A lead of one who was a customer before, and is none again.
     let before = start(day) - SignedDuration::from_hours(48);
-    for (route, at) in [(sandbox::Route::Customers, before), (sandbox::Route::Leads, start(day))] {
-        add(route, json!({"created_at": format!("{at:.6}"), "email": "before@example.com"}));
+    for (route, at) in [
+        (sandbox::Route::Customers, before),
+        (sandbox::Route::Leads, start(day)),
+    ] {
+        add(
+            route,
+            json!({"created_at": format!("{at:.6}"), "email": "before@example.com"}),
+        );
     }
     for far in 1..=6 {
         let at = sandbox.now() - SignedDuration::from_hours(far * 8);
@@ -210,8 +263,18 @@ pub(super) fn at(record: &Value) -> Timestamp {
 
 /// Stores one page with all of these records.
 pub(super) async fn show(store: &Store, route: Route, now: Timestamp, texts: &[String]) {
-    let key = PollerId { route, business: None };
-    show_to(store, key, now - SignedDuration::from_secs(1), 1_000_000, texts).await;
+    let key = PollerId {
+        route,
+        business: None,
+    };
+    show_to(
+        store,
+        key,
+        now - SignedDuration::from_secs(1),
+        1_000_000,
+        texts,
+    )
+    .await;
 }
 
 /// Stores the page that a poller has read at this time.

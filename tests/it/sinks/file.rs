@@ -22,12 +22,18 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn settings(path: &Path) -> FileSettings {
-    FileSettings { path: path.to_owned(), format: FileFormat::Lines(Format::Standard) }
+    FileSettings {
+        path: path.to_owned(),
+        format: FileFormat::Lines(Format::Standard),
+    }
 }
 
 fn csv(path: &Path, columns: &[&str]) -> FileSettings {
     let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    FileSettings { format: FileFormat::Csv(Columns::new(columns)), ..settings(path) }
+    FileSettings {
+        format: FileFormat::Csv(Columns::new(columns)),
+        ..settings(path)
+    }
 }
 
 fn sink(settings: FileSettings) -> Box<dyn Sink> {
@@ -40,8 +46,11 @@ fn plain(path: &Path) -> Box<dyn Sink> {
 
 fn ids_in(text: &str) -> Vec<String> {
     assert!(text.is_empty() || text.ends_with('\n'));
-    let data = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    data.map(|data| data["event_id"].as_str().unwrap().to_owned()).collect()
+    let data = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    data.map(|data| data["event_id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn lines_in(path: &Path) -> Vec<String> {
@@ -94,7 +103,10 @@ async fn a_crash_at_any_byte_of_a_write_loses_and_repeats_nothing() {
             assert_eq!(lines[0], change(1).data_json());
         } else {
             assert_eq!(lines.len(), 4, "{whole}");
-            assert!(lines[0].ends_with("observed_at,business,name,amount,gone"), "{whole}");
+            assert!(
+                lines[0].ends_with("observed_at,business,name,amount,gone"),
+                "{whole}"
+            );
             assert!(lines[2].ends_with(r#",,"'=1+1  ,""x""",-1.5,"#), "{whole}");
         }
     }
@@ -120,7 +132,11 @@ async fn nothing_that_was_acknowledged_is_cut_whatever_an_editor_does_to_the_fil
                 let mut sink = sink(settings.clone());
                 assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
                 let edited = edit(&fs::read_to_string(&path).unwrap(), note);
-                let target = if is_replaced { dir.path().join("new") } else { path.clone() };
+                let target = if is_replaced {
+                    dir.path().join("new")
+                } else {
+                    path.clone()
+                };
                 fs::write(&target, &edited).unwrap();
                 fs::rename(&target, &path).unwrap();
                 if is_restarted {
@@ -146,12 +162,18 @@ async fn two_sinks_cannot_write_one_file_and_the_lines_of_other_programs_stay() 
     }
     let mut second = plain(&path);
     let verdict = deliver_one(&mut second, &change(3)).await;
-    assert!(is_fault(&verdict) && reason(&verdict).contains("another process"), "{verdict:?}");
+    assert!(
+        is_fault(&verdict) && reason(&verdict).contains("another process"),
+        "{verdict:?}"
+    );
     // A replay of older changes is written, too.
     let marked = fs::read_to_string(&path).unwrap() + "{\"event_id\":\"mark\"}\n";
     fs::write(&path, marked).unwrap();
     assert!(all_done(&deliver(&mut first, &changes(1..=2)).await));
-    assert_eq!(lines_in(&path), ["evt_0001", "evt_0002", "mark", "evt_0001", "evt_0002"]);
+    assert_eq!(
+        lines_in(&path),
+        ["evt_0001", "evt_0002", "mark", "evt_0001", "evt_0002"]
+    );
 }
 
 #[tokio::test]
@@ -177,12 +199,16 @@ async fn a_file_that_others_moved_removed_or_emptied_is_begun_anew() {
 
 #[tokio::test]
 async fn logrotate_with_the_shipped_file_loses_and_repeats_nothing() {
-    let Some(logrotate) = program("logrotate", &["/usr/sbin/logrotate"]) else { return };
+    let Some(logrotate) = program("logrotate", &["/usr/sbin/logrotate"]) else {
+        return;
+    };
     let (dir, path) = place();
     let shipped = include_str!("../../../examples/logrotate");
     let own = |line: &&str| !line.trim().starts_with("su ");
     let rules: Vec<&str> = shipped.lines().filter(own).collect();
-    let rules = rules.join("\n").replace("/var/lib/shopmirror", dir.path().to_str().unwrap());
+    let rules = rules
+        .join("\n")
+        .replace("/var/lib/shopmirror", dir.path().to_str().unwrap());
     let config = dir.path().join("rules");
     fs::write(&config, rules + "\n").unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
@@ -199,11 +225,21 @@ async fn logrotate_with_the_shipped_file_loses_and_repeats_nothing() {
     assert!(!path.exists());
     assert!(all_done(&deliver(&mut sink, &changes(3..=4)).await));
     assert_eq!(lines_in(&path), ids(&changes(3..=4)));
-    let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let names = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let rotated = names.filter(|name| name.extension().is_some_and(|end| end == "gz"));
     let [rotated] = rotated.collect::<Vec<_>>().try_into().unwrap();
-    let text = Command::new("gzip").arg("-dc").arg(rotated).output().unwrap().stdout;
-    assert_eq!(ids_in(&String::from_utf8(text).unwrap()), ids(&changes(1..=2)));
+    let text = Command::new("gzip")
+        .arg("-dc")
+        .arg(rotated)
+        .output()
+        .unwrap()
+        .stdout;
+    assert_eq!(
+        ids_in(&String::from_utf8(text).unwrap()),
+        ids(&changes(1..=2))
+    );
 }
 
 /// Takes the file away once for each word of `told` and once at its end, and reads it once each time: what it
@@ -256,17 +292,29 @@ async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
     fs::write(&table, "name;amount\n1;2\n").unwrap();
     symlink(&target, &path).unwrap();
     let pipe = dir.path().join("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
     for (settings, words) in [
         (settings(&path), "symbolic link"),
         (settings(&target), "the file of another program"),
         (csv(&table, &["name"]), "the file of another program"),
         (settings(&pipe), "not a regular file"),
         (settings(Path::new("/dev/full")), "not a regular file"),
-        (settings(&dir.path().join("missing/audit.ndjson")), "No such file"),
+        (
+            settings(&dir.path().join("missing/audit.ndjson")),
+            "No such file",
+        ),
     ] {
         let verdict = deliver_one(&mut sink(settings.clone()), &change(1)).await;
-        assert!(is_fault(&verdict) && reason(&verdict).contains(words), "{verdict:?}");
+        assert!(
+            is_fault(&verdict) && reason(&verdict).contains(words),
+            "{verdict:?}"
+        );
         let probed = sink(settings).try_out().await.unwrap_err();
         assert!(probed.contains(words), "{probed}");
     }
@@ -275,11 +323,20 @@ async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
 
     // Our own file with other columns is waited for.
     let (dir, path) = place();
-    assert_eq!(deliver_one(&mut sink(csv(&path, &["name"])), &change(1)).await, Verdict::Done);
+    assert_eq!(
+        deliver_one(&mut sink(csv(&path, &["name"])), &change(1)).await,
+        Verdict::Done
+    );
     let mut other = sink(csv(&path, &["name", "amount"]));
     let verdict = deliver_one(&mut other, &change(2)).await;
-    assert!(is_fault(&verdict) && reason(&verdict).contains("rename it"), "{verdict:?}");
+    assert!(
+        is_fault(&verdict) && reason(&verdict).contains("rename it"),
+        "{verdict:?}"
+    );
     fs::rename(&path, dir.path().join("old")).unwrap();
     assert_eq!(deliver_one(&mut other, &change(2)).await, Verdict::Done);
-    assert_eq!(fs::read_to_string(&path).unwrap().matches("amount").count(), 1);
+    assert_eq!(
+        fs::read_to_string(&path).unwrap().matches("amount").count(),
+        1
+    );
 }

@@ -23,7 +23,10 @@ pub(super) struct Partner {
 
 impl Partner {
     pub(super) async fn start() -> Self {
-        let options = Options { requests_per_minute: 60_000, ..Workspace::usual() };
+        let options = Options {
+            requests_per_minute: 60_000,
+            ..Workspace::usual()
+        };
         let workspace = Workspace::still(options).await;
         let dir = tempfile::tempdir().unwrap();
         let partner = Self { workspace, dir };
@@ -47,9 +50,12 @@ impl Partner {
     /// The records of the leads that came from this sink, oldest first.
     pub(super) fn leads(&self) -> Vec<Value> {
         let truth = self.workspace.sandbox.truth(Route::Leads);
-        let records = truth.iter().map(|lead| serde_json::from_str(lead.record.get()).unwrap());
-        let mut leads: Vec<Value> =
-            records.filter(|lead: &Value| lead["comment"].is_string()).collect();
+        let records = truth
+            .iter()
+            .map(|lead| serde_json::from_str(lead.record.get()).unwrap());
+        let mut leads: Vec<Value> = records
+            .filter(|lead: &Value| lead["comment"].is_string())
+            .collect();
         leads.retain(|lead| lead["comment"].as_str().unwrap().contains("evt_"));
         leads.sort_by_key(|lead| lead["id"].as_i64());
         leads
@@ -58,7 +64,11 @@ impl Partner {
     fn fault(&self, code: u16, retry_after: Option<&str>) {
         let retry_after = retry_after.map(str::to_owned);
         let kind = FaultKind::Status { code, retry_after };
-        self.workspace.sandbox.fault(Fault { route: Some("leads".into()), kind, count: 1 });
+        self.workspace.sandbox.fault(Fault {
+            route: Some("leads".into()),
+            kind,
+            count: 1,
+        });
     }
 }
 
@@ -83,7 +93,10 @@ fn intake(settings: IntakeSettings) -> Box<dyn Sink> {
 }
 
 fn recorded(seq: i64, record: &Value) -> Change {
-    Change { body: record.to_string(), ..change(seq) }
+    Change {
+        body: record.to_string(),
+        ..change(seq)
+    }
 }
 
 #[tokio::test]
@@ -95,23 +108,40 @@ async fn a_change_becomes_one_lead_however_often_it_is_sent() {
         &json!({ "id": 1, "name": hostile, "mobile": "030 1", "brand": "x".repeat(300) }),
     );
     for _ in 0..3 {
-        assert_eq!(deliver_one(&mut intake(partner.settings()), &given).await, Verdict::Done);
+        assert_eq!(
+            deliver_one(&mut intake(partner.settings()), &given).await,
+            Verdict::Done
+        );
     }
     let leads = partner.leads();
     assert_eq!(leads.len(), 1, "{leads:?}");
     assert_eq!(leads[0]["name"], hostile);
-    assert_eq!(leads[0]["device_brand"], "x".repeat(100), "cut to what the contract allows");
-    assert!(leads[0].to_string().contains("leads 1"), "the custom field: {}", leads[0]);
+    assert_eq!(
+        leads[0]["device_brand"],
+        "x".repeat(100),
+        "cut to what the contract allows"
+    );
+    assert!(
+        leads[0].to_string().contains("leads 1"),
+        "the custom field: {}",
+        leads[0]
+    );
 
     // Another person with the same number is a duplicate for the workspace, which is a success.
     let same = recorded(2, &json!({ "id": 2, "name": "Ada", "mobile": "030 1" }));
-    assert_eq!(deliver_one(&mut intake(partner.settings()), &same).await, Verdict::Done);
+    assert_eq!(
+        deliver_one(&mut intake(partner.settings()), &same).await,
+        Verdict::Done
+    );
     assert_eq!(partner.leads().len(), 1);
 
     // A check-in of the same change has a key of its own.
     let mut checkin = partner.settings();
     checkin.create = Intake::SelfCheckin;
-    assert_eq!(deliver_one(&mut intake(checkin), &given).await, Verdict::Done);
+    assert_eq!(
+        deliver_one(&mut intake(checkin), &given).await,
+        Verdict::Done
+    );
     let requests = partner.workspace.sandbox.requests();
     let last = requests.log.last().unwrap();
     assert_eq!((last.route.as_str(), last.status), ("self-checkin", 201));
@@ -138,13 +168,20 @@ async fn only_what_the_contract_allows_is_sent_and_retried() {
         assert_eq!(kind_of(&verdict), expected, "{status}: {verdict:?}");
         assert!(reason(&verdict).contains(words), "{status}: {verdict:?}");
         if let Verdict::Fault { retry_after, .. } = verdict {
-            assert_eq!(retry_after, (status == 429).then(|| Duration::from_secs(7)), "{status}");
+            assert_eq!(
+                retry_after,
+                (status == 429).then(|| Duration::from_secs(7)),
+                "{status}"
+            );
         }
     }
     assert_eq!(deliver_one(&mut sink, &given).await, Verdict::Done);
     assert_eq!(partner.leads().len(), 1);
     // Part of a number would be another number, so that the workspace says which field is too long.
-    let long = recorded(2, &json!({ "id": 2, "name": "Ada", "mobile": "9".repeat(21) }));
+    let long = recorded(
+        2,
+        &json!({ "id": 2, "name": "Ada", "mobile": "9".repeat(21) }),
+    );
     let verdict = deliver_one(&mut sink, &long).await;
     assert_eq!(kind_of(&verdict), "refused for good", "{verdict:?}");
     assert!(reason(&verdict).contains("mobile_number"), "{verdict:?}");
@@ -158,7 +195,12 @@ async fn a_new_key_counts_at_once_and_a_page_is_no_acknowledgement() {
     fault_says(&mut sink, &change(1), "401").await;
     assert!(sink.try_out().await.unwrap_err().contains("401"));
     partner.write_key(&partner.workspace.sandbox.rest_key());
-    assert!(sink.try_out().await.unwrap().contains("nothing was created"));
+    assert!(
+        sink.try_out()
+            .await
+            .unwrap()
+            .contains("nothing was created")
+    );
     assert_eq!(partner.leads().len(), 0);
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
 

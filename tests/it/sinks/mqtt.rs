@@ -13,7 +13,11 @@ use crate::support::servers::mosquitto::Mosquitto;
 use crate::support::{Receiver, wait_until};
 
 fn settings(url: &str, rest: &str) -> SinkSettings {
-    let shop = if rest.contains("workspace") { "" } else { "workspace = \"north\"\n" };
+    let shop = if rest.contains("workspace") {
+        ""
+    } else {
+        "workspace = \"north\"\n"
+    };
     let sink = format!("type = \"mqtt\"\n{shop}timeout = \"2m\"");
     configured(Path::new("/"), &format!("{sink}\nurl = \"{url}\"\n{rest}"))
 }
@@ -38,13 +42,23 @@ async fn kept(broker: &Mosquitto) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of_each_record() {
-    let Some(broker) = Mosquitto::start(false) else { return };
+    let Some(broker) = Mosquitto::start(false) else {
+        return;
+    };
     let heard = broker.listen().await;
     let mut sink = build(&kind(&broker.url("all", "right"), "keep_states = true"));
     let hostile = Some("a/+/#é".to_owned());
-    let first = Change { record_id: hostile.clone(), ..change(1) };
+    let first = Change {
+        record_id: hostile.clone(),
+        ..change(1)
+    };
     let body = r#"{"id":"x","name":"second"}"#.to_owned();
-    let second = Change { record_id: hostile, kind: Kind::Updated, body, ..change(2) };
+    let second = Change {
+        record_id: hostile,
+        kind: Kind::Updated,
+        body,
+        ..change(2)
+    };
     let given = [first, second.clone(), change(3)];
     for change in &given {
         assert_eq!(deliver_one(&mut sink, change).await, Verdict::Done);
@@ -55,14 +69,25 @@ async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of
     let topics: Vec<&str> = told.iter().map(|(topic, _)| topic.as_str()).collect();
     let created = "shop/north/leads/created";
     assert_eq!(topics, [created, "shop/north/leads/updated", created]);
-    let data = told.iter().map(|(_, text)| serde_json::from_str::<Value>(text).unwrap());
-    let found: Vec<String> = data.map(|data| data["event_id"].as_str().unwrap().into()).collect();
+    let data = told
+        .iter()
+        .map(|(_, text)| serde_json::from_str::<Value>(text).unwrap());
+    let found: Vec<String> = data
+        .map(|data| data["event_id"].as_str().unwrap().into())
+        .collect();
     assert_eq!(found, ids(&given));
 
     let three = ("shop/north/state/leads/3".to_owned(), change(3).body);
     let hostile_topic = "shop/north/state/leads/a%2F%2B%2F%23%C3%A9".to_owned();
-    assert_eq!(kept(&broker).await, [three.clone(), (hostile_topic, second.body.clone())]);
-    let forgotten = Change { kind: Kind::Forgotten, body: "{}".to_owned(), ..second };
+    assert_eq!(
+        kept(&broker).await,
+        [three.clone(), (hostile_topic, second.body.clone())]
+    );
+    let forgotten = Change {
+        kind: Kind::Forgotten,
+        body: "{}".to_owned(),
+        ..second
+    };
     assert_eq!(deliver_one(&mut sink, &forgotten).await, Verdict::Done);
     assert_eq!(kept(&broker).await, [three]);
 }
@@ -71,14 +96,23 @@ async fn a_subscriber_gets_every_change_and_the_broker_keeps_the_newest_state_of
 fn a_sink_that_keeps_states_at_the_broker_always_gets_what_is_forgotten() {
     let state = "keep_states = true\n";
     for (state, told) in [(state, true), ("", false)] {
-        let settings = settings("mqtt://127.0.0.1", &format!("{state}changes = [\"created\"]"));
-        assert_eq!(settings.filter.changes.contains(&Kind::Forgotten), told, "{state}");
+        let settings = settings(
+            "mqtt://127.0.0.1",
+            &format!("{state}changes = [\"created\"]"),
+        );
+        assert_eq!(
+            settings.filter.changes.contains(&Kind::Forgotten),
+            told,
+            "{state}"
+        );
     }
 }
 
 #[tokio::test]
 async fn tls_and_missing_rights_and_a_broker_that_is_down_are_named() {
-    let Some(mut broker) = Mosquitto::start(true) else { return };
+    let Some(mut broker) = Mosquitto::start(true) else {
+        return;
+    };
     let trusted = format!("ca_file = \"{}\"", certificate("ca.pem").display());
     let other = format!("ca_file = \"{}\"", certificate("other.pem").display());
     let (plain, no_broker) = (String::new(), Receiver::start().await);
@@ -86,18 +120,44 @@ async fn tls_and_missing_rights_and_a_broker_that_is_down_are_named() {
     assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
     assert!(sink.try_out().await.is_ok());
     for (url, rest, words) in [
-        (broker.url("all", "CANARY"), &trusted, "correct user and password in the url"),
-        (broker.url("few", "right"), &trusted, "let this user publish to the topic"),
-        (broker.url("all", "right"), &other, "authority that this machine"),
-        (no_broker.url("").replace("http", "mqtts"), &trusted, "does not speak TLS at this port"),
-        (broker.url("all", "right").replace("mqtts", "mqtt"), &plain, "mqtts or mqtt in the url"),
+        (
+            broker.url("all", "CANARY"),
+            &trusted,
+            "correct user and password in the url",
+        ),
+        (
+            broker.url("few", "right"),
+            &trusted,
+            "let this user publish to the topic",
+        ),
+        (
+            broker.url("all", "right"),
+            &other,
+            "authority that this machine",
+        ),
+        (
+            no_broker.url("").replace("http", "mqtts"),
+            &trusted,
+            "does not speak TLS at this port",
+        ),
+        (
+            broker.url("all", "right").replace("mqtts", "mqtt"),
+            &plain,
+            "mqtts or mqtt in the url",
+        ),
     ] {
         let kind = kind(&url, rest);
         fault_says(&mut build(&kind), &change(4), words).await;
         assert!(!format!("{kind:?}").contains("CANARY"));
     }
-    let open = kind(&broker.url("few", "right"), &format!("{trusted}\nworkspace = \"open\""));
-    assert_eq!(deliver_one(&mut build(&open), &change(5)).await, Verdict::Done);
+    let open = kind(
+        &broker.url("few", "right"),
+        &format!("{trusted}\nworkspace = \"open\""),
+    );
+    assert_eq!(
+        deliver_one(&mut build(&open), &change(5)).await,
+        Verdict::Done
+    );
     broker.end();
     fault_says(&mut sink, &change(6), "nothing accepts connections").await;
     broker.begin();

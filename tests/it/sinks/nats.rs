@@ -44,8 +44,10 @@ async fn what_is_handed_over_again_is_in_the_stream_once_by_its_own_count() {
     let mut sink = build(&kind);
     assert!(all_done(&deliver(&mut sink, &given[100..500]).await));
     let told = messages(nats, "ONCE").await;
-    let found: Vec<&str> =
-        told.iter().map(|(_, body)| body["event_id"].as_str().unwrap()).collect();
+    let found: Vec<&str> = told
+        .iter()
+        .map(|(_, body)| body["event_id"].as_str().unwrap())
+        .collect();
     assert_eq!(found, ids(&given));
     // A stream that others deleted is made anew, after the attempt that notices it.
     nats.delete("ONCE").await;
@@ -63,27 +65,42 @@ async fn a_subject_is_made_of_the_configuration_the_route_and_the_kind_alone() {
         body: "{\"id\":\"a.b.> *\\r\\nPUB x 0\"}".into(),
         ..change(seq)
     };
-    let job = Change { route: Route::Jobs, kind: Kind::Updated, ..hostile(2) };
+    let job = Change {
+        route: Route::Jobs,
+        kind: Kind::Updated,
+        ..hostile(2)
+    };
     let mut large = change(3);
     large.body = format!(r#"{{"id":2,"name":"{}"}}"#, "x".repeat(1_100_000));
     let mut sink = build(&apart(&nats.url("all", "right"), "SUBJECTS"));
     let verdicts = deliver(&mut sink, &[hostile(1), large, job]).await;
     let kinds: Vec<&str> = verdicts.iter().map(kind_of).collect();
     assert_eq!(kinds, ["done", "refused", "done"], "{verdicts:?}");
-    assert!(reason(&verdicts[1]).contains("raise max_payload"), "{verdicts:?}");
+    assert!(
+        reason(&verdicts[1]).contains("raise max_payload"),
+        "{verdicts:?}"
+    );
     let told = messages(nats, "SUBJECTS").await;
     let subjects: Vec<&str> = told.iter().map(|(subject, _)| subject.as_str()).collect();
-    assert_eq!(subjects, ["shop.SUBJECTS.leads.created", "shop.SUBJECTS.jobs.updated"]);
+    assert_eq!(
+        subjects,
+        ["shop.SUBJECTS.leads.created", "shop.SUBJECTS.jobs.updated"]
+    );
 }
 
 #[tokio::test]
 async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_down_are_named() {
     let Some(nats) = Nats::shared() else { return };
     let (all, few) = (nats.url("all", "right"), nats.url("few", "right"));
-    assert_eq!(deliver_one(&mut build(&apart(&all, "OURS")), &change(1)).await, Verdict::Done);
+    assert_eq!(
+        deliver_one(&mut build(&apart(&all, "OURS")), &change(1)).await,
+        Verdict::Done
+    );
     // What a user has no right to is not answered.
     let soon = |mut kind: SinkKind| {
-        let SinkKind::Nats(settings) = &mut kind else { unreachable!("it is one of NATS") };
+        let SinkKind::Nats(settings) = &mut kind else {
+            unreachable!("it is one of NATS")
+        };
         settings.timeout = Duration::from_secs(2);
         kind
     };
@@ -98,10 +115,22 @@ async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_
             "the stream OURS does not take the subject shop.theirs.leads.created",
         ),
         (kind(&all, "THEIRS", "OURS"), "name that stream in `stream`"),
-        (soon(kind(&few, "NEW", "open")), "look at the stream and make it"),
-        (soon(apart(&few, "OURS")), "this user may publish to the subjects"),
-        (apart(&nats.url("all", "CANARY"), "OURS"), "correct user and password in the url"),
-        (apart(&format!("nats://{}", closed.address), "OURS"), "nothing accepts connections"),
+        (
+            soon(kind(&few, "NEW", "open")),
+            "look at the stream and make it",
+        ),
+        (
+            soon(apart(&few, "OURS")),
+            "this user may publish to the subjects",
+        ),
+        (
+            apart(&nats.url("all", "CANARY"), "OURS"),
+            "correct user and password in the url",
+        ),
+        (
+            apart(&format!("nats://{}", closed.address), "OURS"),
+            "nothing accepts connections",
+        ),
         (encrypted, "does not speak TLS at this port"),
     ] {
         fault_says(&mut build(&kind), &change(2), words).await;

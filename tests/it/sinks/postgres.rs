@@ -50,14 +50,19 @@ async fn cells(role: &Role, sql: &str) -> Vec<String> {
     let rows = role.rows(sql).await;
     rows.into_iter()
         .map(|row| {
-            row.into_iter().map(|c| c.unwrap_or("NULL".into())).collect::<Vec<_>>().join("|")
+            row.into_iter()
+                .map(|c| c.unwrap_or("NULL".into()))
+                .collect::<Vec<_>>()
+                .join("|")
         })
         .collect()
 }
 
 #[tokio::test]
 async fn rows_log_and_position_have_the_types_that_report_tools_expect() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let mut sink = sink(&role);
     let first = version(
@@ -94,19 +99,28 @@ async fn rows_log_and_position_have_the_types_that_report_tools_expect() {
         ["text|jsonb|timestamp with time zone"]
     );
     assert_eq!(
-        cells(&role, "SELECT seq, event_id, kind, body->>'name' FROM {s}.changes ORDER BY seq")
-            .await,
+        cells(
+            &role,
+            "SELECT seq, event_id, kind, body->>'name' FROM {s}.changes ORDER BY seq"
+        )
+        .await,
         ["1|evt_0001|baseline|Zoë", "2|evt_0002|updated|Zoé"]
     );
     assert_eq!(
-        cells(&role, "SELECT workspace, sink, seq, event_id FROM {s}.positions").await,
+        cells(
+            &role,
+            "SELECT workspace, sink, seq, event_id FROM {s}.positions"
+        )
+        .await,
         ["shop|erp|2|evt_0002"]
     );
 }
 
 #[tokio::test]
 async fn text_that_postgresql_cannot_hold_loses_no_change_and_keeps_its_exact_form() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let bodies = [
         r#"{"id":1,"name":"a\u0000b","k\u0000":1}"#,
@@ -126,7 +140,12 @@ async fn text_that_postgresql_cannot_hold_loses_no_change_and_keeps_its_exact_fo
     assert_eq!(kept, [bodies[0], bodies[1], "NULL", "NULL"]);
     assert_eq!(
         cells(&role, "SELECT name FROM {s}.leads ORDER BY id").await,
-        ["a\u{fffd}b", "\u{fffd}", "x'); DROP TABLE changes; --", "NULL"]
+        [
+            "a\u{fffd}b",
+            "\u{fffd}",
+            "x'); DROP TABLE changes; --",
+            "NULL"
+        ]
     );
     assert_eq!(
         cells(
@@ -140,7 +159,9 @@ async fn text_that_postgresql_cannot_hold_loses_no_change_and_keeps_its_exact_fo
 
 #[tokio::test]
 async fn an_older_version_never_replaces_a_newer_one_and_a_forgotten_record_stays_away() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let mut sink = sink(&role);
     let text = |name: &str| format!(r#"{{"id":7,"name":"{name}"}}"#);
@@ -156,35 +177,61 @@ async fn an_older_version_never_replaces_a_newer_one_and_a_forgotten_record_stay
     assert!(all_done(&deliver(&mut sink, &[forgotten, second]).await));
     assert_eq!(role.number("SELECT count(*) FROM {s}.leads").await, 0);
     assert_eq!(
-        cells(&role, "SELECT seq, body, exact FROM {s}.changes ORDER BY seq").await,
-        (1..=4).map(|seq| format!("{seq}|{{\"id\": 7}}|NULL")).collect::<Vec<_>>()
+        cells(
+            &role,
+            "SELECT seq, body, exact FROM {s}.changes ORDER BY seq"
+        )
+        .await,
+        (1..=4)
+            .map(|seq| format!("{seq}|{{\"id\": 7}}|NULL"))
+            .collect::<Vec<_>>()
     );
-    let gap =
-        Change { record_id: None, kind: Kind::Gap, body: r#"{"estimate":7}"#.into(), ..change(5) };
+    let gap = Change {
+        record_id: None,
+        kind: Kind::Gap,
+        body: r#"{"estimate":7}"#.into(),
+        ..change(5)
+    };
     assert_eq!(deliver_one(&mut sink, &gap).await, Verdict::Done);
     assert_eq!(
-        cells(&role, "SELECT kind, record_id FROM {s}.changes WHERE seq = 5").await,
+        cells(
+            &role,
+            "SELECT kind, record_id FROM {s}.changes WHERE seq = 5"
+        )
+        .await,
         ["gap|NULL"]
     );
 }
 
 #[tokio::test]
 async fn shops_in_one_schema_are_kept_apart_and_a_second_store_under_one_name_is_refused() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let shop = |name| build(&sink_kind(&role.url, &role.name, name));
     let (mut north, mut south) = (shop("north"), shop("south"));
-    let other = |seq| Change { event_id: format!("evt_south_{seq}"), ..change(seq) };
+    let other = |seq| Change {
+        event_id: format!("evt_south_{seq}"),
+        ..change(seq)
+    };
     let (ours, theirs) = (changes(1..=5), (1..=3).map(other).collect::<Vec<_>>());
     // Both make the tables and their columns at the same time.
     let (first, second) = tokio::join!(deliver(&mut north, &ours), deliver(&mut south, &theirs));
-    assert!(all_done(&first) && all_done(&second), "{first:?} {second:?}");
+    assert!(
+        all_done(&first) && all_done(&second),
+        "{first:?} {second:?}"
+    );
     // As after a kill: the same again, in other portions.
     for part in [&ours[1..4], &ours[..]] {
         assert!(all_done(&deliver(&mut shop("north"), part).await));
     }
     assert_eq!(
-        cells(&role, "SELECT workspace, count(*) FROM {s}.leads GROUP BY 1 ORDER BY 1").await,
+        cells(
+            &role,
+            "SELECT workspace, count(*) FROM {s}.leads GROUP BY 1 ORDER BY 1"
+        )
+        .await,
         ["north|5", "south|3"]
     );
     let words = "change 2 in the database is that of another store";
@@ -194,27 +241,46 @@ async fn shops_in_one_schema_are_kept_apart_and_a_second_store_under_one_name_is
 
 #[tokio::test]
 async fn only_the_changes_are_refused_that_break_a_rule_of_the_shop_or_have_too_large_a_number() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
-    let name = |seq| ["", "\"good\"", "\"BAD\"", "\"good\"", "1e200000", "\"good\""][seq];
+    let name = |seq| {
+        [
+            "", "\"good\"", "\"BAD\"", "\"good\"", "1e200000", "\"good\"",
+        ][seq]
+    };
     let given = [1, 2, 3, 4, 5].map(|seq| {
         let body = format!(r#"{{"name":{}}}"#, name(seq));
         let seq = i64::try_from(seq).unwrap();
         version(seq, &seq.to_string(), 1, Kind::Created, &body)
     });
     assert!(all_done(&deliver(&mut sink(&role), &given[..1]).await));
-    role.run(&format!("ALTER TABLE {}.leads ADD CHECK (name <> 'BAD')", role.name)).await;
+    role.run(&format!(
+        "ALTER TABLE {}.leads ADD CHECK (name <> 'BAD')",
+        role.name
+    ))
+    .await;
     let verdicts = deliver(&mut sink(&role), &given).await;
     let expected = ["done", "refused", "done", "refused", "done"];
-    assert_eq!(verdicts.iter().map(kind_of).collect::<Vec<_>>(), expected, "{verdicts:?}");
+    assert_eq!(
+        verdicts.iter().map(kind_of).collect::<Vec<_>>(),
+        expected,
+        "{verdicts:?}"
+    );
     for refused in [&verdicts[1], &verdicts[3]] {
-        assert!(reason(refused).contains("PostgreSQL cannot hold this change"), "{verdicts:?}");
+        assert!(
+            reason(refused).contains("PostgreSQL cannot hold this change"),
+            "{verdicts:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_table_that_was_changed_by_hand_is_said_and_made_again_when_it_is_dropped() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let mut sink = sink(&role);
     assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
@@ -224,14 +290,24 @@ async fn a_table_that_was_changed_by_hand_is_said_and_made_again_when_it_is_drop
         "ALTER TABLE {s}.leads DROP CONSTRAINT leads_pkey",
     ] {
         role.run(&change.replace("{s}", &role.name)).await;
-        fault_says(&mut sink, &super::change(4), "rename or drop the table: it is made again")
-            .await;
+        fault_says(
+            &mut sink,
+            &super::change(4),
+            "rename or drop the table: it is made again",
+        )
+        .await;
         let said = sink.try_out().await.unwrap_err();
         assert!(said.contains("name another `schema`"), "{change}: {said}");
         role.run(&format!("DROP TABLE {}.leads", role.name)).await;
-        assert_eq!(deliver_one(&mut sink, &super::change(4)).await, Verdict::Done, "{change}");
-        let rows =
-            cells(&role, "SELECT id, _seq, name = body ->> 'name' FROM {s}.leads ORDER BY _seq");
+        assert_eq!(
+            deliver_one(&mut sink, &super::change(4)).await,
+            Verdict::Done,
+            "{change}"
+        );
+        let rows = cells(
+            &role,
+            "SELECT id, _seq, name = body ->> 'name' FROM {s}.leads ORDER BY _seq",
+        );
         let rows = rows.await;
         assert!(
             rows.len() == 4 && rows.iter().all(|row| row.ends_with("|t")),
@@ -247,7 +323,9 @@ async fn a_table_that_was_changed_by_hand_is_said_and_made_again_when_it_is_drop
 
 #[tokio::test]
 async fn the_documented_statements_give_a_new_role_all_that_it_needs() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let page = include_str!("../../../docs/sinks/postgres.md");
     let (_, rights) = page.split_once("```sql rights\n").unwrap();
@@ -266,7 +344,9 @@ async fn the_documented_statements_give_a_new_role_all_that_it_needs() {
 
 #[tokio::test]
 async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let (name, locked) = (&role.name, format!("locked_{}", role.name));
     role.run(&format!(
@@ -285,22 +365,52 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
     let url = |password: &str| role.url.replace(name, &format!("{locked}:{password}"));
     let by = |authority: &str| {
         let ca_file = Some(certificate(authority));
-        SinkKind::Postgres(PostgresSettings { ca_file, ..settings(&role.url, name, "shop") })
+        SinkKind::Postgres(PostgresSettings {
+            ca_file,
+            ..settings(&role.url, name, "shop")
+        })
     };
     let kind = |url: &str| sink_kind(url, "x", "shop");
-    let at = |host: &str| role.url.replace(&format!("127.0.0.1:{}", server.port()), host);
+    let at = |host: &str| {
+        role.url
+            .replace(&format!("127.0.0.1:{}", server.port()), host)
+    };
     let without_tls = |url: &str| {
         let ca_file = Some(certificate("ca.pem"));
-        SinkKind::Postgres(PostgresSettings { ca_file, ..settings(url, name, "shop") })
+        SinkKind::Postgres(PostgresSettings {
+            ca_file,
+            ..settings(url, name, "shop")
+        })
     };
     for (kind, words) in [
-        (kind(&url("CANARY")), "correct user and password in the url".to_owned()),
-        (kind(&format!("{}x", role.url)), "create the database".to_owned()),
-        (kind(&at(&format!("127.0.0.1:{}", kept_port()))), "check that the server runs".to_owned()),
-        (kind(&at("no-such-host.invalid")), "its name was not found".to_owned()),
-        (without_tls(&at(&plain)), "the server offers no TLS; switch it on".to_owned()),
-        (kind(&url("right")), format!("run CREATE SCHEMA \"x\" AUTHORIZATION \"{locked}\"")),
-        (by("other.pem"), "authority that this machine does not know".to_owned()),
+        (
+            kind(&url("CANARY")),
+            "correct user and password in the url".to_owned(),
+        ),
+        (
+            kind(&format!("{}x", role.url)),
+            "create the database".to_owned(),
+        ),
+        (
+            kind(&at(&format!("127.0.0.1:{}", kept_port()))),
+            "check that the server runs".to_owned(),
+        ),
+        (
+            kind(&at("no-such-host.invalid")),
+            "its name was not found".to_owned(),
+        ),
+        (
+            without_tls(&at(&plain)),
+            "the server offers no TLS; switch it on".to_owned(),
+        ),
+        (
+            kind(&url("right")),
+            format!("run CREATE SCHEMA \"x\" AUTHORIZATION \"{locked}\""),
+        ),
+        (
+            by("other.pem"),
+            "authority that this machine does not know".to_owned(),
+        ),
         (by("none.pem"), "name a PEM file".to_owned()),
     ] {
         let mut sink = build(&kind);
@@ -316,11 +426,16 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
     fault_says(&mut ours, &change(1), &format!("run {grant}")).await;
     role.run(&grant).await;
     assert_eq!(deliver_one(&mut ours, &change(1)).await, Verdict::Done);
-    role.run(&format!("REVOKE INSERT ON {name}.changes FROM {name}")).await;
+    role.run(&format!("REVOKE INSERT ON {name}.changes FROM {name}"))
+        .await;
     let said = sink(&role).try_out().await.unwrap_err();
-    assert!(said.contains("run GRANT SELECT, INSERT, UPDATE, DELETE"), "{said}");
+    assert!(
+        said.contains("run GRANT SELECT, INSERT, UPDATE, DELETE"),
+        "{said}"
+    );
     fault_says(&mut ours, &change(2), "SQLSTATE 42501").await;
-    role.run(&format!("GRANT INSERT ON {name}.changes TO {name}")).await;
+    role.run(&format!("GRANT INSERT ON {name}.changes TO {name}"))
+        .await;
 
     let mut encrypted = build(&by("ca.pem"));
     assert_eq!(deliver_one(&mut encrypted, &change(2)).await, Verdict::Done);

@@ -22,19 +22,36 @@ fn sink_kind(endpoint: &str, bucket: &str) -> SinkKind {
 
 async fn stored(moto: &Moto, bucket: &str) -> Vec<String> {
     let lines = moto.lines(bucket).await;
-    lines.iter().map(|line| line["event_id"].as_str().unwrap().to_owned()).collect()
+    lines
+        .iter()
+        .map(|line| line["event_id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[tokio::test]
 async fn a_probe_tells_a_bucket_from_a_page_that_answers_everything() {
     let Some(moto) = Moto::shared() else { return };
     moto.bucket("probed").await;
-    assert!(build(&sink_kind(&moto.url(), "probed")).try_out().await.is_ok());
-    let said = build(&sink_kind(&moto.url(), "gone")).try_out().await.unwrap_err();
-    assert!(said.contains("the bucket gone is not there: create it"), "{said}");
+    assert!(
+        build(&sink_kind(&moto.url(), "probed"))
+            .try_out()
+            .await
+            .is_ok()
+    );
+    let said = build(&sink_kind(&moto.url(), "gone"))
+        .try_out()
+        .await
+        .unwrap_err();
+    assert!(
+        said.contains("the bucket gone is not there: create it"),
+        "{said}"
+    );
     let page = Receiver::start().await;
     page.always(Answer::status(200).body("<html>"));
-    let said = build(&sink_kind(&page.url(""), "probed")).try_out().await.unwrap_err();
+    let said = build(&sink_kind(&page.url(""), "probed"))
+        .try_out()
+        .await
+        .unwrap_err();
     assert!(said.contains("no S3 service: correct `endpoint`"), "{said}");
 }
 
@@ -62,14 +79,21 @@ async fn the_listing_is_the_log_and_no_object_takes_the_place_of_another() {
 
     // Another store numbers other changes alike, as one does that was restored. Another sink of the same
     // bucket may ask for less.
-    let other = |seq| Change { event_id: format!("other_{seq}"), ..change(seq) };
+    let other = |seq| Change {
+        event_id: format!("other_{seq}"),
+        ..change(seq)
+    };
     let others: Vec<Change> = (1..=80).map(other).collect();
     assert!(all_done(&deliver(&mut build(&kind), &others).await));
     let less = [given[0].clone(), given[79].clone()];
     assert!(all_done(&deliver(&mut build(&kind), &less).await));
     let found = stored(moto, "whole").await;
     for change in given.iter().chain(&others) {
-        assert!(found.contains(&change.event_id), "{} is lost", change.event_id);
+        assert!(
+            found.contains(&change.event_id),
+            "{} is lost",
+            change.event_id
+        );
     }
     assert_eq!(found.len(), 200 + 80 + 2);
 }

@@ -70,7 +70,10 @@ trait Destination: Send + Sync {
     /// What it holds, in the order in which it came.
     fn received(&self) -> BoxFuture<'_, Vec<Arrival>> {
         Box::pin(async {
-            let data = self.data().await.expect("it holds data objects, or reads what it holds");
+            let data = self
+                .data()
+                .await
+                .expect("it holds data objects, or reads what it holds");
             data.iter().map(Arrival::of).collect()
         })
     }
@@ -127,12 +130,22 @@ enum Scenario {
 /// The cells without a meaning, and why.
 const NO_MEANING: [(&[&str], Scenario, &str); 7] = [
     (
-        &["file", "csv", "command", "batch", "digest", "postgres", "nats", "mqtt", "s3"],
+        &[
+            "file", "csv", "command", "batch", "digest", "postgres", "nats", "mqtt", "s3",
+        ],
         Scenario::Late,
         "it takes one batch after the other",
     ),
-    (&["file", "csv"], Scenario::TimeOut, "a write to a disk has no time-out"),
-    (&["file", "csv"], Scenario::Refusal, "a file takes every line"),
+    (
+        &["file", "csv"],
+        Scenario::TimeOut,
+        "a write to a disk has no time-out",
+    ),
+    (
+        &["file", "csv"],
+        Scenario::Refusal,
+        "a file takes every line",
+    ),
     (
         &["file", "csv"],
         Scenario::Restart,
@@ -148,11 +161,17 @@ const NO_MEANING: [(&[&str], Scenario, &str); 7] = [
         Scenario::Refusal,
         "every change can be stored: what jsonb cannot hold is replaced",
     ),
-    (&["s3"], Scenario::Refusal, "an object is stored with all of its changes or not at all"),
+    (
+        &["s3"],
+        Scenario::Refusal,
+        "an object is stored with all of its changes or not at all",
+    ),
 ];
 
 /// Why the cell has no meaning; `None` if it has one.
 fn no_meaning(name: &str, scenario: Scenario) -> Option<&'static str> {
-    let found = NO_MEANING.iter().find(|(names, of, _)| names.contains(&name) && *of == scenario);
+    let found = NO_MEANING
+        .iter()
+        .find(|(names, of, _)| names.contains(&name) && *of == scenario);
     found.map(|(.., reason)| *reason)
 }

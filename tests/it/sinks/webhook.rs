@@ -33,15 +33,21 @@ async fn the_request_is_what_the_specification_says_and_a_retry_is_the_same_mess
     let receiver = Receiver::start().await;
     let (new, old) = ([7_u8; 32], [9_u8; 24]);
     let secret = |bytes: &[u8]| format!("whsec_{}", STANDARD.encode(bytes)).into();
-    let url = receiver.url("/hooks/shop?token=abc").replace("http://", "http://shop:se%20cret@");
+    let url = receiver
+        .url("/hooks/shop?token=abc")
+        .replace("http://", "http://shop:se%20cret@");
     let mut settings = webhook(url);
     settings.secrets = vec![secret(&new), secret(&old)];
     settings.headers.insert("x-shop", "mine".parse().unwrap());
-    settings.headers.insert("webhook-id", "the same for all".parse().unwrap());
+    settings
+        .headers
+        .insert("webhook-id", "the same for all".parse().unwrap());
     let mut sink = build(&SinkKind::Webhook(settings));
     receiver.always(Answer::status(500));
     let stop = CancellationToken::new();
-    assert!(is_fault(&sink.hand_over(&[change(1)], at(1_700_000_000), &stop).await[0]));
+    assert!(is_fault(
+        &sink.hand_over(&[change(1)], at(1_700_000_000), &stop).await[0]
+    ));
     receiver.always(Answer::status(204));
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
 
@@ -65,11 +71,20 @@ async fn the_request_is_what_the_specification_says_and_a_retry_is_the_same_mess
     let signed = format!("evt_0001.1800000000.{}", request.body);
     for (name, value) in [
         ("content-type", "application/json".to_owned()),
-        ("user-agent", concat!("shopmirror/", env!("CARGO_PKG_VERSION")).to_owned()),
-        ("authorization", format!("Basic {}", STANDARD.encode("shop:se cret"))),
+        (
+            "user-agent",
+            concat!("shopmirror/", env!("CARGO_PKG_VERSION")).to_owned(),
+        ),
+        (
+            "authorization",
+            format!("Basic {}", STANDARD.encode("shop:se cret")),
+        ),
         ("webhook-id", "evt_0001".to_owned()),
         ("webhook-timestamp", "1800000000".to_owned()),
-        ("webhook-signature", format!("{} {}", signature(&new, &signed), signature(&old, &signed))),
+        (
+            "webhook-signature",
+            format!("{} {}", signature(&new, &signed), signature(&old, &signed)),
+        ),
         ("x-shop", "mine".to_owned()),
         ("referer", String::new()),
     ] {
@@ -100,7 +115,9 @@ async fn only_2xx_acknowledges_no_redirect_is_followed_and_other_codes_refuse_or
     // It is cut to an hour.
     receiver.always(Answer::status(429).header("retry-after", "9999999"));
     let verdict = deliver_one(&mut sink, &change(1)).await;
-    let Verdict::Fault { retry_after, .. } = verdict else { panic!("{verdict:?}") };
+    let Verdict::Fault { retry_after, .. } = verdict else {
+        panic!("{verdict:?}")
+    };
     assert_eq!(retry_after, Some(Duration::from_secs(3600)));
 }
 
@@ -108,10 +125,14 @@ async fn only_2xx_acknowledges_no_redirect_is_followed_and_other_codes_refuse_or
 async fn a_result_is_read_at_the_host_that_the_configuration_names_and_without_a_secret() {
     let (receiver, result) = (Receiver::start().await, Receiver::start().await);
     let to = |redirect_host: Option<&str>| {
-        let url = receiver.url("/exec").replace("http://", "http://shop:secret@");
+        let url = receiver
+            .url("/exec")
+            .replace("http://", "http://shop:secret@");
         let mut settings = webhook(url);
         settings.redirect_host = redirect_host.map(str::to_owned);
-        settings.headers.insert("x-key", "CANARY-47".parse().unwrap());
+        settings
+            .headers
+            .insert("x-key", "CANARY-47".parse().unwrap());
         build(&SinkKind::Webhook(settings))
     };
     receiver.always(Answer::status(302).header("location", result.url("/result?of=1")));
@@ -121,17 +142,31 @@ async fn a_result_is_read_at_the_host_that_the_configuration_names_and_without_a
     assert!(result.received().is_empty());
     let mut sink = to(Some("127.0.0.1"));
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
-    let [request] = &result.received()[..] else { panic!("one request reads the result") };
-    assert_eq!((request.method.as_str(), request.body.as_str()), ("GET", ""));
+    let [request] = &result.received()[..] else {
+        panic!("one request reads the result")
+    };
+    assert_eq!(
+        (request.method.as_str(), request.body.as_str()),
+        ("GET", "")
+    );
     assert_eq!(request.uri.to_string(), "/result?of=1");
     for name in ["authorization", "x-key", "webhook-id", "webhook-signature"] {
         assert_eq!(request.header(name), "", "{name}");
     }
     for (status, expected) in [(500, "fault"), (302, "fault"), (422, "refused")] {
         result.always(Answer::status(status).header("location", result.url("/again")));
-        assert_eq!(kind_of(&deliver_one(&mut sink, &change(1)).await), expected, "{status}");
+        assert_eq!(
+            kind_of(&deliver_one(&mut sink, &change(1)).await),
+            expected,
+            "{status}"
+        );
     }
-    assert!(result.received().iter().all(|request| request.uri.path() == "/result"));
+    assert!(
+        result
+            .received()
+            .iter()
+            .all(|request| request.uri.path() == "/result")
+    );
 }
 
 #[tokio::test]
@@ -144,7 +179,10 @@ async fn a_probe_says_what_to_do_about_the_status_and_posts_nothing() {
         (405, Ok("405 to OPTIONS")),
         (301, Err("put the final address into the url")),
         (401, Err("check the address, the headers and the secret")),
-        (404, Err("check the address; if it takes POST only, try `shopmirror sinks NAME test`")),
+        (
+            404,
+            Err("check the address; if it takes POST only, try `shopmirror sinks NAME test`"),
+        ),
         (410, Err("put its new address into the url")),
         (503, Err("see its log")),
     ] {
@@ -156,7 +194,12 @@ async fn a_probe_says_what_to_do_about_the_status_and_posts_nothing() {
         };
         assert!(is_as_expected, "{status}: {said:?}");
     }
-    assert!(receiver.received().iter().all(|request| request.method == "OPTIONS"));
+    assert!(
+        receiver
+            .received()
+            .iter()
+            .all(|request| request.method == "OPTIONS")
+    );
 }
 
 #[tokio::test]
@@ -169,9 +212,10 @@ async fn a_corrected_file_of_an_address_counts_at_the_next_attempt() {
     let kind = configured(dir.path(), "type = \"webhook\"\nurl_file = \"erp-url\"").kind;
     let mut sink = build(&kind);
     fault_says(&mut sink, &change(1), "nothing accepts connections").await;
-    for (text, words) in
-        [("CANARY-48", "must begin with https://"), ("https://CANARY-49", "restart")]
-    {
+    for (text, words) in [
+        ("CANARY-48", "must begin with https://"),
+        ("https://CANARY-49", "restart"),
+    ] {
         write(text);
         fault_says(&mut sink, &change(1), words).await;
     }
@@ -206,7 +250,12 @@ async fn a_long_response_is_not_read_to_its_end() {
 
 #[tokio::test]
 async fn a_change_is_never_sent_without_tls_to_another_machine() {
-    for url in ["", "erp.example.com", "ftp://erp.example.com", "http://erp.example.com/CANARY"] {
+    for url in [
+        "",
+        "erp.example.com",
+        "ftp://erp.example.com",
+        "http://erp.example.com/CANARY",
+    ] {
         let error =
             shopmirror::sink::build_one("erp", &SinkKind::Webhook(webhook(url))).unwrap_err();
         let text = format!("{error} {error:?}");
@@ -214,7 +263,10 @@ async fn a_change_is_never_sent_without_tls_to_another_machine() {
     }
     let receiver = Receiver::start().await;
     let named = receiver.url("/").replace("127.0.0.1", "localhost");
-    let near = WebhookSettings { allow_plain: true, ..webhook(named) };
+    let near = WebhookSettings {
+        allow_plain: true,
+        ..webhook(named)
+    };
     let mut near = shopmirror::sink::build_one("near", &SinkKind::Webhook(near)).unwrap();
     assert_eq!(deliver_one(&mut near, &change(1)).await, Verdict::Done);
     let receiver = Receiver::start().await;
@@ -257,7 +309,9 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     let build_for = |url: String| {
         let mut settings = webhook(url);
         settings.secrets = vec![format!("whsec_{secret}").into()];
-        settings.headers.insert("x-key", "CANARY-47".parse().unwrap());
+        settings
+            .headers
+            .insert("x-key", "CANARY-47".parse().unwrap());
         // A plain word hides nothing.
         settings.headers.insert("x-shop", "such".parse().unwrap());
         build(&SinkKind::Webhook(settings))
@@ -271,11 +325,19 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
         receiver.always(answer.header("retry-after", "CANARY").body(body));
         let verdict = deliver_one(&mut sink, &change(1)).await;
         let reason = reason(&verdict);
-        assert!(reason.contains("no such job") && !reason.contains('\n'), "{reason}");
+        assert!(
+            reason.contains("no such job") && !reason.contains('\n'),
+            "{reason}"
+        );
         texts.push(format!("{verdict:?}"));
     }
     receiver.always(Answer::status(422).body("x".repeat(1 << 20)));
-    assert!(reason(&deliver_one(&mut sink, &change(1)).await).chars().count() <= 420);
+    assert!(
+        reason(&deliver_one(&mut sink, &change(1)).await)
+            .chars()
+            .count()
+            <= 420
+    );
     let closed = ClosedPort::new();
     let mut sink = build_for(format!("http://CANARY:CANARY@{}/CANARY-47", closed.address));
     texts.push(format!(
@@ -287,6 +349,9 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     texts.push(String::from_utf8(log.0.lock().unwrap().clone()).unwrap());
     assert!(texts.last().unwrap().contains("the log is being read"));
     for text in texts {
-        assert!(!text.contains("CANARY") && !text.contains(&secret), "{text}");
+        assert!(
+            !text.contains("CANARY") && !text.contains(&secret),
+            "{text}"
+        );
     }
 }

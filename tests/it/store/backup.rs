@@ -40,7 +40,10 @@ const LAST: &str = "SELECT max(seq) FROM changes";
 async fn filled() -> (Workspace, Place) {
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    place.configure(&Place::file_sink("audit", "start = \"beginning\"\nchanges = [\"baseline\"]"));
+    place.configure(&Place::file_sink(
+        "audit",
+        "start = \"beginning\"\nchanges = [\"baseline\"]",
+    ));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     (workspace, place)
 }
@@ -62,12 +65,22 @@ async fn a_backup_beside_a_running_daemon_is_one_whole_file_for_owner_and_group(
     let made = place.run(["backup", path]).await;
     assert_eq!(made.code, Some(0), "{made:?}");
     assert_eq!(names(&folder), ["copy.db"]);
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o7777,
+        0o640
+    );
     let copy = opened(&file);
     assert_eq!(one::<String>(&copy, "PRAGMA integrity_check"), "ok");
-    assert_eq!(one::<String>(&copy, "PRAGMA journal_mode"), "delete", "it needs no side file");
+    assert_eq!(
+        one::<String>(&copy, "PRAGMA journal_mode"),
+        "delete",
+        "it needs no side file"
+    );
     let last: i64 = one(&copy, LAST);
-    assert!(before <= last && last <= place.number(LAST), "{before} {last}");
+    assert!(
+        before <= last && last <= place.number(LAST),
+        "{before} {last}"
+    );
     assert!(made.out.contains(&format!("{last} changes")), "{made:?}");
     drop(copy);
     daemon.stop().await;
@@ -78,9 +91,14 @@ async fn a_backup_beside_a_running_daemon_is_one_whole_file_for_owner_and_group(
     assert!(refused.err.contains("--replace"), "{refused:?}");
     // Every write past 64 KiB of a file fails.
     let limit = "trap '' XFSZ; ulimit -f 128; exec \"$@\"";
-    let failed = place.run_by(&["sh", "-c", limit, "sh"], &["backup", path, "--replace"]).await;
+    let failed = place
+        .run_by(&["sh", "-c", limit, "sh"], &["backup", path, "--replace"])
+        .await;
     assert!(matches!(failed.code, Some(74 | 75)), "{failed:?}");
-    assert!(failed.err.contains("could not copy the store"), "{failed:?}");
+    assert!(
+        failed.err.contains("could not copy the store"),
+        "{failed:?}"
+    );
     assert_eq!(fs::read(&file).unwrap(), kept, "the one before stays");
     let replaced = place.run(["backup", path, "--replace"]).await;
     assert_eq!(replaced.code, Some(0), "without a daemon: {replaced:?}");
@@ -96,9 +114,14 @@ async fn a_backup_never_takes_the_place_of_the_store_or_of_what_is_no_backup() {
     std::fs::copy(place.store(), place.path("other.db")).unwrap();
     place.write("other.db-lock", "");
     let before = place.files();
-    for file in
-        ["mirror.db", "./mirror.db", "mirror.db-wal", "mirror.db-lock", "notes.txt", "other.db"]
-    {
+    for file in [
+        "mirror.db",
+        "./mirror.db",
+        "mirror.db-wal",
+        "mirror.db-lock",
+        "notes.txt",
+        "other.db",
+    ] {
         let refused = place.run(["backup", file, "--replace"]).await;
         assert_eq!(refused.code, Some(64), "{file}: {refused:?}");
     }
@@ -116,7 +139,9 @@ async fn aged(backup: &str) -> (Workspace, Place) {
 
 /// Whether the failure of a backup is among the reasons of the health.
 fn told_of_backups(status: &Value) -> bool {
-    status["reasons"].to_string().contains("the last backup failed")
+    status["reasons"]
+        .to_string()
+        .contains("the last backup failed")
 }
 
 #[tokio::test]
@@ -155,18 +180,30 @@ async fn a_backup_that_was_missed_is_made_at_the_start_and_only_old_backups_go()
         })
         .await;
     assert!(!told_of_backups(&made), "{made}");
-    assert!(made["backup"]["next_at"].as_str() > made["backup"]["last_at"].as_str(), "{made}");
+    assert!(
+        made["backup"]["next_at"].as_str() > made["backup"]["last_at"].as_str(),
+        "{made}"
+    );
     let file = made["backup"]["last_file"].as_str().unwrap().to_owned();
     let newest = file.rsplit('/').next().unwrap();
     assert!(one::<i64>(&opened(&folder.join(newest)), LAST) > 0);
-    let mut left = [newest, "mirror-20190103T033000Z.db", "mirror-20190104T033000Z.db"].to_vec();
+    let mut left = [
+        newest,
+        "mirror-20190103T033000Z.db",
+        "mirror-20190104T033000Z.db",
+    ]
+    .to_vec();
     left.extend(others);
     left.sort_unstable();
     wait_until("only old backups go", || names(&folder) == left).await;
     daemon.stop().await;
     // Nothing is due again before the next day.
     let daemon = place.started().await;
-    place.status_when("it knows the next", |status| status["backup"]["next_at"].is_string()).await;
+    place
+        .status_when("it knows the next", |status| {
+            status["backup"]["next_at"].is_string()
+        })
+        .await;
     assert_eq!(names(&folder), left);
     daemon.stop().await;
 }
@@ -177,7 +214,9 @@ async fn a_backup_that_fails_is_a_reason_of_health_and_polling_goes_on() {
     let (workspace, place) = aged("path = \"api-key\"").await;
     let daemon = place.started().await;
     let failed = place
-        .status_when("the failure is told", |status| status["backup"]["last_error"].is_string())
+        .status_when("the failure is told", |status| {
+            status["backup"]["last_error"].is_string()
+        })
         .await;
     assert_ne!(failed["health"], "ok", "{failed}");
     assert!(told_of_backups(&failed), "{failed}");
@@ -189,7 +228,9 @@ async fn a_backup_that_fails_is_a_reason_of_health_and_polling_goes_on() {
     place.configure("");
     daemon.signal(Signal::HUP);
     let over = place
-        .status_when("a backup was made", |status| status["backup"]["last_file"].is_string())
+        .status_when("a backup was made", |status| {
+            status["backup"]["last_file"].is_string()
+        })
         .await;
     assert_eq!(over["backup"]["last_error"], Value::Null);
     assert!(!told_of_backups(&over), "{over}");

@@ -12,11 +12,13 @@ use crate::support::{Daemon, Place, Workspace, wait_until};
 
 /// How to get a mount namespace of one's own here; `None` when the system does not allow it.
 fn namespace() -> Option<Vec<&'static str>> {
-    [vec!["unshare", "-m"], vec!["unshare", "-m", "-r"]].into_iter().find(|way| {
-        let mount = ["mount", "-t", "tmpfs", "tmpfs", "/mnt"];
-        let tried = Command::new(way[0]).args(&way[1..]).args(mount).output();
-        tried.is_ok_and(|output| output.status.success())
-    })
+    [vec!["unshare", "-m"], vec!["unshare", "-m", "-r"]]
+        .into_iter()
+        .find(|way| {
+            let mount = ["mount", "-t", "tmpfs", "tmpfs", "/mnt"];
+            let tried = Command::new(way[0]).args(&way[1..]).args(mount).output();
+            tried.is_ok_and(|output| output.status.success())
+        })
 }
 
 /// A daemon on a small disk of its own, and how to look at that disk from here.
@@ -56,7 +58,13 @@ impl Small {
         if wrapper.contains(&"-r") {
             enter.extend(["-U", "--preserve-credentials"].map(str::to_owned));
         }
-        Some(Self { workspace, place, daemon, seen, enter })
+        Some(Self {
+            workspace,
+            place,
+            daemon,
+            seen,
+            enter,
+        })
     }
 
     async fn json(&self, args: &[&str]) -> Value {
@@ -77,16 +85,24 @@ impl Small {
 
 #[tokio::test]
 async fn a_full_disk_pauses_polling_says_so_reloads_and_loses_nothing() {
-    let Some(small) = Small::start().await else { return };
+    let Some(small) = Small::start().await else {
+        return;
+    };
     let status = || small.json(&["status", "--json"]);
     assert_eq!(status().await["health"], "ok");
 
     small.fill().await;
     let said = status().await;
     assert_eq!(said["health"], "failing", "{said}");
-    assert!(said["reasons"].to_string().contains("the disk is full"), "{said}");
+    assert!(
+        said["reasons"].to_string().contains("the disk is full"),
+        "{said}"
+    );
     let states = said["pollers"].as_array().unwrap();
-    assert!(states.iter().all(|poller| poller["state"] == "disk_full"), "{said}");
+    assert!(
+        states.iter().all(|poller| poller["state"] == "disk_full"),
+        "{said}"
+    );
     small.daemon.signal(Signal::HUP);
     let running = || small.place.log().matches(" running ").count() == 2;
     wait_until("it runs on", running).await;
@@ -94,7 +110,10 @@ async fn a_full_disk_pauses_polling_says_so_reloads_and_loses_nothing() {
 
     fs::remove_file(small.seen.join("filler")).unwrap();
     let created = || -> Vec<Value> { small.place.lines("audit.ndjson") };
-    wait_until("everything is stored and delivered", || created().len() == 540).await;
+    wait_until("everything is stored and delivered", || {
+        created().len() == 540
+    })
+    .await;
     assert_eq!(status().await["records"]["leads"], 190);
     assert_eq!(small.json(&["gaps", "--json"]).await, serde_json::json!([]));
     small.daemon.stop().await;
@@ -102,7 +121,9 @@ async fn a_full_disk_pauses_polling_says_so_reloads_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_full_disk_does_not_hold_up_a_stop() {
-    let Some(mut small) = Small::start().await else { return };
+    let Some(mut small) = Small::start().await else {
+        return;
+    };
     small.fill().await;
     small.daemon.signal(Signal::TERM);
     small.daemon.wait().await;

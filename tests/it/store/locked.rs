@@ -15,14 +15,21 @@ async fn a_write_lock_held_by_another_program_holds_up_no_answer_no_reload_and_n
         let hook = Receiver::start_held().await;
         // Longer than this test holds an answer.
         let patient = "timeout = \"10m\"";
-        sinks.push_str(&Place::webhook_sink(&format!("hook{n}"), &hook.url("/"), patient));
+        sinks.push_str(&Place::webhook_sink(
+            &format!("hook{n}"),
+            &hook.url("/"),
+            patient,
+        ));
         hooks.push(hook);
     }
     place.configure(&sinks);
     let mut daemon = place.started().await;
     workspace.all_polled().await;
     workspace.sandbox.burst(Route::Leads, 1);
-    wait_until("each sink has it", || hooks.iter().all(|h| h.received().len() == 1)).await;
+    wait_until("each sink has it", || {
+        hooks.iter().all(|h| h.received().len() == 1)
+    })
+    .await;
     let other = place.writer();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     hooks.iter().for_each(Receiver::release);
@@ -33,9 +40,14 @@ async fn a_write_lock_held_by_another_program_holds_up_no_answer_no_reload_and_n
         let pollers = status["pollers"].as_array().unwrap();
         status["running"] == true && pollers.iter().all(|p| p["state"] == "store_locked")
     };
-    place.status_when("the daemon answers, and every poller waits", all_wait).await;
+    place
+        .status_when("the daemon answers, and every poller waits", all_wait)
+        .await;
     daemon.signal(Signal::HUP);
-    wait_until("it runs on", || place.log().matches(" running ").count() == 2).await;
+    wait_until("it runs on", || {
+        place.log().matches(" running ").count() == 2
+    })
+    .await;
     other.execute_batch("ROLLBACK").unwrap();
     let stored = || place.number("SELECT count(*) FROM changes WHERE kind = 'created'");
     wait_until("everything is stored", || stored() == 31).await;
@@ -45,9 +57,15 @@ async fn a_write_lock_held_by_another_program_holds_up_no_answer_no_reload_and_n
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     workspace.sandbox.burst(Route::Leads, 5);
     let waits = |status: &Value| {
-        status["pollers"].as_array().unwrap().iter().any(|p| p["state"] == "store_locked")
+        status["pollers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|p| p["state"] == "store_locked")
     };
-    place.status_when("it waits for the lock again", waits).await;
+    place
+        .status_when("it waits for the lock again", waits)
+        .await;
     daemon.signal(Signal::TERM);
     daemon.wait().await;
 
@@ -61,10 +79,16 @@ async fn a_write_lock_held_by_another_program_holds_up_no_answer_no_reload_and_n
     wait_until("another start waits for it", || waiting() == 2).await;
     place.configure(&Place::file_sink("right", ""));
     daemon.signal(Signal::HUP);
-    wait_until("the configuration is read again", || place.log().ends_with("reloading\n")).await;
+    wait_until("the configuration is read again", || {
+        place.log().ends_with("reloading\n")
+    })
+    .await;
     other.execute_batch("ROLLBACK").unwrap();
     wait_until("nothing was lost", || stored() == 36).await;
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
-    assert_eq!(place.number("SELECT count(*) FROM _sinks WHERE name IN ('right', 'wrong')"), 1);
+    assert_eq!(
+        place.number("SELECT count(*) FROM _sinks WHERE name IN ('right', 'wrong')"),
+        1
+    );
     daemon.stop().await;
 }

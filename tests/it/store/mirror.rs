@@ -31,8 +31,15 @@ async fn every_field_is_a_column_whatever_its_name_or_type_and_keeps_its_value_a
             "123456789012345678901234567890"
         ])]
     );
-    assert_eq!(place.number("SELECT length(CAST(escaped AS BLOB)) FROM leads"), 4);
-    assert_eq!(place.rows("SELECT body FROM changes"), [json!([record])], "byte for byte");
+    assert_eq!(
+        place.number("SELECT length(CAST(escaped AS BLOB)) FROM leads"),
+        4
+    );
+    assert_eq!(
+        place.rows("SELECT body FROM changes"),
+        [json!([record])],
+        "byte for byte"
+    );
 
     // A new field, and names that collide with ours or with those of SQLite.
     let odd = r#"{"id":2,"source":"Walk-in","Name":"upper","_seq":"theirs","ID":"other","a\"b":"quote","select":"word","rowid":"number"}"#;
@@ -47,10 +54,17 @@ async fn every_field_is_a_column_whatever_its_name_or_type_and_keeps_its_value_a
         ("select", "word"),
         ("rowid", "number"),
     ] {
-        let row = columns.iter().find(|row| row[0] == field).unwrap_or_else(|| panic!("{field}"));
+        let row = columns
+            .iter()
+            .find(|row| row[0] == field)
+            .unwrap_or_else(|| panic!("{field}"));
         let column = row[1].as_str().unwrap().replace('"', "\"\"");
         let kept = place.rows(&format!("SELECT \"{column}\" FROM leads ORDER BY id"));
-        assert_eq!(kept, [json!([null]), json!([value])], "{field} is kept in {column}");
+        assert_eq!(
+            kept,
+            [json!([null]), json!([value])],
+            "{field} is kept in {column}"
+        );
     }
 
     for (sent, kept) in [
@@ -59,9 +73,15 @@ async fn every_field_is_a_column_whatever_its_name_or_type_and_keeps_its_value_a
         ("true", json!(1)),
         (r#"[1,{"a":null}]"#, json!(r#"[1,{"a":null}]"#)),
     ] {
-        pages.shown("leads", format!(r#"[{{"id":1,"source":{sent}}}]"#)).await;
+        pages
+            .shown("leads", format!(r#"[{{"id":1,"source":{sent}}}]"#))
+            .await;
         let source = place.rows("SELECT source FROM leads WHERE id = '1'");
-        assert_eq!(source, [json!([kept])], "a field may change its type: {sent}");
+        assert_eq!(
+            source,
+            [json!([kept])],
+            "a field may change its type: {sent}"
+        );
     }
 }
 
@@ -76,16 +96,34 @@ async fn a_record_forgotten_beside_the_daemon_is_told_to_the_sinks_that_ask_and_
     let unknown = place.run(["forget", "leads", &id, "no-such-id"]).await;
     assert_eq!(unknown.code, Some(65), "{unknown:?}");
     assert!(unknown.err.contains("nothing was changed"), "{unknown:?}");
-    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"), 0);
-    let other = text(&workspace.sandbox.truth(Route::Leads).iter().rev().nth(1).unwrap().id);
+    assert_eq!(
+        place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"),
+        0
+    );
+    let other = text(
+        &workspace
+            .sandbox
+            .truth(Route::Leads)
+            .iter()
+            .rev()
+            .nth(1)
+            .unwrap()
+            .id,
+    );
     let forgotten = place.run(["forget", "leads", &id, &other]).await;
     assert_eq!(forgotten.code, Some(0), "{forgotten:?}");
-    assert!(forgotten.out.contains("removed the data of 2 records"), "{forgotten:?}");
+    assert!(
+        forgotten.out.contains("removed the data of 2 records"),
+        "{forgotten:?}"
+    );
     assert!(forgotten.out.contains("written anew"), "{forgotten:?}");
     workspace.edit(Route::Leads, &id, json!({"status": "Edited"}));
     wait_until("the sink is told", || place.lines("told.ndjson").len() == 2).await;
     let line = place.lines("told.ndjson").remove(0);
-    assert_eq!((&line["kind"], &line["record_id"]), (&json!("forgotten"), &json!(id)));
+    assert_eq!(
+        (&line["kind"], &line["record_id"]),
+        (&json!("forgotten"), &json!(id))
+    );
     assert_eq!(line["record"].as_object().unwrap().len(), 1, "{line}");
     workspace.all_polled().await;
     let stored = place.number(&format!("SELECT count(*) FROM leads WHERE id = '{id}'"));
@@ -104,13 +142,17 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
     let phone = json!({"name": "Xylo Phonist", "mobile_country_code": "+49", "mobile_number": "1705550199"});
     let customer = workspace.add(Route::Customers, phone.clone());
     let lead = workspace.add(Route::Leads, phone);
-    let job = workspace
-        .add(Route::Jobs, json!({"customer_name": "Xylo Phonist", "job_number": "JOB-XYLO"}));
+    let job = workspace.add(
+        Route::Jobs,
+        json!({"customer_name": "Xylo Phonist", "job_number": "JOB-XYLO"}),
+    );
     let payment = workspace.add(Route::Payments, json!({"job_number": "JOB-XYLO"}));
     let other = workspace.add(Route::Leads, json!({"name": "Xylo Other"}));
     assert_eq!(place.run(["once"]).await.code, Some(0));
 
-    let preview = place.run(["forget", "--person", "xylo phonist", "--json"]).await;
+    let preview = place
+        .run(["forget", "--person", "xylo phonist", "--json"])
+        .await;
     assert_eq!(preview.code, Some(0), "{preview:?}");
     let preview = preview.json();
     let mut listed: Vec<String> = preview["records"]
@@ -118,7 +160,11 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
         .unwrap()
         .iter()
         .map(|record| {
-            format!("{} {}", record["route"].as_str().unwrap(), record["id"].as_str().unwrap())
+            format!(
+                "{} {}",
+                record["route"].as_str().unwrap(),
+                record["id"].as_str().unwrap()
+            )
         })
         .collect();
     listed.sort();
@@ -133,26 +179,52 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
     let shown = place.run(["forget", "--person", "xylo phonist"]).await;
     assert!(shown.out.contains("nothing was changed"), "{shown:?}");
     assert!(
-        shown.out.contains("in sink audit (file), in sink told (file, which is sent the change"),
+        shown
+            .out
+            .contains("in sink audit (file), in sink told (file, which is sent the change"),
         "{shown:?}"
     );
-    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"), 0);
+    assert_eq!(
+        place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"),
+        0
+    );
 
     let code = preview["code"].as_str().unwrap();
     let later = workspace.add(Route::Leads, json!({"name": "Xylo Phonist"}));
     assert_eq!(place.run(["once"]).await.code, Some(0));
-    let refused = place.run(["forget", "--person", "xylo phonist", "--yes", code]).await;
-    assert_eq!(refused.code, Some(75), "a record was added to the list: {refused:?}");
+    let refused = place
+        .run(["forget", "--person", "xylo phonist", "--yes", code])
+        .await;
+    assert_eq!(
+        refused.code,
+        Some(75),
+        "a record was added to the list: {refused:?}"
+    );
     workspace.edit(Route::Leads, &later, json!({"name": "Xylo Other"}));
     assert_eq!(place.run(["once"]).await.code, Some(0));
-    let done = place.run(["forget", "--person", "xylo phonist", "--yes", code]).await;
+    let done = place
+        .run(["forget", "--person", "xylo phonist", "--yes", code])
+        .await;
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert_eq!(place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"), 4);
+    assert_eq!(
+        place.number("SELECT count(*) FROM changes WHERE kind = 'forgotten'"),
+        4
+    );
     let left = place.run(["find", "xylo other", "--json"]).await.json();
     assert_eq!(left.as_array().unwrap().len(), 2, "{left}");
-    assert!(left.as_array().unwrap().iter().any(|found| found["id"] == json!(other)), "{left}");
+    assert!(
+        left.as_array()
+            .unwrap()
+            .iter()
+            .any(|found| found["id"] == json!(other)),
+        "{left}"
+    );
     let short = place.run(["forget", "--person", "o'"]).await;
     assert_eq!(short.code, Some(64), "{short:?}");
     let none = place.run(["forget", "--person", "xylo phonist"]).await;
-    assert_eq!((none.code, none.out.trim()), (Some(0), "nothing found"), "{none:?}");
+    assert_eq!(
+        (none.code, none.out.trim()),
+        (Some(0), "nothing found"),
+        "{none:?}"
+    );
 }

@@ -11,14 +11,26 @@ use crate::support::{Place, Workspace};
 
 /// Stands for the service's user and group.
 const SERVICE: u32 = 65_534;
-const AS_SERVICE: [&str; 6] = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+const AS_SERVICE: [&str; 6] = [
+    "setpriv",
+    "--reuid",
+    "65534",
+    "--regid",
+    "65534",
+    "--clear-groups",
+];
 
 /// What lies below a folder and does not belong to the service.
 fn of_others(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    for path in fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         // A file that was only there for a moment.
-        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            continue;
+        };
         if metadata.is_dir() {
             found.extend(of_others(&path));
         }
@@ -56,7 +68,9 @@ async fn of_the_service(workspace: &Workspace) -> Option<Place> {
 #[tokio::test]
 async fn what_root_makes_in_the_folder_of_the_service_belongs_to_the_service() {
     let workspace = Workspace::start().await;
-    let Some(place) = of_the_service(&workspace).await else { return };
+    let Some(place) = of_the_service(&workspace).await else {
+        return;
+    };
     let state = place.path("state");
     let none: [PathBuf; 0] = [];
 
@@ -83,7 +97,9 @@ async fn what_root_makes_in_the_folder_of_the_service_belongs_to_the_service() {
         .unwrap();
     let daemon = place.started().await;
     place
-        .status_when("a backup was made", |status| status["backup"]["last_file"].is_string())
+        .status_when("a backup was made", |status| {
+            status["backup"]["last_file"].is_string()
+        })
         .await;
     assert!(place.path("state/mirror.db-sock").exists() && place.path("state/backups").exists());
     assert_eq!(of_others(&state), none, "while root runs the daemon");

@@ -14,20 +14,35 @@ async fn found(place: &Place, term: &str) -> Vec<String> {
         let ended = place.run(["find", term, "--json"]).await;
         if ended.code == Some(0) && ended.err.is_empty() {
             let rows = ended.json();
-            let ids = rows.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap());
+            let ids = rows
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| row["id"].as_str().unwrap());
             return ids.map(str::to_owned).collect();
         }
         assert_eq!(ended.out.is_empty(), ended.code == Some(75), "{ended:?}");
-        assert!(begun.elapsed().as_secs() < LIMIT_S, "{ended:?}\n{}", place.log());
+        assert!(
+            begun.elapsed().as_secs() < LIMIT_S,
+            "{ended:?}\n{}",
+            place.log()
+        );
         look_again(begun, 60).await;
     }
 }
 
 /// The files of the store and of the index that hold a part of a word.
 fn files_with(place: &Place, part: &[u8]) -> Vec<String> {
-    let names = ["mirror.db", "mirror.db-wal", "search.db", "search.db-journal"];
+    let names = [
+        "mirror.db",
+        "mirror.db-wal",
+        "search.db",
+        "search.db-journal",
+    ];
     let holds = |name: &&str| {
-        let bytes = fs::read(place.path(name)).unwrap_or_default().to_ascii_lowercase();
+        let bytes = fs::read(place.path(name))
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         bytes.windows(part.len()).any(|window| window == part)
     };
     names.into_iter().filter(holds).map(str::to_owned).collect()
@@ -41,7 +56,11 @@ async fn every_command_that_changes_the_store_without_a_daemon_leaves_a_whole_se
     let other = workspace.add(Route::Leads, json!({"name": "Other"}));
     let find = async |what: &str| {
         let ended = place.run(["find", "quetzal", "--json"]).await;
-        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "after {what}: {ended:?}");
+        assert_eq!(
+            (ended.code, ended.err.as_str()),
+            (Some(0), ""),
+            "after {what}: {ended:?}"
+        );
         ended.json()[0]["id"].as_str().unwrap().to_owned()
     };
     assert_eq!(place.run(["once"]).await.code, Some(0));
@@ -53,7 +72,10 @@ async fn every_command_that_changes_the_store_without_a_daemon_leaves_a_whole_se
     fs::remove_file(place.path("search.db")).unwrap();
     let none = place.run(["find", "quetzal"]).await;
     assert_eq!(none.code, Some(75), "{none:?}");
-    assert!(none.err.contains("run `shopmirror verify --rebuild`"), "{none:?}");
+    assert!(
+        none.err.contains("run `shopmirror verify --rebuild`"),
+        "{none:?}"
+    );
     for command in [
         &["verify", "--rebuild"][..],
         &["forget", "leads", other.as_str()],

@@ -96,7 +96,10 @@ impl Place {
         let text = fs::read_to_string(self.path(name)).unwrap_or_default();
         // A line being written has no end yet.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        whole
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
@@ -109,7 +112,10 @@ impl Place {
         let mut command = Command::new(program);
         command
             .env_clear()
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
             .env("NO_COLOR", "1")
             .env("TZ", "UTC")
             .env("TMPDIR", self.dir.path())
@@ -128,7 +134,12 @@ impl Place {
     pub(crate) async fn run_by(&self, wrapper: &[&str], args: &[&str]) -> Ended {
         let config = self.path("shopmirror.toml");
         let mut command = self.bare(wrapper[0]);
-        command.args(&wrapper[1..]).arg(PROGRAM).arg("--config").arg(config).args(args);
+        command
+            .args(&wrapper[1..])
+            .arg(PROGRAM)
+            .arg("--config")
+            .arg(config)
+            .args(args);
         Self::ended(command).await
     }
 
@@ -137,7 +148,11 @@ impl Place {
         let output = tokio::time::timeout(Duration::from_secs(LIMIT_S), output);
         let output = output.await.expect("the command ends in time").unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Ended { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        Ended {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 
     /// Starts a command that goes on by itself; what it prints goes to `followed`.
@@ -145,7 +160,10 @@ impl Place {
         let path = self.path("followed");
         let file = fs::File::create(&path).unwrap();
         let mut command = self.command(args);
-        Followed { child: command.stdout(file).stderr(Stdio::piped()).spawn().unwrap(), path }
+        Followed {
+            child: command.stdout(file).stderr(Stdio::piped()).spawn().unwrap(),
+            path,
+        }
     }
 
     /// Starts the daemon; what it logs goes to `daemon.log`.
@@ -168,13 +186,24 @@ impl Place {
     /// As [`Self::daemon`], with another standard error than the file of this folder's log.
     pub(crate) fn daemon_saying_to(&self, standard_error: impl Into<Stdio>) -> Daemon {
         let mut command = self.command(["run"]);
-        let child = command.stdout(Stdio::null()).stderr(standard_error).spawn().unwrap();
-        Daemon { child, log: self.path("daemon.log") }
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(standard_error)
+            .spawn()
+            .unwrap();
+        Daemon {
+            child,
+            log: self.path("daemon.log"),
+        }
     }
 
     fn spawn(&self, mut command: Command) -> Daemon {
         let log = self.path("daemon.log");
-        let file = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
         let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
         Daemon { child, log }
     }
@@ -183,7 +212,10 @@ impl Place {
     pub(crate) async fn started(&self) -> Daemon {
         let before = self.log().matches(" running ").count();
         let daemon = self.daemon();
-        wait_until("the daemon runs", || self.log().matches(" running ").count() > before).await;
+        wait_until("the daemon runs", || {
+            self.log().matches(" running ").count() > before
+        })
+        .await;
         daemon
     }
 
@@ -231,18 +263,25 @@ impl Place {
     /// machine needs.
     pub(crate) fn writer(&self) -> Connection {
         let connection = Connection::open(self.store()).unwrap();
-        connection.busy_timeout(Duration::from_secs(LIMIT_S)).unwrap();
+        connection
+            .busy_timeout(Duration::from_secs(LIMIT_S))
+            .unwrap();
         connection
     }
 
     /// The rows of a query as JSON arrays; none while the store or the table is not there.
     pub(crate) fn rows(&self, sql: &str) -> Vec<Value> {
-        self.open().and_then(|connection| query(&connection, sql).ok()).unwrap_or_default()
+        self.open()
+            .and_then(|connection| query(&connection, sql).ok())
+            .unwrap_or_default()
     }
 
     /// The one number a query gives; -1 while the store or the table is not there.
     pub(crate) fn number(&self, sql: &str) -> i64 {
-        self.rows(sql).first().and_then(|row| row[0].as_i64()).unwrap_or(-1)
+        self.rows(sql)
+            .first()
+            .and_then(|row| row[0].as_i64())
+            .unwrap_or(-1)
     }
 
     /// Whether every sink has got the log up to this row, but for what it refused.
@@ -325,7 +364,10 @@ impl Followed {
         let output = self.child.wait_with_output();
         let output = tokio::time::timeout(Duration::from_secs(LIMIT_S), output);
         let output = output.await.expect("the command ends in time").unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     }
 }
 
@@ -347,7 +389,9 @@ impl Daemon {
     pub(crate) async fn wait(&mut self) -> ExitStatus {
         let ended = tokio::time::timeout(Duration::from_secs(LIMIT_S), self.child.wait()).await;
         let said = fs::read_to_string(&self.log).unwrap_or_default();
-        ended.unwrap_or_else(|_| panic!("the daemon does not end:\n{said}")).unwrap()
+        ended
+            .unwrap_or_else(|_| panic!("the daemon does not end:\n{said}"))
+            .unwrap()
     }
 
     /// Ends it as the service manager does.

@@ -25,7 +25,11 @@ struct Shown {
 
 impl Shown {
     fn new(body: String) -> Self {
-        Self { body, asked: 0, held: None }
+        Self {
+            body,
+            asked: 0,
+            held: None,
+        }
     }
 }
 
@@ -54,7 +58,12 @@ impl Pages {
             .with_state(Arc::clone(&routes))
             .layer(middleware::from_fn_with_state(Arc::clone(&date), dated));
         let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { base_url, routes, date, server }
+        Self {
+            base_url,
+            routes,
+            date,
+            server,
+        }
     }
 
     /// A folder whose daemon polls this workspace.
@@ -70,7 +79,9 @@ impl Pages {
     /// Sets the body a route answers with from now on.
     pub(crate) fn show(&self, route: &str, body: impl Into<String>) {
         let mut routes = self.routes.lock().unwrap();
-        let shown = routes.entry(route.to_owned()).or_insert_with(|| Shown::new(String::new()));
+        let shown = routes
+            .entry(route.to_owned())
+            .or_insert_with(|| Shown::new(String::new()));
         shown.body = body.into();
     }
 
@@ -79,14 +90,22 @@ impl Pages {
     pub(crate) fn hold_next(&self, route: &str) -> Arc<Notify> {
         let release = Arc::new(Notify::new());
         let mut routes = self.routes.lock().unwrap();
-        let shown = routes.entry(route.to_owned()).or_insert_with(|| Shown::new("[]".to_owned()));
+        let shown = routes
+            .entry(route.to_owned())
+            .or_insert_with(|| Shown::new("[]".to_owned()));
         shown.held = Some(Arc::clone(&release));
         release
     }
 
     /// Waits until a request is held back.
     pub(crate) async fn held(&self, route: &str) {
-        let held = || self.routes.lock().unwrap().get(route).is_some_and(|s| s.held.is_none());
+        let held = || {
+            self.routes
+                .lock()
+                .unwrap()
+                .get(route)
+                .is_some_and(|s| s.held.is_none())
+        };
         wait_until("a request is held back", held).await;
     }
 
@@ -97,14 +116,21 @@ impl Pages {
     }
 
     pub(crate) fn asked(&self, route: &str) -> u64 {
-        self.routes.lock().unwrap().get(route).map_or(0, |shown| shown.asked)
+        self.routes
+            .lock()
+            .unwrap()
+            .get(route)
+            .map_or(0, |shown| shown.asked)
     }
 
     /// Waits until a page that was asked for from now on has been stored: a poller asks again only
     /// when it is done with the page before.
     pub(crate) async fn polled(&self, route: &str) {
         let before = self.asked(route);
-        wait_until("the route has been polled", || self.asked(route) >= before + 2).await;
+        wait_until("the route has been polled", || {
+            self.asked(route) >= before + 2
+        })
+        .await;
     }
 }
 
@@ -122,7 +148,9 @@ async fn ping() -> Response {
 async fn dated(State(date): State<Date>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     if let Some(date) = date.lock().unwrap().as_deref() {
-        response.headers_mut().insert(header::DATE, date.parse().unwrap());
+        response
+            .headers_mut()
+            .insert(header::DATE, date.parse().unwrap());
     }
     response
 }
@@ -142,7 +170,9 @@ async fn page(
     }
     let (body, held) = {
         let mut routes = routes.lock().unwrap();
-        let shown = routes.entry(route).or_insert_with(|| Shown::new("[]".to_owned()));
+        let shown = routes
+            .entry(route)
+            .or_insert_with(|| Shown::new("[]".to_owned()));
         shown.asked += 1;
         (shown.body.clone(), shown.held.take())
     };

@@ -19,7 +19,11 @@ pub(crate) fn python() -> Option<PathBuf> {
     let install = || {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python-tools");
         let made = Command::new(script).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
         PathBuf::from(String::from_utf8(made.stdout).unwrap().trim())
     };
     Some(FOUND.get_or_init(install).clone())
@@ -33,7 +37,12 @@ pub(crate) fn run_python(script: &str, input: &Value) -> Option<Value> {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.to_string().as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.to_string().as_bytes())
+        .unwrap();
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
     Some(serde_json::from_slice(&ended.stdout).unwrap())

@@ -61,7 +61,11 @@ impl Relay {
         });
         let target = SocketAddr::from(([127, 0, 0, 1], port));
         let task = tokio::spawn(accept(listener, target, Arc::clone(&shared)));
-        Self { port: own, shared, task }
+        Self {
+            port: own,
+            shared,
+            task,
+        }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -98,7 +102,9 @@ impl Drop for Relay {
 
 async fn accept(listener: TcpListener, target: SocketAddr, shared: Arc<Shared>) {
     loop {
-        let Ok((client, _)) = listener.accept().await else { continue };
+        let Ok((client, _)) = listener.accept().await else {
+            continue;
+        };
         if *shared.line.borrow() != Line::Cut {
             shared.heard.fetch_add(1, Ordering::SeqCst);
             tokio::spawn(join(client, target, Arc::clone(&shared)));
@@ -109,7 +115,9 @@ async fn accept(listener: TcpListener, target: SocketAddr, shared: Arc<Shared>) 
 async fn join(client: TcpStream, target: SocketAddr, shared: Arc<Shared>) {
     let mut line = shared.line.subscribe();
     let both = async {
-        let Ok(server) = TcpStream::connect(target).await else { return };
+        let Ok(server) = TcpStream::connect(target).await else {
+            return;
+        };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
@@ -141,14 +149,24 @@ async fn pump(
             Line::Late => of_client || !is_late.load(Ordering::SeqCst),
             _ => true,
         };
-        let Ok(now) = line.wait_for(passes).await.map(|line| *line) else { return };
-        if of_client && piece[..length].windows(LATE.len()).any(|part| part == LATE.as_bytes()) {
+        let Ok(now) = line.wait_for(passes).await.map(|line| *line) else {
+            return;
+        };
+        if of_client
+            && piece[..length]
+                .windows(LATE.len())
+                .any(|part| part == LATE.as_bytes())
+        {
             is_late.store(true, Ordering::SeqCst);
         }
         if now == Line::Slow {
             tokio::time::sleep(LATER).await;
         }
-        let length = if of_client { shared.allowed(length) } else { length };
+        let length = if of_client {
+            shared.allowed(length)
+        } else {
+            length
+        };
         if to.write_all(&piece[..length]).await.is_err() {
             return;
         }

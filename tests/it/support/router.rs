@@ -24,11 +24,18 @@ pub(crate) struct RouterTransport {
 
 impl RouterTransport {
     pub(crate) fn new(router: Router, seed: u64) -> Self {
-        Self { router, delays: Mutex::new(fastrand::Rng::with_seed(seed)) }
+        Self {
+            router,
+            delays: Mutex::new(fastrand::Rng::with_seed(seed)),
+        }
     }
 
     async fn travel(&self) {
-        let ms = self.delays.lock().unwrap_or_else(PoisonError::into_inner).u64(ON_THE_WAY_MS);
+        let ms = self
+            .delays
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .u64(ON_THE_WAY_MS);
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
@@ -39,11 +46,22 @@ impl RouterTransport {
             .map_err(|error| broken(&error))?;
         *sent.headers_mut() = request.headers;
         self.travel().await;
-        let answer = self.router.clone().oneshot(sent).await.map_err(|error| broken(&error))?;
+        let answer = self
+            .router
+            .clone()
+            .oneshot(sent)
+            .await
+            .map_err(|error| broken(&error))?;
         let (head, body) = answer.into_parts();
-        let body = to_bytes(body, MAX_BODY).await.map_err(|_| TransportError::TooLarge)?;
+        let body = to_bytes(body, MAX_BODY)
+            .await
+            .map_err(|_| TransportError::TooLarge)?;
         self.travel().await;
-        Ok(ApiResponse { status: head.status.as_u16(), headers: head.headers, body })
+        Ok(ApiResponse {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body,
+        })
     }
 }
 

@@ -47,7 +47,10 @@ pub(crate) fn program(package: &str, places: &[&str]) -> Option<PathBuf> {
         return None;
     }
     let found = places.iter().map(Path::new).find(|path| path.exists());
-    assert!(found.is_some(), "{package} is missing: tests/run installs it, or leaves it out");
+    assert!(
+        found.is_some(),
+        "{package} is missing: tests/run installs it, or leaves it out"
+    );
     found.map(Path::to_owned)
 }
 
@@ -62,7 +65,9 @@ pub(crate) fn kept_port() -> u16 {
         let port = fastrand::u16(10_000..30_000);
         let name = format!("shopmirror-test-port-{port}");
         let address = SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
-        let Ok(kept) = UnixListener::bind_addr(&address) else { continue };
+        let Ok(kept) = UnixListener::bind_addr(&address) else {
+            continue;
+        };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             KEPT.lock().unwrap().push(kept);
             return port;
@@ -102,7 +107,11 @@ impl Server {
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let said = || std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
-            assert!(begun.elapsed().as_secs() < LIMIT_S, "the server does not start:\n{}", said());
+            assert!(
+                begun.elapsed().as_secs() < LIMIT_S,
+                "the server does not start:\n{}",
+                said()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         server
@@ -126,7 +135,11 @@ impl Drop for Server {
 
 /// A new folder below the folder for temporary files, owned by this user.
 pub(crate) fn folder_of(user: Option<(u32, u32)>) -> PathBuf {
-    let folder = tempfile::Builder::new().prefix("shopmirror-server-").tempdir().unwrap().keep();
+    let folder = tempfile::Builder::new()
+        .prefix("shopmirror-server-")
+        .tempdir()
+        .unwrap()
+        .keep();
     if let Some((uid, gid)) = user {
         chown(&folder, Some(uid), Some(gid)).unwrap();
     }

@@ -19,13 +19,22 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// A few dozen records a route.
     pub(crate) async fn start() -> Self {
-        Self::still(Options { requests_per_minute: 60_000, ..Self::usual() }).await
+        Self::still(Options {
+            requests_per_minute: 60_000,
+            ..Self::usual()
+        })
+        .await
     }
 
     /// More records than a page shows, in every route.
     pub(crate) async fn start_full() -> Self {
         let usual = Self::usual();
-        Self::still(Options { shop: Shop::Busy, requests_per_minute: 60_000, ..usual }).await
+        Self::still(Options {
+            shop: Shop::Busy,
+            requests_per_minute: 60_000,
+            ..usual
+        })
+        .await
     }
 
     pub(crate) async fn still(options: Options) -> Self {
@@ -36,7 +45,11 @@ impl Workspace {
 
     /// Options for a small shop.
     pub(crate) fn usual() -> Options {
-        Options { shop: Shop::Quiet, seed: 7, ..Options::default() }
+        Options {
+            shop: Shop::Quiet,
+            seed: 7,
+            ..Options::default()
+        }
     }
 
     pub(crate) async fn of(options: Options) -> Self {
@@ -45,7 +58,12 @@ impl Workspace {
         let sandbox = Sandbox::new(options);
         let stop = CancellationToken::new();
         let server = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
-        Self { sandbox, base_url, stop, _server: server }
+        Self {
+            sandbox,
+            base_url,
+            stop,
+            _server: server,
+        }
     }
 
     /// Its address as a configuration names it.
@@ -54,7 +72,12 @@ impl Workspace {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        let port = self.base_url.trim_end_matches("/api").rsplit(':').next().unwrap();
+        let port = self
+            .base_url
+            .trim_end_matches("/api")
+            .rsplit(':')
+            .next()
+            .unwrap();
         port.parse().unwrap()
     }
 
@@ -71,11 +94,18 @@ impl Workspace {
 
     /// Adds a record and returns its id as text.
     pub(crate) fn add(&self, route: Route, fields: Value) -> String {
-        text(&self.sandbox.add_record(route, None, object(fields)).unwrap())
+        text(
+            &self
+                .sandbox
+                .add_record(route, None, object(fields))
+                .unwrap(),
+        )
     }
 
     pub(crate) fn edit(&self, route: Route, id: &str, fields: Value) {
-        self.sandbox.edit(route, &Value::from(id), object(fields)).unwrap();
+        self.sandbox
+            .edit(route, &Value::from(id), object(fields))
+            .unwrap();
     }
 
     /// Scripts a fault for the next `count` requests of a route, or of any.
@@ -86,21 +116,32 @@ impl Workspace {
 
     /// Requests of a route that have been answered.
     pub(crate) fn asked(&self, route: Route) -> usize {
-        self.sandbox.requests().log.iter().filter(|r| r.route == route.segment()).count()
+        self.sandbox
+            .requests()
+            .log
+            .iter()
+            .filter(|r| r.route == route.segment())
+            .count()
     }
 
     /// Waits until a page that was asked for from now on has been stored: a poller asks again only
     /// when it is done with the page before, and one answer may be under way already.
     pub(crate) async fn polled(&self, route: Route) {
         let before = self.asked(route);
-        wait_until("the route has been polled", || self.asked(route) >= before + 3).await;
+        wait_until("the route has been polled", || {
+            self.asked(route) >= before + 3
+        })
+        .await;
     }
 
     /// As [`Self::polled`], for every route.
     pub(crate) async fn all_polled(&self) {
         let before = Route::ALL.map(|route| self.asked(route));
         wait_until("every route has been polled", || {
-            Route::ALL.iter().zip(before).all(|(route, before)| self.asked(*route) >= before + 3)
+            Route::ALL
+                .iter()
+                .zip(before)
+                .all(|(route, before)| self.asked(*route) >= before + 3)
         })
         .await;
     }
@@ -119,6 +160,8 @@ pub(crate) fn text(id: &Value) -> String {
 
 /// The fields of an object literal.
 fn object(fields: Value) -> Map<String, Value> {
-    let Value::Object(map) = fields else { panic!("not an object: {fields}") };
+    let Value::Object(map) = fields else {
+        panic!("not an object: {fields}")
+    };
     map
 }

@@ -5,7 +5,9 @@ use serde_json::json;
 use super::*;
 
 fn object(value: Value) -> Map<String, Value> {
-    let Value::Object(map) = value else { unreachable!("an object literal") };
+    let Value::Object(map) = value else {
+        unreachable!("an object literal")
+    };
     map
 }
 
@@ -19,14 +21,27 @@ fn a_valid_address_of_mail_is_told_from_an_invalid_one() {
     for good in ["a@b.example", "o'brien+x@mail.example", "ü@münchen.example"] {
         assert!(is_email(good), "{good}");
     }
-    for bad in ["a", "@b.example", "a@", "a b@c.example", "a@b@c", "a..b@c.example", "a@.example"] {
+    for bad in [
+        "a",
+        "@b.example",
+        "a@",
+        "a b@c.example",
+        "a@b@c",
+        "a..b@c.example",
+        "a@.example",
+    ] {
         assert!(!is_email(bad), "{bad}");
     }
 }
 
 #[test]
 fn dates_and_date_times_are_told_from_other_text() {
-    for good in ["2026-03-03", "2026-03-03T10:30", "2026-03-03 10:30:00", "2026-03-03T10:30:00Z"] {
+    for good in [
+        "2026-03-03",
+        "2026-03-03T10:30",
+        "2026-03-03 10:30:00",
+        "2026-03-03T10:30:00Z",
+    ] {
         assert!(is_when(good), "{good}");
     }
     for bad in ["tomorrow", "03/03/2026", "2026-02-30", "10:30"] {
@@ -40,8 +55,14 @@ fn strict_names_every_field_that_is_wrong_at_once() {
         "name": 5, "email": "nope", "address": {"city": "c".repeat(101)},
         "custom_fields": {"a": "x".repeat(1001), "b": []}, "business_id": "1",
     }));
-    let expected =
-        ["name", "email", "address.city", "custom_fields.a", "custom_fields.b", "business_id"];
+    let expected = [
+        "name",
+        "email",
+        "address.city",
+        "custom_fields.a",
+        "custom_fields.b",
+        "business_id",
+    ];
     assert_eq!(fields.unwrap_err(), expected);
 }
 

@@ -9,34 +9,70 @@ fn page(records: &[(i64, &str)]) -> Page {
 }
 
 fn customers() -> PollerId {
-    PollerId { route: Route::Customers, business: None }
+    PollerId {
+        route: Route::Customers,
+        business: None,
+    }
 }
 
 fn facts(limit: u32) -> PollFacts {
     let at = "2026-01-02T03:04:05Z".parse().unwrap();
-    PollFacts { at, asked_after: i64::MAX, limit, latency: Duration::ZERO, served_business: None }
+    PollFacts {
+        at,
+        asked_after: i64::MAX,
+        limit,
+        latency: Duration::ZERO,
+        served_business: None,
+    }
 }
 
 fn search(page: Page, kind: Kind) -> Search {
     let at = "2026-01-02T03:05:00Z".parse().unwrap();
-    Search { business: None, page, kind, at, asked_after: i64::MAX, backfill_term: None }
+    Search {
+        business: None,
+        page,
+        kind,
+        at,
+        asked_after: i64::MAX,
+        backfill_term: None,
+    }
 }
 
 async fn kinds(store: &Store) -> Vec<(String, Kind)> {
-    let rows = store.read(|reader| reader.changes_after(0, 100)).await.unwrap();
-    rows.into_iter().map(|row| (row.record_id.unwrap_or_default(), row.kind)).collect()
+    let rows = store
+        .read(|reader| reader.changes_after(0, 100))
+        .await
+        .unwrap();
+    rows.into_iter()
+        .map(|row| (row.record_id.unwrap_or_default(), row.kind))
+        .collect()
 }
 
 #[tokio::test]
 async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_first() {
     let (_dir, store) = fixtures::open();
-    store.store_page(customers(), page(&[(3, "Bob"), (2, "Ann")]), facts(100), None).await.unwrap();
+    store
+        .store_page(
+            customers(),
+            page(&[(3, "Bob"), (2, "Ann")]),
+            facts(100),
+            None,
+        )
+        .await
+        .unwrap();
     let found = search(page(&[(4, "Cleo"), (1, "Zoe")]), Kind::Baseline);
     store.store_found(found).await.unwrap();
     let now = page(&[(4, "Cleo"), (3, "Bob"), (2, "Ann")]);
-    store.store_page(customers(), now, facts(100), None).await.unwrap();
+    store
+        .store_page(customers(), now, facts(100), None)
+        .await
+        .unwrap();
     let told = kinds(&store).await;
-    let of = |id: &str| told.iter().filter(|(told, _)| told == id).collect::<Vec<_>>();
+    let of = |id: &str| {
+        told.iter()
+            .filter(|(told, _)| told == id)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of("4"), [&("4".to_owned(), Kind::Created)]);
     assert_eq!(of("1"), [&("1".to_owned(), Kind::Baseline)]);
 }
@@ -44,23 +80,40 @@ async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_f
 #[tokio::test]
 async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     let (_dir, store) = fixtures::open();
-    store.store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), None).await.unwrap();
+    store
+        .store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), None)
+        .await
+        .unwrap();
     // Found by search first: the page that shares it with nothing else is a gap all the same.
-    store.store_found(search(page(&[(7, "G")]), Kind::Created)).await.unwrap();
-    let stored =
-        store.store_page(customers(), page(&[(8, "H"), (7, "G")]), facts(2), None).await.unwrap();
+    store
+        .store_found(search(page(&[(7, "G")]), Kind::Created))
+        .await
+        .unwrap();
+    let stored = store
+        .store_page(customers(), page(&[(8, "H"), (7, "G")]), facts(2), None)
+        .await
+        .unwrap();
     assert_eq!(stored.contiguity, Contiguity::Gap);
     assert_eq!(stored.gap.map(|gap| gap.estimate), Some(Some(4)));
 
     // A customer from before the gap is not `created`, whatever the search was for; those in it are.
-    store.store_found(search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline)).await.unwrap();
+    store
+        .store_found(search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline))
+        .await
+        .unwrap();
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
     assert_eq!((gap.state, gap.repaired), (GapState::PartlyRepaired, 1));
     let kinds = kinds(&store).await;
     assert!(kinds.contains(&("4".to_owned(), Kind::Created)));
     assert!(kinds.contains(&("0".to_owned(), Kind::Baseline)));
 
-    store.store_found(search(page(&[(6, "F"), (5, "E"), (3, "C")]), Kind::Baseline)).await.unwrap();
+    store
+        .store_found(search(
+            page(&[(6, "F"), (5, "E"), (3, "C")]),
+            Kind::Baseline,
+        ))
+        .await
+        .unwrap();
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
     assert_eq!((gap.state, gap.repaired), (GapState::Repaired, 4));
 }

@@ -11,8 +11,12 @@ use crate::store::mirror::related::same_contact;
 use crate::store::mirror::{self, free_name, quoted};
 
 /// Names of date fields that the shop enters (contract, "Read records").
-const ENTERED_DATES: [&str; 4] =
-    ["next_follow_up", "scheduled_on", "estimated_delivery", "received_at"];
+const ENTERED_DATES: [&str; 4] = [
+    "next_follow_up",
+    "scheduled_on",
+    "estimated_delivery",
+    "received_at",
+];
 /// Our own columns of a mirror table that a view shows.
 const OWN: [&str; 3] = ["_business", "_first_seen_at", "_changed_at"];
 /// What a report tool takes the values of a column for: the column of the table `_types` that has this type. It has
@@ -91,7 +95,13 @@ pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<Ro
             let types = types(connection, route, &fields)?;
             let custom = custom.get(&route).cloned().unwrap_or_default();
             let link = links.iter().find(|link| link.route == route).cloned();
-            Ok(RouteColumns { route, fields, types, custom, link })
+            Ok(RouteColumns {
+                route,
+                fields,
+                types,
+                custom,
+                link,
+            })
         })
         .collect()
 }
@@ -103,7 +113,9 @@ fn types(
     route: Route,
     fields: &[String],
 ) -> rusqlite::Result<HashMap<String, String>> {
-    let columns = fields.iter().map(|field| (field.as_str(), format!("r.{}", quoted(field))));
+    let columns = fields
+        .iter()
+        .map(|field| (field.as_str(), format!("r.{}", quoted(field))));
     let (names, kinds): (Vec<&str>, Vec<String>) = std::iter::once(("id", id("r.id")))
         .chain(columns)
         .map(|(name, column)| {
@@ -119,7 +131,9 @@ fn types(
     );
     connection.query_row(&sql, [], |row| {
         let kinds = names.iter().enumerate().map(|(place, name)| {
-            Ok(row.get::<_, Option<String>>(place)?.map(|kind| ((*name).to_owned(), kind)))
+            Ok(row
+                .get::<_, Option<String>>(place)?
+                .map(|kind| ((*name).to_owned(), kind)))
         });
         kinds.filter_map(Result::transpose).collect()
     })
@@ -134,7 +148,9 @@ fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Ve
     )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let Some(route) = route_of_form(row.get_ref(0)?.as_str()?) else { continue };
+        let Some(route) = route_of_form(row.get_ref(0)?.as_str()?) else {
+            continue;
+        };
         let of_route = custom.entry(route).or_default();
         for label in labels(row.get_ref(1)?.as_str()?) {
             if of_route.len() < MAX_CUSTOM && !of_route.contains(&label) {
@@ -147,7 +163,11 @@ fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Ve
 
 /// The route whose records carry the fields of a form. The contract names only the form `Lead`.
 fn route_of_form(form: &str) -> Option<Route> {
-    let word: String = form.to_lowercase().chars().filter(char::is_ascii_lowercase).collect();
+    let word: String = form
+        .to_lowercase()
+        .chars()
+        .filter(char::is_ascii_lowercase)
+        .collect();
     let forms = [
         ("lead", Route::Leads),
         ("enquiry", Route::Leads),
@@ -159,7 +179,10 @@ fn route_of_form(form: &str) -> Option<Route> {
         ("repair", Route::Jobs),
         ("checkin", Route::Jobs),
     ];
-    forms.into_iter().find(|(part, _)| word.contains(part)).map(|(_, route)| route)
+    forms
+        .into_iter()
+        .find(|(part, _)| word.contains(part))
+        .map(|(_, route)| route)
 }
 
 /// The labels in a form's definitions. The contract does not name the members of a definition.
@@ -194,12 +217,17 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
     }
     columns.joins = joined(table, all, &mut columns);
     if table.route == Route::Jobs {
-        columns.joins.push_str(" LEFT JOIN _job_states s ON s.id = r.id");
+        columns
+            .joins
+            .push_str(" LEFT JOIN _job_states s ON s.id = r.id");
         add_current_state(&mut columns);
     }
     if table.has("custom_fields") {
         for label in &table.custom {
-            let key = label.replace('\\', "\\\\").replace('"', "\\\"").replace('\'', "''");
+            let key = label
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\'', "''");
             let path = format!("'$.\"{key}\"'");
             let sql = format!(
                 "CASE WHEN json_valid(r.custom_fields) THEN json_extract(r.custom_fields, {path}) END"
@@ -227,7 +255,11 @@ fn add_current_state(columns: &mut View) {
     columns.add("status_since", TEXT, &local("s.since"));
     columns.add("completed_at", TEXT, &local("s.completed_at"));
     columns.add("paid_total", REAL, "s.paid");
-    columns.add("turnaround_days", REAL, "round(s.open_seconds / 86400.0, 2)");
+    columns.add(
+        "turnaround_days",
+        REAL,
+        "round(s.open_seconds / 86400.0, 2)",
+    );
     columns.add("state_source", TEXT, "s.source");
 }
 
@@ -247,7 +279,9 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut View) -> Str
         contact = ("j", jobs);
     }
     let customers = of(Route::Customers).filter(|_| table.route != Route::Customers);
-    let Some(customers) = customers else { return joins };
+    let Some(customers) = customers else {
+        return joins;
+    };
     let (alias, source) = contact;
     let has = |field: &str| source.has(field) && customers.has(field);
     let mut ways: Vec<String> = same_contact(alias, "n", has)
@@ -259,8 +293,11 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut View) -> Str
     if ways.is_empty() {
         return joins;
     }
-    let row =
-        if ways.len() == 1 { ways.remove(0) } else { format!("coalesce({})", ways.join(", ")) };
+    let row = if ways.len() == 1 {
+        ways.remove(0)
+    } else {
+        format!("coalesce({})", ways.join(", "))
+    };
     joins.push_str(&format!(" LEFT JOIN customers c ON c.rowid = {row}"));
     columns.derive(table, "customer_id", customers.type_of("id"), &id("c.id"));
     for field in ["name", "customer_type", "created_at"] {
@@ -280,12 +317,16 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut View) -> Str
 fn is_time(field: &str) -> bool {
     let name = field.to_ascii_lowercase();
     ENTERED_DATES.contains(&name.as_str())
-        || ["_at", "_on", "_date", "_time"].iter().any(|end| name.ends_with(end))
+        || ["_at", "_on", "_date", "_time"]
+            .iter()
+            .any(|end| name.ends_with(end))
 }
 
 fn is_amount(field: &str) -> bool {
     let name = field.to_ascii_lowercase();
-    ["amount", "cost", "price", "total", "balance"].iter().any(|end| name.ends_with(end))
+    ["amount", "cost", "price", "total", "balance"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }
 
 /// An id as a number if it is an integer as the API writes them.

@@ -16,7 +16,12 @@ struct Index {
 }
 
 const fn index(name: &'static str, table: &'static str, columns: &'static [&'static str]) -> Index {
-    Index { name, table, columns, only: None }
+    Index {
+        name,
+        table,
+        columns,
+        only: None,
+    }
 }
 
 const NOT_COMPLETED: Option<(&str, &str)> = Some(("status_stage", "IS NOT 'completed'"));
@@ -27,25 +32,60 @@ const INDEXES: &[Index] = &[
         "jobs",
         &["created_at", "_business", "mobile_number", "assigned_to"],
     ),
-    index("report_jobs_mobile", "jobs", &["mobile_number", "created_at"]),
+    index(
+        "report_jobs_mobile",
+        "jobs",
+        &["mobile_number", "created_at"],
+    ),
     Index {
         only: Some(("total_amount", "> 0")),
         // In the order of the ids, in which the states are found fastest.
-        ..index("report_jobs_owing", "jobs", &["id", "total_amount", "_business"])
+        ..index(
+            "report_jobs_owing",
+            "jobs",
+            &["id", "total_amount", "_business"],
+        )
     },
-    index("report_customers_created", "customers", &["created_at", "_business"]),
-    index("report_customers_mobile", "customers", &["mobile_number", "created_at"]),
-    index("report_customers_email", "customers", &["email", "created_at"]),
-    index("report_leads_created", "leads", &["created_at", "_business", "source", "status_stage"]),
+    index(
+        "report_customers_created",
+        "customers",
+        &["created_at", "_business"],
+    ),
+    index(
+        "report_customers_mobile",
+        "customers",
+        &["mobile_number", "created_at"],
+    ),
+    index(
+        "report_customers_email",
+        "customers",
+        &["email", "created_at"],
+    ),
+    index(
+        "report_leads_created",
+        "leads",
+        &["created_at", "_business", "source", "status_stage"],
+    ),
     Index {
         only: NOT_COMPLETED,
         ..index(
             "report_leads_due",
             "leads",
-            &["next_follow_up", "name", "status", "id", "status_stage", "_business"],
+            &[
+                "next_follow_up",
+                "name",
+                "status",
+                "id",
+                "status_stage",
+                "_business",
+            ],
         )
     },
-    index("report_payments_created", "payments", &["created_at", "_business", "amount"]),
+    index(
+        "report_payments_created",
+        "payments",
+        &["created_at", "_business", "amount"],
+    ),
     index(
         "report_changes_created",
         "job_status_changes",
@@ -77,10 +117,15 @@ pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
 /// The indexes by which the search for missed customers asks whether the mirror has a person whom another route
 /// names. Without one each such question would read the whole table.
 fn of_people(routes: &[RouteColumns]) -> impl Iterator<Item = String> {
-    let customers = routes.iter().find(|columns| columns.route == Route::Customers);
+    let customers = routes
+        .iter()
+        .find(|columns| columns.route == Route::Customers);
     let has = move |column: &&str| customers.is_some_and(|customers| customers.has(column));
     PERSON.into_iter().filter(has).map(|column| {
-        format!("CREATE INDEX customers_by_{column} ON customers ({})", compared(column))
+        format!(
+            "CREATE INDEX customers_by_{column} ON customers ({})",
+            compared(column)
+        )
     })
 }
 
@@ -91,33 +136,63 @@ pub(in crate::store) fn compared(column: &str) -> String {
 
 /// The indexes by which a job finds its status changes and payments, and these their job.
 fn of_links(routes: &[RouteColumns]) -> Vec<String> {
-    let linked = routes.iter().filter_map(|columns| Some((columns, columns.link.as_ref()?)));
+    let linked = routes
+        .iter()
+        .filter_map(|columns| Some((columns, columns.link.as_ref()?)));
     let of_records = linked.clone().map(|(columns, link)| {
         let (route, field) = (link.route, quoted(&link.field));
         // A list that shows no times is linked all the same.
-        let then = if columns.has("created_at") { ", created_at" } else { "" };
+        let then = if columns.has("created_at") {
+            ", created_at"
+        } else {
+            ""
+        };
         format!("CREATE INDEX report_{route}_job ON {route} ({field}{then})")
     });
     let keys: BTreeSet<&str> = linked.map(|(_, link)| link.job_field.as_str()).collect();
-    let of_jobs = keys.into_iter().filter(|key| *key != "id").zip(1..).map(|(key, number)| {
-        format!("CREATE INDEX report_jobs_key_{number} ON jobs ({})", quoted(key))
-    });
+    let of_jobs = keys
+        .into_iter()
+        .filter(|key| *key != "id")
+        .zip(1..)
+        .map(|(key, number)| {
+            format!(
+                "CREATE INDEX report_jobs_key_{number} ON jobs ({})",
+                quoted(key)
+            )
+        });
     of_records.chain(of_jobs).collect()
 }
 
 impl Index {
     /// The statement that makes it; `None` while its first column or that of its condition is missing.
     fn sql(&self, routes: &[RouteColumns]) -> Option<String> {
-        let Self { name, table, columns, only } = self;
-        let in_table = routes.iter().find(|columns| columns.route.as_str() == *table)?;
-        let mut needed = columns.iter().take(1).copied().chain(only.map(|(column, _)| column));
+        let Self {
+            name,
+            table,
+            columns,
+            only,
+        } = self;
+        let in_table = routes
+            .iter()
+            .find(|columns| columns.route.as_str() == *table)?;
+        let mut needed = columns
+            .iter()
+            .take(1)
+            .copied()
+            .chain(only.map(|(column, _)| column));
         if !needed.all(|column| in_table.has(column)) {
             return None;
         }
-        let columns: Vec<&str> =
-            columns.iter().copied().filter(|column| in_table.has(column)).collect();
+        let columns: Vec<&str> = columns
+            .iter()
+            .copied()
+            .filter(|column| in_table.has(column))
+            .collect();
         let only = only.map(|(column, holds)| format!(" WHERE {column} {holds}"));
         let only = only.unwrap_or_default();
-        Some(format!("CREATE INDEX {name} ON {table} ({}){only}", columns.join(", ")))
+        Some(format!(
+            "CREATE INDEX {name} ON {table} ({}){only}",
+            columns.join(", ")
+        ))
     }
 }

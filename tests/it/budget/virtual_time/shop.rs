@@ -40,7 +40,11 @@ impl VirtualShop {
         let sandbox = Sandbox::new(Options { seed, ..options });
         let transport = Arc::new(RouterTransport::new(sandbox.router(), seed));
         let start = sandbox.now();
-        Self { sandbox, transport, clock: Clock::starting_at(start) }
+        Self {
+            sandbox,
+            transport,
+            clock: Clock::starting_at(start),
+        }
     }
 
     /// Seconds since the shop was made.
@@ -69,7 +73,11 @@ impl VirtualShop {
         while at < to {
             self.until(at).await;
             let (answer, rate) = client.automation_ping().await;
-            statuses.push(if rate.refused { 429 } else { answer.map_or(500, |_| 200) });
+            statuses.push(if rate.refused {
+                429
+            } else {
+                answer.map_or(500, |_| 200)
+            });
             at += every;
         }
         statuses
@@ -78,14 +86,24 @@ impl VirtualShop {
     fn client(&self, config: &Config) -> Client {
         let transport = Arc::clone(&self.transport) as Arc<dyn Transport>;
         let key = self.sandbox.automation_key().into();
-        Client::new(&config.workspace, &config.poll, transport, key, self.clock.clone())
+        Client::new(
+            &config.workspace,
+            &config.poll,
+            transport,
+            key,
+            self.clock.clone(),
+        )
     }
 
     /// A configuration with `rest` behind its workspace section.
     fn config(&self, dir: &TempDir, rest: &str) -> Config {
         let text = format!("[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n{rest}");
         let env_key = Some(self.sandbox.automation_key().into());
-        let base = Base { dir: dir.path().to_owned(), env_key, ..Base::default() };
+        let base = Base {
+            dir: dir.path().to_owned(),
+            env_key,
+            ..Base::default()
+        };
         Config::parse(&text, "shopmirror.toml", &base).unwrap()
     }
 
@@ -120,13 +138,20 @@ impl<'a> VirtualDaemon<'a> {
         let dir = tempfile::tempdir().unwrap();
         let sink = "[sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n";
         let config = shop.config(&dir, &format!("{rest}{sink}"));
-        Self { shop, config, _dir: dir, running: None }
+        Self {
+            shop,
+            config,
+            _dir: dir,
+            running: None,
+        }
     }
 
     /// Opens the store and starts polling and delivery.
     pub(crate) async fn start(&mut self) {
         let path = self.config.store.path.clone();
-        let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await.unwrap();
+        let opened = tokio::task::spawn_blocking(move || Store::open(&path))
+            .await
+            .unwrap();
         self.start_on(opened.unwrap(), None).await;
     }
 
@@ -149,11 +174,19 @@ impl<'a> VirtualDaemon<'a> {
         }
         let client = shop.client(&self.config);
         let clock = shop.clock.clone();
-        let dispatcher = dispatcher(&self.config, client, clock, &store, before).await.unwrap();
+        let dispatcher = dispatcher(&self.config, client, clock, &store, before)
+            .await
+            .unwrap();
         let (requests, mut inbox) = mpsc::channel(4);
         let stop = finish.clone();
         let polling = tokio::spawn(async move { dispatcher.run(&mut inbox, stop).await.unwrap() });
-        self.running = Some(Running { store, requests, finish, polling, delivering });
+        self.running = Some(Running {
+            store,
+            requests,
+            finish,
+            polling,
+            delivering,
+        });
     }
 
     /// Ends the tasks after the work in hand and closes the store, as the first signal does.
@@ -176,7 +209,12 @@ impl<'a> VirtualDaemon<'a> {
     pub(crate) async fn status(&self) -> PollingStatus {
         let (reply, status) = oneshot::channel();
         let running = self.running.as_ref().unwrap();
-        running.requests.send(DispatcherRequest::Status(reply)).await.ok().unwrap();
+        running
+            .requests
+            .send(DispatcherRequest::Status(reply))
+            .await
+            .ok()
+            .unwrap();
         status.await.unwrap()
     }
 

@@ -16,13 +16,23 @@ fn within(shop: &VirtualShop, status: u16, seconds: f64) -> Vec<Received> {
 }
 
 fn fails_once(shop: &VirtualShop, route: Route, code: u16, retry_after: &str) {
-    let kind = FaultKind::Status { code, retry_after: Some(retry_after.to_owned()) };
+    let kind = FaultKind::Status {
+        code,
+        retry_after: Some(retry_after.to_owned()),
+    };
     let route = Some(route.segment().to_owned());
-    shop.sandbox.fault(Fault { route, kind, count: 1 });
+    shop.sandbox.fault(Fault {
+        route,
+        kind,
+        count: 1,
+    });
 }
 
 fn of(polls: &[Received], route: Route) -> usize {
-    polls.iter().filter(|poll| poll.route == route.segment()).count()
+    polls
+        .iter()
+        .filter(|poll| poll.route == route.segment())
+        .count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,13 +45,22 @@ async fn a_429_with_retry_after_rests_the_whole_key_through_a_kill() {
     shop.until(150.0).await;
     let status = daemon.status().await;
     let rest_s = status.budget.resting_s.unwrap();
-    assert!(status.pollers.iter().all(|p| p.next_poll_s.unwrap() >= rest_s), "{status:?}");
+    assert!(
+        status
+            .pollers
+            .iter()
+            .all(|p| p.next_poll_s.unwrap() >= rest_s),
+        "{status:?}"
+    );
     daemon.kill().await;
     daemon.start().await;
     shop.until(400.0).await;
     // The others may have been under way when the answer came.
     let during = within(&shop, 429, 90.0);
-    assert!(during.len() <= 5 && of(&during, Route::Leads) == 0, "{during:?}");
+    assert!(
+        during.len() <= 5 && of(&during, Route::Leads) == 0,
+        "{during:?}"
+    );
     assert_eq!(daemon.status().await.pollers[2].failures, 0);
     daemon.stop().await;
 }
@@ -61,10 +80,16 @@ async fn a_503_with_retry_after_rests_its_route_alone_through_a_reload() {
     shop.until(600.0).await;
     let during = within(&shop, 503, 90.0);
     assert_eq!(of(&during, Route::Leads), 0, "{during:?}");
-    assert!(of(&during, Route::Payments) > 5, "the other routes go on: {during:?}");
+    assert!(
+        of(&during, Route::Payments) > 5,
+        "the other routes go on: {during:?}"
+    );
     let polls = shop.polls(0.0, 600.0);
     let failed = polls.iter().position(|poll| poll.status == 502).unwrap();
-    let next = polls[failed + 1..].iter().find(|poll| poll.route == Route::Jobs.segment()).unwrap();
+    let next = polls[failed + 1..]
+        .iter()
+        .find(|poll| poll.route == Route::Jobs.segment())
+        .unwrap();
     assert!((419.0..440.0).contains(&next.elapsed_s), "{next:?}");
     daemon.stop().await;
 }
@@ -77,9 +102,16 @@ async fn after_an_outage_every_route_is_read_within_a_turn_of_the_first() {
         daemon.start().await;
         shop.until(120.0).await;
         for route in Route::ALL {
-            let kind = FaultKind::Status { code: 503, retry_after: None };
+            let kind = FaultKind::Status {
+                code: 503,
+                retry_after: None,
+            };
             let route = Some(route.segment().to_owned());
-            shop.sandbox.fault(Fault { route, kind, count: u32::MAX });
+            shop.sandbox.fault(Fault {
+                route,
+                kind,
+                count: u32::MAX,
+            });
         }
         shop.until(720.0).await;
         shop.sandbox.clear_faults();

@@ -7,36 +7,66 @@ use super::refused;
 #[test]
 fn a_secret_in_the_wrong_place_is_refused_and_not_shown() {
     let address = r#"base_url = "https://anna:CANARY@shop.example.com/api""#;
-    refused("[workspace]", &[(address, &["2:12 hold no user name and password"])]);
+    refused(
+        "[workspace]",
+        &[(address, &["2:12 hold no user name and password"])],
+    );
     refused(
         "[workspace]\nbase_url = \"https://shop.example.com/api\"",
         &[
-            (r#"api_key = "ak_CANARY""#, &["3:1 did you mean `api_key_file`?"]),
-            ("api_key_file = ak_CANARY", &["3:16 string values must be quoted"]),
+            (
+                r#"api_key = "ak_CANARY""#,
+                &["3:1 did you mean `api_key_file`?"],
+            ),
+            (
+                "api_key_file = ak_CANARY",
+                &["3:16 string values must be quoted"],
+            ),
         ],
     );
     refused(
         "[sinks.erp]\ntype = \"webhook\"\nurl = \"https://erp.example.com/CANARY\"",
         &[
-            (r#"secret = "whsec_CANARY""#, &["4:1 did you mean `secret_file`?"]),
-            (r#""whsec_CANARY" = true"#, &["4:1 unknown key in [sinks.erp]; the keys here are"]),
+            (
+                r#"secret = "whsec_CANARY""#,
+                &["4:1 did you mean `secret_file`?"],
+            ),
+            (
+                r#""whsec_CANARY" = true"#,
+                &["4:1 unknown key in [sinks.erp]; the keys here are"],
+            ),
             (
                 r#"headers = { "Bearer CANARY" = "X-Key" }"#,
                 &["4:11 holds a name that no header can have"],
             ),
-            ("headers = { whsec_CANARY = 3 }", &["4:28 `headers` must be a string in quotes"]),
+            (
+                "headers = { whsec_CANARY = 3 }",
+                &["4:28 `headers` must be a string in quotes"],
+            ),
         ],
     );
     let sink = "[sinks.\"https://hooks.example.com/CANARY\"]\ntype = \"file\"\npath = \"a.ndjson\"";
-    refused(sink, &[(r#"colour = "red""#, &["1:8 a name in [sinks] has 1 to 64"])]);
+    refused(
+        sink,
+        &[(r#"colour = "red""#, &["1:8 a name in [sinks] has 1 to 64"])],
+    );
     let clear = "4:7 would cross the network in clear text";
     let database = "postgresql://shop:CANARY@db.example.com/x?sslmode=disable";
     refused(
         "[sinks.bus]\nworkspace = \"north\"",
         &[
-            ("type = \"mqtt\"\nurl = \"mqtt://user:CANARY@broker.example.com\"", &[clear]),
-            (&format!("type = \"postgres\"\nurl = \"{database}\""), &[clear]),
-            ("type = \"nats\"\nurl = \"https://user:CANARY@h\"", &["4:7 must begin with nats://"]),
+            (
+                "type = \"mqtt\"\nurl = \"mqtt://user:CANARY@broker.example.com\"",
+                &[clear],
+            ),
+            (
+                &format!("type = \"postgres\"\nurl = \"{database}\""),
+                &[clear],
+            ),
+            (
+                "type = \"nats\"\nurl = \"https://user:CANARY@h\"",
+                &["4:7 must begin with nats://"],
+            ),
         ],
     );
 }

@@ -9,11 +9,17 @@ fn a_text_that_is_no_configuration() {
         &[
             ("", &["1:1 [workspace] needs `base_url`"]),
             ("[workspace", &["1:11 unclosed table, expected `]`"]),
-            ("[workspace]\nbase_url \"https://shop.example.com/api\"", &["2:10 expected `=`"]),
+            (
+                "[workspace]\nbase_url \"https://shop.example.com/api\"",
+                &["2:10 expected `=`"],
+            ),
             ("[poll]\nlimit = 50\n[poll]", &["3:2 duplicate key"]),
             (
                 "[workspce]",
-                &["1:1 needs `base_url`", "1:2 unknown key at the top; did you mean `workspace`?"],
+                &[
+                    "1:1 needs `base_url`",
+                    "1:2 unknown key at the top; did you mean `workspace`?",
+                ],
             ),
         ],
     );
@@ -54,18 +60,39 @@ fn the_workspace() {
                 r#"base_url = "shop.example.com/api""#,
                 &["2:12 must begin with https:// or http://, for example"],
             ),
-            (r#"base_url = "https://shop.example.com/""#, &["2:12 must end in /api"]),
-            (r#"base_url = "https://shop.example.com/api?p=2""#, &["2:12 must end in /api"]),
+            (
+                r#"base_url = "https://shop.example.com/""#,
+                &["2:12 must end in /api"],
+            ),
+            (
+                r#"base_url = "https://shop.example.com/api?p=2""#,
+                &["2:12 must end in /api"],
+            ),
         ],
     );
     refused(
         "[workspace]\nbase_url = \"https://shop.example.com/api\"",
         &[
-            (r#"auth = "oauth""#, &["3:8 cannot be this word; use one of bearer, x-api-key"]),
-            (r#"businesses = "12""#, &["3:14 must be a list in square brackets"]),
-            ("businesses = [12]", &["3:15 `businesses` must be a string in quotes"]),
-            (r#"time_zone = "Berlin""#, &[r#"3:13 for example "Europe/Berlin""#]),
-            ("reserve = 5", &["3:1 unknown key in [workspace]; the keys here are: api_key_file"]),
+            (
+                r#"auth = "oauth""#,
+                &["3:8 cannot be this word; use one of bearer, x-api-key"],
+            ),
+            (
+                r#"businesses = "12""#,
+                &["3:14 must be a list in square brackets"],
+            ),
+            (
+                "businesses = [12]",
+                &["3:15 `businesses` must be a string in quotes"],
+            ),
+            (
+                r#"time_zone = "Berlin""#,
+                &[r#"3:13 for example "Europe/Berlin""#],
+            ),
+            (
+                "reserve = 5",
+                &["3:1 unknown key in [workspace]; the keys here are: api_key_file"],
+            ),
         ],
     );
 }
@@ -75,38 +102,71 @@ fn the_budget_and_the_polls() {
     refused(
         "[budget]",
         &[
-            (r#"requests_per_minute = "60""#, &["2:23 must be a whole number"]),
-            ("reserve = 90", &["2:11 otherwise no request is left for polls"]),
+            (
+                r#"requests_per_minute = "60""#,
+                &["2:23 must be a whole number"],
+            ),
+            (
+                "reserve = 90",
+                &["2:11 otherwise no request is left for polls"],
+            ),
         ],
     );
     refused(
         "[poll]",
         &[
             ("timeout = 20", &["2:11 must be a string in quotes"]),
-            (r#"timeout = "20""#, &["2:11 write a number and a unit (ms, s, m, h, d)"]),
+            (
+                r#"timeout = "20""#,
+                &["2:11 write a number and a unit (ms, s, m, h, d)"],
+            ),
         ],
     );
 }
 
 #[test]
 fn the_routes() {
-    refused("[routes.payment]", &[(r#"every = "5m""#, &["1:9 did you mean `payments`?"])]);
+    refused(
+        "[routes.payment]",
+        &[(r#"every = "5m""#, &["1:9 did you mean `payments`?"])],
+    );
     refused(
         "[routes.jobs]",
-        &[(r#"enabled = "no""#, &["2:11 `enabled` must be true or false, without quotes"])],
+        &[(
+            r#"enabled = "no""#,
+            &["2:11 `enabled` must be true or false, without quotes"],
+        )],
     );
     let all = "jobs customers leads payments job_status_changes outsourced_jobs";
-    let off: String = all.split(' ').map(|route| format!("{route}.enabled = false\n")).collect();
-    refused("[routes]", &[(&off, &["1:1 every route has enabled = false: enable at least one"])]);
+    let off: String = all
+        .split(' ')
+        .map(|route| format!("{route}.enabled = false\n"))
+        .collect();
+    refused(
+        "[routes]",
+        &[(
+            &off,
+            &["1:1 every route has enabled = false: enable at least one"],
+        )],
+    );
 }
 
 #[test]
 fn the_store_and_its_backup() {
     refused(
         "[store]",
-        &[(r#"log_retention = "5s""#, &["2:17 `log_retention` must be from 1m to 36525d"])],
+        &[(
+            r#"log_retention = "5s""#,
+            &["2:17 `log_retention` must be from 1m to 36525d"],
+        )],
     );
-    refused("[backup]", &[(r#"at = "25:10""#, &[r#"2:6 a time of day from "00:00" to "23:59""#])]);
+    refused(
+        "[backup]",
+        &[(
+            r#"at = "25:10""#,
+            &[r#"2:6 a time of day from "00:00" to "23:59""#],
+        )],
+    );
 }
 
 #[test]
@@ -114,9 +174,18 @@ fn the_status_page() {
     refused(
         "[status]",
         &[
-            (r#"listen = "localhost:7780""#, &["2:10 must be an address and a port, for example"]),
-            (r#"listen = "0.0.0.0:7780""#, &["2:10 so the page needs a token"]),
-            ("token_file = \"prose\"\nlisten = \"[::]:80\"", &["2:14 at least 16 letters"]),
+            (
+                r#"listen = "localhost:7780""#,
+                &["2:10 must be an address and a port, for example"],
+            ),
+            (
+                r#"listen = "0.0.0.0:7780""#,
+                &["2:10 so the page needs a token"],
+            ),
+            (
+                "token_file = \"prose\"\nlisten = \"[::]:80\"",
+                &["2:14 at least 16 letters"],
+            ),
         ],
     );
 }
@@ -128,8 +197,14 @@ fn the_alerts() {
     refused(
         &format!("{file}{postgres}[alerts]"),
         &[
-            (r#"sink = "adit""#, &[r#"9:8 names no sink of this file; did you mean "audit"?"#]),
-            (r#"sink = ["db"]"#, &["9:8 names a sink of type postgres, which takes records only"]),
+            (
+                r#"sink = "adit""#,
+                &[r#"9:8 names no sink of this file; did you mean "audit"?"#],
+            ),
+            (
+                r#"sink = ["db"]"#,
+                &["9:8 names a sink of type postgres, which takes records only"],
+            ),
         ],
     );
 }
@@ -143,8 +218,14 @@ fn the_scheduled_reports() {
         &format!("[reports.schedule.till]\n{report}"),
         &[
             ("", &["1:1 needs `path`, a file to write, or `sink`"]),
-            ("path = \"till.csv\"\nsink = \"erp\"", &["5:8 names no sink of this file"]),
-            ("path = \"a.csv\"\nperiod = \"tomorrow\"", &["5:10 use one of today, yesterday"]),
+            (
+                "path = \"till.csv\"\nsink = \"erp\"",
+                &["5:8 names no sink of this file"],
+            ),
+            (
+                "path = \"a.csv\"\nperiod = \"tomorrow\"",
+                &["5:10 use one of today, yesterday"],
+            ),
         ],
     );
 }

@@ -18,12 +18,25 @@ const BARE: &str = "[workspace]\nbase_url = \"https://shop.example.com/api\"\n";
 fn what_is_left_out_depends_on_what_is_given() {
     let (_dir, base) = folder();
     let config = read("", WORKSPACE, &base).unwrap();
-    assert_eq!(config.backup.path, config.store.path.with_file_name("backups"));
-    assert_eq!(config.routes.iter().map(|r| r.route).collect::<Vec<_>>(), Route::ALL);
+    assert_eq!(
+        config.backup.path,
+        config.store.path.with_file_name("backups")
+    );
+    assert_eq!(
+        config.routes.iter().map(|r| r.route).collect::<Vec<_>>(),
+        Route::ALL
+    );
     let small = read("[budget]", "requests_per_minute = 20", &base).unwrap();
-    assert_eq!(small.budget.reserve, 5, "a quarter is left to other clients");
+    assert_eq!(
+        small.budget.reserve, 5,
+        "a quarter is left to other clients"
+    );
     let slow = read("[routes.jobs]", "min_interval = \"5m\"", &base).unwrap();
-    assert_eq!(slow.routes[0].max_interval, Duration::from_secs(300), "the shortest counts");
+    assert_eq!(
+        slow.routes[0].max_interval,
+        Duration::from_secs(300),
+        "the shortest counts"
+    );
 }
 
 /// Keys that no test of the running program sets, and secrets in each place.
@@ -86,7 +99,10 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     let (dir, base) = folder();
     let config = read("", EVERYTHING, &base).unwrap_or_else(|problems| panic!("{problems}"));
     let shown = format!("{config:?} {config:#?}");
-    assert!(!shown.contains("CANARY") && !shown.contains("whsec_"), "{shown}");
+    assert!(
+        !shown.contains("CANARY") && !shown.contains("whsec_"),
+        "{shown}"
+    );
 
     let workspace = &config.workspace;
     assert_eq!(workspace.base_url.as_str(), "http://127.0.0.1:8080/api");
@@ -96,12 +112,23 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     );
     assert_eq!(workspace.ca_file, Some(dir.path().join("ca.pem")));
     assert_eq!(workspace.time_zone.iana_name(), Some("Europe/Berlin"));
-    let machine = Base { time_zone: TimeZone::get("Asia/Tokyo").ok(), ..base };
+    let machine = Base {
+        time_zone: TimeZone::get("Asia/Tokyo").ok(),
+        ..base
+    };
     let silent = read("", WORKSPACE, &machine).unwrap();
     assert_eq!(silent.workspace.time_zone.iana_name(), Some("Asia/Tokyo"));
-    assert_eq!((config.budget.requests_per_minute, config.budget.reserve), (600, 0));
-    assert_eq!((config.poll.limit, config.poll.timeout), (1, Duration::from_secs(90)));
-    let [jobs, customers, leads, ..] = &*config.routes else { panic!("{:?}", config.routes) };
+    assert_eq!(
+        (config.budget.requests_per_minute, config.budget.reserve),
+        (600, 0)
+    );
+    assert_eq!(
+        (config.poll.limit, config.poll.timeout),
+        (1, Duration::from_secs(90))
+    );
+    let [jobs, customers, leads, ..] = &*config.routes else {
+        panic!("{:?}", config.routes)
+    };
     assert_eq!(config.routes.len(), 5);
     assert_eq!(jobs.min_interval, Duration::from_millis(500));
     assert_eq!((jobs.ignore.len(), customers.ignore.len()), (2, 0));
@@ -114,11 +141,23 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
 
     let erp = &config.sinks["erp"];
     let changed = Condition::Changed(vec!["status".to_owned(), "amount".to_owned()]);
-    assert!(erp.filter.conditions.contains(&changed), "{:?}", erp.filter.conditions);
+    assert!(
+        erp.filter.conditions.contains(&changed),
+        "{:?}",
+        erp.filter.conditions
+    );
     assert_eq!(erp.filter.conditions.len(), 6);
-    assert_eq!(erp.start, Start::At("2026-03-01T07:00:00Z".parse().unwrap()));
-    assert_eq!((*erp.retry).to_vec(), [Duration::ZERO, Duration::from_secs(5)]);
-    let SinkKind::Webhook(webhook) = &erp.kind else { panic!("{erp:?}") };
+    assert_eq!(
+        erp.start,
+        Start::At("2026-03-01T07:00:00Z".parse().unwrap())
+    );
+    assert_eq!(
+        (*erp.retry).to_vec(),
+        [Duration::ZERO, Duration::from_secs(5)]
+    );
+    let SinkKind::Webhook(webhook) = &erp.kind else {
+        panic!("{erp:?}")
+    };
     assert_eq!((webhook.secrets.len(), webhook.concurrency), (2, 64));
     assert!(webhook.headers.contains_key("authorization"));
 }
@@ -132,11 +171,20 @@ fn the_key_is_looked_for_in_its_documented_order() {
     for source in ["api_key_file", "credential `api-key`", "SHOPMIRROR_API_KEY"] {
         assert!(error.contains(source), "{error}");
     }
-    let base = Base { env_key: Some("ak_CANARY".into()), ..base };
+    let base = Base {
+        env_key: Some("ak_CANARY".into()),
+        ..base
+    };
     assert!(matches!(key(BARE, &base), KeySource::Environment(_)));
     let credentials = dir.path().join("credentials");
-    let base = Base { credentials_dir: Some(credentials.clone()), ..base };
-    assert!(matches!(key(BARE, &base), KeySource::Environment(_)), "no credential of that name");
+    let base = Base {
+        credentials_dir: Some(credentials.clone()),
+        ..base
+    };
+    assert!(
+        matches!(key(BARE, &base), KeySource::Environment(_)),
+        "no credential of that name"
+    );
     fs::create_dir(&credentials).unwrap();
     fs::write(credentials.join("api-key"), "ak_CANARY").unwrap();
     assert!(matches!(key(BARE, &base), KeySource::File(p) if p == credentials.join("api-key")));
@@ -146,14 +194,28 @@ fn the_key_is_looked_for_in_its_documented_order() {
 #[test]
 fn written_files_are_relative_to_the_state_folder_and_read_files_to_the_configuration() {
     let text = format!("{WORKSPACE}[sinks.audit]\ntype = \"file\"\npath = \"audit.ndjson\"\n");
-    let base = Base { dir: "/etc/s".into(), state_dir: Some("/var/s".into()), ..Base::default() };
+    let base = Base {
+        dir: "/etc/s".into(),
+        state_dir: Some("/var/s".into()),
+        ..Base::default()
+    };
     let config = Config::parse(&text, "f", &base).unwrap();
     let key = Path::new("/etc/s/api-key");
     assert!(matches!(&config.workspace.key, KeySource::File(path) if path == key));
     assert_eq!(config.store.path, Path::new("/var/s/mirror.db"));
-    let SinkKind::File(audit) = &config.sinks["audit"].kind else { panic!() };
+    let SinkKind::File(audit) = &config.sinks["audit"].kind else {
+        panic!()
+    };
     assert_eq!(audit.path, Path::new("/var/s/audit.ndjson"));
-    let config = Config::parse(&text, "f", &Base { state_dir: None, ..base }).unwrap();
+    let config = Config::parse(
+        &text,
+        "f",
+        &Base {
+            state_dir: None,
+            ..base
+        },
+    )
+    .unwrap();
     assert_eq!(config.store.path, Path::new("/etc/s/mirror.db"));
 }
 
@@ -168,6 +230,11 @@ fn a_file_that_cannot_be_read_is_named() {
         assert!(matches!(error, ConfigError::Read { .. }) && error.to_string().contains(name));
     }
     fs::write(dir.path().join("bad.toml"), "[poll]\nlimit = 500\n").unwrap();
-    let ConfigError::Invalid(problems) = load("bad.toml") else { panic!() };
-    assert!(problems.iter().any(|p| (p.line, p.column) == (2, 9)), "{problems}");
+    let ConfigError::Invalid(problems) = load("bad.toml") else {
+        panic!()
+    };
+    assert!(
+        problems.iter().any(|p| (p.line, p.column) == (2, 9)),
+        "{problems}"
+    );
 }

@@ -42,11 +42,15 @@ async fn same(place: &Place, role: &Role) {
     let of_route = |route: Route| (route.segment().replace('-', "_"), "id, _seq", "_seq");
     tables.extend(Route::ALL.map(of_route));
     for (table, columns, order) in tables {
-        let ours = place.rows(&format!("SELECT {columns} FROM \"{table}\" ORDER BY {order}"));
+        let ours = place.rows(&format!(
+            "SELECT {columns} FROM \"{table}\" ORDER BY {order}"
+        ));
         let sql = format!("SELECT json_build_array({columns}) FROM {{s}}.{table} ORDER BY {order}");
         let theirs = cells(role, &sql).await;
-        let theirs: Vec<Value> =
-            theirs.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
+        let theirs: Vec<Value> = theirs
+            .iter()
+            .map(|row| serde_json::from_str(row).unwrap())
+            .collect();
         assert_eq!(ours, theirs, "{table}");
     }
 }
@@ -54,7 +58,10 @@ async fn same(place: &Place, role: &Role) {
 /// Statements that put every table of the role's schema into another one, or back: a dump and its
 /// restore.
 async fn copied(role: &Role, statements: &str) -> String {
-    let sql = format!("SELECT tablename FROM pg_tables WHERE schemaname = '{}'", role.name);
+    let sql = format!(
+        "SELECT tablename FROM pg_tables WHERE schemaname = '{}'",
+        role.name
+    );
     let tables = cells(role, &sql).await;
     let of = |table: &String| statements.replace("{t}", table).replace("{s}", &role.name);
     tables.iter().map(of).collect()
@@ -62,7 +69,9 @@ async fn copied(role: &Role, statements: &str) -> String {
 
 #[tokio::test]
 async fn a_database_that_lost_what_it_had_gets_it_again_before_anything_new() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let (workspace, place) = mirrored(&role).await;
     let daemon = place.started().await;
@@ -82,23 +91,40 @@ async fn a_database_that_lost_what_it_had_gets_it_again_before_anything_new() {
     add(&workspace, &place, 1).await;
     same(&place, &role).await;
     let words = format!("up to change {kept} only: {} to {lost}", kept + 1);
-    assert_eq!(place.log().matches(&words).count(), 1, "it is said once: {}", place.log());
+    assert_eq!(
+        place.log().matches(&words).count(),
+        1,
+        "it is said once: {}",
+        place.log()
+    );
     let delivered = place.number("SELECT delivered FROM _sinks");
-    assert_eq!(delivered, place.number("SELECT count(*) FROM changes"), "counted once");
+    assert_eq!(
+        delivered,
+        place.number("SELECT count(*) FROM changes"),
+        "counted once"
+    );
     // The schema is gone after a kill, and then tables of it, under an open connection.
     daemon.kill().await;
-    role.run(&format!("DROP SCHEMA {} CASCADE", role.name)).await;
+    role.run(&format!("DROP SCHEMA {} CASCADE", role.name))
+        .await;
     let daemon = place.started().await;
-    for gone in
-        ["SELECT 1", "DROP TABLE {s}.changes", "DELETE FROM {s}.positions", "DROP TABLE {s}.leads"]
-    {
+    for gone in [
+        "SELECT 1",
+        "DROP TABLE {s}.changes",
+        "DELETE FROM {s}.positions",
+        "DROP TABLE {s}.leads",
+    ] {
         role.run(&gone.replace("{s}", &role.name)).await;
         workspace.all_polled().await;
         add(&workspace, &place, 1).await;
         same(&place, &role).await;
     }
     let said = place.run(["verify"]).await;
-    assert_eq!(said.code, Some(0), "the accounts of the sink agree: {said:?}");
+    assert_eq!(
+        said.code,
+        Some(0),
+        "the accounts of the sink agree: {said:?}"
+    );
     // What is forgotten is forgotten there as well.
     let id = workspace.add(Route::Leads, json!({"name": "Ann Private"}));
     add(&workspace, &place, 1).await;
@@ -113,7 +139,9 @@ async fn a_database_that_lost_what_it_had_gets_it_again_before_anything_new() {
 
 #[tokio::test]
 async fn under_a_workspace_name_that_another_store_uses_nothing_is_stored_or_removed() {
-    let Some(server) = Postgres::shared() else { return };
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
     let role = server.role().await;
     let (workspace, ours) = mirrored(&role).await;
     let (_elsewhere, theirs) = mirrored(&role).await;

@@ -85,7 +85,9 @@ impl Destination for Webhook {
         ];
         let requests = self.receiver.received();
         let names = requests.iter().flat_map(|request| request.headers.keys());
-        let foreign = names.map(ToString::to_string).find(|name| !OURS.contains(&name.as_str()));
+        let foreign = names
+            .map(ToString::to_string)
+            .find(|name| !OURS.contains(&name.as_str()));
         Box::pin(async move { foreign.map(|name| format!("the header {name}")) })
     }
 }
@@ -104,7 +106,11 @@ impl Lines {
     }
 
     fn path(&self) -> PathBuf {
-        self.dir.path().join("folder").join(if self.is_csv { "audit.csv" } else { "audit.ndjson" })
+        self.dir.path().join("folder").join(if self.is_csv {
+            "audit.csv"
+        } else {
+            "audit.ndjson"
+        })
     }
 }
 
@@ -115,7 +121,10 @@ impl Destination for Lines {
 
     fn keys(&self, _: &str) -> String {
         let format = if self.is_csv { "csv" } else { "standard" };
-        format!("type = \"file\"\npath = \"{}\"\nformat = \"{format}\"", self.path().display())
+        format!(
+            "type = \"file\"\npath = \"{}\"\nformat = \"{format}\"",
+            self.path().display()
+        )
     }
 
     fn be(&self, mood: Mood) {
@@ -163,13 +172,18 @@ impl Destination for Lines {
 
 fn objects(text: &str) -> Vec<Value> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    whole
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The cells of a CSV file by row, the header first. A row that is being written is none yet.
 fn cells(text: &str) -> Vec<Vec<String>> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut rows = csv::ReaderBuilder::new().has_headers(false).from_reader(whole.as_bytes());
+    let mut rows = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_reader(whole.as_bytes());
     rows.deserialize().map(Result::unwrap).collect()
 }
 
@@ -211,7 +225,11 @@ exit 0
 impl Program {
     fn start(is_batch: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let reads = if is_batch { "lines=$(/bin/cat)" } else { "IFS= read -r lines" };
+        let reads = if is_batch {
+            "lines=$(/bin/cat)"
+        } else {
+            "IFS= read -r lines"
+        };
         fs::write(dir.path().join("program"), format!("{reads}\n{PROGRAM}")).unwrap();
         Self { dir, is_batch }
     }
@@ -232,7 +250,10 @@ impl Destination for Program {
     }
 
     fn keys(&self, timeout: &str) -> String {
-        let (dir, batch) = (self.dir.path().display(), if self.is_batch { 100 } else { 1 });
+        let (dir, batch) = (
+            self.dir.path().display(),
+            if self.is_batch { 100 } else { 1 },
+        );
         format!(
             "type = \"command\"\ncommand = [\"/bin/sh\", \"{dir}/program\", \"{dir}\"]\n\
              batch = {batch}\ntimeout = \"{timeout}\""

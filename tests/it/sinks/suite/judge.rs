@@ -29,11 +29,18 @@ impl Arrival {
     /// Reads the line that [`LINE`] makes of a change.
     pub(super) fn of_line(line: &str) -> Self {
         let mut words = line.split_whitespace().map(|word| {
-            percent_encoding::percent_decode_str(word).decode_utf8_lossy().into_owned()
+            percent_encoding::percent_decode_str(word)
+                .decode_utf8_lossy()
+                .into_owned()
         });
         let mut next = || words.next().unwrap_or_default();
         let (event_id, version) = (next(), next().parse().unwrap_or_default());
-        Self { event_id, version, record_id: next(), name: next() }
+        Self {
+            event_id,
+            version,
+            record_id: next(),
+            name: next(),
+        }
     }
 }
 
@@ -44,8 +51,10 @@ pub(super) const LINE: &str =
 /// What is wrong with what arrived, if anything is: a change is missing or foreign, a text is not the
 /// record's, a version came before an earlier one, or, with `once`, a change is there twice.
 pub(super) fn wrong(log: &[Arrival], arrived: &[Arrival], once: bool) -> Option<String> {
-    let by_id: HashMap<&str, &Arrival> =
-        log.iter().map(|change| (change.event_id.as_str(), change)).collect();
+    let by_id: HashMap<&str, &Arrival> = log
+        .iter()
+        .map(|change| (change.event_id.as_str(), change))
+        .collect();
     let mut seen = HashSet::new();
     let mut newest: HashMap<&str, i64> = HashMap::new();
     for arrival in arrived {
@@ -66,8 +75,14 @@ pub(super) fn wrong(log: &[Arrival], arrived: &[Arrival], once: bool) -> Option<
             return Some(format!("{arrival:?} came after version {before:?}"));
         }
     }
-    let missing = log.iter().filter(|change| !seen.contains(change.event_id.as_str()));
+    let missing = log
+        .iter()
+        .filter(|change| !seen.contains(change.event_id.as_str()));
     let missing: Vec<&str> = missing.map(|change| change.event_id.as_str()).collect();
     let first = missing.first()?;
-    Some(format!("{} of {} are missing, the first is {first}", missing.len(), log.len()))
+    Some(format!(
+        "{} of {} are missing, the first is {first}",
+        missing.len(),
+        log.len()
+    ))
 }

@@ -35,12 +35,26 @@ fn assert_complete(all: &[Box<dyn Destination>]) {
     }
     let text =
         "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.x]\ntype = \"nothing\"\n";
-    let base = Base { env_key: Some("key".into()), ..Base::default() };
-    let said = Config::parse(text, "shopmirror.toml", &base).unwrap_err().to_string();
-    let types = said.split("use one of ").nth(1).unwrap().lines().next().unwrap();
+    let base = Base {
+        env_key: Some("key".into()),
+        ..Base::default()
+    };
+    let said = Config::parse(text, "shopmirror.toml", &base)
+        .unwrap_err()
+        .to_string();
+    let types = said
+        .split("use one of ")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .next()
+        .unwrap();
     for name in types.split(", ") {
         let of_type = format!("type = \"{}\"", name.trim());
-        assert!(all.iter().any(|one| one.keys("20s").contains(&of_type)), "{name} is missing");
+        assert!(
+            all.iter().any(|one| one.keys("20s").contains(&of_type)),
+            "{name} is missing"
+        );
     }
     for name in NO_MEANING.iter().flat_map(|(names, ..)| *names) {
         assert!(all.iter().any(|one| one.name() == *name), "{name}");
@@ -61,16 +75,23 @@ async fn a_late_answer_lets_no_version_of_its_record_pass_an_earlier_one() {
     world.cells().for_each(|one| one.be(Mood::Late));
     let daemon = world.place.started().await;
     let is_asked = async |one: &dyn Destination| !one.received().await.is_empty();
-    world.each("it has the first version", world.cells(), is_asked).await;
+    world
+        .each("it has the first version", world.cells(), is_asked)
+        .await;
     // The calls of the other sinks do not overlap.
     let webhook = world.cells().filter(|one| one.name() == "webhook");
     let has_others = async |one: &dyn Destination| {
         let arrived = one.received().await;
         let is_first = |other: &&Arrival| other.record_id == world.log[0].record_id;
-        assert!(arrived.iter().filter(is_first).count() <= 1, "a later version was sent");
+        assert!(
+            arrived.iter().filter(is_first).count() <= 1,
+            "a later version was sent"
+        );
         arrived.len() > last
     };
-    world.each("it has all other records", webhook, has_others).await;
+    world
+        .each("it has all other records", webhook, has_others)
+        .await;
     world.be(Mood::Well);
     world.done().await;
     daemon.stop().await;
@@ -87,7 +108,10 @@ async fn the_text_of_a_record_does_nothing_but_arrive_in_order_and_once() {
     let said = world.place.run(["log"]).await;
     daemon.stop().await;
     world.judge(once).await;
-    let raw = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}');
+    let raw = |text: &str| {
+        text.chars()
+            .any(|c| c.is_control() && c != '\n' || c == '\u{202e}')
+    };
     assert!(!raw(&said.out) && !raw(&world.place.log()), "{said:?}");
 }
 
@@ -101,7 +125,9 @@ async fn a_time_out_is_named_and_loses_nothing() {
         let said = problem(&world, one.name());
         said.contains("1s") || said.contains("time") || said.contains("answer")
     };
-    world.each("its time-out is named", world.cells(), named).await;
+    world
+        .each("its time-out is named", world.cells(), named)
+        .await;
     // As the message says; a busy machine may need more than a second for an attempt.
     world.configure("2m");
     daemon.signal(Signal::HUP);
@@ -119,13 +145,17 @@ fn problem(world: &World, name: &str) -> String {
         "SELECT coalesce(last_error, '') FROM _queue WHERE sink = '{name}' ORDER BY attempts DESC LIMIT 1"
     );
     let rows = [world.place.rows(&sink), world.place.rows(&parked)].concat();
-    rows.iter().filter_map(|row| row[0].as_str()).collect::<Vec<_>>().join(" ")
+    rows.iter()
+        .filter_map(|row| row[0].as_str())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_is_refused_delays_only_its_own_record() {
-    let mut rows: Vec<(usize, usize, String)> =
-        (0..60).map(|index| (index % 30, index / 30, format!("Name {index}"))).collect();
+    let mut rows: Vec<(usize, usize, String)> = (0..60)
+        .map(|index| (index % 30, index / 30, format!("Name {index}")))
+        .collect();
     // The first version of record 7; its second one has to wait.
     rows[7].2 = REFUSED.to_owned();
     let world = World::filled(Scenario::Refusal, all(false).await, rows).await;
@@ -141,17 +171,31 @@ async fn a_change_that_is_refused_delays_only_its_own_record() {
         let sent = world.ready(one.name()) == 0;
         sent && world.position(one.name()) == 60 && seqs == if dead { vec![8] } else { vec![8, 38] }
     };
-    world.each("only this record is parked", world.cells(), parked).await;
+    world
+        .each("only this record is parked", world.cells(), parked)
+        .await;
     for one in world.cells() {
         let arrived = one.received().await;
         let ids: HashSet<&str> = arrived.iter().map(|a| a.event_id.as_str()).collect();
         let wanted = |change: &&Arrival| change.record_id != world.log[7].record_id;
         for change in world.log.iter().filter(wanted) {
-            assert!(ids.contains(change.event_id.as_str()), "{}: {change:?}", one.name());
+            assert!(
+                ids.contains(change.event_id.as_str()),
+                "{}: {change:?}",
+                one.name()
+            );
         }
-        assert!(!ids.contains(world.log[7].event_id.as_str()), "{}", one.name());
+        assert!(
+            !ids.contains(world.log[7].event_id.as_str()),
+            "{}",
+            one.name()
+        );
         let problem = problem(&world, one.name());
-        assert!(!problem.is_empty() && !problem.contains(REFUSED), "{}: {problem}", one.name());
+        assert!(
+            !problem.is_empty() && !problem.contains(REFUSED),
+            "{}: {problem}",
+            one.name()
+        );
     }
     daemon.stop().await;
 }
@@ -162,8 +206,15 @@ async fn a_destination_that_was_down_gets_everything_when_it_is_back() {
     world.be(Mood::Down);
     let daemon = world.place.started().await;
     let paused = async |one: &dyn Destination| !problem(&world, one.name()).is_empty();
-    world.each("its fault is named", world.cells(), paused).await;
-    assert_eq!(world.place.number("SELECT count(*) FROM _queue WHERE state = 'dead'"), 0);
+    world
+        .each("its fault is named", world.cells(), paused)
+        .await;
+    assert_eq!(
+        world
+            .place
+            .number("SELECT count(*) FROM _queue WHERE state = 'dead'"),
+        0
+    );
     world.be(Mood::Well);
     world.done().await;
     daemon.stop().await;
@@ -175,7 +226,11 @@ async fn a_far_side_that_restarts_in_the_middle_of_a_transaction_loses_and_doubl
     let world = World::of(Scenario::Restart, all(true).await, RECORDS, VERSIONS).await;
     world.cells().for_each(|one| one.crash_soon());
     let daemon = world.place.started().await;
-    world.each("it has crashed", world.cells(), async |one| one.has_crashed()).await;
+    world
+        .each("it has crashed", world.cells(), async |one| {
+            one.has_crashed()
+        })
+        .await;
     world.cells().for_each(|one| one.come_back());
     world.done().await;
     daemon.stop().await;
@@ -189,26 +244,42 @@ async fn a_kill_between_sending_and_saving_repeats_under_the_same_ids_or_not_at_
     world.configure("10m");
     world.be(Mood::Held);
     let daemon = world.place.started().await;
-    world.each("it is at work", world.cells(), async |one| one.has_begun()).await;
+    world
+        .each("it is at work", world.cells(), async |one| one.has_begun())
+        .await;
     let file_is_away = async |one: &dyn Destination| {
         no_meaning(one.name(), Scenario::TimeOut).is_none()
             || !problem(&world, one.name()).is_empty()
     };
-    world.each("it is at work", world.cells(), file_is_away).await;
+    world
+        .each("it is at work", world.cells(), file_is_away)
+        .await;
     // From here on the daemon can send, and cannot save that it did.
     let store = world.place.writer();
     store.execute_batch("BEGIN IMMEDIATE").unwrap();
     world.be(Mood::Well);
     world
-        .each("it has got something", world.cells(), async |one| !one.received().await.is_empty())
+        .each("it has got something", world.cells(), async |one| {
+            !one.received().await.is_empty()
+        })
         .await;
     daemon.kill().await;
     store.execute_batch("ROLLBACK").unwrap();
     drop(store);
     let mut before = HashMap::new();
     for one in world.cells() {
-        let ids: Vec<String> = one.received().await.into_iter().map(|a| a.event_id).collect();
-        assert_eq!(world.delivered(one.name()), 0, "{}: it was saved", one.name());
+        let ids: Vec<String> = one
+            .received()
+            .await
+            .into_iter()
+            .map(|a| a.event_id)
+            .collect();
+        assert_eq!(
+            world.delivered(one.name()),
+            0,
+            "{}: it was saved",
+            one.name()
+        );
         before.insert(one.name(), ids);
     }
     let daemon = world.place.started().await;
@@ -216,11 +287,16 @@ async fn a_kill_between_sending_and_saving_repeats_under_the_same_ids_or_not_at_
     daemon.stop().await;
     world.judge(once_where_repeats_are_known).await;
     // For S3, the same batch is the same object.
-    for one in world.cells().filter(|one| one.shows_repeats() && one.name() != "s3") {
+    for one in world
+        .cells()
+        .filter(|one| one.shows_repeats() && one.name() != "s3")
+    {
         let after = one.received().await;
         let again = after.iter().skip(before[one.name()].len());
         let ids: HashSet<&str> = again.map(|a| a.event_id.as_str()).collect();
-        let repeated = before[one.name()].iter().any(|id| ids.contains(id.as_str()));
+        let repeated = before[one.name()]
+            .iter()
+            .any(|id| ids.contains(id.as_str()));
         assert!(repeated, "{}: what was not saved is sent again", one.name());
     }
 }
@@ -230,11 +306,17 @@ async fn reloads_under_load_lose_and_repeat_nothing() {
     let world = world(Scenario::Reload).await;
     // Up to the first reload nothing is done, except by a disk.
     let can_wait = |one: &&dyn Destination| no_meaning(one.name(), Scenario::Slow).is_none();
-    world.cells().filter(can_wait).for_each(|one| one.be(Mood::Held));
+    world
+        .cells()
+        .filter(can_wait)
+        .for_each(|one| one.be(Mood::Held));
     let daemon = world.place.started().await;
     for reload in 0..6 {
         if reload == 0 {
-            let busy = world.cells().filter(|one| !world.is_done(one.name())).count();
+            let busy = world
+                .cells()
+                .filter(|one| !world.is_done(one.name()))
+                .count();
             assert!(busy > 3, "only {busy} sinks were at work: this is no load");
         }
         let before = world.place.log().matches(" running ").count();
@@ -255,9 +337,12 @@ async fn reloads_under_load_lose_and_repeat_nothing() {
     // On a busy machine the daemon may cut a delivery short, and says so; it is then sent again.
     let said = world.place.log();
     let was_cut = |one: &dyn Destination| {
-        said.lines().any(|line| line.contains("it is cut short") && line.contains(one.name()))
+        said.lines()
+            .any(|line| line.contains("it is cut short") && line.contains(one.name()))
     };
-    world.judge(|one| !one.shows_repeats() || !was_cut(one)).await;
+    world
+        .judge(|one| !one.shows_repeats() || !was_cut(one))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,7 +356,9 @@ async fn a_slow_sink_delays_none_of_the_others() {
     let daemon = world.place.started().await;
     let fast = fast.into_iter().map(|(_, one)| one);
     let is_done = async |one: &dyn Destination| world.is_done(one.name());
-    world.each("it is done beside slow ones", fast, is_done).await;
+    world
+        .each("it is done beside slow ones", fast, is_done)
+        .await;
     for (_, one) in &slow {
         assert_eq!(one.received().await, [], "{}", one.name());
     }

@@ -17,7 +17,10 @@ fn sink(of: &dyn Destination) -> Box<dyn Sink> {
         "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[sinks.one]\n{}\n",
         of.keys("2m")
     );
-    let base = Base { env_key: Some("key".into()), ..Base::default() };
+    let base = Base {
+        env_key: Some("key".into()),
+        ..Base::default()
+    };
     let config = Config::parse(&text, "shopmirror.toml", &base).unwrap_or_else(|p| panic!("{p}"));
     build(&config.sinks["one"].kind)
 }
@@ -27,7 +30,10 @@ fn given(seq: i64) -> Change {
     let body = format!(
         r#"{{"id":"{seq}","name":"Zoë \u0000 \"Q\"","amount":10.10,"mobile":"+49170{seq:05}","must":""}}"#
     );
-    Change { body, ..change(seq) }
+    Change {
+        body,
+        ..change(seq)
+    }
 }
 
 fn several(seqs: std::ops::RangeInclusive<i64>) -> Vec<Change> {
@@ -36,7 +42,10 @@ fn several(seqs: std::ops::RangeInclusive<i64>) -> Vec<Change> {
 
 fn as_arrivals(changes: &[Change]) -> Vec<Arrival> {
     let read = |change: &Change| serde_json::from_str::<Value>(&change.data_json()).unwrap();
-    changes.iter().map(|change| Arrival::of(&read(change))).collect()
+    changes
+        .iter()
+        .map(|change| Arrival::of(&read(change)))
+        .collect()
 }
 
 /// Fails unless the destination comes to hold just these changes.

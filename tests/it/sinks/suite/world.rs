@@ -75,7 +75,13 @@ impl World {
         let made = place.run(["once"]).await;
         assert_eq!(made.code, Some(0), "{made:?}");
         let log = fill(&place, &rows);
-        let world = Self { place, all, log, scenario, _pages: pages };
+        let world = Self {
+            place,
+            all,
+            log,
+            scenario,
+            _pages: pages,
+        };
         world.configure("2m");
         world
     }
@@ -83,9 +89,15 @@ impl World {
     /// Writes the configuration: every destination with this time-out.
     pub(super) fn configure(&self, timeout: &str) {
         // A kill needs a moment in which no failed attempt waits to be saved.
-        let first = if self.scenario == Scenario::Kill { "10s" } else { "500ms" };
-        let retry =
-            format!("retry = [\"{first}\", \"1s\", {}\"1h\"]\n", "\"4s\", ".repeat(RETRIES));
+        let first = if self.scenario == Scenario::Kill {
+            "10s"
+        } else {
+            "500ms"
+        };
+        let retry = format!(
+            "retry = [\"{first}\", \"1s\", {}\"1h\"]\n",
+            "\"4s\", ".repeat(RETRIES)
+        );
         let sinks = self.all.iter().map(|one| {
             let (name, keys) = (one.name(), one.keys(timeout));
             format!("[sinks.{name}]\n{keys}\n{USUAL}{retry}\n")
@@ -105,12 +117,16 @@ impl World {
     }
 
     pub(super) fn position(&self, name: &str) -> i64 {
-        self.place.number(&format!("SELECT position FROM _sinks WHERE name = '{name}'"))
+        self.place.number(&format!(
+            "SELECT position FROM _sinks WHERE name = '{name}'"
+        ))
     }
 
     /// Changes of which the store knows that the sink has them.
     pub(super) fn delivered(&self, name: &str) -> i64 {
-        self.place.number(&format!("SELECT delivered FROM _sinks WHERE name = '{name}'"))
+        self.place.number(&format!(
+            "SELECT delivered FROM _sinks WHERE name = '{name}'"
+        ))
     }
 
     /// Rows that are handed over next.
@@ -141,7 +157,9 @@ impl World {
         let mut moved = Vec::new();
         loop {
             // A long backlog takes its time on a busy machine, and must go on.
-            let now = self.place.rows("SELECT position, delivered FROM _sinks ORDER BY name");
+            let now = self
+                .place
+                .rows("SELECT position, delivered FROM _sinks ORDER BY name");
             if now != moved {
                 moved = now;
                 limit = Instant::now() + Duration::from_secs(LIMIT_S);
@@ -170,7 +188,8 @@ impl World {
     /// Waits until every sink is done.
     pub(super) async fn done(&self) {
         let all = self.all.iter().map(AsRef::as_ref);
-        self.each("it is done", all, async |one| self.is_done(one.name())).await;
+        self.each("it is done", all, async |one| self.is_done(one.name()))
+            .await;
     }
 
     /// Every cell of the scenario holds the whole log; `once` says of which nothing may be there

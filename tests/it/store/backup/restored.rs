@@ -36,8 +36,15 @@ async fn a_store_restored_from_a_backup_goes_on_under_the_same_event_ids() {
     assert_eq!(restored.code, Some(0), "{restored:?}");
     assert_eq!(place.number(LAST), lost - 4);
     let kept = names(&place.path(""));
-    let kept = kept.iter().find(|name| name.starts_with("mirror-replaced-")).unwrap();
-    assert_eq!(one::<i64>(&opened(&place.path(kept)), LAST), lost, "with all that its log held");
+    let kept = kept
+        .iter()
+        .find(|name| name.starts_with("mirror-replaced-"))
+        .unwrap();
+    assert_eq!(
+        one::<i64>(&opened(&place.path(kept)), LAST),
+        lost,
+        "with all that its log held"
+    );
 
     let daemon = place.started().await;
     settled(&workspace, &place).await;
@@ -48,16 +55,30 @@ async fn a_store_restored_from_a_backup_goes_on_under_the_same_event_ids() {
     let verified = place.run(["verify"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
     let events = hook.events();
-    assert!(events.len() > before + 4, "the changes since the backup came again");
+    assert!(
+        events.len() > before + 4,
+        "the changes since the backup came again"
+    );
     let mut texts = HashMap::new();
     for event in &events {
         let change = ["route", "record_id", "kind", "version", "record"].map(|key| &event[key]);
         let id = event["event_id"].as_str().unwrap();
-        assert_eq!(texts.entry(id).or_insert(change), &change, "{id} names several changes");
+        assert_eq!(
+            texts.entry(id).or_insert(change),
+            &change,
+            "{id} names several changes"
+        );
     }
-    assert_eq!(texts.len(), before + 1, "what came again came under the id that it had");
+    assert_eq!(
+        texts.len(),
+        before + 1,
+        "what came again came under the id that it had"
+    );
     let file = fs::read_to_string(place.path("audit.ndjson")).unwrap();
-    assert!(file.starts_with(&written), "lines that were written since the backup stay");
+    assert!(
+        file.starts_with(&written),
+        "lines that were written since the backup stay"
+    );
 }
 
 #[tokio::test]
@@ -69,9 +90,15 @@ async fn restore_is_refused_while_a_daemon_runs_and_needs_no_store() {
     let pid = daemon.pid().to_string();
     let refused = place.run(["restore", "copy.db"]).await;
     assert_eq!(refused.code, Some(75), "{refused:?}");
-    assert!(refused.err.contains(&format!("process {pid}:")), "{refused:?}");
+    assert!(
+        refused.err.contains(&format!("process {pid}:")),
+        "{refused:?}"
+    );
     daemon.stop().await;
-    for name in names(&place.path("")).iter().filter(|name| name.starts_with("mirror.db")) {
+    for name in names(&place.path(""))
+        .iter()
+        .filter(|name| name.starts_with("mirror.db"))
+    {
         fs::remove_file(place.path(name)).unwrap();
     }
     let restored = place.run(["restore", "copy.db"]).await;
@@ -87,7 +114,10 @@ async fn restore_refuses_what_is_no_sound_backup_and_leaves_the_store_as_it_is()
     assert_eq!(place.run(["backup", "copy.db"]).await.code, Some(0));
     let sound = fs::read(place.path("copy.db")).unwrap();
     fs::write(place.path("cut.db"), &sound[..sound.len() / 2]).unwrap();
-    place.write("notes.db", &"These are notes, not a database.\n".repeat(200));
+    place.write(
+        "notes.db",
+        &"These are notes, not a database.\n".repeat(200),
+    );
     place.write("empty.db", "");
     fs::write(place.path("newer.db"), &sound).unwrap();
     let newer = Connection::open(place.path("newer.db")).unwrap();
@@ -96,14 +126,23 @@ async fn restore_refuses_what_is_no_sound_backup_and_leaves_the_store_as_it_is()
     fs::create_dir(place.path("folder.db")).unwrap();
     // The lock file names the process that held it last.
     let is_lock = |path: &std::path::Path| path.ends_with("mirror.db-lock");
-    let files =
-        || -> Vec<_> { place.files().into_iter().filter(|(path, _)| !is_lock(path)).collect() };
+    let files = || -> Vec<_> {
+        place
+            .files()
+            .into_iter()
+            .filter(|(path, _)| !is_lock(path))
+            .collect()
+    };
     let before = files();
     for file in ["cut", "notes", "empty", "newer", "absent", "folder"] {
         let refused = place.run(["restore", &format!("{file}.db")]).await;
         assert_eq!(refused.code, Some(65), "{file}: {refused:?}");
         assert!(refused.err.contains(file), "{file}: {refused:?}");
-        assert!(files() == before, "{file} changed something: {:?}", names(&place.path("")));
+        assert!(
+            files() == before,
+            "{file} changed something: {:?}",
+            names(&place.path(""))
+        );
     }
     let itself = place.run(["restore", "mirror.db"]).await;
     assert_eq!(itself.code, Some(65), "{itself:?}");

@@ -21,21 +21,41 @@ async fn every_disagreement_is_found_and_ends_with_65() {
     let parked = "INSERT INTO _queue (sink, lane, seq, route, record_id, state, attempts, since) \
                   VALUES ('audit', 2, 1, 'jobs', 'none', 'retrying', 1, '')";
     let disagreements = [
-        ("UPDATE changes SET body = body || ' ' WHERE seq = 3", "log", "change 3"),
+        (
+            "UPDATE changes SET body = body || ' ' WHERE seq = 3",
+            "log",
+            "change 3",
+        ),
         (
             "UPDATE changes SET event_id = (SELECT event_id FROM changes WHERE seq = 1) WHERE seq = 2",
             "log",
             "change 2",
         ),
-        (&format!("UPDATE leads SET name = 'Eve' WHERE id = {lead}"), "mirror leads", "differs"),
+        (
+            &format!("UPDATE leads SET name = 'Eve' WHERE id = {lead}"),
+            "mirror leads",
+            "differs",
+        ),
         (
             &format!("DELETE FROM leads WHERE id = {lead}"),
             "mirror leads",
             "1 records of the log are absent",
         ),
-        ("UPDATE payments SET _seq = 9999999", "mirror payments", "differs"),
-        ("UPDATE _sinks SET delivered = delivered + 1", "sink audit", "are stored"),
-        ("UPDATE _sinks SET position = 9999999", "sink audit", "are stored"),
+        (
+            "UPDATE payments SET _seq = 9999999",
+            "mirror payments",
+            "differs",
+        ),
+        (
+            "UPDATE _sinks SET delivered = delivered + 1",
+            "sink audit",
+            "are stored",
+        ),
+        (
+            "UPDATE _sinks SET position = 9999999",
+            "sink audit",
+            "are stored",
+        ),
         (parked, "sink audit", "are stored"),
     ];
     let put = |bytes: &[u8]| {
@@ -46,13 +66,24 @@ async fn every_disagreement_is_found_and_ends_with_65() {
     };
     for (sql, what, said) in disagreements {
         put(&sound);
-        Connection::open(place.store()).unwrap().execute_batch(sql).unwrap();
+        Connection::open(place.store())
+            .unwrap()
+            .execute_batch(sql)
+            .unwrap();
         let verified = place.run(["verify", "--json"]).await;
         assert_eq!(verified.code, Some(65), "{sql}: {verified:?}");
         let findings = verified.json();
-        let wrong = findings.as_array().unwrap().iter().find(|f| f["what"] == what).unwrap();
+        let wrong = findings
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|f| f["what"] == what)
+            .unwrap();
         assert_eq!(wrong["ok"], json!(false), "{sql}: {findings}");
-        assert!(wrong["said"].as_str().unwrap().contains(said), "{sql}: {wrong}");
+        assert!(
+            wrong["said"].as_str().unwrap().contains(said),
+            "{sql}: {wrong}"
+        );
     }
 
     put(&sound);

@@ -51,7 +51,10 @@ impl MailServer {
         let text = fs::read_to_string(self.dir.path().join("mails")).unwrap_or_default();
         // A line being written has no end yet.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        whole
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     pub(crate) fn port(&self) -> u16 {

@@ -24,8 +24,13 @@ impl Mosquitto {
     /// A broker of its own; `None` if mosquitto is left out.
     pub(crate) fn start(encrypted: bool) -> Option<Self> {
         let program = program("mosquitto", &PLACES)?;
-        let mut broker =
-            Self { server: None, program, folder: folder_of(None), encrypted, port: 0 };
+        let mut broker = Self {
+            server: None,
+            program,
+            folder: folder_of(None),
+            encrypted,
+            port: 0,
+        };
         broker.begin();
         Some(broker)
     }
@@ -46,11 +51,19 @@ impl Mosquitto {
         .unwrap();
         let mut passwords = std::process::Command::new("/usr/bin/mosquitto_passwd");
         std::fs::write(self.folder.join("passwords"), "all:right\nfew:right\n").unwrap();
-        let made = passwords.arg("-U").arg(self.folder.join("passwords")).output().unwrap();
+        let made = passwords
+            .arg("-U")
+            .arg(self.folder.join("passwords"))
+            .output()
+            .unwrap();
         assert!(made.status.success(), "{made:?}");
         let (program, config) = (self.program.clone(), self.folder.join("mosquitto.conf"));
         let before = (self.port != 0).then_some(self.port);
-        let user = if rustix::process::geteuid().is_root() { "user root\n" } else { "" };
+        let user = if rustix::process::geteuid().is_root() {
+            "user root\n"
+        } else {
+            ""
+        };
         let server = Server::start(&self.folder, "TERM", before, |port| {
             let text = format!(
                 "listener {port} 127.0.0.1\n{tls}{user}allow_anonymous false\n\
@@ -58,7 +71,11 @@ impl Mosquitto {
                  persistence_location {folder}/\nmax_queued_messages 0\nmessage_size_limit 20000\n"
             );
             std::fs::write(&config, text).unwrap();
-            vec![program.display().to_string(), "-c".into(), config.display().to_string()]
+            vec![
+                program.display().to_string(),
+                "-c".into(),
+                config.display().to_string(),
+            ]
         });
         self.port = server.port;
         self.server = Some(server);
@@ -84,7 +101,9 @@ impl Mosquitto {
     pub(crate) async fn listen(&self) -> Heard {
         let name = format!("listener-{}", fastrand::u64(..));
         let mut options = MqttOptions::new(name, ("127.0.0.1".to_owned(), self.port));
-        options.set_credentials("all", "right").set_clean_start(false);
+        options
+            .set_credentials("all", "right")
+            .set_clean_start(false);
         options.set_session_expiry_interval(Some(3600));
         let (client, mut connection) = AsyncClient::builder(options).capacity(10).build();
         client.subscribe("#", QoS::AtLeastOnce).await.unwrap();
@@ -109,7 +128,11 @@ impl Mosquitto {
             }
         });
         is_ready.await.unwrap();
-        Heard { messages, _client: client, task }
+        Heard {
+            messages,
+            _client: client,
+            task,
+        }
     }
 }
 

@@ -4,8 +4,10 @@ use std::sync::OnceLock;
 
 use super::{Server, folder_of, program};
 
-const PLACES: [&str; 1] =
-    [concat!(env!("CARGO_MANIFEST_DIR"), "/target/python-tools/bin/moto_server")];
+const PLACES: [&str; 1] = [concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/target/python-tools/bin/moto_server"
+)];
 
 /// The server.
 pub(crate) struct Moto {
@@ -47,7 +49,8 @@ impl Moto {
     pub(crate) async fn objects(&self, bucket: &str) -> Vec<String> {
         let (_, listing) = self.request("GET", bucket).await;
         let keys = listing.split("<Key>").skip(1);
-        keys.map(|rest| rest.split("</Key>").next().unwrap().to_owned()).collect()
+        keys.map(|rest| rest.split("</Key>").next().unwrap().to_owned())
+            .collect()
     }
 
     /// The lines of all objects of a bucket as JSON, object after object.
@@ -61,8 +64,10 @@ impl Moto {
     }
 
     async fn request(&self, method: &str, path: &str) -> (bool, String) {
-        let client =
-            shopmirror::tls::client_builder().tls_certs_only(std::iter::empty()).build().unwrap();
+        let client = shopmirror::tls::client_builder()
+            .tls_certs_only(std::iter::empty())
+            .build()
+            .unwrap();
         let request = client.request(method.parse().unwrap(), format!("{}/{path}", self.url()));
         // Its signature is not looked at, but without one it shows no object.
         let request = request.header(

@@ -25,7 +25,12 @@ impl Nats {
     /// A server of its own, for a test that stops it.
     pub(crate) fn start() -> Option<Self> {
         let program = program("nats-server", &PLACES)?;
-        let mut nats = Self { server: None, program, folder: folder_of(None), port: 0 };
+        let mut nats = Self {
+            server: None,
+            program,
+            folder: folder_of(None),
+            port: 0,
+        };
         nats.begin();
         Some(nats)
     }
@@ -90,7 +95,10 @@ impl Nats {
         let count = stream.cached_info().state.messages;
         let mut messages = Vec::new();
         if count > 0 {
-            let consumer = stream.create_consumer(OrderedConfig::default()).await.unwrap();
+            let consumer = stream
+                .create_consumer(OrderedConfig::default())
+                .await
+                .unwrap();
             let mut all = consumer.messages().await.unwrap();
             while (messages.len() as u64) < count {
                 let message = all.next().await.unwrap().unwrap();
@@ -115,8 +123,15 @@ impl Nats {
 
 async fn connected(url: &str) -> async_nats::Client {
     let url = url::Url::parse(url).unwrap();
-    let (user, password) = (url.username().to_owned(), url.password().unwrap().to_owned());
+    let (user, password) = (
+        url.username().to_owned(),
+        url.password().unwrap().to_owned(),
+    );
     let options = async_nats::ConnectOptions::with_user_and_password(user, password);
     let address = format!("nats://127.0.0.1:{}", url.port().unwrap());
-    options.retry_on_initial_connect().connect(address).await.unwrap()
+    options
+        .retry_on_initial_connect()
+        .connect(address)
+        .await
+        .unwrap()
 }

@@ -42,17 +42,36 @@ impl Postgres {
         let places: Vec<&str> = versions.iter().map(String::as_str).collect();
         let program = program("postgresql", &places)?;
         // PostgreSQL refuses to run as root.
-        let user = rustix::process::geteuid().is_root().then(|| (id("-u"), id("-g")));
+        let user = rustix::process::geteuid()
+            .is_root()
+            .then(|| (id("-u"), id("-g")));
         let data = folder_of(user).join("data");
         let initdb = program.with_file_name("initdb");
-        let mut arguments = vec![text(&initdb), "--no-sync".into(), "--pgdata".into(), text(&data)];
-        for more in ["--auth=trust", "--username=admin", "--encoding=UTF8", "--locale=C"] {
+        let mut arguments = vec![
+            text(&initdb),
+            "--no-sync".into(),
+            "--pgdata".into(),
+            text(&data),
+        ];
+        for more in [
+            "--auth=trust",
+            "--username=admin",
+            "--encoding=UTF8",
+            "--locale=C",
+        ] {
             arguments.push(more.to_owned());
         }
         let arguments = as_user(user, arguments);
-        let made = Command::new(&arguments[0]).args(&arguments[1..]).current_dir("/").output();
+        let made = Command::new(&arguments[0])
+            .args(&arguments[1..])
+            .current_dir("/")
+            .output();
         let made = made.unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
         std::fs::write(data.join("pg_hba.conf"), ACCESS).unwrap();
         // The server takes a key only from its own user, who alone may read it.
         for name in ["server.pem", "server.key"] {
@@ -62,7 +81,13 @@ impl Postgres {
             let (uid, gid) = user.unzip();
             chown(&copy, uid, gid).unwrap();
         }
-        let mut postgres = Self { server: None, program, data, user, port: 0 };
+        let mut postgres = Self {
+            server: None,
+            program,
+            data,
+            user,
+            port: 0,
+        };
         postgres.begin(None);
         Some(postgres)
     }
@@ -109,7 +134,12 @@ impl Postgres {
         let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let url = format!("postgresql://admin@127.0.0.1:{}/postgres", self.port);
         let (admin, connection) = connected(&url).await;
-        let role = Role { url: url.replace("admin", &name), name, admin, _connection: connection };
+        let role = Role {
+            url: url.replace("admin", &name),
+            name,
+            admin,
+            _connection: connection,
+        };
         // PostgreSQL refuses two changes of the rights of one database at the same time.
         static ONE_BY_ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
         let _turn = ONE_BY_ONE.lock().await;
@@ -127,13 +157,26 @@ fn text(path: &Path) -> String {
 }
 
 fn id(what: &str) -> u32 {
-    let output = Command::new("id").args([what, "postgres"]).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    let output = Command::new("id")
+        .args([what, "postgres"])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 fn as_user(user: Option<(u32, u32)>, arguments: Vec<String>) -> Vec<String> {
-    let Some((uid, gid)) = user else { return arguments };
-    let mut all = vec!["setpriv".to_owned(), format!("--reuid={uid}"), format!("--regid={gid}")];
+    let Some((uid, gid)) = user else {
+        return arguments;
+    };
+    let mut all = vec![
+        "setpriv".to_owned(),
+        format!("--reuid={uid}"),
+        format!("--regid={gid}"),
+    ];
     all.extend(["--clear-groups".to_owned(), "--".to_owned()]);
     all.extend(arguments);
     all
@@ -164,7 +207,10 @@ pub(crate) struct Role {
 impl Role {
     /// Runs statements as the administrator.
     pub(crate) async fn run(&self, sql: &str) {
-        self.admin.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        self.admin
+            .batch_execute(sql)
+            .await
+            .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 
     /// The rows of a query, every cell as text; `{s}` stands for the schema.
@@ -174,18 +220,30 @@ impl Role {
         let answer = self.admin.simple_query(&sql).await;
         let answer = answer.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         let cells = |row: tokio_postgres::SimpleQueryRow| {
-            (0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect()
+            (0..row.len())
+                .map(|index| row.get(index).map(str::to_owned))
+                .collect()
         };
         answer
             .into_iter()
-            .filter_map(|m| if let Row(row) = m { Some(cells(row)) } else { None })
+            .filter_map(|m| {
+                if let Row(row) = m {
+                    Some(cells(row))
+                } else {
+                    None
+                }
+            })
             .collect()
     }
 
     /// The one number a query gives; -1 while the table is not there.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let sql = sql.replace("{s}", &self.name);
-        match self.admin.query_one(&format!("SELECT ({sql})::bigint"), &[]).await {
+        match self
+            .admin
+            .query_one(&format!("SELECT ({sql})::bigint"), &[])
+            .await
+        {
             Ok(row) => row.get(0),
             Err(_) => -1,
         }
@@ -195,7 +253,14 @@ impl Role {
     pub(crate) fn psql(&self, sql: &str) -> Vec<String> {
         let url = self.url.replacen(&self.name, "admin", 1);
         let sql = sql.replace("{s}", &self.name).replace("{r}", &self.name);
-        let output = Command::new("psql").args(["-XAtq", "-d", &url, "-c", &sql]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+        let output = Command::new("psql")
+            .args(["-XAtq", "-d", &url, "-c", &sql])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 }

@@ -15,7 +15,11 @@ pub(super) async fn start() -> Option<Box<dyn Destination>> {
     let server = Mosquitto::start(false)?;
     let heard = server.listen().await;
     let relay = Relay::to(server.port()).await;
-    Some(Box::new(Broker { server: Mutex::new(server), heard, relay }))
+    Some(Box::new(Broker {
+        server: Mutex::new(server),
+        heard,
+        relay,
+    }))
 }
 
 impl Destination for Broker {
@@ -54,7 +58,11 @@ impl Destination for Broker {
             let words: Vec<&str> = topic.split('/').collect();
             words.len() == 4 && words[..2] == ["shop", "north"]
         };
-        let foreign = self.heard.messages().into_iter().find(|(topic, _)| !ours(topic));
+        let foreign = self
+            .heard
+            .messages()
+            .into_iter()
+            .find(|(topic, _)| !ours(topic));
         let said = foreign.map(|(topic, _)| format!("the topic {topic:?}"));
         Box::pin(async move { said })
     }

@@ -26,7 +26,12 @@ pub(super) async fn start() -> Option<Box<dyn Destination>> {
     std::fs::write(&key, "AKIDCANARY\nSECRETCANARY\n").unwrap();
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     let relay = Relay::to(server.port()).await;
-    Some(Box::new(Bucket { name, server, dir, relay }))
+    Some(Box::new(Bucket {
+        name,
+        server,
+        dir,
+        relay,
+    }))
 }
 
 impl Destination for Bucket {
@@ -59,7 +64,10 @@ impl Destination for Bucket {
                     .and_then(|rest| rest.strip_suffix(".ndjson"))
                     .is_some_and(|numbers| numbers.len() == 20 + 1 + 20 + 1 + 16)
             };
-            names.into_iter().find(|name| !ours(name)).map(|name| format!("the object {name}"))
+            names
+                .into_iter()
+                .find(|name| !ours(name))
+                .map(|name| format!("the object {name}"))
         })
     }
 }

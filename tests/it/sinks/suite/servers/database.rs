@@ -19,7 +19,11 @@ pub(super) async fn start(own: bool) -> Option<Box<dyn Destination>> {
     };
     let role = server.role().await;
     let relay = Relay::to(server.port()).await;
-    Some(Box::new(Database { role, relay, own: own.map(Mutex::new) }))
+    Some(Box::new(Database {
+        role,
+        relay,
+        own: own.map(Mutex::new),
+    }))
 }
 
 impl Destination for Database {
@@ -76,8 +80,10 @@ impl Destination for Database {
     }
 
     fn trespass(&self) -> BoxFuture<'_, Option<String>> {
-        let tables =
-            self.role.psql("SELECT count(*) FROM pg_tables WHERE schemaname = '{s}'").join("");
+        let tables = self
+            .role
+            .psql("SELECT count(*) FROM pg_tables WHERE schemaname = '{s}'")
+            .join("");
         let newest = "SELECT count(*) FROM (SELECT max(seq) AS seq FROM {s}.changes \
              GROUP BY route, record_id) AS newest \
              WHERE seq NOT IN (SELECT _seq FROM {s}.payments UNION ALL SELECT _seq FROM {s}.customers \
@@ -85,9 +91,9 @@ impl Destination for Database {
         let behind = self.role.psql(newest).join("");
         let said = match (tables.as_str(), behind.as_str()) {
             ("9", "0") => None,
-            _ => {
-                Some(format!("{tables} tables, and {behind} records without their newest version"))
-            }
+            _ => Some(format!(
+                "{tables} tables, and {behind} records without their newest version"
+            )),
         };
         Box::pin(async move { said })
     }

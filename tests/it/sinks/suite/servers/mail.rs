@@ -13,13 +13,19 @@ struct Mail {
 }
 
 pub(super) async fn start() -> Vec<Box<dyn Destination>> {
-    let Some(server) = MailServer::start() else { return Vec::new() };
+    let Some(server) = MailServer::start() else {
+        return Vec::new();
+    };
     let port = server.port();
     let server = Arc::new(Mutex::new(server));
     let mut both: Vec<Box<dyn Destination>> = Vec::new();
     for is_digest in [false, true] {
         let relay = Relay::to(port).await;
-        both.push(Box::new(Mail { server: Arc::clone(&server), relay, is_digest }));
+        both.push(Box::new(Mail {
+            server: Arc::clone(&server),
+            relay,
+            is_digest,
+        }));
     }
     both
 }
@@ -71,7 +77,9 @@ impl Destination for Mail {
     fn received(&self) -> BoxFuture<'_, Vec<Arrival>> {
         let mails = self.mails();
         let texts = mails.iter().filter_map(|mail| mail["text"].as_str());
-        let lines = texts.flat_map(str::lines).filter(|line| !line.trim().is_empty());
+        let lines = texts
+            .flat_map(str::lines)
+            .filter(|line| !line.trim().is_empty());
         let arrivals = lines.map(Arrival::of_line).collect();
         Box::pin(async move { arrivals })
     }

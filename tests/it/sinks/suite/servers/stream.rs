@@ -27,7 +27,12 @@ pub(super) async fn start(own: bool) -> Option<Box<dyn Destination>> {
     server.make(&name, LONGEST).await;
     let relay = Relay::to(server.port()).await;
     let url = server.url("all", "right");
-    Some(Box::new(Stream { name, url, relay, own: own.map(Mutex::new) }))
+    Some(Box::new(Stream {
+        name,
+        url,
+        relay,
+        own: own.map(Mutex::new),
+    }))
 }
 
 impl Destination for Stream {
