@@ -121,8 +121,8 @@ struct Committed {
     frames: HashMap<u32, usize>,
 }
 
-/// The log that was read before this one. Most logs begin with the same bytes as the one before, and
-/// the same bytes have the same checksums, so these are not added up again.
+/// The log that was read before this one. Most logs begin with the same bytes as the one before,
+/// and the same bytes have the same checksums, so these are not added up again.
 #[derive(Default)]
 struct EarlierLog {
     log: Vec<u8>,
@@ -145,8 +145,9 @@ impl EarlierLog {
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
-/// Reads a write-ahead log as SQLite recovers it: up to the last commit before the first frame whose
-/// salt or checksum is wrong (sqlite.org/fileformat2.html, section 4). `None` if nothing is committed.
+/// Reads a write-ahead log as SQLite recovers it: up to the last commit before the first frame
+/// whose salt or checksum is wrong (sqlite.org/fileformat2.html, section 4). `None` if nothing is
+/// committed.
 fn committed(log: &[u8], earlier: &mut EarlierLog) -> Option<Committed> {
     let word = |at: usize| Some(u32::from_be_bytes(log.get(at..at + 4)?.try_into().ok()?));
     let magic = word(0)?;

@@ -73,7 +73,8 @@ enum AlertState {
 /// What is wrong now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symptom {
-    /// What it is about: `health`, `key`, `gap/leads`, `sink/erp`. Alerts about one matter share it.
+    /// What it is about: `health`, `key`, `gap/leads`, `sink/erp`. Alerts about one matter share
+    /// it.
     pub about: String,
     /// How long it lasts before it is said.
     after: Duration,
@@ -149,7 +150,8 @@ pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
     found
 }
 
-/// What one sink was told, and since when what it was told is over. A restart loses only the latter.
+/// What one sink was told, and since when what it was told is over. A restart loses only the
+/// latter.
 #[derive(Debug, Default)]
 pub struct AlertWatch {
     absent_since: BTreeMap<String, Duration>,

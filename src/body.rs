@@ -2,8 +2,8 @@
 
 use reqwest::Response;
 
-/// Appends the next bytes of a body to `body`, until that has `most`; says whether it is the whole of it.
-/// What was read before an error, or before the caller gave up, stays.
+/// Appends the next bytes of a body to `body`, until that has `most`; says whether it is the whole
+/// of it. What was read before an error, or before the caller gave up, stays.
 ///
 /// # Errors
 /// If the connection ends before the body does.
@@ -22,7 +22,8 @@ pub async fn read(
     Ok(true)
 }
 
-/// The whole body; `None` if it has more than `most` bytes, which is not waited for if it is announced.
+/// The whole body; `None` if it has more than `most` bytes, which is not waited for if it is
+/// announced.
 ///
 /// # Errors
 /// As those of [`read`].

@@ -34,7 +34,8 @@ const GROW_BESIDE_S: f64 = 120.0;
 const BACKGROUND_PART: f64 = 0.05;
 /// How many of them may follow one another after a time without any.
 const BACKGROUND_SAVED: u32 = 5;
-/// The part of a minute's requests that may go without spacing: the others follow in the rest of it.
+/// The part of a minute's requests that may go without spacing: the others follow in the rest of
+/// it.
 const UNSPACED_PART: f64 = 0.7;
 /// Polls that have not asked for so many slots leave requests unused.
 const IDLE_SLOTS: f64 = 1.2;
@@ -114,9 +115,9 @@ impl Budget {
         }
     }
 
-    /// Lets the next `requests` go without spacing, if it is known what earlier processes sent: a single
-    /// run, or the daemon's first cycle. The ceiling still holds, and so does what a response says is
-    /// left.
+    /// Lets the next `requests` go without spacing, if it is known what earlier processes sent: a
+    /// single run, or the daemon's first cycle. The ceiling still holds, and so does what a
+    /// response says is left.
     pub fn start_cycle(&mut self, requests: usize, now: Moment) {
         if self.knows_past {
             self.unspaced = u32::try_from(requests).unwrap_or(u32::MAX);
@@ -358,8 +359,8 @@ impl Budget {
         self.is_shared(at) && left - 1.0 < f64::from(self.settings.reserve)
     }
 
-    /// True if a poll of the first cycle needs no slot: it is the first request, or a recent response
-    /// says that the key has more left than the reserve.
+    /// True if a poll of the first cycle needs no slot: it is the first request, or a recent
+    /// response says that the key has more left than the reserve.
     fn may_skip_spacing(&self, now: Duration) -> bool {
         let reserve = f64::from(self.settings.reserve);
         let has_left = self

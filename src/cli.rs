@@ -115,7 +115,8 @@ enum Command {
     Gaps(gaps::Args),
     /// List the sinks; test, release, rename or forget one, or send its changes again
     Sinks(sinks::Args),
-    /// Let the daemon search the workspace for customers by name, e-mail or number; costs one request
+    /// Let the daemon search the workspace for customers by name, e-mail or number; costs one
+    /// request
     Search(search::Args),
     /// Let the daemon search for customers that are older than the newest 100, and store them
     Backfill(backfill::Args),
@@ -231,8 +232,8 @@ fn load(given: Option<PathBuf>) -> anyhow::Result<Config> {
     read_config(&config_path(given)?)
 }
 
-/// As [`load`], for commands that only read the database. Who may not read the configuration gets the part of it
-/// that the database holds.
+/// As [`load`], for commands that only read the database. Who may not read the configuration gets
+/// the part of it that the database holds.
 fn load_for_reading(given: Option<PathBuf>) -> anyhow::Result<Config> {
     let path = &config_path(given)?;
     let failed = match read_config(path) {
@@ -273,8 +274,8 @@ fn reader(config: &Config) -> anyhow::Result<Reader> {
     Ok(reader)
 }
 
-/// Brings the search index up to date at the end of a command that changed the store without a daemon. A
-/// failure does not fail the command.
+/// Brings the search index up to date at the end of a command that changed the store without a
+/// daemon. A failure does not fail the command.
 fn index_log(store: &Path) {
     if let Err(error) = store::index_log(store) {
         output::aside(&format!(
@@ -284,8 +285,8 @@ fn index_log(store: &Path) {
     }
 }
 
-/// Threads for the store's connections, and one for each name lookup and each file on a disk that hangs. The
-/// unit's `TasksMax` must allow these and the programs of command sinks.
+/// Threads for the store's connections, and one for each name lookup and each file on a disk that
+/// hangs. The unit's `TasksMax` must allow these and the programs of command sinks.
 const MAX_BLOCKING_THREADS: usize = 100;
 
 /// Threads that tasks run on. With two, a destination that keeps one of them busy delays no poll.

@@ -10,8 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-/// A minute of a key, and half a second for what the network delays: a server that counts a minute sees
-/// no more requests than were sent in this time.
+/// A minute of a key, and half a second for what the network delays: a server that counts a minute
+/// sees no more requests than were sent in this time.
 pub const KEY_MINUTE: Duration = Duration::from_millis(60_500);
 
 /// One reading of both clocks.
@@ -43,8 +43,8 @@ pub fn second(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
-/// A reading that another process can measure from: by the clock of the machine's boot, which nobody
-/// sets and which goes on while the machine sleeps, or across a boot by the wall clock.
+/// A reading that another process can measure from: by the clock of the machine's boot, which
+/// nobody sets and which goes on while the machine sleeps, or across a boot by the wall clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineTime {
     boot_id: String,
@@ -62,8 +62,8 @@ impl MachineTime {
         }
     }
 
-    /// How long ago `earlier` was. Across a boot it is at least the time since that, whatever the wall
-    /// clock says; nothing if the boot of one of them is not known.
+    /// How long ago `earlier` was. Across a boot it is at least the time since that, whatever the
+    /// wall clock says; nothing if the boot of one of them is not known.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Duration {
         if self.boot_id.is_empty() || earlier.boot_id.is_empty() {

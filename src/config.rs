@@ -1,10 +1,10 @@
 //! The checked configuration that the rest of the program uses.
 //!
-//! Each section and each type of sink is a struct that serde reads: its fields are the keys, and their
-//! attributes are the defaults. What serde cannot say is checked beside the struct: bounds, and what
-//! contradicts something else. All problems are reported at once, each with its line and column, and
-//! none repeats a value. No module below `daemon` sees the whole [`Config`]; each takes its own section.
-//! Invariant: the `Debug` output of these types shows no secret.
+//! Each section and each type of sink is a struct that serde reads: its fields are the keys, and
+//! their attributes are the defaults. What serde cannot say is checked beside the struct: bounds,
+//! and what contradicts something else. All problems are reported at once, each with its line and
+//! column, and none repeats a value. No module below `daemon` sees the whole [`Config`]; each takes
+//! its own section. Invariant: the `Debug` output of these types shows no secret.
 
 mod address;
 mod base;
@@ -91,7 +91,8 @@ pub struct Config {
     pub reports: ReportsSettings,
     /// The sinks by name.
     pub sinks: BTreeMap<String, SinkSettings>,
-    /// The part of the file that the readers of the database may know, as a configuration of its own.
+    /// The part of the file that the readers of the database may know, as a configuration of its
+    /// own.
     pub for_readers: String,
 }
 
@@ -114,7 +115,8 @@ pub enum ConfigError {
 impl Config {
     /// Reads the file at `path`; [`Base::of_file`] says what else it looks at.
     ///
-    /// The file of the key is not opened here, and no key at all is no error here: see [`KeySource::read`].
+    /// The file of the key is not opened here, and no key at all is no error here: see
+    /// [`KeySource::read`].
     ///
     /// # Errors
     /// [`ConfigError`] with every problem of the file at once.
@@ -210,8 +212,8 @@ fn sections(document: &Table<'_>) -> Option<Config> {
     })
 }
 
-/// What commands that only read the database need of a document. Nothing of it can be a secret: no sink, no
-/// file of a key.
+/// What commands that only read the database need of a document. Nothing of it can be a secret: no
+/// sink, no file of a key.
 fn for_readers(text: &str) -> String {
     let document: toml::Table = text.parse().unwrap_or_default();
     let mut kept = toml::Table::new();

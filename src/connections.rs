@@ -1,15 +1,15 @@
 //! Accepts connections and serves a bounded number of them at the same time.
 //!
 //! More of them wait in the listener's queue. Each connection limits its own time. If none can be
-//! accepted, for example for lack of descriptors, the listener tries again after a second. A panic in one
-//! connection ends that connection alone.
+//! accepted, for example for lack of descriptors, the listener tries again after a second. A panic
+//! in one connection ends that connection alone.
 
 use axum::serve::Listener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Serves each connection with `converse`, at most `most` at the same time, until `stop`; then closes
-/// every connection.
+/// Serves each connection with `converse`, at most `most` at the same time, until `stop`; then
+/// closes every connection.
 pub async fn serve<L, F>(
     mut listener: L,
     most: usize,

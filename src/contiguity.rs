@@ -3,8 +3,8 @@
 //! Pure: no I/O, no clock. The store and the simulation decide by this one rule. A page proves that
 //! nothing was missed when it holds a record of the previous page that still means the same, or
 //! when it is the whole list. This holds whether the workspace orders a list by creation or by last
-//! change. The order of a page proves nothing, but it can make a proof doubtful: an edit that sets a
-//! value that the record already had moves it to the front, and the record looks unchanged.
+//! change. The order of a page proves nothing, but it can make a proof doubtful: an edit that sets
+//! a value that the record already had moves it to the front, and the record looks unchanged.
 
 /// A hole counts as wide when it is more than this many times as wide as the usual one.
 const WIDE: i64 = 4;
@@ -83,10 +83,12 @@ pub struct PreviousPage {
     pub records: usize,
     /// The highest id the poller was ever shown, while ids are integers.
     pub high_id: Option<i64>,
-    /// The width that 9 of 10 holes between neighbouring ids of the page do not exceed; 0 while ids are
-    /// dense. Where several businesses share the ids, each sees holes although nothing is missing.
+    /// The width that 9 of 10 holes between neighbouring ids of the page do not exceed; 0 while ids
+    /// are dense. Where several businesses share the ids, each sees holes although nothing is
+    /// missing.
     pub usual_hole: i64,
-    /// Which part of the ids is the poller's own, by the holes that are not wide; 1 while ids are dense.
+    /// Which part of the ids is the poller's own, by the holes that are not wide; 1 while ids are
+    /// dense.
     pub density: f64,
 }
 
@@ -148,8 +150,9 @@ pub struct Proof {
 /// Decides what a page proves; `previous` is `None` for the first page of a poller.
 ///
 /// A record that changed proves nothing: where the list is ordered by last change, the change moved
-/// it to the front, past others that were not shown. A record that changed and changed back, or that
-/// an edit left as it was, looks unchanged. It is recognised by where it lies; see [`misplaced`].
+/// it to the front, past others that were not shown. A record that changed and changed back, or
+/// that an edit left as it was, looks unchanged. It is recognised by where it lies; see
+/// [`misplaced`].
 #[must_use]
 pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize) -> Proof {
     let unchanged = page
@@ -217,8 +220,8 @@ pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize
 ///
 /// If nothing was missed, a record that was not touched has all records above it on the new page
 /// that were above it on the previous one, and below it only records that were below it. This holds
-/// for lists ordered by creation and for lists ordered by last change. A record that an edit brought
-/// to the front lacks the first, or lies above new records.
+/// for lists ordered by creation and for lists ordered by last change. A record that an edit
+/// brought to the front lacks the first, or lies above new records.
 fn misplaced(previous: &PreviousPage, page: &[Sighting]) -> usize {
     let mut is_shown = vec![false; previous.records];
     for place in page.iter().filter_map(|record| record.relation.place()) {
@@ -282,7 +285,8 @@ impl Holes {
             .unwrap_or(0)
     }
 
-    /// From the first hole to the last, wide or not; before the lowest new id when there is no hole.
+    /// From the first hole to the last, wide or not; before the lowest new id when there is no
+    /// hole.
     ///
     /// An edit may bring one of the missed records back onto the page. Those missed beside it then
     /// lie in a hole that is no wider than usual.

@@ -115,7 +115,8 @@ pub struct SearchResult {
     pub found: Option<SearchOutcome>,
 }
 
-/// Why a command failed. The daemon's reply to [`ControlRequest::Search`] is a result with this error.
+/// Why a command failed. The daemon's reply to [`ControlRequest::Search`] is a result with this
+/// error.
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {

@@ -1,8 +1,8 @@
 //! The daemon: builds everything from the configuration, supervises the tasks, reloads and stops.
 //!
-//! All tasks end together. If a task ends early, the process ends; what was stored is delivered after
-//! the restart. A reload restarts polling on the same store. Delivery to a sink and the status page
-//! continue unless their configuration changed, and polling never waits for a delivery.
+//! All tasks end together. If a task ends early, the process ends; what was stored is delivered
+//! after the restart. A reload restarts polling on the same store. Delivery to a sink and the
+//! status page continue unless their configuration changed, and polling never waits for a delivery.
 
 mod alerts;
 mod build;
@@ -122,8 +122,8 @@ async fn supervise(
         if signals.stop.is_cancelled() {
             break None;
         }
-        // Requested while the store was opened or locked, or while the tasks before ended: the older
-        // configuration is not used any more.
+        // Requested while the store was opened or locked, or while the tasks before ended: the
+        // older configuration is not used any more.
         if signals.reload.notified().now_or_never().is_some()
             && let Some(newer) = accepted(&reread, &config, &watch)
         {
@@ -193,8 +193,9 @@ async fn wait_for_store(error: &anyhow::Error, is_logged: &mut bool, stop: &Canc
         .await;
 }
 
-/// The configuration as it is now and its client, if the daemon can continue with them. A problem, for example a key
-/// file that is being replaced, refuses the reload; it is logged, and the status shows it until a reload succeeds.
+/// The configuration as it is now and its client, if the daemon can continue with them. A problem,
+/// for example a key file that is being replaced, refuses the reload; it is logged, and the status
+/// shows it until a reload succeeds.
 fn accepted(reread: &Reread, old: &Config, watch: &Watch) -> Option<(Config, Client)> {
     let newer = reread().and_then(|new| {
         anyhow::ensure!(

@@ -1,10 +1,10 @@
 //! Delivery: what a sink is still owed is a row of its queue, and a row goes when the sink has
 //! acknowledged it.
 //!
-//! Each sink has one task, which feeds its queue from the log and sends from it; a dead sink slows no
-//! other. Order is kept per record. A change that the sink refuses is retried and blocks only its
-//! record; a fault of the endpoint pauses the sink. Rows that were acknowledged leave the queue in
-//! groups, so a crash repeats a bounded number of changes, under the same event ids.
+//! Each sink has one task, which feeds its queue from the log and sends from it; a dead sink slows
+//! no other. Order is kept per record. A change that the sink refuses is retried and blocks only
+//! its record; a fault of the endpoint pauses the sink. Rows that were acknowledged leave the queue
+//! in groups, so a crash repeats a bounded number of changes, under the same event ids.
 
 mod backlog;
 mod feed;
@@ -85,8 +85,8 @@ impl Deliverer {
     }
 }
 
-/// Lets go of the sinks that are no longer configured, and says once what each leaves undelivered. The
-/// status goes on saying it.
+/// Lets go of the sinks that are no longer configured, and says once what each leaves undelivered.
+/// The status goes on saying it.
 ///
 /// # Errors
 /// [`StoreError`] if the store fails.

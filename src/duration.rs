@@ -63,8 +63,8 @@ fn whole(seconds: u64) -> String {
     }
 }
 
-/// Reads a number per second, minute or hour, such as `10/s`, `100/m` or `1000/h`, as one per second;
-/// from 1/h to 1000000/s.
+/// Reads a number per second, minute or hour, such as `10/s`, `100/m` or `1000/h`, as one per
+/// second; from 1/h to 1000000/s.
 #[must_use]
 pub fn rate(text: &str) -> Option<f64> {
     let (number, seconds) = match text.split_once('/') {

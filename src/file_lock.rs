@@ -1,8 +1,8 @@
 //! Locks a file that somebody may hold for a moment only.
 //!
 //! A program that is just being started has a copy of every file that its parent has open, until it
-//! begins. If the parent is killed then, the copy keeps the lock a little longer. A command that asks
-//! whether a file is locked also has the lock for a moment.
+//! begins. If the parent is killed then, the copy keeps the lock a little longer. A command that
+//! asks whether a file is locked also has the lock for a moment.
 
 use std::fs::{File, TryLockError};
 use std::time::Duration;

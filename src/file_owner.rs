@@ -1,7 +1,7 @@
 //! Files and folders that root makes in a folder of another user belong to that user.
 //!
-//! The state folder belongs to the service's user. A file of root in it, made by `restore` or by a first
-//! `once`, would keep the service from starting. SQLite does the same for its side files.
+//! The state folder belongs to the service's user. A file of root in it, made by `restore` or by a
+//! first `once`, would keep the service from starting. SQLite does the same for its side files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -24,8 +24,8 @@ pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Gives a file that was just made to the owner of its folder. Only for a file that `create_new` made:
-/// any other could be the target of a link that the folder's owner laid.
+/// Gives a file that was just made to the owner of its folder. Only for a file that `create_new`
+/// made: any other could be the target of a link that the folder's owner laid.
 pub(crate) fn give_to_folder(file: &File, path: &Path) {
     give(path, |user, group| fchown(file, Some(user), Some(group)));
 }
@@ -69,8 +69,9 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls `change` with the user and group of the folder in which `path` lies, if this process is root and
-/// the folder belongs to another user. As SQLite does, it goes on where the owner cannot be changed.
+/// Calls `change` with the user and group of the folder in which `path` lies, if this process is
+/// root and the folder belongs to another user. As SQLite does, it goes on where the owner cannot
+/// be changed.
 fn give(path: &Path, change: impl FnOnce(u32, u32) -> io::Result<()>) {
     if !rustix::process::geteuid().is_root() {
         return;

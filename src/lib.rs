@@ -49,10 +49,10 @@
 //!
 //! # The rules
 //!
-//! The test `the_import_rules_hold` checks which module may use which. The most important rules: the
-//! schedule and the budget are pure; a sink does not use the store; polling and delivery do not use
-//! each other; the sandbox shares nothing with the daemon, not even the names of routes, so that the
-//! tests compare two independent readings of the contract.
+//! The test `the_import_rules_hold` checks which module may use which. The most important rules:
+//! the schedule and the budget are pure; a sink does not use the store; polling and delivery do not
+//! use each other; the sandbox shares nothing with the daemon, not even the names of routes, so
+//! that the tests compare two independent readings of the contract.
 
 pub mod alerts;
 pub mod api;

@@ -1,4 +1,5 @@
-//! Writes numbers for people: with a comma between thousands, with their noun, as an amount of money. Pure.
+//! Writes numbers for people: with a comma between thousands, with their noun, as an amount of
+//! money. Pure.
 
 /// A number with a comma between thousands, without the noise of binary fractions.
 #[must_use]

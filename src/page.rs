@@ -1,8 +1,9 @@
 //! The page: how the shop, the mirror and the daemon are doing, over HTTP, for people and tools.
 //!
-//! Serves Home, System, `/metrics`, `/healthz`, `/readyz`, reports and, if `show_records` is on, the
-//! records. It only reads. Without `show_records`, it shows counts, states, ids and reports that name
-//! no customer. All requests share one status per second; without requests, none is asked for.
+//! Serves Home, System, `/metrics`, `/healthz`, `/readyz`, reports and, if `show_records` is on,
+//! the records. It only reads. Without `show_records`, it shows counts, states, ids and reports
+//! that name no customer. All requests share one status per second; without requests, none is asked
+//! for.
 
 mod access;
 mod context;
@@ -59,7 +60,8 @@ pub struct StatusPage {
 pub type Ask = Box<dyn Fn() -> BoxFuture<'static, Option<WorkspaceStatus>> + Send + Sync>;
 
 impl StatusPage {
-    /// Serves the page until `stop`. `opened` is told the page's address, and none when it is closed.
+    /// Serves the page until `stop`. `opened` is told the page's address, and none when it is
+    /// closed.
     ///
     /// An address that cannot be opened is logged once and tried again: polling and delivery do
     /// not need the page.

@@ -2,8 +2,8 @@
 //! lets both learn from each response.
 //!
 //! A poller has at most one request under way. A late poll is skipped, never queued. A page is
-//! stored whole or not at all. A refused key, a wrong address or a full disk holds every poller back;
-//! [`hold`] has the rules.
+//! stored whole or not at all. A refused key, a wrong address or a full disk holds every poller
+//! back; [`hold`] has the rules.
 
 mod background;
 mod clocks;
@@ -41,7 +41,8 @@ use poller::PollerHealth;
 pub use spending::first_budget;
 pub use status::{PollerState, PollerStatus, PollingStatus};
 
-/// How long polling goes on after a stop while a request is under way. One that takes longer is cut off.
+/// How long polling goes on after a stop while a request is under way. One that takes longer is cut
+/// off.
 const FINISH: Duration = Duration::from_secs(1);
 
 /// The longest sleep while nothing is due.
@@ -117,8 +118,8 @@ impl Dispatcher {
         }
     }
 
-    /// Begins with a configuration, or goes on with another one. Of new pollers it reads from the store what
-    /// earlier processes learned.
+    /// Begins with a configuration, or goes on with another one. Of new pollers it reads from the
+    /// store what earlier processes learned.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
@@ -184,7 +185,8 @@ impl Dispatcher {
         self.clocks.clone()
     }
 
-    /// Polls until stopped, then saves what was learned and returns itself for the next configuration.
+    /// Polls until stopped, then saves what was learned and returns itself for the next
+    /// configuration.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails for a reason that does not pass.
@@ -205,7 +207,8 @@ impl Dispatcher {
     ) -> Result<(), StoreError> {
         self.begin_sending().await?;
         let mut under_way = JoinSet::new();
-        // A poll that is cut off was sent for nothing: its route waits longer than it is allowed to.
+        // A poll that is cut off was sent for nothing: its route waits longer than it is allowed
+        // to.
         let mut cut_at: Option<Duration> = None;
         let outcome = loop {
             let now = self.clock.now().elapsed;

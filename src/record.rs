@@ -246,8 +246,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Joins a body and the records found in it, whose spans lie inside the body. If an id occurs twice,
-    /// its first record counts, which is the newest in both orders of the contract.
+    /// Joins a body and the records found in it, whose spans lie inside the body. If an id occurs
+    /// twice, its first record counts, which is the newest in both orders of the contract.
     #[must_use]
     pub fn new(body: String, mut records: Vec<Record>) -> Self {
         let shown = records.len();
@@ -261,8 +261,8 @@ impl Page {
         }
     }
 
-    /// How many records were left out because their id occurs earlier on the page. They count for how full the page
-    /// is, and for nothing else.
+    /// How many records were left out because their id occurs earlier on the page. They count for
+    /// how full the page is, and for nothing else.
     #[must_use]
     pub fn duplicates(&self) -> usize {
         self.duplicates

@@ -1,9 +1,9 @@
-//! Fetches what polls alone do not bring: customers missed in a gap, customers older than a page, and
-//! the definitions of custom fields.
+//! Fetches what polls alone do not bring: customers missed in a gap, customers older than a page,
+//! and the definitions of custom fields.
 //!
-//! All of it is background requests: they use what polls leave of the budget, one at a time. Each part
-//! can be stopped at any time and goes on where it was. What a search finds never proves that nothing
-//! is missing.
+//! All of it is background requests: they use what polls leave of the budget, one at a time. Each
+//! part can be stopped at any time and goes on where it was. What a search finds never proves that
+//! nothing is missing.
 
 mod forms;
 mod missed;

@@ -11,8 +11,8 @@ pub const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// Returns the wait that a server asked for, in seconds or as an HTTP date.
 ///
-/// A date is counted from `date`, the header `Date` of the same response, because the two clocks may
-/// differ; from `now` if there is none that can be read. A date in the past is a wait of zero.
+/// A date is counted from `date`, the header `Date` of the same response, because the two clocks
+/// may differ; from `now` if there is none that can be read. A date in the past is a wait of zero.
 #[must_use]
 pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration> {
     let text = text.trim();

@@ -180,9 +180,9 @@ impl Schedule {
         }
     }
 
-    /// A poller without a poll yet: after a start they are polled at once. The requests after that are
-    /// slower for a minute, so it ends when polling in turn becomes too slow for a `max_interval`. It is
-    /// not done if pollers would then be ready in the same moment again.
+    /// A poller without a poll yet: after a start they are polled at once. The requests after that
+    /// are slower for a minute, so it ends when polling in turn becomes too slow for a
+    /// `max_interval`. It is not done if pollers would then be ready in the same moment again.
     fn unpolled(&self, at: f64) -> Option<usize> {
         let turn = self.pollers.len() as f64 * self.slots.length();
         let is_exact = |p: &Poller| p.reserved.is_some() || p.raised.is_some();
@@ -201,15 +201,15 @@ impl Schedule {
             .map(|(place, _)| place)
     }
 
-    /// The first slot that began without a request although a poll was due, and whose: it is sent at
-    /// once, also if it is late.
+    /// The first slot that began without a request although a poll was due, and whose: it is sent
+    /// at once, also if it is late.
     fn due(&self, at: f64) -> Option<(u64, usize)> {
         let mut passed = self.slots.passed(at);
         passed.find_map(|slot| Some((slot, self.choose(self.slots.start(slot))?)))
     }
 
-    /// The slot that a request at `at` would take, if one has begun. If the request is late, all later
-    /// slots are late as well.
+    /// The slot that a request at `at` would take, if one has begun. If the request is late, all
+    /// later slots are late as well.
     fn slot_at(&self, at: f64) -> Option<u64> {
         let due = self.due(at).map(|(slot, _)| slot);
         due.or_else(|| self.slots.passed(at).last())
@@ -238,8 +238,8 @@ impl Schedule {
             .filter(|(_, poller)| poller.in_flight.is_none())
     }
 
-    /// Deadlines and pollers that are not in flight, the earliest first. Pollers whose own slot from
-    /// `slot` on comes in time are left out.
+    /// Deadlines and pollers that are not in flight, the earliest first. Pollers whose own slot
+    /// from `slot` on comes in time are left out.
     fn deadlines(&self, slot: u64) -> Vec<(f64, usize)> {
         let is_late = |poller: &Poller| self.own_slot(poller, slot) > poller.deadline() + LATE_S;
         let late = self.idle().filter(|(_, poller)| is_late(poller));
@@ -266,8 +266,9 @@ impl Schedule {
         }
     }
 
-    /// Whether a guarantee would be missed if this slot were used for anything else. Deadlines closer
-    /// together than `apart` seconds are pulled apart, so that a busy poller gets slots between them.
+    /// Whether a guarantee would be missed if this slot were used for anything else. Deadlines
+    /// closer together than `apart` seconds are pulled apart, so that a busy poller gets slots
+    /// between them.
     fn is_tight(&self, due: Vec<(f64, usize)>, at: f64, apart: f64) -> bool {
         let mut polls = self.in_order(due, self.slots.begun(at) + 1).zip(0_u32..);
         let late = |begins: f64, place: u32| begins.max(at + f64::from(place) * apart) - LATE_S;
@@ -329,9 +330,9 @@ impl Schedule {
         self.share();
     }
 
-    /// The guarantee that a poller begins with, at first and after an overflow event: polling in turn if the
-    /// guarantees of the others have grown, or up to [`poller::first`], so that as much is left to follow an
-    /// import as in a new daemon.
+    /// The guarantee that a poller begins with, at first and after an overflow event: polling in
+    /// turn if the guarantees of the others have grown, or up to [`poller::first`], so that as much
+    /// is left to follow an import as in a new daemon.
     fn beginning(&self, place: usize) -> f64 {
         let each = 1.0 / poller::first(self.turn);
         let others = self
@@ -343,8 +344,8 @@ impl Schedule {
         (1.0 / (each + spare).max(each)).max(self.turn)
     }
 
-    /// When a poller is polled at the latest if each of the others is polled before, and the next free
-    /// slot after that.
+    /// When a poller is polled at the latest if each of the others is polled before, and the next
+    /// free slot after that.
     fn chances(&self, place: usize, at: f64) -> (f64, f64) {
         let slot = self.slots.open(at);
         // After a slow response the own slot has passed, and a free one comes before the next.

@@ -1,7 +1,7 @@
 //! The shapes in which a change leaves this program. Pure: text in, text out.
 //!
-//! A shape is chosen in the configuration and is the same at every attempt, so that a repeat has the
-//! same bytes. Text from a record never changes the structure of what is written around it.
+//! A shape is chosen in the configuration and is the same at every attempt, so that a repeat has
+//! the same bytes. Text from a record never changes the structure of what is written around it.
 
 mod cloudevents;
 mod csv;

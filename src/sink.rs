@@ -2,11 +2,10 @@
 //!
 //! A sink never sees the store, keeps no position and never waits between attempts. It reports what
 //! became of each change, and whether a failure is the destination's fault or the change's own. It
-//! returns [`Verdict::Done`] only after the destination has acknowledged, and a change that is handed
-//! over again has the same event id.
-//! Webhook addresses and secrets never appear in a reason, an error or the log. The only foreign text
-//! that does is the beginning of a response's body and the first line that a command writes to
-//! standard error.
+//! returns [`Verdict::Done`] only after the destination has acknowledged, and a change that is
+//! handed over again has the same event id. Webhook addresses and secrets never appear in a reason,
+//! an error or the log. The only foreign text that does is the beginning of a response's body and
+//! the first line that a command writes to standard error.
 
 mod build_error;
 mod command;
@@ -49,7 +48,8 @@ pub(crate) use fixtures::Scripted;
 pub use preview::Preview;
 use reason::Secrets;
 
-/// What became of one change handed to a sink; reasons are escaped and short, see [`Secrets::reason`].
+/// What became of one change handed to a sink; reasons are escaped and short, see
+/// [`Secrets::reason`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The destination acknowledged it.
@@ -138,8 +138,8 @@ pub trait Sink: Send + Sync {
         1
     }
 
-    /// Whether changes arrive in the order of the log, several of one record among them, and a fault
-    /// concerns all of them. Otherwise one change may be the reason of a fault.
+    /// Whether changes arrive in the order of the log, several of one record among them, and a
+    /// fault concerns all of them. Otherwise one change may be the reason of a fault.
     fn keeps_order(&self) -> bool {
         false
     }
@@ -154,8 +154,8 @@ pub trait Sink: Send + Sync {
         &reason::NONE
     }
 
-    /// How long one attempt may take, and what to check if it takes longer. As it is, the sink ends its
-    /// attempts itself.
+    /// How long one attempt may take, and what to check if it takes longer. As it is, the sink ends
+    /// its attempts itself.
     fn limit(&self) -> (Duration, &'static str) {
         (Duration::MAX, "")
     }
@@ -163,8 +163,8 @@ pub trait Sink: Send + Sync {
     /// Tries once to hand over these changes, at most a batch, all of them or none. Callers use
     /// [`hand_over`](trait.Sink.html#method.hand_over), which may drop the attempt at any moment.
     ///
-    /// Unless the sink keeps the order, they belong to different records. `now` is the wall clock at this
-    /// attempt.
+    /// Unless the sink keeps the order, they belong to different records. `now` is the wall clock
+    /// at this attempt.
     ///
     /// # Errors
     /// What became of all of them instead of [`Verdict::Done`].
@@ -204,20 +204,20 @@ pub trait Sink: Send + Sync {
     /// less, changes are [`Verdict::NotTried`] and [`take_lost`](Self::take_lost) says so.
     fn expect_stored(&mut self, _seq: i64) {}
 
-    /// If the destination was found to have lost changes: the last row of the log that it still has.
-    /// It is expected to have no more from then on.
+    /// If the destination was found to have lost changes: the last row of the log that it still
+    /// has. It is expected to have no more from then on.
     fn take_lost(&mut self) -> Option<i64> {
         None
     }
 }
 
 impl dyn Sink + '_ {
-    /// Hands over changes, which are in the order of the log; returns one verdict for each. No reason
-    /// repeats a secret.
+    /// Hands over changes, which are in the order of the log; returns one verdict for each. No
+    /// reason repeats a secret.
     ///
-    /// Of what is refused together, first the changes that cannot be written go, then each half is tried by
-    /// itself. A change behind a refused one of its record is [`Verdict::NotTried`], and so is each behind a
-    /// fault. `stop` cuts the attempt that is under way short.
+    /// Of what is refused together, first the changes that cannot be written go, then each half is
+    /// tried by itself. A change behind a refused one of its record is [`Verdict::NotTried`], and
+    /// so is each behind a fault. `stop` cuts the attempt that is under way short.
     pub async fn hand_over(
         &mut self,
         changes: &[Change],
@@ -311,8 +311,8 @@ impl fmt::Debug for dyn Sink {
     }
 }
 
-/// Makes the sink called `name`, once for each call that may be under way at the same time; nothing is
-/// opened, connected or started yet.
+/// Makes the sink called `name`, once for each call that may be under way at the same time; nothing
+/// is opened, connected or started yet.
 ///
 /// # Errors
 /// [`SinkBuildError`] if the configuration can never work.

@@ -1,7 +1,7 @@
 //! Reads the files that the configuration names: keys, secrets, templates, certificates, reports.
 //!
-//! Each has a largest size. A file whose content is trusted as a secret must not be writable by others.
-//! No error names the file: its name may be the secret itself, written in the wrong place.
+//! Each has a largest size. A file whose content is trusted as a secret must not be writable by
+//! others. No error names the file: its name may be the secret itself, written in the wrong place.
 
 use std::fs::File;
 use std::io::{self, Read};

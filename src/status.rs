@@ -52,13 +52,15 @@ pub struct WorkspaceStatus {
     pub budget: Option<BudgetStatus>,
     /// One entry per sink.
     pub sinks: Vec<SinkStatus>,
-    /// Sinks that are no longer configured and for which the log keeps changes, each with what to do.
+    /// Sinks that are no longer configured and for which the log keeps changes, each with what to
+    /// do.
     pub removed_sinks: Vec<String>,
     /// The gaps that are neither repaired nor accepted, newest first.
     pub gaps: Vec<Gap>,
     /// The number of records per route.
     pub records: BTreeMap<String, i64>,
-    /// Routes whose last page was empty although the mirror has records of them, each with what to do.
+    /// Routes whose last page was empty although the mirror has records of them, each with what to
+    /// do.
     pub emptied: Vec<String>,
     /// The number of the last row of the log.
     pub last_seq: i64,
@@ -104,8 +106,8 @@ impl WorkspaceStatus {
 
     /// What is stored, because no daemon replied for the reason `why`.
     ///
-    /// `configured` are the pollers that the configuration names, and `once_every` is its interval of
-    /// `shopmirror once`, if a timer runs it.
+    /// `configured` are the pollers that the configuration names, and `once_every` is its interval
+    /// of `shopmirror once`, if a timer runs it.
     ///
     /// # Errors
     /// If the store cannot be read.

@@ -1,8 +1,8 @@
 //! The store: one SQLite file that holds the mirror, the log, the gaps and the positions.
 //!
 //! It is the only meeting point of polling and delivery, and the only history there is. One
-//! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place, the
-//! module `handle`. A failed write stores nothing.
+//! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place,
+//! the module `handle`. A failed write stores nothing.
 
 mod error;
 #[cfg(test)]

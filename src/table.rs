@@ -3,9 +3,9 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
-/// The rows below their heading, one line each; `is_number` says of a column and a value whether it is
-/// aligned to the right. If that is wider than `width`, the last columns are left out and named; the first
-/// one stays.
+/// The rows below their heading, one line each; `is_number` says of a column and a value whether it
+/// is aligned to the right. If that is wider than `width`, the last columns are left out and named;
+/// the first one stays.
 #[must_use]
 pub fn fitted(
     heading: &[&str],

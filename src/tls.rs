@@ -1,9 +1,9 @@
 //! The HTTP client that the workspace client and the webhook sinks are built from, and the TLS that
 //! the other sinks use.
 //!
-//! The client follows no redirect, sends no referer, uses no proxy from the environment and repeats no
-//! request by itself: each of these could carry a secret to another host or escape the budget. TLS
-//! is rustls with `ring`, which builds much faster than `aws-lc-rs`.
+//! The client follows no redirect, sends no referer, uses no proxy from the environment and repeats
+//! no request by itself: each of these could carry a secret to another host or escape the budget.
+//! TLS is rustls with `ring`, which builds much faster than `aws-lc-rs`.
 
 use std::error::Error;
 use std::io;
@@ -34,8 +34,8 @@ pub fn client_builder() -> ClientBuilder {
         .retry(reqwest::retry::never())
 }
 
-/// Parts of error texts of the TLS library and the resolver, and what they mean. The first match counts.
-/// The original texts are not shown, because they may contain the host name.
+/// Parts of error texts of the TLS library and the resolver, and what they mean. The first match
+/// counts. The original texts are not shown, because they may contain the host name.
 const PROBLEMS: [(&str, &str); 14] = [
     (
         NOT_LOCAL,
@@ -85,7 +85,8 @@ pub fn connection_problem(error: &reqwest::Error) -> Option<String> {
     error.source().and_then(problem_of)
 }
 
-/// What an error of a connection or one of its causes means, and what to do; `None` if that is not known.
+/// What an error of a connection or one of its causes means, and what to do; `None` if that is not
+/// known.
 #[must_use]
 pub fn problem_of(error: &(dyn Error + 'static)) -> Option<String> {
     let causes = || std::iter::successors(Some(error), |&cause| cause.source());
@@ -129,7 +130,8 @@ fn refused(error: &io::Error) -> String {
     advice.to_owned()
 }
 
-/// A file of certificates with more bytes than this is refused; those of a whole system have a quarter of a MiB.
+/// A file of certificates with more bytes than this is refused; those of a whole system have a
+/// quarter of a MiB.
 const CERTIFICATES_MAX: u64 = 4 * 1024 * 1024;
 
 /// The certificates of authorities in a PEM file, at least one.
@@ -151,8 +153,8 @@ pub fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> 
     }
 }
 
-/// A client that trusts the authorities in `ca_file`, or those of this machine; `is_plain` if its server
-/// speaks no TLS.
+/// A client that trusts the authorities in `ca_file`, or those of this machine; `is_plain` if its
+/// server speaks no TLS.
 ///
 /// # Errors
 /// What is wrong, and what to do.

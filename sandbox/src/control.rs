@@ -1,6 +1,7 @@
 //! The control API under `/_sandbox`: scripts faults, edits records, shows every record ever made.
 //!
-//! A thin layer over the methods of [`Sandbox`]. It needs no key, because only loopback can reach it.
+//! A thin layer over the methods of [`Sandbox`]. It needs no key, because only loopback can reach
+//! it.
 
 mod intake;
 mod keys;

@@ -239,7 +239,8 @@ impl Sandbox {
         inner.changed();
     }
 
-    /// Simulates another client that sends this many requests per minute with the automation key; 0 ends it.
+    /// Simulates another client that sends this many requests per minute with the automation key; 0
+    /// ends it.
     pub fn set_rival(&self, per_minute: u32) {
         let mut inner = self.lock();
         let key = inner.automation_key.clone();

@@ -78,7 +78,8 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     let destination = json!({"type": "string", "enum": ["lead", "self_checkin"]});
     match operation.sent {
         Sent::Limit => {
-            // The contract does not show values outside the bounds; here they are brought into the range.
+            // The contract does not show values outside the bounds; here they are brought into the
+            // range.
             let schema = json!({"type": "integer", "minimum": 1, "maximum": 100, "default": 50});
             parameters.push(query("limit", false, &schema));
         }

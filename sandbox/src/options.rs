@@ -19,8 +19,8 @@ pub struct Options {
     pub requests_per_minute: u32,
     /// The file that keeps what clients and the portal put in; only [`Sandbox::open`] uses it.
     pub state_file: Option<PathBuf>,
-    /// Whether the shop was calm before the start, for months, so that reports have weeks to show. Without it
-    /// the past is as busy as the rest, and short.
+    /// Whether the shop was calm before the start, for months, so that reports have weeks to show.
+    /// Without it the past is as busy as the rest, and short.
     pub long_past: bool,
     /// Where its clock starts; `None`: always at the same time.
     pub start: Option<Timestamp>,

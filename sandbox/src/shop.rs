@@ -118,8 +118,8 @@ impl Pace {
     }
 }
 
-/// By how much faster repairs from before a quicker pace go on: few are open then, and the first minutes
-/// are to be as busy as the later ones.
+/// By how much faster repairs from before a quicker pace go on: few are open then, and the first
+/// minutes are to be as busy as the later ones.
 const FIRST_RUSH: f64 = 6.0;
 
 /// What happens next, and to whom.

@@ -105,7 +105,8 @@ impl Client {
             .number
     }
 
-    /// What the workspace counts requests by, the address and the key, as a digest that tells neither.
+    /// What the workspace counts requests by, the address and the key, as a digest that tells
+    /// neither.
     #[must_use]
     pub fn account(&self) -> String {
         self.account_with(&self.0.key.read().unwrap_or_else(PoisonError::into_inner))

@@ -1,7 +1,7 @@
 //! Makes text from the workspace or the network safe for a log line or a terminal.
 //!
-//! The text is shortened, characters that control a terminal are escaped, and the API key is removed,
-//! because a server may repeat it.
+//! The text is shortened, characters that control a terminal are escaped, and the API key is
+//! removed, because a server may repeat it.
 
 use crate::escape;
 

@@ -1,8 +1,8 @@
 //! The transport over real sockets.
 //!
 //! Only https leaves the machine. The key is sent to the configured host only: redirects are not
-//! followed, no referer is sent, no proxy of the environment is used. A body is decompressed up to a
-//! limit, so that no response can fill the memory.
+//! followed, no referer is sent, no proxy of the environment is used. A body is decompressed up to
+//! a limit, so that no response can fill the memory.
 
 use std::error::Error as _;
 use std::time::Duration;

@@ -87,8 +87,8 @@ impl PageError {
 
 /// Decodes a body.
 ///
-/// If a record has two members `id`, the last one counts, as in most JSON parsers. If two records have
-/// one id, the first one counts, which is the newest in both orders of the contract.
+/// If a record has two members `id`, the last one counts, as in most JSON parsers. If two records
+/// have one id, the first one counts, which is the newest in both orders of the contract.
 ///
 /// # Errors
 /// [`PageError`] for the first problem of the body.

@@ -1,7 +1,7 @@
 //! What the headers of a response say about the rate limit (contract, "Limits").
 //!
-//! A header that is absent, unreadable or out of range is ignored and never stops a poll. No wait is
-//! longer than [`retry_after::MAX_WAIT`].
+//! A header that is absent, unreadable or out of range is ignored and never stops a poll. No wait
+//! is longer than [`retry_after::MAX_WAIT`].
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The responses of the workspace API that are not pages: pings and custom-field listings.
 //!
-//! Members that the contract does not name are ignored. If the contract does not promise a member, it
-//! may be absent or have another type.
+//! Members that the contract does not name are ignored. If the contract does not promise a member,
+//! it may be absent or have another type.
 
 use serde::Deserialize;
 use serde_json::Value;

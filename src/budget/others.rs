@@ -1,9 +1,9 @@
 //! Estimates the requests of the key's other clients from `X-RateLimit-Remaining`.
 //!
 //! The API does not say whether its minute is fixed or sliding. So there are two estimates, and the
-//! larger counts: for a fixed minute, how far `Remaining` fell beyond our own requests; for a sliding
-//! minute, how many requests it counts beyond our own. Each is right for its kind and too low for
-//! the other.
+//! larger counts: for a fixed minute, how far `Remaining` fell beyond our own requests; for a
+//! sliding minute, how many requests it counts beyond our own. Each is right for its kind and too
+//! low for the other.
 
 /// How long a decrease of `Remaining` counts as recent, in seconds.
 const RECENT_S: f64 = 15.0;

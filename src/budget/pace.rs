@@ -1,8 +1,8 @@
 //! The hard side of the budget: slots, and a log of what was sent in the last minute.
 //!
-//! Invariants: no [`SPAN`] ever holds more than the ceiling, and two requests are at least a slot apart
-//! unless they are sent unspaced. So a later process that knows no more than the ceiling knows the most
-//! that this one can have sent.
+//! Invariants: no [`SPAN`] ever holds more than the ceiling, and two requests are at least a slot
+//! apart unless they are sent unspaced. So a later process that knows no more than the ceiling
+//! knows the most that this one can have sent.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -99,8 +99,8 @@ impl Pace {
         self.total += 1;
     }
 
-    /// The time from the last request to the next slot: after requests without spacing the others are spread
-    /// over what is left of the log's room, so that it does not end with a pause.
+    /// The time from the last request to the next slot: after requests without spacing the others
+    /// are spread over what is left of the log's room, so that it does not end with a pause.
     fn slot(&self) -> Duration {
         let slot = SPAN / self.ceiling;
         let (Some(oldest), Some(newest)) = (self.sent.front(), self.sent.back()) else {

@@ -1,7 +1,7 @@
 //! What a later process must know of the requests of this one, also after a kill.
 //!
-//! A process writes it when it begins, and exactly when it ends. In between it says the most that the
-//! process can have sent, so that a kill costs no write for each request.
+//! A process writes it when it begins, and exactly when it ends. In between it says the most that
+//! the process can have sent, so that a kill costs no write for each request.
 
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use crate::clock::{MachineTime, Moment};
 pub struct Spending {
     /// When it was written.
     at: MachineTime,
-    /// How long before that each request was sent. It is negative if it may have been sent after that.
+    /// How long before that each request was sent. It is negative if it may have been sent after
+    /// that.
     sent: Vec<i64>,
-    /// How many requests a [`SPAN`] can hold if more may have followed, at most one in each slot; nothing if the
-    /// process had ended.
+    /// How many requests a [`SPAN`] can hold if more may have followed, at most one in each slot;
+    /// nothing if the process had ended.
     may_follow: Option<u32>,
     /// How long the workspace asked to wait from then on, and whom: a digest of address and key.
     rest: Option<(i64, String)>,

@@ -29,7 +29,8 @@ pub struct BudgetStatus {
 }
 
 impl BudgetStatus {
-    /// Seconds of a rest of a minute or more, in which routes miss polls that the schedule counts on.
+    /// Seconds of a rest of a minute or more, in which routes miss polls that the schedule counts
+    /// on.
     #[must_use]
     pub fn long_rest_s(&self) -> Option<f64> {
         self.resting_s

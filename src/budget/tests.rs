@@ -356,7 +356,8 @@ fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
 #[test]
 fn background_requests_get_a_twentieth_and_what_polls_leave_unused() {
     let mut budget = Budget::new(settings(60, 15), at(0.0));
-    // For twenty minutes polls ask for everything, then every ten seconds, then for everything again.
+    // For twenty minutes polls ask for everything, then every ten seconds, then for everything
+    // again.
     for (part, polls_every) in [(0, 1), (1, 1000), (2, 1)] {
         let (mut polls, mut background, mut longest) = (0, 0, 0);
         let (begin, mut due) = (part * 121_000, part * 121_000);

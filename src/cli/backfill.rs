@@ -1,7 +1,7 @@
 //! `backfill`: searches for customers that are older than the newest 100, and stores them.
 //!
-//! It has the daemon make one search at a time. The store remembers the terms that were searched, so that an
-//! interrupted backfill continues.
+//! It has the daemon make one search at a time. The store remembers the terms that were searched,
+//! so that an interrupted backfill continues.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,8 +42,8 @@ struct BackfillResult {
     found: usize,
     /// The searches that this run sent.
     asked: usize,
-    /// Whether the backfill ended because no search is left or the latest ones found no one; if not, the
-    /// same command continues.
+    /// Whether the backfill ended because no search is left or the latest ones found no one; if
+    /// not, the same command continues.
     finished: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `backup`: copies the store into one file while it is in use, and checks the copy. `restore`: puts a backup
-//! in the place of the store, and keeps the store that was there.
+//! `backup`: copies the store into one file while it is in use, and checks the copy. `restore`:
+//! puts a backup in the place of the store, and keeps the store that was there.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

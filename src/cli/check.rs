@@ -33,8 +33,8 @@ pub(super) struct Args {
     /// Check the configuration file and this sink only
     #[arg(long, value_name = "NAME")]
     sink: Option<String>,
-    /// Accept the workspace behind base_url and the key as the one that filled the store: the shop was
-    /// renamed, or its name cannot be read
+    /// Accept the workspace behind base_url and the key as the one that filled the store: the shop
+    /// was renamed, or its name cannot be read
     #[arg(long, conflicts_with_all = ["offline", "sink"])]
     accept_workspace: bool,
 }

@@ -13,7 +13,8 @@ pub(super) fn run(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     output::raw(&script)
 }
 
-/// Prints the manual page of the program or of one command; `path` names it, for example `sinks replay`.
+/// Prints the manual page of the program or of one command; `path` names it, for example `sinks
+/// replay`.
 pub(super) fn man(path: &[String]) -> anyhow::Result<ExitCode> {
     let mut page: Command = Cli::command();
     page.build();

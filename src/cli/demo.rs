@@ -1,7 +1,7 @@
 //! `demo`: shows everything at work with one command, on loopback only.
 //!
-//! The sandbox is the workspace. The daemon polls it as it would poll a real one, within 60 requests
-//! per minute, and forwards to a file.
+//! The sandbox is the workspace. The daemon polls it as it would poll a real one, within 60
+//! requests per minute, and forwards to a file.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,8 @@ use crate::record::{PollerId, Route, field};
 use crate::store::{PollFacts, Reader, Store};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
-/// The past is read in pages of so many records, each ending so many after the one before: they overlap.
+/// The past is read in pages of so many records, each ending so many after the one before: they
+/// overlap.
 const PAST_PAGE: usize = 90;
 const PAST_STEP: usize = 80;
 /// The limit of these pages. The first is shorter: nothing was before it.
@@ -77,8 +78,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Gives the store the past of the shop, as if it had been polled since its first day; returns how many
-/// changes the log has then.
+/// Gives the store the past of the shop, as if it had been polled since its first day; returns how
+/// many changes the log has then.
 async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
     let store = Store::open(path)?;
     for route in Route::ALL {
@@ -86,7 +87,8 @@ async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
         let Some(truth) = sandbox::Route::named(&name).map(|route| sandbox.truth(route)) else {
             continue;
         };
-        // Counted from the end, so that the last page is a full one: the first poll is judged by it.
+        // Counted from the end, so that the last page is a full one: the first poll is judged by
+        // it.
         let ends: Vec<usize> = (1..=truth.len()).rev().step_by(PAST_STEP).collect();
         for end in ends.into_iter().rev() {
             let past = truth[end.saturating_sub(PAST_PAGE)..end].iter().rev();

@@ -1,5 +1,5 @@
-//! How `init` and `check` reach the workspace: with a client of their own, which keeps within the budget of
-//! the daemon.
+//! How `init` and `check` reach the workspace: with a client of their own, which keeps within the
+//! budget of the daemon.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,8 +54,8 @@ impl DirectClient {
         })
     }
 
-    /// Changes what the next process has to know. Without a store, or without leave to write to it, nothing
-    /// is noted.
+    /// Changes what the next process has to know. Without a store, or without leave to write to it,
+    /// nothing is noted.
     fn note(&self, change: impl FnOnce(&mut Spending, &MachineTime)) {
         let (now, machine) = (self.clock.now(), self.clock.machine());
         let Ok(mut operator) = Operator::open(&self.store) else {
@@ -97,7 +97,8 @@ impl DirectClient {
         self.client.account()
     }
 
-    /// Asks for the name of the workspace; returns the workspace if it is not the one that filled the store.
+    /// Asks for the name of the workspace; returns the workspace if it is not the one that filled
+    /// the store.
     pub(super) async fn other_workspace(
         &mut self,
         known: &KnownWorkspace,

@@ -24,8 +24,8 @@ pub(super) struct Args {
     /// The id of each record; if one of them is unknown, nothing is changed
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// The records of all routes that hold these words, such as a name or a phone number, and what belongs to
-    /// the repairs and customers among them; only lists them without --yes
+    /// The records of all routes that hold these words, such as a name or a phone number, and what
+    /// belongs to the repairs and customers among them; only lists them without --yes
     #[arg(long, value_name = "WORDS", conflicts_with = "route")]
     person: Option<String>,
     /// Forget the list of --person that was printed with this code, if it is still the same
@@ -63,7 +63,8 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         .collect();
     let forgotten = operator.forget_records(&named, &at)?;
     refuse_unknown(&records, &forgotten)?;
-    // Before the file is written anew, which can take long. Without a daemon, the next run tells the sinks.
+    // Before the file is written anew, which can take long. Without a daemon, the next run tells
+    // the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
     let purged = operator.purge();
     super::index_log(path);

@@ -1,5 +1,5 @@
-//! `init`: asks for the address and the key of a workspace, tries them, and writes the configuration
-//! and the key file.
+//! `init`: asks for the address and the key of a workspace, tries them, and writes the
+//! configuration and the key file.
 //!
 //! It never overwrites a file. If it fails or is cancelled, it leaves nothing behind.
 

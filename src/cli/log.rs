@@ -27,7 +27,8 @@ pub(super) struct Args {
     /// Continue with new changes until interrupted; with --json, one object per line
     #[arg(long, short)]
     follow: bool,
-    /// Begin with this change, or at this time: an age such as 2h or 3d, or a time such as 2026-03-01T08:00:00Z
+    /// Begin with this change, or at this time: an age such as 2h or 3d, or a time such as
+    /// 2026-03-01T08:00:00Z
     #[arg(long, value_name = "SEQ|TIME", value_parser = moment::place)]
     since: Option<Place>,
     /// Only changes of this route
@@ -99,7 +100,8 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
         .map(|file| (file.dev(), file.ino()))
 }
 
-/// Prints each wanted change after `position`, until it is over; returns the last one that was read.
+/// Prints each wanted change after `position`, until it is over; returns the last one that was
+/// read.
 fn follow(
     reader: &Reader,
     mut position: i64,

@@ -1,8 +1,9 @@
-//! Where log lines go: standard error. Under the service manager they have no time and no colour, and
-//! begin with their priority, so that `journalctl -p warning` finds them.
+//! Where log lines go: standard error. Under the service manager they have no time and no colour,
+//! and begin with their priority, so that `journalctl -p warning` finds them.
 //!
-//! Logging never waits: a thread of its own writes the lines, because a pipe that nobody reads must not hold
-//! up polls and deliveries. Lines that find no room in its queue are counted, and a line says so later.
+//! Logging never waits: a thread of its own writes the lines, because a pipe that nobody reads must
+//! not hold up polls and deliveries. Lines that find no room in its queue are counted, and a line
+//! says so later.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
@@ -33,7 +34,8 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// The lines on their way to standard error, once logging has started.
 static LINES: OnceLock<SyncSender<Vec<u8>>> = OnceLock::new();
 
-/// Starts the thread that writes the lines. If the system allows none, each line is written at once.
+/// Starts the thread that writes the lines. If the system allows none, each line is written at
+/// once.
 fn start_writing() {
     let (sender, lines) = sync_channel(MAX_LINES);
     let thread = std::thread::Builder::new().name("log".to_owned());
@@ -72,8 +74,8 @@ pub(super) fn flush() {
     }
 }
 
-/// Says a last line on standard error, behind all that was logged; a reader that does not read it holds
-/// up the end of the process by a second at most.
+/// Says a last line on standard error, behind all that was logged; a reader that does not read it
+/// holds up the end of the process by a second at most.
 pub(super) fn last_words(text: &str) {
     if LINES.get().is_none() {
         return super::output::aside(text);
@@ -111,7 +113,8 @@ pub(super) fn start(default: &str) {
             with_priority: under_journal,
         })
         .with_target(false)
-        // Its own message about a line that cannot be written would panic, if nothing can be written.
+        // Its own message about a line that cannot be written would panic, if nothing can be
+        // written.
         .log_internal_errors(false)
         .with_ansi(colour);
     // A second call, for example in tests, keeps the first logger.
@@ -129,7 +132,8 @@ fn under_journal() -> bool {
     std::env::var_os("JOURNAL_STREAM").is_some()
 }
 
-/// What a line begins with, so that the journal knows how important it is; see `SyslogLevelPrefix=`.
+/// What a line begins with, so that the journal knows how important it is; see
+/// `SyslogLevelPrefix=`.
 fn priority(level: Level) -> &'static str {
     match level {
         Level::ERROR => "<3>",

@@ -1,5 +1,5 @@
-//! Times in commands: printed in the time of the shop on a terminal and in UTC elsewhere. A place in the log is read
-//! as a number, an age or a timestamp.
+//! Times in commands: printed in the time of the shop on a terminal and in UTC elsewhere. A place
+//! in the log is read as a number, an age or a timestamp.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;

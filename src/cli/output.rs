@@ -99,8 +99,8 @@ impl Output {
         self.rows(&heading, &items.iter().map(row).collect::<Vec<_>>(), empty)
     }
 
-    /// Prints rows under a heading, or `empty` if there are none. On a terminal that is too narrow for
-    /// the table, the last columns are left out and named, unless it is to be wide.
+    /// Prints rows under a heading, or `empty` if there are none. On a terminal that is too narrow
+    /// for the table, the last columns are left out and named, unless it is to be wide.
     fn rows(self, heading: &[&str], rows: &[Vec<String>], empty: &str) -> anyhow::Result<ExitCode> {
         if rows.is_empty() {
             return text(&format!("{empty}\n"));
@@ -151,8 +151,8 @@ impl Output {
         }
     }
 
-    /// The width of the terminal that standard output is; no limit if it is not a terminal, or if wide
-    /// output is wanted.
+    /// The width of the terminal that standard output is; no limit if it is not a terminal, or if
+    /// wide output is wanted.
     pub(super) fn width(self) -> usize {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         let width = size.map(|size| usize::from(size.ws_col));

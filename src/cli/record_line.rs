@@ -1,4 +1,5 @@
-//! A record on one line, in every listing for people: what `records`, `find`, `search` and `forget` show.
+//! A record on one line, in every listing for people: what `records`, `find`, `search` and `forget`
+//! show.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

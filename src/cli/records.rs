@@ -1,5 +1,5 @@
-//! `records`: the records of a route as a table or as JSON, all of them as CSV or NDJSON; with an id, one record
-//! and its history.
+//! `records`: the records of a route as a table or as JSON, all of them as CSV or NDJSON; with an
+//! id, one record and its history.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -140,7 +140,8 @@ fn one(reader: &Reader, route: Route, id: &str, out: Output) -> anyhow::Result<E
 fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
     each_row(reader, route, |_, seq| {
         for change in reader.changes(&[seq])? {
-            // A record may have been sent over several lines; line breaks stand between its parts only.
+            // A record may have been sent over several lines; line breaks stand between its parts
+            // only.
             let line = change.body.replace(['\n', '\r'], " ");
             writeln!(out, "{line}")?;
         }
@@ -157,7 +158,8 @@ fn write_csv(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Res
     })
 }
 
-/// Gives `each` the values of every row of a route and the number of its newest version, in the order of these.
+/// Gives `each` the values of every row of a route and the number of its newest version, in the
+/// order of these.
 fn each_row(
     reader: &Reader,
     route: Route,

@@ -31,8 +31,8 @@ impl StopSignals {
     }
 }
 
-/// Does work that ends early in order once `stop` is cancelled. The first signal cancels it, the second ends
-/// the work at once.
+/// Does work that ends early in order once `stop` is cancelled. The first signal cancels it, the
+/// second ends the work at once.
 pub(super) async fn stoppable<T>(
     stop: &CancellationToken,
     work: impl Future<Output = T>,

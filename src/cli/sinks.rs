@@ -1,4 +1,5 @@
-//! `sinks`: lists what each sink has received and is still owed; `sinks NAME VERB` acts on one of them.
+//! `sinks`: lists what each sink has received and is still owed; `sinks NAME VERB` acts on one of
+//! them.
 
 mod attempt;
 mod dead;
@@ -168,7 +169,8 @@ fn list(config: &Config, name: Option<&str>, out: Output) -> anyhow::Result<Exit
     }
 }
 
-/// The table of the sinks, and what is to be said of replays and of sinks that are no longer configured.
+/// The table of the sinks, and what is to be said of replays and of sinks that are no longer
+/// configured.
 pub(super) fn table(status: &WorkspaceStatus, out: Output) -> anyhow::Result<ExitCode> {
     out.overview(&status.sink_table(&in_or_ago))?;
     for replay in status.sinks.iter().filter_map(|sink| sink.replay.as_ref()) {

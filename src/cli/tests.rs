@@ -1,7 +1,8 @@
-//! The published JSON Schemas, `docs/schemas/*.json`, are made from the types that are printed and sent.
+//! The published JSON Schemas, `docs/schemas/*.json`, are made from the types that are printed and
+//! sent.
 //!
-//! `REWRITE_EXPECTED=1 cargo test --all-features --lib cli::tests` writes them again. The schemas allow no
-//! field that is not described, so that the outside tests notice one.
+//! `REWRITE_EXPECTED=1 cargo test --all-features --lib cli::tests` writes them again. The schemas
+//! allow no field that is not described, so that the outside tests notice one.
 
 use std::collections::BTreeMap;
 use std::fs;

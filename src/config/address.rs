@@ -10,8 +10,8 @@ use url::Url;
 const WORKSPACE: &str = "https://myshop.example.com/api";
 const SERVICE: &str = "https://s3.example.com";
 
-/// True if a host is this machine: `localhost` or a loopback address. Every other name, also one under
-/// `.localhost`, is resolved by a name server.
+/// True if a host is this machine: `localhost` or a loopback address. Every other name, also one
+/// under `.localhost`, is resolved by a name server.
 pub(super) fn is_this_machine(host: &str) -> bool {
     host == "localhost" || ip(host).is_some_and(|ip| ip.is_loopback())
 }
@@ -31,7 +31,8 @@ pub fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// The address, unless records would leave for too far without TLS. A name is looked up when the sink connects.
+/// The address, unless records would leave for too far without TLS. A name is looked up when the
+/// sink connects.
 fn near_or_tls(url: Url, allow_plain: bool) -> Result<Url, String> {
     let host = url.host_str().unwrap_or_default();
     let is_plain = ["http", "mqtt"].contains(&url.scheme());
@@ -54,7 +55,8 @@ fn ip(host: &str) -> Option<IpAddr> {
 /// The workspace's address without its trailing slash (contract, first paragraph).
 ///
 /// # Errors
-/// The problem and what to do about it; it follows a name, for example "`base_url` must end in /api".
+/// The problem and what to do about it; it follows a name, for example "`base_url` must end in
+/// /api".
 pub fn workspace(text: &str) -> Result<Url, String> {
     let mut url = near_or_tls(of(text, ["https", "http"], WORKSPACE)?, false)?;
     let path = url.path().trim_end_matches('/').to_owned();

@@ -1,4 +1,5 @@
-//! What a configuration file is read against: its folder, the state folder, the key's other sources.
+//! What a configuration file is read against: its folder, the state folder, the key's other
+//! sources.
 
 use std::path::{Path, PathBuf};
 
@@ -21,14 +22,15 @@ pub struct Base {
     pub credentials_dir: Option<PathBuf>,
     /// The value of `SHOPMIRROR_API_KEY`.
     pub env_key: Option<SecretString>,
-    /// The time zone of the machine, which is the shop's unless the file names another; `None` is UTC.
+    /// The time zone of the machine, which is the shop's unless the file names another; `None` is
+    /// UTC.
     pub time_zone: Option<TimeZone>,
 }
 
 impl Base {
     /// The base of the file at `path`, with what the environment says: `$STATE_DIRECTORY`,
-    /// `$CREDENTIALS_DIRECTORY` and `SHOPMIRROR_API_KEY`. Without the first, a file in `/etc/shopmirror` has
-    /// its state where the shipped units put it.
+    /// `$CREDENTIALS_DIRECTORY` and `SHOPMIRROR_API_KEY`. Without the first, a file in
+    /// `/etc/shopmirror` has its state where the shipped units put it.
     pub(super) fn of_file(path: &Path) -> Self {
         // systemd lists every folder of StateDirectory=, separated by colons. The first is ours.
         let state_dir = std::env::var("STATE_DIRECTORY")
@@ -56,8 +58,8 @@ impl Base {
         self.state_dir.as_deref().unwrap_or(&self.dir).join(path)
     }
 
-    /// The path of the store, of a link the file that it leads to: the lock and the socket lie beside that
-    /// file, so that they are found whichever link it is reached by.
+    /// The path of the store, of a link the file that it leads to: the lock and the socket lie
+    /// beside that file, so that they are found whichever link it is reached by.
     pub(super) fn store_path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = self.state_path(path);
         match std::fs::read_link(&path) {

@@ -43,7 +43,8 @@ pub enum Wanted {
     In(Vec<Value>),
     /// It is there and means something else.
     Not(Value),
-    /// It is less or greater than this value. Only two numbers, two times or two texts have an order.
+    /// It is less or greater than this value. Only two numbers, two times or two texts have an
+    /// order.
     Ordered(Ordering, Value),
 }
 

@@ -1,7 +1,7 @@
 //! The keys of a sink of type `email`: the server, who gets the mails, and what they say.
 //!
-//! Sender and recipients are fixed here; no text of a record gets into an address. The login is read
-//! with the configuration, so that a reload reads it again.
+//! Sender and recipients are fixed here; no text of a record gets into an address. The login is
+//! read with the configuration, so that a reload reads it again.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -111,8 +111,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
     Some(read)
 }
 
-/// The most characters of a text of which a part still means the same thing (contract, "Lead (input)" and
-/// "Self check-in (input)"). Others are sent as they are: a part of a number or an address is another one.
+/// The most characters of a text of which a part still means the same thing (contract, "Lead
+/// (input)" and "Self check-in (input)"). Others are sent as they are: a part of a number or an
+/// address is another one.
 fn most(create: Intake, inside: Option<&str>, name: &str) -> usize {
     let (lead, checkin) = match (inside, name) {
         (Some("custom_fields"), _) => (1000, 1000),

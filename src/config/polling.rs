@@ -31,9 +31,9 @@ pub struct PollSettings {
         deserialize_with = "lasting::<100, DAY_MS, _, _>"
     )]
     pub min_interval: Duration,
-    /// Longest time between two polls of a route. In 90 seconds a client can create 90 records, one per
-    /// second, which is all that the key allows. They fit on one page with some known records, even on a
-    /// route that was quiet.
+    /// Longest time between two polls of a route. In 90 seconds a client can create 90 records, one
+    /// per second, which is all that the key allows. They fit on one page with some known records,
+    /// even on a route that was quiet.
     #[serde(
         default = "seconds::<90>",
         deserialize_with = "lasting::<100, DAY_MS, _, _>"
@@ -105,7 +105,8 @@ pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
     Some(read)
 }
 
-/// `[routes]`: the enabled ones, in the order of [`Route::ALL`]. `poll` is what `[poll]` says, if it can be read.
+/// `[routes]`: the enabled ones, in the order of [`Route::ALL`]. `poll` is what `[poll]` says, if
+/// it can be read.
 pub(super) fn routes(table: &Table<'_>, poll: Option<&PollSettings>) -> Vec<RouteSettings> {
     let mut routes = Vec::new();
     for route in Route::ALL {

@@ -1,7 +1,7 @@
 //! The problems of a configuration file, each with its line and column.
 //!
-//! A message names keys of this program and what to write. It never repeats a value or an unknown key,
-//! because any of them may be a secret.
+//! A message names keys of this program and what to write. It never repeats a value or an unknown
+//! key, because any of them may be a secret.
 
 use std::fmt;
 

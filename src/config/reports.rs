@@ -1,8 +1,9 @@
 //! `[reports]`: where the shop's own reports are, and `[reports.schedule.NAME]`: which reports are
-//! made on a schedule, when, and where they go; `[alerts]`: which sinks are told when something is wrong.
+//! made on a schedule, when, and where they go; `[alerts]`: which sinks are told when something is
+//! wrong.
 //!
-//! The names of reports and of their parameters are not checked here: `shopmirror check` does, since
-//! the files of the folder may change at any time.
+//! The names of reports and of their parameters are not checked here: `shopmirror check` does,
+//! since the files of the folder may change at any time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,7 +27,8 @@ pub struct ReportsSettings {
     pub folder: Option<PathBuf>,
     /// What amounts are in, for example `EUR`; it is written in front of them.
     pub currency: Option<String>,
-    /// The field of status changes and payments that names their job; `None` lets it be found in the data.
+    /// The field of status changes and payments that names their job; `None` lets it be found in
+    /// the data.
     pub job_link: Option<String>,
     /// The statuses that mean ready for pickup; empty if their names say so.
     #[serde(default)]

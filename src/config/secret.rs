@@ -1,7 +1,7 @@
 //! Texts that no message and no `Debug` output shows, and the files that hold them.
 //!
-//! The address of a sink is one, because it may hold a password or a token. A file of its own that holds it is
-//! read again at each attempt, so that a corrected one counts without a reload.
+//! The address of a sink is one, because it may hold a password or a token. A file of its own that
+//! holds it is read again at each attempt, so that a corrected one counts without a reload.
 
 use std::path::{Path, PathBuf};
 

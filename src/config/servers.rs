@@ -1,7 +1,7 @@
 //! The keys of the sinks that write to a server: `postgres`, `nats`, `mqtt` and `s3`.
 //!
-//! An address may hold a password, so that no message repeats it. The access key of `s3` is read from its
-//! file with the configuration: a reload reads it again.
+//! An address may hold a password, so that no message repeats it. The access key of `s3` is read
+//! from its file with the configuration: a reload reads it again.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +27,8 @@ pub struct PostgresSettings {
     /// The schema of the tables.
     #[serde(default = "schema")]
     pub schema: String,
-    /// What stands in the column `workspace` of every row: it keeps the rows of several shops apart.
+    /// What stands in the column `workspace` of every row: it keeps the rows of several shops
+    /// apart.
     #[serde(deserialize_with = "word")]
     pub workspace: String,
     /// The longest time that one transaction may take.

@@ -1,7 +1,7 @@
 //! The keys that say how a sink writes a change: `format`, `template` and `content_type`.
 //!
-//! A template is compiled here, so that `check` reports what is wrong with it without any change. It
-//! may hold a token, so that no message quotes it.
+//! A template is compiled here, so that `check` reports what is wrong with it without any change.
+//! It may hold a token, so that no message quotes it.
 
 use std::path::PathBuf;
 
@@ -51,7 +51,8 @@ fn in_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> 
     Ok(Some(text.trim_end_matches('\n').to_owned()))
 }
 
-/// The shape; `None` only if a problem was noted. `source` is what CloudEvents name as their source.
+/// The shape; `None` only if a problem was noted. `source` is what CloudEvents name as their
+/// source.
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
     let Keys {
         format,

@@ -1,4 +1,5 @@
-//! `[store]` and `[backup]`: where the records are, how long old versions stay, and the daily copies.
+//! `[store]` and `[backup]`: where the records are, how long old versions stay, and the daily
+//! copies.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

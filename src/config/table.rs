@@ -1,7 +1,7 @@
 //! Reads one table of the file into a struct, and collects every problem.
 //!
-//! serde stops at the first value that it cannot use. [`Table::read`] notes it, leaves its key out and
-//! reads again, so that one run reports all. A key that no struct of its table has is unknown.
+//! serde stops at the first value that it cannot use. [`Table::read`] notes it, leaves its key out
+//! and reads again, so that one run reports all. A key that no struct of its table has is unknown.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -144,8 +144,9 @@ impl<'d> Table<'d> {
 
     /// Reads the keys that `T` has. `needed` are those that must be there.
     ///
-    /// A value that cannot be used is noted, and its default takes its place, so that contradictions of
-    /// the others are found too. `None` if a needed key is missing or cannot be used, which was noted.
+    /// A value that cannot be used is noted, and its default takes its place, so that
+    /// contradictions of the others are found too. `None` if a needed key is missing or cannot be
+    /// used, which was noted.
     pub(super) fn read<T: DeserializeOwned>(&self, needed: &[&str]) -> Option<T> {
         let mut entries = self.entries.clone();
         loop {
@@ -243,8 +244,8 @@ impl<'d> Table<'d> {
     }
 }
 
-/// True if this file belongs to the store: the database, the files that SQLite keeps beside it, whose names begin
-/// with its own, and the search index.
+/// True if this file belongs to the store: the database, the files that SQLite keeps beside it,
+/// whose names begin with its own, and the search index.
 fn is_of_store(path: &Path, store: &Path) -> bool {
     let name = |path: &Path| {
         path.file_name()

@@ -1,6 +1,8 @@
-//! Lets serde read a value of the file, and says in the words of this program what is wrong with it.
+//! Lets serde read a value of the file, and says in the words of this program what is wrong with
+//! it.
 //!
-//! The crate `toml` finds the place of a wrong value. Its message may repeat the value, so that it is said anew.
+//! The crate `toml` finds the place of a wrong value. Its message may repeat the value, so that it
+//! is said anew.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

@@ -29,8 +29,8 @@ pub struct WebhookSettings {
     pub allow_plain: bool,
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
-    /// The host that shows the result of a request to which the endpoint answers 302 or 303; `None`: no
-    /// redirect is followed.
+    /// The host that shows the result of a request to which the endpoint answers 302 or 303;
+    /// `None`: no redirect is followed.
     pub redirect_host: Option<String>,
     /// Signing secrets, `whsec_…`, newest first. Each adds a signature; empty means unsigned.
     #[serde(rename = "secret_file", default, deserialize_with = "signing_secrets")]

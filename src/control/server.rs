@@ -1,8 +1,8 @@
 //! The daemon's side: accepts connections, checks who may send what, writes the reply.
 //!
 //! Every connection has a short time limit for its request, and their number is bounded, so that
-//! clients that send nothing delay the others by less than a second. The bound is far above the number
-//! of searches that anybody lets wait for the budget.
+//! clients that send nothing delay the others by less than a second. The bound is far above the
+//! number of searches that anybody lets wait for the budget.
 
 use std::fs;
 use std::io;
@@ -75,8 +75,8 @@ where
     stream.shutdown().await
 }
 
-/// True if the user `sender` may send this request to a daemon that runs as the user `own`. A member of the
-/// readers' group may send what writes nothing and costs no request.
+/// True if the user `sender` may send this request to a daemon that runs as the user `own`. A
+/// member of the readers' group may send what writes nothing and costs no request.
 fn may_send(request: &ControlRequest, sender: u32, own: u32) -> bool {
     *request == ControlRequest::Status || sender == own || sender == 0
 }

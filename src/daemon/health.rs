@@ -14,7 +14,8 @@ use crate::store::Store;
 /// A task that does not answer within this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// What the parts of the daemon tell of themselves. Each sets its own, and outlives a reload with it.
+/// What the parts of the daemon tell of themselves. Each sets its own, and outlives a reload with
+/// it.
 #[derive(Default)]
 pub(super) struct DaemonState {
     /// The running sinks.

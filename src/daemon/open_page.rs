@@ -43,8 +43,8 @@ impl OpenPage {
         }
     }
 
-    /// Opens the page, closes it or opens it anew, as the configuration says; one that it does not change
-    /// goes on.
+    /// Opens the page, closes it or opens it anew, as the configuration says; one that it does not
+    /// change goes on.
     pub(super) async fn configure(&mut self, config: &Config) {
         let shown = page_of(config);
         if shown == self.shown {

@@ -1,4 +1,5 @@
-//! What commands ask of the daemon on the control socket: its status, and searches that share its budget.
+//! What commands ask of the daemon on the control socket: its status, and searches that share its
+//! budget.
 
 use std::time::Duration;
 

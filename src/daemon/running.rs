@@ -116,8 +116,8 @@ impl RunningTasks {
         })
     }
 
-    /// Runs until the daemon has a new configuration, which `reread` returns if it can be used; `None` if
-    /// the daemon is to stop.
+    /// Runs until the daemon has a new configuration, which `reread` returns if it can be used;
+    /// `None` if the daemon is to stop.
     pub(super) async fn until_asked(
         &mut self,
         watch: &Watch,
@@ -137,8 +137,8 @@ impl RunningTasks {
             if let Some(newer) = reread() {
                 return Ok(Some(newer));
             }
-            // The key may have changed even so. If the inbox is full, this request is lost, and the slow
-            // probe ends the pause later.
+            // The key may have changed even so. If the inbox is full, this request is lost, and the
+            // slow probe ends the pause later.
             let _ = watch.requests.try_send(DispatcherRequest::Resume);
         }
     }

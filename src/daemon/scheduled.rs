@@ -1,8 +1,9 @@
-//! Makes the daily backup and the reports of `[reports.schedule]` at their times, one after the other.
+//! Makes the daily backup and the reports of `[reports.schedule]` at their times, one after the
+//! other.
 //!
-//! Each reads the store on a connection of its own and never waits for a poll, nor a poll for it. What fails
-//! is told in the status and tried again every few minutes; it never ends the daemon, and never costs an older
-//! backup.
+//! Each reads the store on a connection of its own and never waits for a poll, nor a poll for it.
+//! What fails is told in the status and tried again every few minutes; it never ends the daemon,
+//! and never costs an older backup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use crate::store::{self, BackupFolder, CopyControl, Kept, NewNotice, Reader};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often the folder of backups is listed while the next one is known and not due.
 const LIST_EVERY: Duration = Duration::from_secs(60);
-/// How long after the start backups and reports wait for the first page, which tells whether the clock is right.
+/// How long after the start backups and reports wait for the first page, which tells whether the
+/// clock is right.
 const WAIT_FOR_PAGE: Duration = Duration::from_secs(600);
 /// How long the reads of one report may take.
 const MAX_READ: Duration = Duration::from_secs(30);
@@ -113,8 +115,8 @@ impl Scheduled {
         self.clocks.workspace_time(own).is_some() || own.elapsed >= WAIT_FOR_PAGE
     }
 
-    /// Makes a backup if one is due, and publishes how backups stand; returns whether the next one is known and lies
-    /// ahead.
+    /// Makes a backup if one is due, and publishes how backups stand; returns whether the next one
+    /// is known and lies ahead.
     async fn back_up_if_due(
         &self,
         run: &mut ReportRun,

@@ -10,8 +10,8 @@ use crate::store::Store;
 
 /// The pause between two steps, which leaves the processor to the polls.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often to look whether the file was deleted, or whether a command has written; also the wait after
-/// a step that failed.
+/// How often to look whether the file was deleted, or whether a command has written; also the wait
+/// after a step that failed.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Follows the log until stopped.

@@ -1,7 +1,8 @@
-//! Maintains the store while the daemon runs: checkpoints, pruning, a warning if the write-ahead log
-//! grows.
+//! Maintains the store while the daemon runs: checkpoints, pruning, a warning if the write-ahead
+//! log grows.
 //!
-//! If the store cannot be written for a while, the next round retries; any other error ends the daemon.
+//! If the store cannot be written for a while, the next round retries; any other error ends the
+//! daemon.
 
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ pub(crate) fn old_by(clocks: &Clocks, own: Moment) -> Option<Timestamp> {
     clocks.workspace_time(own).map(|there| there.min(own.wall))
 }
 
-/// Maintains the store until stopped. The first round is at once: it empties the write-ahead log that an
-/// unclean stop left.
+/// Maintains the store until stopped. The first round is at once: it empties the write-ahead log
+/// that an unclean stop left.
 pub(super) async fn run(
     retention: Duration,
     clock: Clock,

@@ -16,8 +16,8 @@ const MAX_ROWS: i64 = 20_000;
 /// Rows read by one call when fields decide as well, whose text has to be parsed.
 const MAX_PARSED: i64 = 2_000;
 
-/// Counts the changes that a sink with this filter and position asked for and that were not handed over
-/// yet: those after the position up to `last`, and those that are ready in its queue.
+/// Counts the changes that a sink with this filter and position asked for and that were not handed
+/// over yet: those after the position up to `last`, and those that are ready in its queue.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -31,8 +31,8 @@ pub fn behind(
     Ok(unread(reader, filter, position, last)? + reader.ready_rows(name, Lane::Change)?)
 }
 
-/// Counts the changes after a position up to `last` that a sink with this filter asked for; all other rows
-/// beyond a bound count as well.
+/// Counts the changes after a position up to `last` that a sink with this filter asked for; all
+/// other rows beyond a bound count as well.
 ///
 /// # Errors
 /// If the store cannot be read.

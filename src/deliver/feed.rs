@@ -1,8 +1,8 @@
 //! Feed: reads the log and queues what the sink is to get, a bounded number of rows ahead.
 //!
-//! A sink that is down costs no more than these rows: the log is its backlog. The position moves in the
-//! transaction that queues the rows. A replay, and what a destination has lost, are read in the same
-//! way from their own positions.
+//! A sink that is down costs no more than these rows: the log is its backlog. The position moves in
+//! the transaction that queues the rows. A replay, and what a destination has lost, are read in the
+//! same way from their own positions.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -71,8 +71,8 @@ struct Scanned {
     is_end: bool,
 }
 
-/// Looks at the rows after `after` up to `last`, until `most` are to be queued, or before one for which
-/// `take` returns `None`.
+/// Looks at the rows after `after` up to `last`, until `most` are to be queued, or before one for
+/// which `take` returns `None`.
 fn scan(
     reader: &Reader,
     (after, last): (i64, i64),
@@ -222,7 +222,8 @@ impl Task {
         Ok(())
     }
 
-    /// Queues rows of the log, and moves the position of their lane from the first row to the second.
+    /// Queues rows of the log, and moves the position of their lane from the first row to the
+    /// second.
     async fn queue(
         &mut self,
         lane: Lane,

@@ -14,10 +14,11 @@ pub fn wants(filter: &SinkFilter, change: &Change) -> bool {
     };
     filter.changes.contains(&change.kind)
         && filter.routes.contains(&change.route)
-        // A record may have been read from another business before: whoever got it then gets its tombstone.
+        // A record may have been read from another business before: whoever got it then gets its
+        // tombstone.
         && (change.kind == Kind::Forgotten || of_business())
-        // A gap belongs to no record, and of a forgotten record no field is left to compare: no condition on a
-        // record leaves them out.
+        // A gap belongs to no record, and of a forgotten record no field is left to compare: no
+        // condition on a record leaves them out.
         && (matches!(change.kind, Kind::Gap | Kind::Forgotten)
             || filter.conditions.iter().all(|one| holds(one, change)))
 }
@@ -56,8 +57,8 @@ fn fits(found: Option<&str>, wanted: &Wanted) -> bool {
     }
 }
 
-/// How two numbers or two texts are ordered; times in the form of the API sort as text. `None` if the
-/// values have no order.
+/// How two numbers or two texts are ordered; times in the form of the API sort as text. `None` if
+/// the values have no order.
 fn order(a: &str, b: &str) -> Option<Ordering> {
     use serde_json::Value::{Number, String};
     match (serde_json::from_str(a).ok()?, serde_json::from_str(b).ok()?) {

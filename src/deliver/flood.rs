@@ -1,7 +1,7 @@
 //! The flood gate: notices when more changes come at once than a sink with `hold_above` is to get.
 //!
-//! Changes count by the time at which they were stored. A backlog that grew slowly while an endpoint
-//! was down is therefore no flood, however long it is.
+//! Changes count by the time at which they were stored. A backlog that grew slowly while an
+//! endpoint was down is therefore no flood, however long it is.
 
 use std::collections::VecDeque;
 
@@ -18,8 +18,8 @@ pub(super) struct Burst {
 }
 
 impl Burst {
-    /// Adds a change that was stored at `at`; returns whether there are now more than `most` within a
-    /// minute.
+    /// Adds a change that was stored at `at`; returns whether there are now more than `most` within
+    /// a minute.
     pub(super) fn exceeds(&mut self, at: Timestamp, most: u32) -> bool {
         let is_near = |time: Timestamp| time <= at && at.duration_since(time) < AT_ONCE;
         // Times after `at` were stored before the clock was set back.

@@ -1,13 +1,13 @@
 //! What is known about an endpoint, and when it is tried again: pure.
 //!
-//! After a fault the sink pauses, and then tries changes one after the other until one is taken. Each
-//! round tries twice as many as the one before, so that changes which always fail do not hold up the
-//! others for long. A pause grows only if a change failed that had not failed before: one bad change
-//! never costs more than a short pause.
+//! After a fault the sink pauses, and then tries changes one after the other until one is taken.
+//! Each round tries twice as many as the one before, so that changes which always fail do not hold
+//! up the others for long. A pause grows only if a change failed that had not failed before: one
+//! bad change never costs more than a short pause.
 //!
-//! An endpoint that asks for a wait takes only so many changes in a time. After the wait it gets them
-//! one by one, a second apart. After some of them the time between two is halved, until the endpoint asks
-//! again: then it is a second again, for twice as many.
+//! An endpoint that asks for a wait takes only so many changes in a time. After the wait it gets
+//! them one by one, a second apart. After some of them the time between two is halved, until the
+//! endpoint asks again: then it is a second again, for twice as many.
 
 use std::time::Duration;
 
@@ -84,7 +84,8 @@ impl Health {
         !self.is_well() || !self.spacing.is_zero()
     }
 
-    /// How much longer the next change waits because the endpoint asked for a wait a short time ago.
+    /// How much longer the next change waits because the endpoint asked for a wait a short time
+    /// ago.
     pub(super) fn spacing(&self, now: Duration) -> Option<Duration> {
         let left = self.next.saturating_sub(now);
         (!self.spacing.is_zero() && !left.is_zero()).then_some(left)

@@ -37,8 +37,9 @@ pub(super) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// The fate of a row after this verdict; `None` if it was not sent, because the sink has a newer version
-    /// of its record: a dead letter stays one, and what is sent once more leaves the queue.
+    /// The fate of a row after this verdict; `None` if it was not sent, because the sink has a
+    /// newer version of its record: a dead letter stays one, and what is sent once more leaves the
+    /// queue.
     pub(super) fn fate(&self, row: &QueueRow, verdict: Option<&Verdict>) -> Fate {
         let Some(verdict) = verdict else {
             let (state, last_error) = (RowState::Dead, Some(SUPERSEDED.to_owned()));
@@ -76,8 +77,8 @@ impl Rules<'_> {
                 })
             }
             Verdict::Fault { .. } if self.keeps_order => Fate::Untouched,
-            // The endpoint is to blame, so this is no attempt. Others go first all the same, because a
-            // change that always fails would otherwise hold them up.
+            // The endpoint is to blame, so this is no attempt. Others go first all the same,
+            // because a change that always fails would otherwise hold them up.
             Verdict::Fault {
                 reason,
                 retry_after,

@@ -1,7 +1,7 @@
 //! What a sink refused: when a line of the log says so, and whether it refuses everything. Pure.
 //!
-//! The first refusal is logged at once, the others together, at most once per minute. Each of them is in
-//! the store; only the lines of the log are bounded.
+//! The first refusal is logged at once, the others together, at most once per minute. Each of them
+//! is in the store; only the lines of the log are bounded.
 
 use std::time::Duration;
 

@@ -6,8 +6,8 @@ use crate::deliver::resend::any_newer;
 use crate::record::{Change, Kind};
 use crate::store::{Reader, Replay, ReplayChoice, StoreError};
 
-/// Which changes a replay hands over: what the sink asks for, unless the operator names other routes
-/// and kinds; fields that the operator names must fit as well.
+/// Which changes a replay hands over: what the sink asks for, unless the operator names other
+/// routes and kinds; fields that the operator names must fit as well.
 #[must_use]
 pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
     let mut filter = sink.clone();
@@ -55,15 +55,15 @@ pub enum Take {
     Sent,
     /// It is not asked for.
     Unwanted,
-    /// A replay asks for it, but it is in the queue, its record was forgotten, or the sink got a newer
-    /// version of it.
+    /// A replay asks for it, but it is in the queue, its record was forgotten, or the sink got a
+    /// newer version of it.
     LeftOut,
 }
 
-/// Decides about one row of a replay. Unless the operator asked for all versions, only the newest version
-/// of a record is handed over, so that no record is in an older state than before whenever the replay
-/// ends. `asked` is what the sink asks for, `filter` what the replay does,
-/// `upto` the sink's position.
+/// Decides about one row of a replay. Unless the operator asked for all versions, only the newest
+/// version of a record is handed over, so that no record is in an older state than before whenever
+/// the replay ends. `asked` is what the sink asks for, `filter` what the replay does, `upto` the
+/// sink's position.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -77,7 +77,8 @@ pub fn replay_rule(
     if !wants(filter, change) {
         return Ok(Take::Unwanted);
     }
-    // A newer version that the sink got, or that this replay sends. One in the queue still comes by itself.
+    // A newer version that the sink got, or that this replay sends. One in the queue still comes by
+    // itself.
     let counts =
         |newer: &Change| newer.seq <= replay.to_seq && wants(filter, newer) || wants(asked, newer);
     let is_old = || match &change.record_id {

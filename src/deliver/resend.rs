@@ -1,4 +1,5 @@
-//! Sends refused changes again, without giving a sink an older version of a record after a newer one.
+//! Sends refused changes again, without giving a sink an older version of a record after a newer
+//! one.
 
 use std::ops::ControlFlow;
 
@@ -30,8 +31,8 @@ pub struct Resent {
     pub superseded: usize,
 }
 
-/// Has dead letters and changes that are being retried sent again at once, with all their attempts and
-/// under the same event ids.
+/// Has dead letters and changes that are being retried sent again at once, with all their attempts
+/// and under the same event ids.
 ///
 /// # Errors
 /// Nothing is changed.
@@ -66,8 +67,8 @@ pub fn resend(
     })
 }
 
-/// Whether the sink got a newer version of the record among the rows up to `upto`: one that it asked
-/// for and is not still owed.
+/// Whether the sink got a newer version of the record among the rows up to `upto`: one that it
+/// asked for and is not still owed.
 pub(super) fn is_superseded(
     reader: &Reader,
     sink: &str,
@@ -87,8 +88,8 @@ pub(super) fn is_superseded(
     )
 }
 
-/// Whether the sink got one of the newer versions of a record that count, among the rows after the first
-/// one, up to the second one. The newest is looked at first.
+/// Whether the sink got one of the newer versions of a record that count, among the rows after the
+/// first one, up to the second one. The newest is looked at first.
 pub(super) fn any_newer(
     reader: &Reader,
     sink: &str,

@@ -1,9 +1,9 @@
 //! Room in memory for large records, shared by all sinks.
 //!
-//! While a record is delivered it is in memory several times: as it was read, with the state before, as
-//! an event, and as the body of a request. Sinks that deliver large records wait for each other, so that
-//! the number of sinks does not decide how much memory the daemon needs. A record is read only once
-//! there is room for it; other records need none.
+//! While a record is delivered it is in memory several times: as it was read, with the state
+//! before, as an event, and as the body of a request. Sinks that deliver large records wait for
+//! each other, so that the number of sinks does not decide how much memory the daemon needs. A
+//! record is read only once there is room for it; other records need none.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl Room {
         }
     }
 
-    /// Waits for room for so many bytes of records. What needs more than there is gets all of it. The
-    /// room is given back when the permit is dropped.
+    /// Waits for room for so many bytes of records. What needs more than there is gets all of it.
+    /// The room is given back when the permit is dropped.
     pub(super) async fn take(&self, bytes: usize) -> OwnedSemaphorePermit {
         let wanted = bytes.saturating_mul(COPIES) / 1024;
         let kib = u32::try_from(wanted)

@@ -44,7 +44,8 @@ pub(super) struct Ahead {
 pub(super) struct Call {
     sink: Box<dyn Sink>,
     rows: Vec<QueueRow>,
-    /// One for each row; `None` if it was not sent, because the sink has a newer version of the record.
+    /// One for each row; `None` if it was not sent, because the sink has a newer version of the
+    /// record.
     verdicts: Vec<Option<Verdict>>,
 }
 
@@ -73,8 +74,8 @@ impl Task {
             .sum()
     }
 
-    /// How long to wait until rows are saved: not at all for what changes the order of the queue, or if so
-    /// many are acknowledged that none is handed over before they are saved.
+    /// How long to wait until rows are saved: not at all for what changes the order of the queue,
+    /// or if so many are acknowledged that none is handed over before they are saved.
     pub(super) fn save_wait(&self, now: Duration) -> Option<Duration> {
         let Outcomes {
             gone,
@@ -172,8 +173,8 @@ impl Task {
             .get_or_insert(self.it.clock.now().elapsed);
     }
 
-    /// Begins as many calls as the sink, its health and its rate allow. Returns how long to wait for
-    /// more, if time alone brings it.
+    /// Begins as many calls as the sink, its health and its rate allow. Returns how long to wait
+    /// for more, if time alone brings it.
     pub(super) fn start(&mut self) -> Option<Duration> {
         while self.row.state != SinkState::Disabled
             && self.outcomes.gone.len() < UNSAVED
@@ -203,7 +204,8 @@ impl Task {
         None
     }
 
-    /// How long the next row waits for the rate of the sink, or because its endpoint asked for a wait.
+    /// How long the next row waits for the rate of the sink, or because its endpoint asked for a
+    /// wait.
     pub(super) fn rate_wait(&mut self) -> Option<Duration> {
         let now = self.now();
         let rate = self
@@ -416,8 +418,8 @@ impl Task {
         match verdict {
             Verdict::Done => self.refusals.taken(),
             Verdict::Refused { reason, .. } => self.outcomes.last_error = Some(reason),
-            // The same change is told so again, and waits alone. Where several are told so in turn, each
-            // has its sink wait a few times.
+            // The same change is told so again, and waits alone. Where several are told so in turn,
+            // each has its sink wait a few times.
             Verdict::Fault {
                 retry_after: Some(_),
                 ..
@@ -512,8 +514,8 @@ fn lingers(linger: Duration, oldest: &Ahead, now: Timestamp) -> Option<Duration>
 fn left_of(linger: Duration, oldest: Timestamp, now: Timestamp) -> Option<Duration> {
     let until = oldest.checked_add(linger).ok()?;
     let left = Duration::try_from(until.duration_since(now)).ok()?;
-    // More than all of it is left if the clock was ahead when the change was stored. How long ago that
-    // was is unknown, so the batch waits no longer.
+    // More than all of it is left if the clock was ahead when the change was stored. How long ago
+    // that was is unknown, so the batch waits no longer.
     (!left.is_zero() && left <= linger).then_some(left)
 }
 

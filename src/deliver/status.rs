@@ -48,8 +48,8 @@ pub struct SinkStatus {
     pub dead: i64,
     /// Changes up to the position that the sink did not ask for.
     pub filtered: i64,
-    /// Changes before its beginning, changes that were dropped, and changes that were no longer in the
-    /// log.
+    /// Changes before its beginning, changes that were dropped, and changes that were no longer in
+    /// the log.
     pub skipped: i64,
     /// The replay that is under way, or the last one.
     pub replay: Option<Replay>,

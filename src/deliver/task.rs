@@ -114,8 +114,8 @@ impl Deliverer {
         }
     }
 
-    /// Delivers what is in the log and due, and returns the status of the sink then. Only a rate is waited
-    /// for.
+    /// Delivers what is in the log and due, and returns the status of the sink then. Only a rate is
+    /// waited for.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails.

@@ -1,7 +1,8 @@
 //! Who may read the page: the rules for `Host`, `Sec-Fetch-Site` and the token. Pure.
 //!
-//! A foreign web page can make a browser send requests to this machine. It is refused because its name is in
-//! `Host` (DNS rebinding), or because the browser marks the request as one from another site.
+//! A foreign web page can make a browser send requests to this machine. It is refused because its
+//! name is in `Host` (DNS rebinding), or because the browser marks the request as one from another
+//! site.
 
 use std::net::IpAddr;
 

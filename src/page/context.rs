@@ -107,8 +107,8 @@ impl PageContext {
         self.store.read_long(read).await
     }
 
-    /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs into
-    /// [`Self::read`].
+    /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs
+    /// into [`Self::read`].
     pub(super) fn reports(&self) -> (Vec<Report>, Vec<String>) {
         let folder = self
             .page

@@ -1,5 +1,5 @@
-//! What the box at the top of every page finds, on only with `show_records = true`. What belongs to a repair
-//! leads to the repair.
+//! What the box at the top of every page finds, on only with `show_records = true`. What belongs to
+//! a repair leads to the repair.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

@@ -1,5 +1,5 @@
-//! The frame of every page: the shop's name, the navigation and the box to find something; and the links by which
-//! one page leads to another.
+//! The frame of every page: the shop's name, the navigation and the box to find something; and the
+//! links by which one page leads to another.
 
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
@@ -10,8 +10,8 @@ use crate::record::Route;
 use crate::report::Range;
 use crate::store::word;
 
-/// A whole page around its body; `tab` is the address of the page of the navigation that it belongs to, and empty if
-/// it is none of them.
+/// A whole page around its body; `tab` is the address of the page of the navigation that it belongs
+/// to, and empty if it is none of them.
 pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Markup) -> Html<String> {
     let shop = shown(&context.shop());
     let is_live = [".", "system"].contains(&tab);

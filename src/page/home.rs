@@ -152,7 +152,8 @@ impl View<'_> {
         }
     }
 
-    /// The list of repairs that are ready for pickup; all that are open if none is known to be ready.
+    /// The list of repairs that are ready for pickup; all that are open if none is known to be
+    /// ready.
     fn ready(&self, status_days: &str) -> String {
         let statuses: Vec<&str> = self.home.ready_status.iter().map(String::as_str).collect();
         match statuses.is_empty() {

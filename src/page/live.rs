@@ -32,7 +32,8 @@ pub(super) enum Live {
 }
 
 impl Live {
-    /// The page, or the stream of what changes, for which the script of the page asks the same address.
+    /// The page, or the stream of what changes, for which the script of the page asks the same
+    /// address.
     pub(super) async fn respond(self, context: Arc<PageContext>, headers: &HeaderMap) -> Response {
         if headers
             .get(header::ACCEPT)
@@ -54,7 +55,8 @@ impl Live {
         .into_response()
     }
 
-    /// The parts in their order, as they are now. Those that change have an id and the attribute `data-part`.
+    /// The parts in their order, as they are now. Those that change have an id and the attribute
+    /// `data-part`.
     async fn parts(self, context: &Arc<PageContext>) -> Vec<Markup> {
         match self {
             Self::Home(range) => home::parts(context, range).await,

@@ -6,8 +6,8 @@ use jiff::{Span, ToSpan};
 use crate::report::Period;
 
 impl Period {
-    /// How far the periods before and after are: whole months for days that begin with one; a week for days from a
-    /// Monday on, although it may not be over; else as many days as it has.
+    /// How far the periods before and after are: whole months for days that begin with one; a week
+    /// for days from a Monday on, although it may not be over; else as many days as it has.
     fn step(self) -> Span {
         let Self { from, to } = self;
         let months = (i64::from(to.year()) - i64::from(from.year())) * 12

@@ -87,8 +87,8 @@ pub(super) fn one(
     Ok(framed(context, &title, "records", &page).into_response())
 }
 
-/// The text of a record with a line for each field. Characters that turn the direction of text are shown
-/// as `\u{..}`.
+/// The text of a record with a line for each field. Characters that turn the direction of text are
+/// shown as `\u{..}`.
 fn pretty(body: &str) -> String {
     let value: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let text = value.and_then(|value| serde_json::to_string_pretty(&value).ok());

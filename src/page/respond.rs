@@ -20,8 +20,8 @@ use crate::report::Range;
 use crate::status::WorkspaceStatus;
 use crate::store::Reader;
 
-/// A response that is made from the store. It is also drawn and written where the store is read, because that
-/// takes as long.
+/// A response that is made from the store. It is also drawn and written where the store is read,
+/// because that takes as long.
 type FromStore<Q> = fn(&mut Reader, &PageContext, &Q) -> Result<Response, NotShown>;
 
 /// Sent with every response. Nothing but our own style, script and picture is loaded, no other page

@@ -1,7 +1,7 @@
 //! Connections: their number, and how long each may take.
 //!
-//! One connection serves one request. Sending the headers and the connection as a whole have a time limit, so
-//! that no client holds memory for longer than that.
+//! One connection serves one request. Sending the headers and the connection as a whole have a time
+//! limit, so that no client holds memory for longer than that.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connections;
 
-/// Connections at the same time, one for each live page that is looked at. More of them wait in the listener's
-/// queue.
+/// Connections at the same time, one for each live page that is looked at. More of them wait in the
+/// listener's queue.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to send its headers.
 const HEADERS_LIMIT: Duration = Duration::from_secs(5);

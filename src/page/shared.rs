@@ -1,5 +1,5 @@
-//! A value that all viewers share until it is too old: it is taken once for any number of viewers, and not at all
-//! without requests.
+//! A value that all viewers share until it is too old: it is taken once for any number of viewers,
+//! and not at all without requests.
 
 use std::time::Duration;
 

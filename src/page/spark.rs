@@ -11,7 +11,8 @@ const HEIGHT: f64 = 32.0;
 /// The least height of a bar, so that a 0 is seen.
 const LEAST: f64 = 1.0;
 
-/// A bar for each day, grey in full height if nothing is known of it; what the picture shows is said in its label.
+/// A bar for each day, grey in full height if nothing is known of it; what the picture shows is
+/// said in its label.
 pub(super) fn spark(days: &[Cell]) -> Markup {
     let known = || days.iter().filter_map(Cell::number);
     let (low, high) = (

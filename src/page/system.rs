@@ -1,7 +1,7 @@
 //! The page System: what `shopmirror status` prints, with the open gaps, for who runs the program.
 //!
-//! It shows counts, states and ids. Every value goes through maud, which escapes it, and through [`shown`].
-//! Times are clock times, so that a part does not change with every second.
+//! It shows counts, states and ids. Every value goes through maud, which escapes it, and through
+//! [`shown`]. Times are clock times, so that a part does not change with every second.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};

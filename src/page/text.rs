@@ -30,8 +30,8 @@ pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
     number::money(amount, currency).replace(' ', "\u{a0}")
 }
 
-/// A time stamp of the workspace or of the store in the shop's zone, as it came if one points at it; any
-/// other text as it is.
+/// A time stamp of the workspace or of the store in the shop's zone, as it came if one points at
+/// it; any other text as it is.
 pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
     html! {
         @match text.parse::<Timestamp>() {

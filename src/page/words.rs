@@ -1,4 +1,5 @@
-//! The owner's words for what the workspace sends: `jobs` are repairs, fields are written as people write.
+//! The owner's words for what the workspace sends: `jobs` are repairs, fields are written as people
+//! write.
 
 use crate::record::Route;
 use crate::report::first_upper;

@@ -1,9 +1,9 @@
 //! Background requests: requests that are not polls, such as searches and lists of custom fields.
 //!
-//! They use what polls leave of the budget and a twentieth of it, one at a time. A caller asks for a [`Grant`]
-//! and sends its request with it. Callers wait for their turn in [`BackgroundClient`] until the response, so at
-//! most one waits at the dispatcher or has its request under way. A caller that goes away before costs no
-//! request. Nothing is retried here.
+//! They use what polls leave of the budget and a twentieth of it, one at a time. A caller asks for
+//! a [`Grant`] and sends its request with it. Callers wait for their turn in [`BackgroundClient`]
+//! until the response, so at most one waits at the dispatcher or has its request under way. A
+//! caller that goes away before costs no request. Nothing is retried here.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -32,7 +32,8 @@ pub fn clock_advice(ahead_s: f64) -> String {
     )
 }
 
-/// The last comparison, shared with what must not trust a wrong clock; none before the first response.
+/// The last comparison, shared with what must not trust a wrong clock; none before the first
+/// response.
 #[derive(Debug, Clone, Default)]
 pub struct Clocks(Arc<Mutex<Option<Comparison>>>);
 
@@ -63,8 +64,8 @@ impl Clocks {
         self.last().and_then(|last| last.ahead_s)
     }
 
-    /// The time by the workspace's clock; `None` before the first page. A clock that is set meanwhile
-    /// does not move it.
+    /// The time by the workspace's clock; `None` before the first page. A clock that is set
+    /// meanwhile does not move it.
     #[must_use]
     pub fn workspace_time(&self, now: Moment) -> Option<Timestamp> {
         let Comparison {

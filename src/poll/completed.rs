@@ -29,7 +29,8 @@ pub(super) enum Completed {
         result: Result<Ping, ApiError>,
         rate: RateHeaders,
     },
-    /// A background request, whose caller has its result already; nothing is known if it has gone away.
+    /// A background request, whose caller has its result already; nothing is known if it has gone
+    /// away.
     Background { rate: Option<RateHeaders> },
 }
 
@@ -211,7 +212,8 @@ impl Dispatcher {
         };
         self.schedule.observe(poller, &outcome, now);
         if let Some(hold) = Hold::of_poll(poller, error, now.elapsed) {
-            // Unless a ping has shown that the route alone is refused, one shows whether the key is.
+            // Unless a ping has shown that the route alone is refused, one shows whether the key
+            // is.
             if !self.pollers[poller].is_broken() && self.hold.is_none() {
                 self.hold = Some(hold);
             }

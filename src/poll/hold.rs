@@ -1,9 +1,10 @@
-//! What holds every poller back: a name that has yet to be read, a refused key, a wrong address, another
-//! workspace, a store that cannot be written. There is one hold at a time, which says why and until when.
+//! What holds every poller back: a name that has yet to be read, a refused key, a wrong address,
+//! another workspace, a store that cannot be written. There is one hold at a time, which says why
+//! and until when.
 //!
-//! Meanwhile only a ping is sent: at once, because a refusal may concern one route only, then after 1, 5, 15
-//! and 30 minutes, then hourly. One that is not answered follows sooner. The key file and the operator's
-//! answer are looked at far more often, because that costs no request.
+//! Meanwhile only a ping is sent: at once, because a refusal may concern one route only, then after
+//! 1, 5, 15 and 30 minutes, then hourly. One that is not answered follows sooner. The key file and
+//! the operator's answer are looked at far more often, because that costs no request.
 
 use std::time::Duration;
 
@@ -102,7 +103,8 @@ impl Hold {
         }
     }
 
-    /// Why no request is sent and what the operator can do; none while the answer to the first ping may still come.
+    /// Why no request is sent and what the operator can do; none while the answer to the first ping
+    /// may still come.
     pub(super) fn advice(&self) -> Option<String> {
         if let Some(error) = &self.store_error {
             return Some(format!("{error}; polling resumes by itself"));
@@ -149,8 +151,8 @@ impl Hold {
         self.until = now + BUSY.cap;
     }
 
-    /// Notes a ping that did not end the hold; `chance` is uniform in `0.0..1.0`. True if it was the first, or
-    /// tells another reason.
+    /// Notes a ping that did not end the hold; `chance` is uniform in `0.0..1.0`. True if it was
+    /// the first, or tells another reason.
     pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> bool {
         let reason = reason_of(error);
         let is_new = self.failures == 0 || (reason.is_some() && reason != self.told);

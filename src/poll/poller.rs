@@ -26,8 +26,8 @@ const REFUSALS: [Duration; 4] = [
 ];
 const LATER_REFUSALS: Duration = Duration::from_secs(3600);
 
-/// By how much a record may be created after the time of the response that shows it: the header `Date`
-/// has whole seconds.
+/// By how much a record may be created after the time of the response that shows it: the header
+/// `Date` has whole seconds.
 const AHEAD: SignedDuration = SignedDuration::from_secs(5);
 
 /// How long to wait after a refusal when `before` came before it in a row: 1, 5, 15 and 30 minutes,
@@ -113,8 +113,8 @@ impl PollerHealth {
         self.last_success = Some(now);
     }
 
-    /// Counts a failed poll, logs it if it is the first of its kind, and decides how long to wait; `chance` is
-    /// uniform in `0.0..1.0`.
+    /// Counts a failed poll, logs it if it is the first of its kind, and decides how long to wait;
+    /// `chance` is uniform in `0.0..1.0`.
     pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> Duration {
         let class = match error.class() {
             Class::KeyRefused | Class::KeyForbidden | Class::WrongHost if self.key_is_good => {
@@ -162,9 +162,9 @@ impl PollerHealth {
     }
 }
 
-/// How long ago each record of the page was created, youngest first; empty unless all show it, and if
-/// one shows a time that is still to come: then the clock that made them is not `at`'s. `at` is the
-/// workspace's time if the response named one, so that a wrong clock here does not matter.
+/// How long ago each record of the page was created, youngest first; empty unless all show it, and
+/// if one shows a time that is still to come: then the clock that made them is not `at`'s. `at` is
+/// the workspace's time if the response named one, so that a wrong clock here does not matter.
 pub(super) fn ages(page: &Page, at: Timestamp) -> Vec<Duration> {
     let age = |record: &Record| -> Option<Duration> {
         let age = at.duration_since(record.created_at?);

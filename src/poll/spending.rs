@@ -1,5 +1,5 @@
-//! How what was sent reaches the next process: a record in the store, which is read once and written when
-//! polling begins and ends.
+//! How what was sent reaches the next process: a record in the store, which is read once and
+//! written when polling begins and ends.
 
 use super::Dispatcher;
 use crate::budget::{Budget, Spending};
@@ -28,7 +28,8 @@ pub async fn first_budget(
 }
 
 impl Dispatcher {
-    /// Tells the next process that requests follow. Unless the store can say so, all of them are spaced.
+    /// Tells the next process that requests follow. Unless the store can say so, all of them are
+    /// spaced.
     pub(super) async fn begin_sending(&mut self) -> Result<(), StoreError> {
         let noted = self.note_spending(false).await;
         if noted.is_err() {

@@ -132,8 +132,8 @@ pub struct PollingStatus {
     pub budget: BudgetStatus,
     /// Why every poller is paused and what to do, if they are.
     pub paused: Option<String>,
-    /// By how many seconds this machine's clock is ahead of the workspace's, negative if behind; `None`
-    /// if they differ by a minute or less, or if the workspace sends no time.
+    /// By how many seconds this machine's clock is ahead of the workspace's, negative if behind;
+    /// `None` if they differ by a minute or less, or if the workspace sends no time.
     pub clock_ahead_s: Option<f64>,
 }
 

@@ -1,9 +1,9 @@
-//! Whose workspace the address and the key lead to: a ping tells its name before anything is polled, at the
-//! start and when the key has changed.
+//! Whose workspace the address and the key lead to: a ping tells its name before anything is
+//! polled, at the start and when the key has changed.
 //!
-//! While the address and the key are those of before, so is the workspace, and its name is only renewed.
-//! Behind another name nothing is read until the operator has corrected the address or the key, or has
-//! accepted the name. A workspace that tells no name holds nothing back.
+//! While the address and the key are those of before, so is the workspace, and its name is only
+//! renewed. Behind another name nothing is read until the operator has corrected the address or the
+//! key, or has accepted the name. A workspace that tells no name holds nothing back.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use crate::budget::Purpose;
 use crate::store::{Kept, StoreError, judge_workspace, word};
 
 impl Dispatcher {
-    /// Sends the ping that ends the hold, if it is due; returns when to try again if the budget has no room.
+    /// Sends the ping that ends the hold, if it is due; returns when to try again if the budget has
+    /// no room.
     pub(super) fn start_ping(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
         let now = self.clock.now();
         let hold = self.hold.as_mut().filter(|hold| !hold.is_of_store())?;
@@ -116,7 +117,8 @@ impl Dispatcher {
         self.release();
     }
 
-    /// Lets every poller go on, each as its schedule says, unless the workspace has yet to tell its name.
+    /// Lets every poller go on, each as its schedule says, unless the workspace has yet to tell its
+    /// name.
     pub(super) fn release(&mut self) {
         let Some(hold) = self.hold.take() else { return };
         for poller in 0..self.pollers.len() {
@@ -157,8 +159,8 @@ impl Dispatcher {
     }
 }
 
-/// Whether a ping that failed keeps no poller back: it alone is refused, or the address and key are those of
-/// before.
+/// Whether a ping that failed keeps no poller back: it alone is refused, or the address and key are
+/// those of before.
 fn tells_nothing(error: &ApiError, is_changed: bool) -> bool {
     match error.class() {
         Class::RouteBroken | Class::BadPage => true,

@@ -1,5 +1,5 @@
-//! The `data` object: the shape in which every sink and listing shows a change. The record stays the
-//! exact text that the workspace sent.
+//! The `data` object: the shape in which every sink and listing shows a change. The record stays
+//! the exact text that the workspace sent.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -12,8 +12,8 @@ use super::{Change, Kind};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Event<'c> {
-    /// The same for every sink, retry, restart and replay of this change. Receivers use it to recognise
-    /// a change that is sent again.
+    /// The same for every sink, retry, restart and replay of this change. Receivers use it to
+    /// recognise a change that is sent again.
     event_id: &'c str,
     /// True for a change that only tries a sink; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -24,8 +24,8 @@ pub struct Event<'c> {
     /// The route of the record; null for an alert and for a report.
     #[cfg_attr(test, schemars(with = "Option<super::Route>"))]
     route: Option<&'static str>,
-    /// The id of the record, always as text; null for a gap. For an alert and for a report, what it is
-    /// about.
+    /// The id of the record, always as text; null for a gap. For an alert and for a report, what it
+    /// is about.
     record_id: Option<&'c str>,
     /// What happened.
     kind: Kind,
@@ -94,8 +94,8 @@ impl Serialize for Changed<'_> {
     }
 }
 
-/// A field before and after a change. A side on which the field was absent is left out, so that absent
-/// and null can be told apart.
+/// A field before and after a change. A side on which the field was absent is left out, so that
+/// absent and null can be told apart.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Sides<'c> {

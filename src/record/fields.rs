@@ -1,4 +1,5 @@
-//! Reading the members of a JSON object without decoding their values. One odd name never stops a route.
+//! Reading the members of a JSON object without decoding their values. One odd name never stops a
+//! route.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,7 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The text of a field's name. Half of a surrogate pair is valid JSON and no text: its escape is kept as received.
+/// The text of a field's name. Half of a surrogate pair is valid JSON and no text: its escape is
+/// kept as received.
 fn name_of(json: &str) -> Cow<'_, str> {
     let inner = &json[1..json.len() - 1];
     if !inner.contains('\\') {

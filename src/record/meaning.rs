@@ -20,8 +20,8 @@ pub struct FieldChange<'a> {
     pub after: Option<&'a str>,
 }
 
-/// Whether two versions of one record mean the same, whichever way its id is written and whatever the
-/// `ignored` fields say: an id that turns from a number into a string is no change (contract,
+/// Whether two versions of one record mean the same, whichever way its id is written and whatever
+/// the `ignored` fields say: an id that turns from a number into a string is no change (contract,
 /// "Versioning" 4).
 #[must_use]
 pub fn same_record(a: &Fields<'_>, b: &Fields<'_>, ignored: &[String]) -> bool {

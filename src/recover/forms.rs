@@ -1,7 +1,7 @@
 //! Mirrors the definitions of the custom fields: every form's, once a day.
 //!
-//! A definition is stored again only if its meaning changed, and that is logged. A form that cannot be read
-//! stays as it was. If no list can be read, it is tried again after an hour.
+//! A definition is stored again only if its meaning changed, and that is logged. A form that cannot
+//! be read stays as it was. If no list can be read, it is tried again after an hour.
 
 use std::time::Duration;
 
@@ -61,8 +61,9 @@ impl CustomFields {
         }
     }
 
-    /// Reads every form's definitions in each business if that was not done for a day, and stores what
-    /// changed. What cannot be read does not keep the others from being read; its error is returned.
+    /// Reads every form's definitions in each business if that was not done for a day, and stores
+    /// what changed. What cannot be read does not keep the others from being read; its error is
+    /// returned.
     async fn refresh(&self) -> Result<Option<ApiError>, StoreError> {
         let now = self.clock.now().wall;
         let read_at = self

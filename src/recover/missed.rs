@@ -1,8 +1,8 @@
 //! Searches for customers that were missed between two polls, by the names, e-mail addresses and
 //! numbers in other routes' records.
 //!
-//! One search at a time, a bounded number per gap. How far the log was searched is stored with the gap,
-//! so that a restart goes on there.
+//! One search at a time, a bounded number per gap. How far the log was searched is stored with the
+//! gap, so that a restart goes on there.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -173,8 +173,8 @@ impl MissedCustomers {
         Ok(())
     }
 
-    /// The terms to search by in the next rows of the log, and the last of these rows; `None` at the end
-    /// of the log.
+    /// The terms to search by in the next rows of the log, and the last of these rows; `None` at
+    /// the end of the log.
     async fn terms_after(
         &self,
         seq: i64,
@@ -225,7 +225,8 @@ impl MissedCustomers {
 /// What tells a person: fields of a customer and their texts, the strongest first; at least one.
 type Person = Vec<(&'static str, String)>;
 
-/// The person that a record names, by e-mail address and number, or by name if that is all it shows.
+/// The person that a record names, by e-mail address and number, or by name if that is all it
+/// shows.
 fn person(body: &str) -> Option<Person> {
     let fields = Fields::of(body)?;
     let told = |field, name| {

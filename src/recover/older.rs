@@ -1,9 +1,9 @@
-//! The search terms of a backfill: each letter and digit, and where a search shows as many customers as
-//! it can, the same with one more character: `a`, then `an`, then `ann`.
+//! The search terms of a backfill: each letter and digit, and where a search shows as many
+//! customers as it can, the same with one more character: `a`, then `an`, then `ann`.
 //!
-//! Pure. A search that shows fewer than it can shows all that match. So this needs no knowledge of how
-//! the workspace matches a term, only that a longer term has fewer matches. A term is made longer only
-//! by what follows it in the texts of known customers: few searches are spent on `xq`.
+//! Pure. A search that shows fewer than it can shows all that match. So this needs no knowledge of
+//! how the workspace matches a term, only that a longer term has fewer matches. A term is made
+//! longer only by what follows it in the texts of known customers: few searches are spent on `xq`.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -21,8 +21,9 @@ pub struct Prefixes {
 }
 
 impl Prefixes {
-    /// The terms that are left after those that earlier runs searched, each with how many customers it
-    /// showed. `known` holds the names, e-mail addresses and numbers of the known customers, one a line.
+    /// The terms that are left after those that earlier runs searched, each with how many customers
+    /// it showed. `known` holds the names, e-mail addresses and numbers of the known customers, one
+    /// a line.
     #[must_use]
     pub fn resume(known: &str, searched: &[(String, u32)]) -> Self {
         let unseen = ('a'..='z').chain('0'..='9').map(String::from);
@@ -46,7 +47,8 @@ impl Prefixes {
         walk
     }
 
-    /// Takes the next term; `None` if there is nothing left to search or the latest searches found no one.
+    /// Takes the next term; `None` if there is nothing left to search or the latest searches found
+    /// no one.
     pub fn take(&mut self) -> Option<String> {
         if self.fruitless < MAX_FRUITLESS {
             self.open.pop_front()
@@ -75,8 +77,8 @@ impl Prefixes {
     }
 }
 
-/// A term with each character that follows it in a text, the most frequent first. Letter case does not
-/// count; the workspace may remove white space at the end of a term.
+/// A term with each character that follows it in a text, the most frequent first. Letter case does
+/// not count; the workspace may remove white space at the end of a term.
 fn followers(term: &str, known: &str) -> Vec<String> {
     let known = known.to_lowercase();
     let mut counts: HashMap<char, usize> = HashMap::new();

@@ -1,7 +1,8 @@
 //! The chart of an answer as SVG.
 //!
-//! A chart needs no script and loads nothing, so that it works in pages, mails and files. Text and lines take the
-//! colour of the text around them, which fits light and dark pages. Every text is escaped.
+//! A chart needs no script and loads nothing, so that it works in pages, mails and files. Text and
+//! lines take the colour of the text around them, which fits light and dark pages. Every text is
+//! escaped.
 
 use maud::{Markup, html};
 
@@ -149,7 +150,8 @@ fn number(cell: &Cell) -> Option<f64> {
     cell.number().filter(|number| number.is_finite())
 }
 
-/// An axis of values: from `low` to `high` in steps of 1, 2 or 5 times a power of ten, and zero on it.
+/// An axis of values: from `low` to `high` in steps of 1, 2 or 5 times a power of ten, and zero on
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Axis {
     low: f64,
@@ -214,8 +216,8 @@ fn colour(series: usize) -> &'static str {
     COLOURS[series % COLOURS.len()]
 }
 
-/// The names of the series, one below the other, and how high they are. The one that stands for what is not known
-/// is grey.
+/// The names of the series, one below the other, and how high they are. The one that stands for
+/// what is not known is grey.
 fn legend(names: &[&str], left: f64) -> (Markup, f64) {
     let drawn = html! {
         @for (index, name) in names.iter().enumerate() {

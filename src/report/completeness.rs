@@ -1,4 +1,5 @@
-//! What the mirror knows of a time: since when it is complete, where gaps are, until when it was read.
+//! What the mirror knows of a time: since when it is complete, where gaps are, until when it was
+//! read.
 //!
 //! A number of a time that is not known whole is at least what
 //! was counted; if nothing was counted, it is unknown, never zero.
@@ -148,8 +149,8 @@ impl Coverage {
         }
     }
 
-    /// How much is known of the records that were created from `from` until `to`, seen at `now`. A time
-    /// that is not over is known if it was read up to some moment of it.
+    /// How much is known of the records that were created from `from` until `to`, seen at `now`. A
+    /// time that is not over is known if it was read up to some moment of it.
     pub(super) fn knows(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> Known {
         let Some(read_at) = self
             .read_at
@@ -210,9 +211,10 @@ impl Lists {
         self.coverages.iter().find(|known| known.route == route)
     }
 
-    /// How much is known of the records of a list that stand now, such as open repairs. One that came before the
-    /// mirror began, and did not change since, is not in it, nor one that came in a gap; after half a year there
-    /// is hardly one. A list that was not read lately lacks what came since.
+    /// How much is known of the records of a list that stand now, such as open repairs. One that
+    /// came before the mirror began, and did not change since, is not in it, nor one that came in a
+    /// gap; after half a year there is hardly one. A list that was not read lately lacks what came
+    /// since.
     pub(super) fn knows_standing(&self, route: Route) -> Known {
         let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
         else {
@@ -227,8 +229,8 @@ impl Lists {
         }
     }
 
-    /// Whether status changes or payments of the mirrored jobs may be missing, so that it is not sure how these jobs
-    /// stand now. What was missed half a year ago hardly matters.
+    /// Whether status changes or payments of the mirrored jobs may be missing, so that it is not
+    /// sure how these jobs stand now. What was missed half a year ago hardly matters.
     pub(super) fn lacks(&self, route: Route) -> bool {
         let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
         let matters = |(_, to): &(Timestamp, Timestamp)| {

@@ -1,5 +1,5 @@
-//! CSV as RFC 4180 describes it, safe to open in a spreadsheet: text that it would read as a formula gets a `'` in
-//! front, and characters that control a terminal are written as `\u{..}`.
+//! CSV as RFC 4180 describes it, safe to open in a spreadsheet: text that it would read as a
+//! formula gets a `'` in front, and characters that control a terminal are written as `\u{..}`.
 
 use super::answer::Answer;
 use super::completeness::Cell;

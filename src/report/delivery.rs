@@ -1,5 +1,5 @@
-//! A scheduled report on its way: the question that its settings ask, its text in their form, the file
-//! that it replaces, and what a sink is given.
+//! A scheduled report on its way: the question that its settings ask, its text in their form, the
+//! file that it replaces, and what a sink is given.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -31,7 +31,8 @@ pub struct ScheduledContent<'a> {
     title: &'a str,
     /// What it shows.
     about: &'a str,
-    /// The first day that it is about, in the shop's time zone; the day of `as_of` if it is about now.
+    /// The first day that it is about, in the shop's time zone; the day of `as_of` if it is about
+    /// now.
     from: String,
     /// The last day.
     to: String,
@@ -112,8 +113,8 @@ pub fn form(format: ReportFormat) -> (&'static str, &'static str, &'static str) 
     }
 }
 
-/// What a sink is given, a JSON object: what was asked, the content in the form of the settings, and the
-/// text, the document and the chart, of which a sink takes what it can show.
+/// What a sink is given, a JSON object: what was asked, the content in the form of the settings,
+/// and the text, the document and the chart, of which a sink takes what it can show.
 ///
 /// # Errors
 /// If the form is the chart, and the report has none.

@@ -35,7 +35,8 @@ pub struct Report {
     pub needs: Columns,
     /// Whether status changes must name their job.
     pub needs_job_link: bool,
-    /// The columns that count or add records of the period, or of the day, week or month of the row.
+    /// The columns that count or add records of the period, or of the day, week or month of the
+    /// row.
     counts: Columns,
     /// The same for columns that a missing record could make more, such as shares.
     measures: Columns,

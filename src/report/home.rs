@@ -1,7 +1,7 @@
 //! The numbers of the page Home: what came in, what was completed, and how things stand now.
 //!
-//! Each is the answer of a report that is not listed, so that it says what is known: all of it, a part of it, or
-//! nothing. Repairs count by their current state. The numbers name no person.
+//! Each is the answer of a report that is not listed, so that it says what is known: all of it, a
+//! part of it, or nothing. Repairs count by their current state. The numbers name no person.
 
 mod ready;
 mod span;
@@ -229,7 +229,8 @@ impl Source<'_> {
         }
     }
 
-    /// A 0 for each span if there is no record at all of the list that a report counts, and so no column either.
+    /// A 0 for each span if there is no record at all of the list that a report counts, and so no
+    /// column either.
     fn none(&mut self, report: &Report) -> Result<Vec<Vec<Cell>>, ReportError> {
         let sql = |route| format!("SELECT 1 FROM {route} LIMIT 1");
         let Some(sql) = report.needs.keys().next().map(sql) else {

@@ -1,5 +1,5 @@
-//! What a report can know of the days that it is about: the rows of its SELECT with how sure each number is, and
-//! the line that says so.
+//! What a report can know of the days that it is about: the rows of its SELECT with how sure each
+//! number is, and the line that says so.
 
 use std::collections::HashMap;
 
@@ -89,7 +89,8 @@ impl Horizon {
             if routes.is_empty() || report.is_list {
                 return None;
             }
-            // An open repair may be completed, and an amount paid, by a status change or a payment that was missed.
+            // An open repair may be completed, and an amount paid, by a status change or a payment
+            // that was missed.
             let is_of_now = |(_, time): &(Route, CountedTime)| {
                 matches!(time, CountedTime::Standing | CountedTime::Before)
             };
@@ -148,7 +149,8 @@ impl Horizon {
         }
     }
 
-    /// What all of the routes know of these days. What is to come does not make the days before it unknown.
+    /// What all of the routes know of these days. What is to come does not make the days before it
+    /// unknown.
     fn knows_all(&self, routes: &[(Route, CountedTime)], days: &[ReportDay]) -> Known {
         let to_come = days
             .iter()
@@ -199,7 +201,8 @@ impl Horizon {
         self.unknown_jobs.get(first).is_some_and(|at| *at < to)
     }
 
-    /// Since when the data is complete, for people. `has_period` leaves out the gaps of other times.
+    /// Since when the data is complete, for people. `has_period` leaves out the gaps of other
+    /// times.
     pub(super) fn line(&self, has_period: bool, zone: &TimeZone) -> String {
         let moment = |at: Timestamp| {
             at.to_zoned(zone.clone())

@@ -17,8 +17,8 @@ border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-a
 font-variant-numeric:tabular-nums}.day{white-space:nowrap}tfoot{font-weight:600}.unknown{opacity:.7}\
 figure{margin:0}svg{width:100%;min-width:36rem;height:auto}figure,.scroll{overflow-x:auto}";
 
-/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a phone. A record
-/// that a row names by its id is a link.
+/// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a
+/// phone. A record that a row names by its id is a link.
 #[must_use]
 pub fn fragment(answer: &Answer, link: impl Fn(Route, &str) -> String) -> Markup {
     html! {

@@ -34,7 +34,8 @@ pub fn listed(reports: &[Report]) -> Value {
 pub(super) fn json(answer: &Answer) -> Value {
     let values =
         |row: &Vec<Cell>| -> Value { row.iter().map(|cell| json_of(&cell.value)).collect() };
-    // The places of the numbers that are not sure in this way: of the row and of the column, both from 0.
+    // The places of the numbers that are not sure in this way: of the row and of the column, both
+    // from 0.
     let cells_that_are = |wanted: Exactness| -> Vec<[usize; 2]> {
         let rows = answer.rows.iter().enumerate();
         rows.flat_map(|(row, cells)| {

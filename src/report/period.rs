@@ -24,8 +24,8 @@ pub struct Period {
 }
 
 impl Period {
-    /// The period from one day to another; a missing end is today, a missing start 29 days before the
-    /// end.
+    /// The period from one day to another; a missing end is today, a missing start 29 days before
+    /// the end.
     ///
     /// # Errors
     /// [`ReportError::Refused`] if it ends before it begins or is too long.

@@ -1,4 +1,5 @@
-//! The days that have a name, seen from today: what Home, the pages of reports and scheduled reports offer. Pure.
+//! The days that have a name, seen from today: what Home, the pages of reports and scheduled
+//! reports offer. Pure.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};

@@ -4,8 +4,8 @@ use super::completeness::{Cell, Exactness};
 use super::head::Report;
 use crate::store::SqlValue;
 
-/// The line of sums; `is_known` says of a column whether all that it adds up is known. `None` if there is no
-/// row, or no column has a sum.
+/// The line of sums; `is_known` says of a column whether all that it adds up is known. `None` if
+/// there is no row, or no column has a sum.
 pub(super) fn totals(
     report: &Report,
     columns: &[String],

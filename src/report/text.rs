@@ -7,8 +7,8 @@ use crate::table::fitted;
 /// The longest cell, in characters.
 const CELL_MAX: usize = 60;
 
-/// The title, the time, the rows, aligned by spaces, and the notes. Columns that do not fit into `width` are
-/// left out and named.
+/// The title, the time, the rows, aligned by spaces, and the notes. Columns that do not fit into
+/// `width` are left out and named.
 #[must_use]
 pub fn text(answer: &Answer, width: usize) -> String {
     let mut made = shown(&format!("{}, {}", answer.report.title, answer.subject())) + "\n\n";

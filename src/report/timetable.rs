@@ -1,7 +1,7 @@
 //! When a scheduled report is due, in the shop's time zone. Pure.
 //!
-//! Each day has one time: one that the change to summer time leaves out is the same distance later, and of
-//! two the first counts.
+//! Each day has one time: one that the change to summer time leaves out is the same distance later,
+//! and of two the first counts.
 
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
@@ -19,7 +19,8 @@ const RETRY: SignedDuration = SignedDuration::from_mins(10);
 /// What became of one scheduled report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportRun {
-    /// The latest time for which it was made. At first, when it was first seen in the configuration.
+    /// The latest time for which it was made. At first, when it was first seen in the
+    /// configuration.
     pub settled_at: Timestamp,
     /// How many were made.
     pub made: i64,
@@ -90,7 +91,8 @@ impl Timetable<'_> {
             .unwrap_or(Timestamp::MAX)
     }
 
-    /// The time for which one is made next, and when; what is to be made now has a time up to `now`.
+    /// The time for which one is made next, and when; what is to be made now has a time up to
+    /// `now`.
     #[must_use]
     pub fn due(&self, run: &ReportRun, now: Timestamp) -> (Timestamp, Timestamp) {
         // A time far ahead was noted while the clock was wrong, and says nothing.

@@ -8,8 +8,8 @@ use super::Observation;
 
 /// Runs of records that can show an import, longest first.
 const RUNS: [usize; 3] = [20, 12, 7];
-/// The shortest and the longest time in which such a run came, in seconds. What came at once says nothing
-/// about the next second.
+/// The shortest and the longest time in which such a run came, in seconds. What came at once says
+/// nothing about the next second.
 const AT_ONCE_S: f64 = 0.25;
 const WITHIN_S: f64 = 60.0;
 /// An import is over when nothing came for this long beside a few of its gaps, in seconds.

@@ -14,8 +14,8 @@ use super::{FILLED, Observation, PollerSettings};
 
 /// The longest time that is considered, in seconds.
 const MAX_SPAN_S: f64 = 7.0 * 86_400.0;
-/// The guarantee of a new daemon's pollers if polling in turn is faster, in seconds: in that time a page of
-/// 100 holds an import of nearly ten records a second.
+/// The guarantee of a new daemon's pollers if polling in turn is faster, in seconds: in that time a
+/// page of 100 holds an import of nearly ten records a second.
 const FIRST_S: f64 = 10.0;
 /// The longest guarantee after a long quiet time, in intervals of polling in turn.
 const LAST: f64 = 4.0;
@@ -113,8 +113,8 @@ impl Memory {
 }
 
 impl Poller {
-    /// A poller with these settings: a new one at `at`, or one that goes on from `before`. A request that
-    /// was under way was cut off and counts as none.
+    /// A poller with these settings: a new one at `at`, or one that goes on from `before`. A
+    /// request that was under way was cut off and counts as none.
     pub(super) fn new(settings: PollerSettings, before: Option<Self>, at: f64) -> Self {
         if let Some(before) = before {
             let last = before.in_flight.map_or(before.last, |(_, before)| before);
@@ -191,10 +191,11 @@ impl Poller {
         self.memory.read.is_some()
     }
 
-    /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it grows from
-    /// `first` with the quiet time, unless the operator's is kept exactly. Other routes that must be followed may
-    /// borrow up to `borrowed` seconds, but not from a route that ever had an overflow event, and not beyond
-    /// `max_interval` unless the pace is too low to keep that anyway.
+    /// The guarantee of an interval that begins now, with polling in turn every `turn` seconds: it
+    /// grows from `first` with the quiet time, unless the operator's is kept exactly. Other routes
+    /// that must be followed may borrow up to `borrowed` seconds, but not from a route that ever
+    /// had an overflow event, and not beyond `max_interval` unless the pace is too low to keep that
+    /// anyway.
     pub(super) fn allowed(&self, turn: f64, first: f64, borrowed: f64) -> f64 {
         if self.is_fixed() || self.reserved.is_some() {
             return self.raised.unwrap_or(self.max_interval);
@@ -214,7 +215,8 @@ impl Poller {
         }
     }
 
-    /// How many polls a second it may do with less than in a new daemon; less than 0 if it needs more.
+    /// How many polls a second it may do with less than in a new daemon; less than 0 if it needs
+    /// more.
     pub(super) fn spare(&self, turn: f64) -> f64 {
         if self.is_fixed() || self.reserved.is_some() {
             return 0.0;

@@ -1,7 +1,7 @@
 //! Estimates how many records arrive on one route.
 //!
-//! Three estimates: from the last hour, the same hour of other days, and the last week. Each is drawn
-//! towards the next wider one, and the widest towards the mean of all routes, so that the
+//! Three estimates: from the last hour, the same hour of other days, and the last week. Each is
+//! drawn towards the next wider one, and the widest towards the mean of all routes, so that the
 //! difference between few arrivals and fewer is not taken for a difference between routes.
 
 use jiff::Timestamp;
@@ -22,7 +22,8 @@ const UNKNOWN: f64 = 1e-3;
 pub(super) struct Level(pub(super) f64, pub(super) f64);
 
 impl Level {
-    /// Counts records in `span` seconds and forgets the part of the past that does not fit `keep_s`.
+    /// Counts records in `span` seconds and forgets the part of the past that does not fit
+    /// `keep_s`.
     fn add(&mut self, count: f64, time: f64, span: f64, keep_s: f64) {
         let keep = (-span / keep_s).exp();
         *self = Self(self.0 * keep + count, self.1 * keep + time);

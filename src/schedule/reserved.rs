@@ -1,8 +1,8 @@
 //! Slots that are reserved for the pollers whose `max_interval` is shorter than polling in turn.
 //!
-//! The period of each is a common number of slots, doubled as often as its `max_interval` allows. Such
-//! periods fit together: no slot is reserved for two pollers. So each of them is polled in time
-//! whatever the others need, and the slots between are free.
+//! The period of each is a common number of slots, doubled as often as its `max_interval` allows.
+//! Such periods fit together: no slot is reserved for two pollers. So each of them is polled in
+//! time whatever the others need, and the slots between are free.
 
 use super::poller::Poller;
 use super::{INSTANT_S, LATE_S, Schedule};
@@ -68,8 +68,8 @@ impl Schedule {
         }
     }
 
-    /// Gives each poller slots from `at` on. If the periods are the same as before, so are the slots;
-    /// else the first of each is the last one within its `max_interval`.
+    /// Gives each poller slots from `at` on. If the periods are the same as before, so are the
+    /// slots; else the first of each is the last one within its `max_interval`.
     fn assign(&mut self, periods: &[Option<u64>], at: f64) {
         let is_same =
             |(p, period): (&Poller, &Option<u64>)| p.reserved.map(|own| own.period) == *period;
@@ -121,8 +121,8 @@ impl Schedule {
         slots.find(|slot| !self.pollers.iter().any(|poller| poller.owns(*slot)))
     }
 
-    /// Which of these pollers, sorted by their deadlines, gets which of the free slots from `slot` on if
-    /// each goes to the first of them that is ready; and when the slot begins.
+    /// Which of these pollers, sorted by their deadlines, gets which of the free slots from `slot`
+    /// on if each goes to the first of them that is ready; and when the slot begins.
     pub(super) fn in_order(
         &self,
         mut due: Vec<(f64, usize)>,
@@ -152,7 +152,8 @@ impl Schedule {
         own.is_none_or(|own| own - at + LATE_S >= apart)
     }
 
-    /// When the first own slot of a poller from this one on begins in which it may be polled, if it has any.
+    /// When the first own slot of a poller from this one on begins in which it may be polled, if it
+    /// has any.
     pub(super) fn next_reserved(&self, poller: &Poller, slot: u64) -> Option<f64> {
         let slot = slot.max(self.slots.next(poller.ready_at()));
         poller
@@ -167,9 +168,10 @@ impl Schedule {
 }
 
 /// The longest intervals that can be kept, and the periods of the reserved slots, for pollers whose
-/// longest and shortest intervals are given; all in slots. If the budget is too small, the shortest of
-/// them become equally longer until the others can be kept, at most until all are polled in turn. A
-/// `fixed` interval can need the same slot as another poller, so that this one waits a slot longer.
+/// longest and shortest intervals are given; all in slots. If the budget is too small, the shortest
+/// of them become equally longer until the others can be kept, at most until all are polled in
+/// turn. A `fixed` interval can need the same slot as another poller, so that this one waits a slot
+/// longer.
 fn plan(longest: &[u64], shortest: &[u64], fixed: u64) -> (Vec<u64>, Vec<Option<u64>>) {
     let in_turn = longest.len() as u64;
     let first = longest.iter().copied().min().unwrap_or(1).max(1);

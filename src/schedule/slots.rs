@@ -1,7 +1,9 @@
-//! Numbers the slots: the times at which requests can be sent, as far as the schedule knows the budget.
+//! Numbers the slots: the times at which requests can be sent, as far as the schedule knows the
+//! budget.
 //!
-//! A slot is the time between two requests at the present pace. The budget spreads a minute's requests
-//! over [`KEY_MINUTE`], so that evenly spaced requests never exceed it, and none is kept for later.
+//! A slot is the time between two requests at the present pace. The budget spreads a minute's
+//! requests over [`KEY_MINUTE`], so that evenly spaced requests never exceed it, and none is kept
+//! for later.
 
 use std::ops::RangeInclusive;
 
@@ -37,8 +39,8 @@ impl Slots {
         KEY_MINUTE.as_secs_f64() / self.pace
     }
 
-    /// Changes the pace at `at`; says whether it differs by more than rounding. Slots that would have
-    /// begun meanwhile at the new pace have not.
+    /// Changes the pace at `at`; says whether it differs by more than rounding. Slots that would
+    /// have begun meanwhile at the new pace have not.
     pub(super) fn set_pace(&mut self, pace: f64, at: f64) -> bool {
         let before = std::mem::replace(&mut self.pace, sane(pace));
         let differs = (self.pace - before).abs() > 1e-9 * before;
@@ -77,8 +79,8 @@ impl Slots {
                 .max(1.0) as u64
     }
 
-    /// Notes that a request was sent in this slot, or in the next one before it began; gives by how much
-    /// all later slots are later because it was late.
+    /// Notes that a request was sent in this slot, or in the next one before it began; gives by how
+    /// much all later slots are later because it was late.
     pub(super) fn take(&mut self, at: f64, slot: Option<u64>) -> f64 {
         let late = slot.map_or(0.0, |slot| at - self.start(slot));
         (self.last_at, self.last) = (at, slot.unwrap_or(self.last + 1));

@@ -24,7 +24,8 @@ pub struct ScheduleStatus {
 
 /// A guarantee longer than `max_interval` by this factor is a risk: other clients leave too little.
 const BEYOND: f64 = 2.0;
-/// A `max_interval` below this, in seconds, counts as this: no other client makes so short a wait long.
+/// A `max_interval` below this, in seconds, counts as this: no other client makes so short a wait
+/// long.
 const MIN_INTERVAL_S: f64 = 5.0;
 
 /// No budget of a key helps against a page of records that come within this time, in seconds.

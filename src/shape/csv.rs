@@ -40,8 +40,8 @@ pub fn csv_row<C: AsRef<str>>(cells: impl IntoIterator<Item = C>) -> String {
     row.trim_end_matches('\n').to_owned()
 }
 
-/// A text with an apostrophe in front if a spreadsheet would run it as a formula; also one behind white
-/// space and one in full width, as some spreadsheets read them. A number is no formula.
+/// A text with an apostrophe in front if a spreadsheet would run it as a formula; also one behind
+/// white space and one in full width, as some spreadsheets read them. A number is no formula.
 #[must_use]
 pub fn guarded(text: &str) -> Cow<'_, str> {
     let first = text.trim_start().chars().next();

@@ -1,9 +1,9 @@
 //! Puts values into a JSON text so that it stays the JSON that its author wrote.
 //!
 //! While a template runs, it is not known whether a value is inside a JSON string. So each value is
-//! written as JSON between two marks, and after the run [`fill`] reads the text once: inside a string
-//! it leaves the quotes out, elsewhere it keeps them. JSON escapes control characters, so that no
-//! value can hold a mark.
+//! written as JSON between two marks, and after the run [`fill`] reads the text once: inside a
+//! string it leaves the quotes out, elsewhere it keeps them. JSON escapes control characters, so
+//! that no value can hold a mark.
 
 /// Before a value.
 pub(super) const OPEN: char = '\u{1}';

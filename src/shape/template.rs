@@ -120,8 +120,8 @@ impl Default for Template {
 }
 
 impl Template {
-    /// Reads a template that may use `names`, and finds what can be found without a change: mistakes of
-    /// syntax and unknown names.
+    /// Reads a template that may use `names`, and finds what can be found without a change:
+    /// mistakes of syntax and unknown names.
     ///
     /// # Errors
     /// The first problem.
@@ -275,8 +275,8 @@ impl io::Write for Bounded {
     }
 }
 
-/// The problem in our words where there are better ones. The engine's own texts name types and words
-/// of the template, never values.
+/// The problem in our words where there are better ones. The engine's own texts name types and
+/// words of the template, never values.
 fn explained(error: &Error, source: &str) -> TemplateError {
     let at = error.range().map(|range| place(source, range.start));
     let at = at.or_else(|| error.line().map(|line| (line, 1)));

@@ -1,7 +1,7 @@
 //! What a template sees of a change.
 //!
-//! A whole number of 64 bits keeps its value. Half of a surrogate pair is valid JSON and no text: it is
-//! shown as U+FFFD.
+//! A whole number of 64 bits keeps its value. Half of a surrogate pair is valid JSON and no text:
+//! it is shown as U+FFFD.
 
 use minijinja::Value;
 
@@ -82,8 +82,8 @@ fn value_of(text: &str) -> Value {
     read.unwrap_or_else(|_| Value::from(text))
 }
 
-/// JSON whose every string is a text that others can hold: a NUL character and half of a surrogate pair
-/// become U+FFFD.
+/// JSON whose every string is a text that others can hold: a NUL character and half of a surrogate
+/// pair become U+FFFD.
 #[must_use]
 pub fn as_text(json: &str) -> String {
     let mut held = String::with_capacity(json.len());

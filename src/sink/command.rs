@@ -1,10 +1,11 @@
-//! A program that is run for one change or for a batch of them, with the changes on its standard input.
+//! A program that is run for one change or for a batch of them, with the changes on its standard
+//! input.
 //!
 //! There is no shell, no inherited environment and no data in an argument. Exit 0 acknowledges the
-//! changes; 65 refuses them for good. The sink pauses on 75 and 69 (try again, unavailable), 126, 127,
-//! a signal that tells the program to end, a program that cannot be started, and a batch that takes too
-//! long: its changes are then given one by one. Any other code or signal, and one change that takes too
-//! long, refuse the changes.
+//! changes; 65 refuses them for good. The sink pauses on 75 and 69 (try again, unavailable), 126,
+//! 127, a signal that tells the program to end, a program that cannot be started, and a batch that
+//! takes too long: its changes are then given one by one. Any other code or signal, and one change
+//! that takes too long, refuse the changes.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -202,8 +203,8 @@ fn secrets_in(argument: &str) -> impl Iterator<Item = String> {
     parts.filter(may_be).map(str::to_owned)
 }
 
-/// A file with this text and without a name. A pipe would end in the middle if this process were killed,
-/// and the program would take the part for the whole.
+/// A file with this text and without a name. A pipe would end in the middle if this process were
+/// killed, and the program would take the part for the whole.
 fn whole(input: &str) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(input.as_bytes())?;

@@ -2,8 +2,8 @@
 //!
 //! Sender and recipients come from the configuration alone. Text of a record stands in the subject,
 //! without control characters, and in the body. SMTP has no event ids: a mail that was accepted
-//! before a crash, and whose position was not saved, is sent again. A mail about one change then has
-//! the same `Message-ID`. One about several has another if more changes have come in between.
+//! before a crash, and whose position was not saved, is sent again. A mail about one change then
+//! has the same `Message-ID`. One about several has another if more changes have come in between.
 
 mod message;
 mod report;

@@ -1,8 +1,8 @@
 //! A file: one line per change, NDJSON or CSV, on the disk before it is acknowledged.
 //!
-//! The store keeps a mark of where the acknowledged lines end. What a crash leaves behind that mark is
-//! cut off before the next write, so that no line is there twice or by half. Nothing before it is ever
-//! changed. Blocking work runs outside the runtime's threads.
+//! The store keeps a mark of where the acknowledged lines end. What a crash leaves behind that mark
+//! is cut off before the next write, so that no line is there twice or by half. Nothing before it
+//! is ever changed. Blocking work runs outside the runtime's threads.
 
 mod append;
 

@@ -1,7 +1,7 @@
 //! One request over HTTP and its answer, for the sinks that speak HTTP.
 //!
-//! A request goes where it is addressed and nowhere else, see [`client_builder`]. What a reason repeats of
-//! an answer is the beginning of its body, never an address.
+//! A request goes where it is addressed and nowhere else, see [`client_builder`]. What a reason
+//! repeats of an answer is the beginning of its body, never an address.
 
 use std::path::Path;
 use std::sync::Arc;

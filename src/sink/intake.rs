@@ -58,8 +58,8 @@ impl IntakeSink {
         }
     }
 
-    /// Adds the key, whose file is read each time, so that a new key counts at once. Returns what must not
-    /// be shown, too.
+    /// Adds the key, whose file is read each time, so that a new key counts at once. Returns what
+    /// must not be shown, too.
     fn with_key(&self, request: RequestBuilder) -> Result<(RequestBuilder, Secrets), String> {
         let key = self
             .settings
@@ -76,8 +76,9 @@ impl IntakeSink {
         ))
     }
 
-    /// A key counts for all routes and businesses of an integration: what is made of one change in each needs
-    /// its own. The name of the sink is no part of it, so that a renamed sink makes nothing twice.
+    /// A key counts for all routes and businesses of an integration: what is made of one change in
+    /// each needs its own. The name of the sink is no part of it, so that a renamed sink makes
+    /// nothing twice.
     fn idempotency_key(&self, change: &Change) -> String {
         let parts = [change.event_id.as_str(), self.place().1].into_iter();
         parts

@@ -1,5 +1,5 @@
-//! Where an endpoint is: reads its address, looks its name up, and refuses what must not be reached without
-//! TLS.
+//! Where an endpoint is: reads its address, looks its name up, and refuses what must not be reached
+//! without TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,8 +10,8 @@ use secrecy::ExposeSecret;
 use crate::config::{SinkUrl, is_private};
 use crate::tls::NOT_LOCAL;
 
-/// The addresses of a host, in the system's order. Without TLS, all must be of this machine or of the
-/// local network.
+/// The addresses of a host, in the system's order. Without TLS, all must be of this machine or of
+/// the local network.
 pub(super) async fn addresses(
     host: &str,
     port: u16,

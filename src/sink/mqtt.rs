@@ -1,4 +1,5 @@
-//! An MQTT broker: each change is published with quality of service 1 and acknowledged by the broker.
+//! An MQTT broker: each change is published with quality of service 1 and acknowledged by the
+//! broker.
 //!
 //! MQTT knows no event id: a repeat after a crash is published again, with the same event id in its
 //! text. With a topic for states, the broker also keeps the newest version of each record, and a
@@ -28,8 +29,8 @@ use crate::tls;
 /// The most changes that wait for their acknowledgement together.
 const BATCH: usize = 100;
 const KEEP_ALIVE_S: u16 = 30;
-/// All but letters, digits, `-` and `_` of a record's id is encoded as in a URL, so that it stays one word
-/// of its topic.
+/// All but letters, digits, `-` and `_` of a record's id is encoded as in a URL, so that it stays
+/// one word of its topic.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 /// The reason code of MQTT 5.
 const PACKET_TOO_LARGE: u8 = 149;
@@ -70,8 +71,8 @@ impl MqttSink {
         let plain = PublishOptions::new(QoS::AtLeastOnce);
         let topic = format!("shop/{workspace}/{}", change.event_type().replace('.', "/"));
         let mut messages = vec![(topic, change.data_json(), plain)];
-        // A test may show an older version, which must not replace the state of a record; a notice is
-        // about no record.
+        // A test may show an older version, which must not replace the state of a record; a notice
+        // is about no record.
         if !(change.is_test() || change.kind.is_notice())
             && self.settings.keep_states
             && let Some(id) = &change.record_id
@@ -94,8 +95,8 @@ impl MqttSink {
         messages
     }
 
-    /// Publishes, and waits for each acknowledgement; without end if the connection has ended, whose task
-    /// knows why.
+    /// Publishes, and waits for each acknowledgement; without end if the connection has ended,
+    /// whose task knows why.
     async fn publish(&self, client: &AsyncClient, changes: &[&Change]) -> Result<(), Verdict> {
         let mut notices = Vec::new();
         for (topic, text, options) in changes.iter().flat_map(|change| self.messages(change)) {
@@ -242,8 +243,8 @@ fn is_too_large(error: &ConnectionError) -> bool {
     }
 }
 
-/// Why the connection ended, with what to do about it. A broker that refuses one of several changes may
-/// only end the connection: then each half of them is to be tried by itself.
+/// Why the connection ended, with what to do about it. A broker that refuses one of several changes
+/// may only end the connection: then each half of them is to be tried by itself.
 fn why(ended: Result<ConnectionError, JoinError>, of_several: bool) -> Verdict {
     let error = match ended {
         Ok(error) => error,

@@ -1,8 +1,9 @@
-//! JetStream of NATS: each change is published with its event id, and acknowledged once it is stored.
+//! JetStream of NATS: each change is published with its event id, and acknowledged once it is
+//! stored.
 //!
-//! The stream drops what has an event id that it saw before, so that a repeat after a crash leaves no
-//! trace in it. Changes of a batch are published one behind the other and acknowledged together. A
-//! stream that exists is never changed.
+//! The stream drops what has an event id that it saw before, so that a repeat after a crash leaves
+//! no trace in it. Changes of a batch are published one behind the other and acknowledged together.
+//! A stream that exists is never changed.
 
 use std::error::Error as _;
 use std::future::IntoFuture as _;
@@ -116,8 +117,8 @@ impl NatsSink {
         let mut options = ConnectOptions::new()
             .name("shopmirror")
             .connection_timeout(CONNECT_TIMEOUT)
-            // The engine connects anew when it tries again. Without a limit, a client that was given
-            // up would go on by itself for ever; 0 would be no limit.
+            // The engine connects anew when it tries again. Without a limit, a client that was
+            // given up would go on by itself for ever; 0 would be no limit.
             .max_reconnects(1)
             .event_callback(move |event| {
                 if matches!(event, Event::Disconnected | Event::Closed) {

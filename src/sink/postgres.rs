@@ -1,10 +1,10 @@
 //! A PostgreSQL database: the log, one mirror table for each route, and the sink's position.
 //!
 //! Rows, log and position are written in one transaction, and each change is stored exactly once:
-//! what the database holds already is passed over. A database that holds less than it acknowledged is
-//! noticed before anything is stored. Rows of several workspaces stand in the same
-//! tables and are kept apart by the column `workspace`. No text of a record is ever part of an SQL
-//! statement, except names of fields in quotes.
+//! what the database holds already is passed over. A database that holds less than it acknowledged
+//! is noticed before anything is stored. Rows of several workspaces stand in the same tables and
+//! are kept apart by the column `workspace`. No text of a record is ever part of an SQL statement,
+//! except names of fields in quotes.
 
 mod error;
 mod session;

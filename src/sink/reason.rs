@@ -1,8 +1,9 @@
-//! Why a change was not delivered, in words that may be shown: without the secrets of the sink, safe for
-//! a terminal, a log line and a page, and short.
+//! Why a change was not delivered, in words that may be shown: without the secrets of the sink,
+//! safe for a terminal, a log line and a page, and short.
 //!
-//! A server may repeat a password, a key or a token in its answer. [`Secrets::reason`] is the last step
-//! of each reason: it hides the secrets before it cuts, so that no part of one is left at the end.
+//! A server may repeat a password, a key or a token in its answer. [`Secrets::reason`] is the last
+//! step of each reason: it hides the secrets before it cuts, so that no part of one is left at the
+//! end.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -60,8 +61,8 @@ impl Secrets {
     }
 }
 
-/// What may be secret of an address: a user's password, or a token in its place; and the parts that may
-/// be tokens.
+/// What may be secret of an address: a user's password, or a token in its place; and the parts that
+/// may be tokens.
 pub(super) fn secrets_of(url: &Url) -> Vec<String> {
     let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let mut secrets = match (decoded(url.username()), url.password().map(decoded)) {
@@ -81,10 +82,11 @@ pub(super) fn secrets_of(url: &Url) -> Vec<String> {
     secrets
 }
 
-/// Whether a value that need not be a secret may be one: a header, an argument or a part of an address.
+/// Whether a value that need not be a secret may be one: a header, an argument or a part of an
+/// address.
 ///
-/// A short one, and one of letters only, is a word such as `test` or `notifications`. Hidden, it would be
-/// missing in everything that the other side says.
+/// A short one, and one of letters only, is a word such as `test` or `notifications`. Hidden, it
+/// would be missing in everything that the other side says.
 pub(super) fn may_be_secret(text: &str) -> bool {
     let is_of_words = text
         .chars()
@@ -115,8 +117,8 @@ fn spellings_of(secret: String) -> Vec<String> {
     all
 }
 
-/// What the other side said, as the end of a reason; nothing if that holds nothing to read. `whole` says
-/// whether `text` is all of it: otherwise its last word may be the beginning of a secret.
+/// What the other side said, as the end of a reason; nothing if that holds nothing to read. `whole`
+/// says whether `text` is all of it: otherwise its last word may be the beginning of a secret.
 pub(super) fn said(text: &[u8], whole: bool) -> String {
     let text = String::from_utf8_lossy(text);
     let end = if whole {

@@ -1,8 +1,9 @@
 //! S3-compatible storage: objects of NDJSON, each with the changes that were due together.
 //!
-//! An object is named by its day, the numbers of its first and last change, and a digest of its text.
-//! So an object of the same name is the same object, whoever stored it, and none ever takes the place of
-//! another one: not of another sink, not of another store, not after a change was cut out of a batch.
+//! An object is named by its day, the numbers of its first and last change, and a digest of its
+//! text. So an object of the same name is the same object, whoever stored it, and none ever takes
+//! the place of another one: not of another sink, not of another store, not after a change was cut
+//! out of a batch.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! A webhook: one POST per change, signed as the Standard Webhooks specification says.
 //!
-//! A change goes to the configured address and nowhere else: no redirect is followed but to read the
-//! result at a host that the configuration names, no proxy of the environment is used, no referer is
-//! sent. Only 2xx is an acknowledgement. The beginning of any other response's body is quoted; neither
-//! the address nor a secret is ever part of a text.
+//! A change goes to the configured address and nowhere else: no redirect is followed but to read
+//! the result at a host that the configuration names, no proxy of the environment is used, no
+//! referer is sent. Only 2xx is an acknowledgement. The beginning of any other response's body is
+//! quoted; neither the address nor a secret is ever part of a text.
 
 mod sign;
 
@@ -62,8 +62,8 @@ impl WebhookSink {
         }
     }
 
-    /// Where the result of a request is shown, if the response says so and the configuration allows it. It
-    /// is read without the body, the signature and the configured headers of the request.
+    /// Where the result of a request is shown, if the response says so and the configuration allows
+    /// it. It is read without the body, the signature and the configured headers of the request.
     fn result_of(&self, answer: &Answer, url: &Url) -> Option<Url> {
         if ![302, 303].contains(&answer.code) {
             return None;
@@ -95,7 +95,8 @@ impl WebhookSink {
             .shape(change)
             .map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
-        // By what follows, a receiver knows the sender and a repeat: no header of the configuration replaces it.
+        // By what follows, a receiver knows the sender and a repeat: no header of the configuration
+        // replaces it.
         let mut headers = self.settings.headers.clone();
         headers
             .entry(CONTENT_TYPE)
@@ -145,8 +146,9 @@ impl Sink for WebhookSink {
         Ok(())
     }
 
-    /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate, and
-    /// what the endpoint says of the address and the headers. Many endpoints take `POST` only and answer 405.
+    /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate,
+    /// and what the endpoint says of the address and the headers. Many endpoints take `POST` only
+    /// and answer 405.
     async fn probe(&self) -> Result<String, String> {
         let request = self.client.request(Method::OPTIONS, self.address()?);
         let code = Answer::to(request.headers(self.settings.headers.clone()))

@@ -21,7 +21,8 @@ pub struct BackupStatus {
 }
 
 impl BackupStatus {
-    /// What the folder shows at `now`, without backups from the future; a folder that cannot be read is reported as a failure.
+    /// What the folder shows at `now`, without backups from the future; a folder that cannot be
+    /// read is reported as a failure.
     #[must_use]
     pub fn of_folder(folder: &BackupFolder, now: Timestamp) -> Self {
         let mut status = Self::default();

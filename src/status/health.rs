@@ -68,8 +68,8 @@ impl WorkspaceStatus {
         }
     }
 
-    /// Why the mirror is not fresh; empty if every poller was read in time. Open gaps and sinks that are behind do
-    /// not count.
+    /// Why the mirror is not fresh; empty if every poller was read in time. Open gaps and sinks
+    /// that are behind do not count.
     #[must_use]
     pub fn hindrances(&self) -> Vec<String> {
         let failing = self
@@ -354,7 +354,8 @@ pub(super) fn is_stale(poller: &PollerStatus) -> bool {
     }
 }
 
-/// The command that starts the daemon of a store. A store in the state folder of a unit is that unit's.
+/// The command that starts the daemon of a store. A store in the state folder of a unit is that
+/// unit's.
 fn start_command(store: &Path) -> String {
     let folder = store
         .parent()

@@ -1,7 +1,7 @@
 //! What `shopmirror status` prints and the page System shows: the same facts, tables and notes.
 //!
-//! A time is said by its reader: a terminal says how long ago it was, a page that stays open what the clock
-//! showed. Text that comes from outside is not escaped here.
+//! A time is said by its reader: a terminal says how long ago it was, a page that stays open what
+//! the clock showed. Text that comes from outside is not escaped here.
 
 use jiff::Timestamp;
 
@@ -12,7 +12,8 @@ use crate::number::{count, whole};
 use crate::poll::{PollerState, PollerStatus};
 use crate::store::{missing_link, word};
 
-/// Says a time by the seconds that pass from the status until then; it is past if they are negative.
+/// Says a time by the seconds that pass from the status until then; it is past if they are
+/// negative.
 pub type SayTime<'a> = &'a dyn Fn(f64) -> String;
 
 /// A table for people.

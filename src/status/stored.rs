@@ -66,7 +66,8 @@ impl WorkspaceStatus {
         )
     }
 
-    /// Adds to a poller of the daemon what is stored of it: open gaps, and the last success before this start.
+    /// Adds to a poller of the daemon what is stored of it: open gaps, and the last success before
+    /// this start.
     pub(super) fn completed(&self, mut poller: PollerStatus) -> PollerStatus {
         let Some(before) = self
             .pollers
@@ -138,7 +139,8 @@ fn removed_sinks(reader: &Reader) -> Result<Vec<String>, StoreError> {
     Ok(removed)
 }
 
-/// The seconds since a stamp; `None` if it was made by a clock that was ahead, so that nobody knows.
+/// The seconds since a stamp; `None` if it was made by a clock that was ahead, so that nobody
+/// knows.
 pub(super) fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {
     let at: Timestamp = stamp.parse().ok()?;
     let age = now.duration_since(at).as_secs_f64();

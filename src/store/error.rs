@@ -139,8 +139,8 @@ impl StoreError {
         self.is_full() || matches!(self, Self::Busy)
     }
 
-    /// Whether the failure lies in one statement or value, so that what concerns other tables may go on; not in the
-    /// disk or the machine.
+    /// Whether the failure lies in one statement or value, so that what concerns other tables may
+    /// go on; not in the disk or the machine.
     #[must_use]
     pub fn is_of_one_route(&self) -> bool {
         let Self::Sqlite(error) = self else {
@@ -182,7 +182,8 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// A write that failed for a quota, a limit or the disk. What the disk has no room for has a code of its own.
+/// A write that failed for a quota, a limit or the disk. What the disk has no room for has a code
+/// of its own.
 fn is_refused_write(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     matches!(

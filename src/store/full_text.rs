@@ -1,4 +1,5 @@
-//! The search index: a file of its own beside the store, made from the log alone, and what is found by it.
+//! The search index: a file of its own beside the store, made from the log alone, and what is found
+//! by it.
 //!
 //! A row belongs to the newest version of a record and has that version's number in the log. The
 //! file can be deleted at any time: it is rebuilt in bounded steps, by the process that has the
@@ -36,8 +37,8 @@ const STEP: i64 = 500;
 /// What is done to the file itself.
 const CHANGE: &str = "make or delete the search index";
 
-/// The next rows of the log, each with the version before it; with a text only if the row is the newest
-/// version of its record.
+/// The next rows of the log, each with the version before it; with a text only if the row is the
+/// newest version of its record.
 pub(super) const NEXT: &str = "SELECT c.seq, c.event_id, p.seq, CASE WHEN c.kind IN ('baseline', 'created', 'updated') \
      AND NOT EXISTS (SELECT 1 FROM changes n WHERE n.route = c.route AND n.record_id = c.record_id \
      AND n.version > c.version) THEN c.body END FROM changes c LEFT JOIN changes p ON p.route = c.route \
@@ -45,8 +46,8 @@ pub(super) const NEXT: &str = "SELECT c.seq, c.event_id, p.seq, CASE WHEN c.kind
 
 /// The newest first, which needs no look at the others.
 const MATCHING: &str = "SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rowid DESC";
-/// Whether a row of the log is the newest version of a record of this route, or of any without one. The index may be
-/// some rows behind the log.
+/// Whether a row of the log is the newest version of a record of this route, or of any without one.
+/// The index may be some rows behind the log.
 pub(super) const IS_CURRENT: &str = "SELECT 1 FROM changes c WHERE c.seq = ?1 AND (?2 IS NULL OR c.route = ?2) \
      AND NOT EXISTS (SELECT 1 FROM changes n WHERE n.route = c.route AND n.record_id = c.record_id \
      AND n.version > c.version)";
@@ -78,12 +79,13 @@ pub struct Found {
 }
 
 impl Reader {
-    /// Up to `limit` records that hold every word of a term, of all routes or of one, the last changed
-    /// first: the newest version of each. The last word may be the beginning of a word. Numbers are found however they
-    /// are written.
+    /// Up to `limit` records that hold every word of a term, of all routes or of one, the last
+    /// changed first: the newest version of each. The last word may be the beginning of a word.
+    /// Numbers are found however they are written.
     ///
     /// # Errors
-    /// [`StoreError::NoSearchIndex`] if it is missing or damaged; the daemon's next step makes it again.
+    /// [`StoreError::NoSearchIndex`] if it is missing or damaged; the daemon's next step makes it
+    /// again.
     pub fn find(
         &self,
         term: &str,
@@ -119,8 +121,9 @@ impl Reader {
 }
 
 impl Store {
-    /// One bounded step of the search index behind the log; returns how far it is. If the file is missing, damaged,
-    /// of another form or of another log, it is first made anew. Only one task may do it. Keeps no write waiting.
+    /// One bounded step of the search index behind the log; returns how far it is. If the file is
+    /// missing, damaged, of another form or of another log, it is first made anew. Only one task
+    /// may do it. Keeps no write waiting.
     ///
     /// # Errors
     /// The index is as it was before the step, or is missing: the next step goes on from there.
@@ -211,8 +214,8 @@ fn followed(index: &Connection, log: &Connection) -> Result<i64, StoreError> {
     Ok(seq)
 }
 
-/// Opens an index that is there. Also to search it: what a killed daemon left half written is then rolled back, by
-/// a user who may write.
+/// Opens an index that is there. Also to search it: what a killed daemon left half written is then
+/// rolled back, by a user who may write.
 fn open_index(path: &Path) -> Result<Connection, StoreError> {
     if !path.exists() {
         return Err(StoreError::NoSearchIndex);
@@ -228,8 +231,8 @@ fn make(path: &Path) -> Result<(), StoreError> {
     open_index(path)?.execute_batch(CREATE).map_err(unusable)
 }
 
-/// Where the index of a store lies: `search.db` beside `mirror.db`; beside a store of another name, which may
-/// share the folder, a file with that name in front.
+/// Where the index of a store lies: `search.db` beside `mirror.db`; beside a store of another name,
+/// which may share the folder, a file with that name in front.
 pub(super) fn path_of(store: &Path) -> PathBuf {
     match store.file_name() {
         Some(name) if name == "mirror.db" => store.with_file_name("search.db"),
@@ -258,7 +261,8 @@ fn remove_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What an error of the index means: if it lies in the file and not in the machine, it has to be rebuilt.
+/// What an error of the index means: if it lies in the file and not in the machine, it has to be
+/// rebuilt.
 fn unusable(error: rusqlite::Error) -> StoreError {
     match error.into() {
         StoreError::Corrupt(_) => StoreError::NoSearchIndex,
@@ -267,8 +271,8 @@ fn unusable(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Brings the index of a store up to the end of its log, unless another process has the store, which then
-/// does it. Blocks: some seconds for a million changes.
+/// Brings the index of a store up to the end of its log, unless another process has the store,
+/// which then does it. Blocks: some seconds for a million changes.
 ///
 /// # Errors
 /// If the store cannot be read or the index cannot be written; what is missing is indexed later.

@@ -1,5 +1,6 @@
-//! The gaps: intervals in which a poller may have missed records. Each is recorded with its bounds as `open`, then
-//! `partly_repaired` and `repaired` as its records are found, or `accepted` by the operator.
+//! The gaps: intervals in which a poller may have missed records. Each is recorded with its bounds
+//! as `open`, then `partly_repaired` and `repaired` as its records are found, or `accepted` by the
+//! operator.
 //!
 //! A gap is repaired only when as many records were found in it as it can hold at most.
 
@@ -114,7 +115,8 @@ impl Reader {
 }
 
 impl Store {
-    /// Remembers up to which row of the log a gap's records were searched for, and with how many searches.
+    /// Remembers up to which row of the log a gap's records were searched for, and with how many
+    /// searches.
     ///
     /// # Errors
     /// Nothing is stored; the searches are repeated.
@@ -222,14 +224,15 @@ fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
 const INSERT: &str = "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING *, nullif(business, '') AS business";
 
-/// Extends the poller's last gap if it is a suspect without bounds, as the new one is, and ends after that one begins. A
-/// list whose every record changes between two polls, because of a field that always changes, would otherwise fill the
-/// table with one suspect per poll.
+/// Extends the poller's last gap if it is a suspect without bounds, as the new one is, and ends
+/// after that one begins. A list whose every record changes between two polls, because of a field
+/// that always changes, would otherwise fill the table with one suspect per poll.
 const EXTEND_SUSPECT: &str = "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
      AND certainty = 'suspect' AND state = 'open' AND ?4 BETWEEN from_at AND to_at AND after_id IS NULL";
 
-/// Writes the gap between the last page that was read, if there was one, and a page that proves nothing, with its row
-/// in the log. A suspect that goes on from the last one is added to that one, and `None` is returned.
+/// Writes the gap between the last page that was read, if there was one, and a page that proves
+/// nothing, with its row in the log. A suspect that goes on from the last one is added to that one,
+/// and `None` is returned.
 pub(super) fn record(
     connection: &Connection,
     identity: &str,

@@ -14,8 +14,8 @@ use super::writer::Writer;
 use crate::store::keep::checkpoint;
 
 pub(super) struct StoreParts {
-    /// `None` once closed. Who waits for a connection holds no thread, so that the number of threads does not grow
-    /// with the number of sinks.
+    /// `None` once closed. Who waits for a connection holds no thread, so that the number of
+    /// threads does not grow with the number of sinks.
     pub(super) writer: Arc<Mutex<Option<Writer>>>,
     reader: Arc<Mutex<Reader>>,
     last_seq: watch::Sender<i64>,
@@ -32,7 +32,8 @@ impl Store {
     /// Opens or makes the store, takes its lock and brings its schema up to date. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`] when the file is held, foreign, newer, damaged or out of reach; nothing is changed then.
+    /// [`StoreError`] when the file is held, foreign, newer, damaged or out of reach; nothing is
+    /// changed then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let (connection, lock) = schema::open(path)?;
         let writer = Writer::new(connection, lock, path)?;
@@ -81,8 +82,9 @@ impl Store {
         run_blocking(move || work(&reader)).await
     }
 
-    /// Runs a read that may take seconds on a connection of its own, which is closed at the end, so that nothing it
-    /// sets up stays and no other read waits for it. A caller that stops waiting for it does not end it.
+    /// Runs a read that may take seconds on a connection of its own, which is closed at the end, so
+    /// that nothing it sets up stays and no other read waits for it. A caller that stops waiting
+    /// for it does not end it.
     ///
     /// # Errors
     /// What the read returns, or that the store cannot be opened.
@@ -124,7 +126,8 @@ impl Store {
         .await
     }
 
-    /// Writes what is remembered, settles the write-ahead log and gives up the lock. Later calls fail.
+    /// Writes what is remembered, settles the write-ahead log and gives up the lock. Later calls
+    /// fail.
     ///
     /// # Errors
     /// The store is closed all the same; the next start settles what was left.

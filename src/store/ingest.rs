@@ -1,8 +1,8 @@
 //! Storing what the workspace has shown: the page of a poll, or what a search has found.
 //!
-//! One way, in one transaction: compare the records with the store, decide what the page proves, then
-//! write mirror rows, log rows, the poller's row and the gap together, or nothing. A page that changes
-//! nothing writes nothing. A search proves nothing and touches no poller.
+//! One way, in one transaction: compare the records with the store, decide what the page proves,
+//! then write mirror rows, log rows, the poller's row and the gap together, or nothing. A page that
+//! changes nothing writes nothing. A search proves nothing and touches no poller.
 
 pub(super) mod compare;
 mod kind;
@@ -51,8 +51,8 @@ pub struct PollFacts {
 }
 
 impl PollFacts {
-    /// When the page was requested. The poller is known to be complete up to then, not up to the time
-    /// at which the page was read.
+    /// When the page was requested. The poller is known to be complete up to then, not up to the
+    /// time at which the page was read.
     fn asked_at(&self) -> String {
         stamp(self.at.checked_sub(self.latency).unwrap_or(self.at))
     }
@@ -134,8 +134,8 @@ impl Store {
         .await
     }
 
-    /// Sets the fields of each route whose changes do not count as a change of a record. The mirror keeps
-    /// such a field as it was when the record last changed in another one.
+    /// Sets the fields of each route whose changes do not count as a change of a record. The mirror
+    /// keeps such a field as it was when the record last changed in another one.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -351,7 +351,8 @@ impl Arrival<'_> {
         mirrored: Option<&PollerRow>,
         is_stale: bool,
     ) -> Proof {
-        // A full page that shows a record twice is full, although it has fewer records than its limit.
+        // A full page that shows a record twice is full, although it has fewer records than its
+        // limit.
         let limit = (self.facts.limit as usize).saturating_sub(self.page.duplicates());
         let previous = before.map(|row| PreviousPage::new(&row.head, row.high_id));
         let proof = contiguity::classify(previous.as_ref(), &diff.sightings, limit);
@@ -360,8 +361,8 @@ impl Arrival<'_> {
                 contiguity: Contiguity::Stale,
                 ..proof
             },
-            // Another poller read the route before: nothing shows what lies between its last page and this.
-            // A page that is not full is the whole list.
+            // Another poller read the route before: nothing shows what lies between its last page
+            // and this. A page that is not full is the whole list.
             Some(_) if diff.sightings.len() >= limit => Proof {
                 contiguity: Contiguity::Suspect,
                 ..proof
@@ -462,8 +463,8 @@ impl Arrival<'_> {
     }
 }
 
-/// The poller that read a new poller's list last, as far as is known; `None` for the first one, and for a
-/// business that is added to others.
+/// The poller that read a new poller's list last, as far as is known; `None` for the first one, and
+/// for a business that is added to others.
 fn last_read(connection: &Connection, poller: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
     let rows = pollers::list(connection)?.into_iter();
     let rows = rows.filter(|row| row.route == poller.route.as_str());
@@ -477,8 +478,8 @@ fn last_read(connection: &Connection, poller: &PollerId) -> rusqlite::Result<Opt
     }))
 }
 
-/// Whether the newest record of a page is older than that of the page before, as a server shows it whose
-/// data lags behind another one's. Nothing shows it unless ids are integers.
+/// Whether the newest record of a page is older than that of the page before, as a server shows it
+/// whose data lags behind another one's. Nothing shows it unless ids are integers.
 fn is_older(page: &Page, before: &PollerRow) -> bool {
     let before = highest(before.head.iter().map(|id| id.parse().ok()));
     highest_id(page)
@@ -490,7 +491,8 @@ fn highest_id(page: &Page) -> Option<i64> {
     highest(page.records().iter().map(|record| record.id.as_integer()))
 }
 
-/// The highest of ids. Once one of them is no integer, the highest integer would no longer be the last id.
+/// The highest of ids. Once one of them is no integer, the highest integer would no longer be the
+/// last id.
 fn highest(ids: impl Iterator<Item = Option<i64>>) -> Option<i64> {
     ids.collect::<Option<Vec<i64>>>()?.into_iter().max()
 }

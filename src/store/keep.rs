@@ -1,4 +1,5 @@
-//! Keeping the store: upkeep and retention, backups, checks, forgetting, and making the mirror again.
+//! Keeping the store: upkeep and retention, backups, checks, forgetting, and making the mirror
+//! again.
 
 pub(super) mod backup;
 pub(super) mod backup_folder;

@@ -135,8 +135,8 @@ impl Reader {
             .collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Gives `each` the versions of one record among the rows of the log after the first number up to the second
-    /// one, the newest first, until it breaks.
+    /// Gives `each` the versions of one record among the rows of the log after the first number up
+    /// to the second one, the newest first, until it breaks.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -154,7 +154,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether a row of the log is a version of a record that was forgotten, so that only its id is left.
+    /// Whether a row of the log is a version of a record that was forgotten, so that only its id is
+    /// left.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -170,7 +171,8 @@ impl Reader {
         Ok(last_seq(&self.connection)?)
     }
 
-    /// How many rows of the log after `after`, up to and including `upto`, have these routes and kinds.
+    /// How many rows of the log after `after`, up to and including `upto`, have these routes and
+    /// kinds.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -204,7 +206,8 @@ pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
     connection.value(LAST_SEQ, [])
 }
 
-/// Whether the log still has this row as it was: with this event id. The row 0 before the first one is always there.
+/// Whether the log still has this row as it was: with this event id. The row 0 before the first one
+/// is always there.
 pub(super) const HAS_EVENT: &str =
     "SELECT ?1 = 0 OR EXISTS (SELECT 1 FROM changes WHERE seq = ?1 AND event_id = ?2)";
 
@@ -245,8 +248,8 @@ pub(super) const NAMING_RECORDS: &str = "SELECT body FROM changes WHERE seq > ?1
 pub(super) const NEXT_OBSERVED: &str =
     "SELECT seq, observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1";
 
-/// A version goes once a later one is old itself and every sink is past it, also one that is no longer
-/// configured and not forgotten, and every replay that is under way: an update that is still
+/// A version goes once a later one is old itself and every sink is past it, also one that is no
+/// longer configured and not forgotten, and every replay that is under way: an update that is still
 /// to be delivered is compared with the version before it.
 pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM \
      (SELECT position FROM _sinks UNION ALL SELECT position FROM _replays WHERE state = 'running')) \

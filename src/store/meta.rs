@@ -14,8 +14,8 @@ pub(super) fn text_of(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("what is kept can always be written as JSON")
 }
 
-/// The value under a name as it was written by [`write`]. One that another version wrote in a form of its own counts
-/// as none.
+/// The value under a name as it was written by [`write`]. One that another version wrote in a form
+/// of its own counts as none.
 pub(super) fn read<T: DeserializeOwned>(
     connection: &Connection,
     name: &str,

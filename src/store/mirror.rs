@@ -1,8 +1,8 @@
 //! The mirror: one table per route, for people with `sqlite3` and for report tools.
 //!
-//! `id` is the first column, as text, so that it joins with integers and with strings. Then comes one
-//! untyped column per top-level field, in the order of first appearance, then our own columns. A
-//! column is added when its field first appears and is never dropped or retyped.
+//! `id` is the first column, as text, so that it joins with integers and with strings. Then comes
+//! one untyped column per top-level field, in the order of first appearance, then our own columns.
+//! A column is added when its field first appears and is never dropped or retyped.
 
 pub(super) mod browse;
 pub(super) mod history;
@@ -282,7 +282,8 @@ pub(super) fn quoted(name: &str) -> String {
 }
 
 /// A JSON value as a SQLite value: text as text, numbers as received, booleans as 0 and 1, objects
-/// and arrays as JSON text. An integer that needs more than 64 bits is kept as text with all digits.
+/// and arrays as JSON text. An integer that needs more than 64 bits is kept as text with all
+/// digits.
 fn cell(json: &str) -> Value {
     let text = |text: &str| Value::Text(text.to_owned());
     match json.as_bytes().first() {

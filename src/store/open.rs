@@ -26,13 +26,13 @@ const OPTIONS: [(DbConfig, bool); 3] = [
     // A misspelt column in double quotes is an error and not a text.
     (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
     (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
-    // A plan does not depend on the values that are bound. Otherwise SQLite prepares some statements anew
-    // each time that they are bound, which costs more than running them.
+    // A plan does not depend on the values that are bound. Otherwise SQLite prepares some
+    // statements anew each time that they are bound, which costs more than running them.
     (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
 ];
 
-/// How long a write waits for another program's transaction. Behind the one write connection the waits of all callers
-/// add up, and pages wait behind a checkpoint that waits for a reader.
+/// How long a write waits for another program's transaction. Behind the one write connection the
+/// waits of all callers add up, and pages wait behind a checkpoint that waits for a reader.
 pub(super) const LOCK_WAIT: Duration = Duration::from_millis(500);
 /// How long a command waits for one.
 pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
@@ -110,7 +110,8 @@ fn known(holder: String) -> String {
     }
 }
 
-/// Opens the store at `path` for writing, or a new file. Reads only its first pages and the write-ahead log.
+/// Opens the store at `path` for writing, or a new file. Reads only its first pages and the
+/// write-ahead log.
 pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
     let folder = file_owner::folder_of(path);
     file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
@@ -125,12 +126,14 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
     Ok((connection, lock))
 }
 
-/// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what it changes.
+/// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what
+/// it changes.
 pub(super) fn write_tx(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
-/// Opens a file that exists for writing. `wait` is how long a write waits for another program's transaction.
+/// Opens a file that exists for writing. `wait` is how long a write waits for another program's
+/// transaction.
 pub(super) fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     connect_by(path, OpenFlags::SQLITE_OPEN_READ_WRITE, wait)
 }

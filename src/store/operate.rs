@@ -1,7 +1,7 @@
 //! What an operator changes from the command line, beside a running daemon or without one.
 //!
-//! Short write transactions of its own; only [`Operator::forget_records`] changes the mirror and the
-//! log.
+//! Short write transactions of its own; only [`Operator::forget_records`] changes the mirror and
+//! the log.
 
 use std::path::{Path, PathBuf};
 

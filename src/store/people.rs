@@ -16,8 +16,9 @@ fn has_customer_sql(field: &str) -> String {
 }
 
 impl Reader {
-    /// Whether any business has a customer with this text in a field, `email`, `mobile_number` or `name`, whatever the
-    /// case of its ASCII letters: branches share their customers. Found by index.
+    /// Whether any business has a customer with this text in a field, `email`, `mobile_number` or
+    /// `name`, whatever the case of its ASCII letters: branches share their customers. Found by
+    /// index.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -55,7 +56,8 @@ impl Reader {
         Ok(texts)
     }
 
-    /// The terms that a backfill of a business has searched, in no order, and how many records each returned.
+    /// The terms that a backfill of a business has searched, in no order, and how many records each
+    /// returned.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -67,9 +69,9 @@ impl Reader {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Gives `each` the body of every `created` and `updated` record of a business, except customers, in
-    /// the next `span` numbers of the log after `seq`. Returns the last number looked at, `None` at the
-    /// end of the log.
+    /// Gives `each` the body of every `created` and `updated` record of a business, except
+    /// customers, in the next `span` numbers of the log after `seq`. Returns the last number looked
+    /// at, `None` at the end of the log.
     ///
     /// # Errors
     /// When the file cannot be read.

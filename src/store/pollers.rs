@@ -1,6 +1,7 @@
 //! What each poller knows: the table `_pollers`.
 //!
-//! What a poll that changed nothing tells stays in memory for a while, so that an unchanged page costs no write.
+//! What a poll that changed nothing tells stays in memory for a while, so that an unchanged page
+//! costs no write.
 
 use std::collections::HashMap;
 
@@ -14,8 +15,8 @@ use super::reader::Reader;
 use super::sql::{self, Sql};
 use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
-/// A poller whose list was not read for so long while another one's of the route was, is of a business that
-/// is no longer configured.
+/// A poller whose list was not read for so long while another one's of the route was, is of a
+/// business that is no longer configured.
 const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// The business as the tables hold it: '' for the workspace default.
@@ -32,7 +33,8 @@ pub struct PollerRow {
     pub business: Option<String>,
     /// When its first page was stored.
     pub first_polled_at: String,
-    /// Since when every created record was seen, but for gaps; `None` if the first page held the whole list.
+    /// Since when every created record was seen, but for gaps; `None` if the first page held the
+    /// whole list.
     pub complete_since: Option<String>,
     /// When the last page was requested that was stored or found unchanged.
     pub last_success_at: String,
@@ -76,7 +78,8 @@ impl PollerRow {
                 .any(|own| own.as_deref() == served)
     }
 
-    /// Whether the poller is of a business that is no longer configured, as the last reads of these pollers show.
+    /// Whether the poller is of a business that is no longer configured, as the last reads of these
+    /// pollers show.
     pub fn is_gone<'a>(&self, mut pollers: impl Iterator<Item = &'a Self>) -> bool {
         let read = |row: &Self| row.last_success_at.parse::<Timestamp>().ok();
         let is_later = |(own, other): (Timestamp, Timestamp)| other.duration_since(own) > GONE;

@@ -106,7 +106,8 @@ impl Reader {
             .authorizer(Some(only_reading))
             .map_err(failed)?;
         stop_at(&mut self.connection, Some(end)).map_err(failed)?;
-        // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of it.
+        // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of
+        // it.
         let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
         let default = self
             .connection

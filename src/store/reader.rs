@@ -1,5 +1,6 @@
-//! A connection that only reads the store, for the daemon's deliveries and for the commands; and the rows of the
-//! mirror. What else is read of the store stands beside the tables that it is read from.
+//! A connection that only reads the store, for the daemon's deliveries and for the commands; and
+//! the rows of the mirror. What else is read of the store stands beside the tables that it is read
+//! from.
 //!
 //! The connection is read-only; a command opens its own beside a running daemon.
 
@@ -77,8 +78,8 @@ impl Reader {
         Ok(self.connection.values(sql, [route.as_str()])?)
     }
 
-    /// The numbers of the newest versions of at most `most` records, the last changed first, whose columns have these
-    /// texts; a number is compared as text.
+    /// The numbers of the newest versions of at most `most` records, the last changed first, whose
+    /// columns have these texts; a number is compared as text.
     ///
     /// # Errors
     /// If the file cannot be read, or a column does not exist.

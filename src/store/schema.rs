@@ -1,6 +1,7 @@
 //! The schema of the store: made in a new file, and brought up to date by numbered SQL files.
 //!
-//! A step and the new number are one transaction, so that a step that fails leaves the file as it was.
+//! A step and the new number are one transaction, so that a step that fails leaves the file as it
+//! was.
 
 use std::path::Path;
 
@@ -14,9 +15,9 @@ use super::open::{self, APPLICATION_ID, Lock, SCHEMA, write_tx};
 /// Numbered steps; `user_version` is the number of steps that a file has.
 const STEPS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_init.sql")];
 
-/// Opens or creates the store at `path` and brings its schema up to date. The time does not depend on the size of
-/// the store. Writes nothing to a store of this version: a sync can take a second on a busy disk, so the upkeep
-/// empties the log.
+/// Opens or creates the store at `path` and brings its schema up to date. The time does not depend
+/// on the size of the store. Writes nothing to a store of this version: a sync can take a second on
+/// a busy disk, so the upkeep empties the log.
 pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
     let (mut connection, lock) = open::open(path)?;
     set_up(&mut connection)?;

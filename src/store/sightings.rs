@@ -1,5 +1,5 @@
-//! Which records are on the newest page of their poller, and when the others were shown last: the column
-//! `_last_seen_at` of the mirror.
+//! Which records are on the newest page of their poller, and when the others were shown last: the
+//! column `_last_seen_at` of the mirror.
 
 use rusqlite::Connection;
 
@@ -8,8 +8,8 @@ use super::sql::Sql;
 use crate::record::{PollerId, Route};
 use crate::store::mirror::job_states;
 
-/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed them
-/// last: when the row `before` was the last one.
+/// Notes in the mirror which records are no longer on the poller's newest page, and when it showed
+/// them last: when the row `before` was the last one.
 pub(super) fn note(
     connection: &Connection,
     id: &PollerId,

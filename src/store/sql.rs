@@ -1,5 +1,5 @@
-//! How statements are run: each is prepared once a connection, and a row is read as the struct whose fields have the
-//! names of its columns. Enums are the words that they have in JSON.
+//! How statements are run: each is prepared once a connection, and a row is read as the struct
+//! whose fields have the names of its columns. Enums are the words that they have in JSON.
 
 use rusqlite::types::{FromSql, Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row};

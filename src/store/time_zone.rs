@@ -1,7 +1,7 @@
 //! The offsets of the workspace's time zone, in the table `_time_zone_offsets`.
 //!
-//! SQLite knows no time zones. The views add the offset of the row in which a time lies, so that any
-//! program reads local times, also on the days when the clocks change.
+//! SQLite knows no time zones. The views add the offset of the row in which a time lies, so that
+//! any program reads local times, also on the days when the clocks change.
 
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};

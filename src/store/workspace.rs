@@ -1,7 +1,8 @@
-//! Which workspace filled the store, and which other one was met instead: two rows of the table `_meta`.
+//! Which workspace filled the store, and which other one was met instead: two rows of the table
+//! `_meta`.
 //!
-//! A workspace is known by its display name, which a ping tells. The address and the key are kept as a
-//! digest: while they stay the same, so does the workspace, whatever its name is.
+//! A workspace is known by its display name, which a ping tells. The address and the key are kept
+//! as a digest: while they stay the same, so does the workspace, whatever its name is.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -78,9 +79,9 @@ impl KnownWorkspace {
     }
 }
 
-/// Compares the name that the workspace behind an address and key tells, with `known`, the one that filled the
-/// store; returns what is to be kept of it. The same address and key cannot lead to another workspace, because a
-/// key belongs to one.
+/// Compares the name that the workspace behind an address and key tells, with `known`, the one that
+/// filled the store; returns what is to be kept of it. The same address and key cannot lead to
+/// another workspace, because a key belongs to one.
 ///
 /// # Errors
 /// It is another workspace.

@@ -39,8 +39,8 @@ pub(super) struct Writer {
     pub(super) ignored: HashMap<Route, Vec<String>>,
     /// By which field records name their job, if the configuration says it.
     pub(super) job_link: Option<String>,
-    /// The last row of the log when the views were looked at, by this process. Records tell the types of the columns
-    /// and how they name their job: the first ones most, later ones seldom.
+    /// The last row of the log when the views were looked at, by this process. Records tell the
+    /// types of the columns and how they name their job: the first ones most, later ones seldom.
     looked_at: i64,
 }
 
@@ -110,8 +110,8 @@ impl Writer {
         ))
     }
 
-    /// Runs `work` in one transaction that may change the mirror of a route. An error stores nothing, and what writes
-    /// nothing costs no write.
+    /// Runs `work` in one transaction that may change the mirror of a route. An error stores
+    /// nothing, and what writes nothing costs no write.
     pub(super) fn in_batch<T>(
         &mut self,
         route: Route,

@@ -1,4 +1,5 @@
-//! Delivery: every sink gets every change it asked for, in order per record, whatever the others do.
+//! Delivery: every sink gets every change it asked for, in order per record, whatever the others
+//! do.
 
 mod alerts;
 mod endpoint;

@@ -3,8 +3,8 @@
 //!
 //! ```` ```sh run ```` is run line by line in a folder with a configuration and a filled mirror,
 //! ```` ```sql run ```` by sqlite3. A ```` ```text ```` block after it is what they print; `...` stands for
-//! any text. What the commands of other blocks print is in [`PRINTS`]. The receiver that the page of the
-//! webhook shows is run against the program.
+//! any text. What the commands of other blocks print is in [`PRINTS`]. The receiver that the page
+//! of the webhook shows is run against the program.
 
 use std::fs::{self, Permissions};
 use std::io::Read;

@@ -50,8 +50,8 @@ pub(crate) fn far_time_of_day(zone: TimeZone) -> String {
     far.to_zoned(zone).strftime("%H:%M").to_string()
 }
 
-/// Pauses between two looks: `least` milliseconds at first and up to ten times as many later, so that
-/// tests that wait leave the processor to those that work.
+/// Pauses between two looks: `least` milliseconds at first and up to ten times as many later, so
+/// that tests that wait leave the processor to those that work.
 pub(crate) async fn look_again(begun: Instant, least: u32) {
     let least = Duration::from_millis(least.into());
     tokio::time::sleep((begun.elapsed() / 8).clamp(least, 10 * least)).await;

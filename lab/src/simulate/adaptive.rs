@@ -11,8 +11,8 @@ use super::traffic::Traffic;
 use super::window::{RouteWindow, SlidingKey};
 use super::{RunTotals, SimulationSettings};
 
-/// Runs from the start of the traffic to its end, as a process that has just started: its first polls
-/// go without spacing.
+/// Runs from the start of the traffic to its end, as a process that has just started: its first
+/// polls go without spacing.
 pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals {
     let mut run = RunTotals::default();
     let mut windows = RouteWindow::all(traffic, settings.limit);

@@ -1,4 +1,5 @@
-//! The comparison drawn as SVG: mean delay, loss, and requests by the hour. Plain markup, no script.
+//! The comparison drawn as SVG: mean delay, loss, and requests by the hour. Plain markup, no
+//! script.
 
 use maud::{Markup, html};
 

@@ -323,8 +323,8 @@ fn add_silent(routes: &mut BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>>) {
     }
 }
 
-/// The route of a trace line, without its CSV quotes if it has any, and the id as it is written. The
-/// name of a business can hold a comma.
+/// The route of a trace line, without its CSV quotes if it has any, and the id as it is written.
+/// The name of a business can hold a comma.
 fn route_and_id(rest: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
     let no_id = "there is no id";
     let Some(quoted) = rest.strip_prefix('"') else {

@@ -1,8 +1,8 @@
 //! Validation: the strict rules of the record routes and the lenient ones of submit and ingest.
 //!
 //! Pure: takes the sent fields, returns the fields to store or what is wrong with each. Both sets
-//! share one check per kind of field; the lenient rules only amend values first, and move what still
-//! fails out of the way.
+//! share one check per kind of field; the lenient rules only amend values first, and move what
+//! still fails out of the way.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

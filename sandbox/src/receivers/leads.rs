@@ -1,6 +1,7 @@
 //! The B2B marketplace and the listing directory: leads whose field names need no map.
 //!
-//! Each has a fixed label for its source; anything that is not a field of a lead becomes a custom field.
+//! Each has a fixed label for its source; anything that is not a field of a lead becomes a custom
+//! field.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,5 @@
-//! What one process tells the next: stops, kills, commands, clocks that are set and boots in any order.
+//! What one process tells the next: stops, kills, commands, clocks that are set and boots in any
+//! order.
 
 use super::*;
 use crate::clock::MachineTime;

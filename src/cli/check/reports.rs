@@ -1,5 +1,5 @@
-//! `check` of the reports: each file of the folder can be used, and each scheduled report names a report
-//! that exists, with parameters that it has, and a file that can be written.
+//! `check` of the reports: each file of the folder can be used, and each scheduled report names a
+//! report that exists, with parameters that it has, and a file that can be written.
 
 use jiff::Timestamp;
 

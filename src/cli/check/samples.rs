@@ -1,9 +1,10 @@
-//! `check` of what sinks make of records: each template, given one record of every route and kind that
-//! its sink asks for. Sends nothing.
+//! `check` of what sinks make of records: each template, given one record of every route and kind
+//! that its sink asks for. Sends nothing.
 //!
 //! It is the newest record of the mirror, because a shop may have fields of its own. While there is
-//! none, it is one with the fields that every workspace has. A sink that gets alerts or reports is given one of
-//! these as well, because a template that was made for records may refuse it, or say nothing of it.
+//! none, it is one with the fields that every workspace has. A sink that gets alerts or reports is
+//! given one of these as well, because a template that was made for records may refuse it, or say
+//! nothing of it.
 
 use std::path::Path;
 
@@ -46,7 +47,8 @@ pub(super) fn problem(sink: &dyn Sink, filter: &SinkFilter, store: &Path) -> Opt
     None
 }
 
-/// Why what the sink would send does not show the alerts and the reports that it gets. Sends nothing.
+/// Why what the sink would send does not show the alerts and the reports that it gets. Sends
+/// nothing.
 pub(super) fn notice_problems(config: &Config, name: &str, sink: &dyn Sink) -> Vec<String> {
     let now = Timestamp::now();
     let is_told = config.alerts.sinks.iter().any(|told| told == name);

@@ -37,8 +37,8 @@ impl BuiltSink<'_> {
         format!("sink {}", self.name)
     }
 
-    /// Tests what it makes of records, alerts and reports, and whether this program has its type. Sends
-    /// nothing, and needs no network.
+    /// Tests what it makes of records, alerts and reports, and whether this program has its type.
+    /// Sends nothing, and needs no network.
     pub(super) fn check_shape(&self, config: &Config, report: &mut CheckReport) {
         let problems = match &self.built {
             Ok(sink) => {

@@ -1,4 +1,5 @@
-//! `check` of the store and of its daily backup: the folders may be written, and the file is a readable store.
+//! `check` of the store and of its daily backup: the folders may be written, and the file is a
+//! readable store.
 
 use rustix::fs::Access;
 
@@ -57,7 +58,8 @@ pub(super) fn check_backup(config: &Config, report: &mut CheckReport) {
     let problem = if folder.exists() && !folder.is_dir() {
         Some(format!("{} is a file: name a folder", folder.display()))
     } else {
-        // The daemon makes a folder that is not there in the nearest one that is, or in that of the database.
+        // The daemon makes a folder that is not there in the nearest one that is, or in that of the
+        // database.
         let made_in = folder
             .ancestors()
             .find(|above| above.exists() || config.store.path.parent() == Some(above))

@@ -1,5 +1,5 @@
-//! The systemd unit that runs a configuration, as systemd has loaded it: its user, its key, the programs
-//! that it may execute and the folders that it may write to.
+//! The systemd unit that runs a configuration, as systemd has loaded it: its user, its key, the
+//! programs that it may execute and the folders that it may write to.
 //!
 //! `check` is run by hand, without the user, the credentials and the limits of the unit.
 
@@ -67,8 +67,8 @@ impl Unit {
         )
     }
 
-    /// This command as the user of the service, with the key that the unit gives it; `None` unless this
-    /// process is root and the service is not.
+    /// This command as the user of the service, with the key that the unit gives it; `None` unless
+    /// this process is root and the service is not.
     pub(super) fn own_command(&self) -> Result<Option<Command>, KeyError> {
         let (user, is_own) = self.user();
         if is_own || !rustix::process::geteuid().is_root() {

@@ -1,5 +1,5 @@
-//! `check` of the key and of the workspace: the key can be read, the address responds, the workspace
-//! knows the key and every configured business.
+//! `check` of the key and of the workspace: the key can be read, the address responds, the
+//! workspace knows the key and every configured business.
 
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -36,7 +36,8 @@ pub(super) async fn check(config: &Config, report: &mut CheckReport) {
     }
 }
 
-/// Reports what the workspace said; false if it may be another one than the one that filled the store.
+/// Reports what the workspace said; false if it may be another one than the one that filled the
+/// store.
 async fn is_the_known_one(
     said: String,
     config: &Config,
@@ -64,8 +65,8 @@ async fn is_the_known_one(
     is_known
 }
 
-/// What the workspace says of itself and of the key in its first response, and by how much this machine's
-/// clock is wrong; see [`clock_ahead_s`].
+/// What the workspace says of itself and of the key in its first response, and by how much this
+/// machine's clock is wrong; see [`clock_ahead_s`].
 pub(in crate::cli) async fn greet(
     client: &mut DirectClient,
 ) -> (Result<String, ApiError>, Option<f64>) {

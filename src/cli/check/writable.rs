@@ -1,4 +1,5 @@
-//! Whether a file can be written, for a scheduled report or a backup. Nothing is created or changed.
+//! Whether a file can be written, for a scheduled report or a backup. Nothing is created or
+//! changed.
 
 use std::path::Path;
 

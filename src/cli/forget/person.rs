@@ -1,5 +1,5 @@
-//! The records of one person, in all routes: those that hold the words, and what belongs to the repairs
-//! and customers among them.
+//! The records of one person, in all routes: those that hold the words, and what belongs to the
+//! repairs and customers among them.
 
 use sha2::{Digest, Sha256};
 
@@ -43,7 +43,8 @@ pub(super) fn records(reader: &Reader, words: &str) -> anyhow::Result<Vec<Record
         .into_iter()
         .filter(|change| change.record_id.is_some());
     let mut records: Vec<RecordLine> = of_a_record.map(RecordLine::from).collect();
-    // A customer leads to repairs, which lead to payments and status changes, so the list grows meanwhile.
+    // A customer leads to repairs, which lead to payments and status changes, so the list grows
+    // meanwhile.
     let mut next = 0;
     while let Some(RecordLine {
         route: from, id, ..

@@ -1,5 +1,5 @@
-//! Questions on the terminal. A key is read without showing it, and the terminal shows what is typed
-//! again in every case, also after Ctrl-C.
+//! Questions on the terminal. A key is read without showing it, and the terminal shows what is
+//! typed again in every case, also after Ctrl-C.
 //!
 //! Each wait is on a thread of its own, so that a signal can end the command.
 

@@ -72,7 +72,8 @@ impl Files {
         self.new_key.iter().chain([&self.config])
     }
 
-    /// Writes both files durably, or none; returns the group that may read them, if not only the user may.
+    /// Writes both files durably, or none; returns the group that may read them, if not only the
+    /// user may.
     pub(super) fn write(&self, config: &str, key: &SecretString) -> anyhow::Result<Option<Gid>> {
         let folder = folder_of(&self.config);
         let group = group(folder)?;
@@ -126,8 +127,8 @@ fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Root writes for the group of the folder, which is that of the service in the folder of the units; every
-/// other user for themselves.
+/// Root writes for the group of the folder, which is that of the service in the folder of the
+/// units; every other user for themselves.
 fn group(folder: &Path) -> std::io::Result<Option<Gid>> {
     let group = fs::metadata(folder)?.gid();
     let is_shared = rustix::process::geteuid().is_root() && group != 0;

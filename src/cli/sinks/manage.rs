@@ -1,5 +1,6 @@
-//! `sinks NAME release`, `rename` and `forget`: lets the changes of a held sink go, gives a sink another name,
-//! and forgets one that is no longer configured, so that the log need not be kept for it.
+//! `sinks NAME release`, `rename` and `forget`: lets the changes of a held sink go, gives a sink
+//! another name, and forgets one that is no longer configured, so that the log need not be kept for
+//! it.
 
 use serde_json::json;
 

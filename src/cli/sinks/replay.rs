@@ -1,6 +1,8 @@
-//! `sinks NAME replay`: gives a sink older changes once more, under the same event ids and without a request.
+//! `sinks NAME replay`: gives a sink older changes once more, under the same event ids and without
+//! a request.
 //!
-//! The daemon does the work. This command stores what is to be done; `sinks NAME` shows how far it has come.
+//! The daemon does the work. This command stores what is to be done; `sinks NAME` shows how far it
+//! has come.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -94,7 +96,8 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
     Ok((json!(sink.reader.replay(name)?), text))
 }
 
-/// The last row before the range, and the last row of it: nothing that the sink has not received yet.
+/// The last row before the range, and the last row of it: nothing that the sink has not received
+/// yet.
 fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
     let from = args.from.map_or(Ok(0), |from| from.before(&sink.reader))?;
     let position = sink.row.position;

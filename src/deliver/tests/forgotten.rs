@@ -1,4 +1,5 @@
-//! Records that are forgotten while changes of them are parked, dead, held, under way or still to come.
+//! Records that are forgotten while changes of them are parked, dead, held, under way or still to
+//! come.
 
 use super::shop::Task;
 use super::*;

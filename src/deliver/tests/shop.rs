@@ -225,8 +225,9 @@ pub(super) fn settings() -> config::SinkSettings {
     }
 }
 
-/// Looks every 10 ms at first, and less often the longer it takes, so that a wait of hours of virtual
-/// time needs few looks: the condition is seen at most a second late, and never after the limit.
+/// Looks every 10 ms at first, and less often the longer it takes, so that a wait of hours of
+/// virtual time needs few looks: the condition is seen at most a second late, and never after the
+/// limit.
 pub(super) async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {

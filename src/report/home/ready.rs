@@ -3,7 +3,8 @@
 /// Words by which the name of a status says that a repair is ready for pickup.
 const READY_WORDS: [&str; 3] = ["pickup", "collect", "collection"];
 
-/// Whether a status means ready for pickup: the configuration names those that do, or else their names decide.
+/// Whether a status means ready for pickup: the configuration names those that do, or else their
+/// names decide.
 pub(super) fn is_ready(status: &str, named: &[String]) -> bool {
     let status = status.trim().to_lowercase();
     if !named.is_empty() {

@@ -13,8 +13,8 @@ fn planned(schedule: &Schedule, now: f64) -> f64 {
         .sum()
 }
 
-/// Polls whenever the schedule says so; each poll must keep the guarantee that was shown when it was
-/// sent. Gives the number of polls.
+/// Polls whenever the schedule says so; each poll must keep the guarantee that was shown when it
+/// was sent. Gives the number of polls.
 fn keeps_what_it_shows(schedule: &mut Schedule, last: &mut [f64], from: f64, to: f64) -> usize {
     let (mut now, mut polls) = (from, 0);
     while now < to {

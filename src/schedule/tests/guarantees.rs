@@ -52,8 +52,8 @@ fn while_a_search_waits_each_guarantee_is_one_slot_longer_within_max_interval() 
 
 #[test]
 fn an_overflow_event_sets_the_guarantee_back_to_its_beginning() {
-    // Polling in turn takes 8.07 s or 12.1 s; ten seconds are safe enough to begin with. Beside calm routes
-    // the beginning is polling in turn: enough is left to follow an import.
+    // Polling in turn takes 8.07 s or 12.1 s; ten seconds are safe enough to begin with. Beside
+    // calm routes the beginning is polling in turn: enough is left to follow an import.
     let cases = [
         (45.0, 10.0, 10.0, 0.0),
         (45.0, 10.0, 8.07, 8.0),

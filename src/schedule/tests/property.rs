@@ -120,7 +120,8 @@ fn stepping(seconds: f64, off: &mut i64, chance: &mut fastrand::Rng) -> Moment {
 }
 
 /// Runs random traffic at so many requests a minute, each late by up to so many seconds; `watch` is
-/// told of each poll: whose it was, when, how long it waited, and by how much requests were late meanwhile.
+/// told of each poll: whose it was, when, how long it waited, and by how much requests were late
+/// meanwhile.
 fn run_with(
     seed: u64,
     all: &[PollerSettings],
@@ -140,7 +141,8 @@ fn run_with(
     let (mut others, mut other_at) = (0, 0.0);
     schedule.set_background(background);
     let mut known = vec![0; routes];
-    // When each was polled last, what was guaranteed then, and by how much all requests were late so far.
+    // When each was polled last, what was guaranteed then, and by how much all requests were late
+    // so far.
     let mut last: Vec<Option<(f64, f64, f64)>> = vec![None; routes];
     let (mut now, mut all_late) = (0.0, 0.0);
     // Seldom much.
@@ -208,8 +210,8 @@ fn run_with(
             "seed {seed}: {a_minute} requests and one more in {held} s"
         );
     }
-    // With other bounds, or with hardly a slot more than one for each route, every slot may be needed for
-    // a guarantee.
+    // With other bounds, or with hardly a slot more than one for each route, every slot may be
+    // needed for a guarantee.
     let spare = settings().max_interval.as_secs_f64() >= (routes + 2) as f64 * bucket.slot();
     if background && spare && all.iter().all(|poller| *poller == settings()) {
         let due = (span / bucket.slot() / 20.0) as usize;
@@ -276,8 +278,9 @@ fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
             needed <= 1.0 + 1e-9,
             "seed {seed}: {needed} of the slots, and not said"
         );
-        // From the first poll on, with imports and searches. Some timers are late by 2 ms, some requests
-        // by up to two slots: no interval is longer than it is allowed to be by more than that.
+        // From the first poll on, with imports and searches. Some timers are late by 2 ms, some
+        // requests by up to two slots: no interval is longer than it is allowed to be by more than
+        // that.
         let late = [0.0, 0.002, 2.0 * SPAN_S / a_minute as f64][seed as usize % 3];
         run_with(
             seed,

@@ -104,8 +104,8 @@ impl Writer {
     }
 }
 
-/// A text that can be a header: no character in it ends a line or steers a display, and no part of it
-/// is taken for an encoded word (RFC 2047).
+/// A text that can be a header: no character in it ends a line or steers a display, and no part of
+/// it is taken for an encoded word (RFC 2047).
 fn one_line(text: &str) -> String {
     let spaced = text.replace(is_unsafe, " ").replace("=?", "= ?");
     let words: Vec<&str> = spaced.split_whitespace().collect();

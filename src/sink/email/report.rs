@@ -1,5 +1,5 @@
-//! The mail of a scheduled report: its text, its document with the chart inline, and what was asked for
-//! as a file.
+//! The mail of a scheduled report: its text, its document with the chart inline, and what was asked
+//! for as a file.
 
 use lettre::message::header::ContentType;
 use lettre::message::{Attachment, MultiPart, SinglePart};
@@ -8,7 +8,8 @@ use serde::Deserialize;
 /// What refers to the picture of the chart.
 const CHART_ID: &str = "chart";
 
-/// A scheduled report as a sink is given it. Names that are missing are empty: the mail then has less.
+/// A scheduled report as a sink is given it. Names that are missing are empty: the mail then has
+/// less.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]

@@ -1,9 +1,9 @@
 //! The conversation with a mail server, which `lettre` holds, and what its answers mean.
 //!
 //! Each step is sent by itself, so that a refusal says which one it was, and a mail reaches the
-//! recipients that the server accepts. A mail that the server refuses (5xx) blames the change. Everything
-//! else blames the server or the configuration: the connection, TLS, the login, the sender, the
-//! recipients if all are refused, and every 4xx.
+//! recipients that the server accepts. A mail that the server refuses (5xx) blames the change.
+//! Everything else blames the server or the configuration: the connection, TLS, the login, the
+//! sender, the recipients if all are refused, and every 4xx.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -138,7 +138,8 @@ impl Server {
         ))
     }
 
-    /// Connects, and names the sender and the recipients to the server; returns why it refuses recipients.
+    /// Connects, and names the sender and the recipients to the server; returns why it refuses
+    /// recipients.
     async fn begin(&self) -> Result<(AsyncSmtpConnection, Vec<String>), String> {
         let failed = |what, remedy| move |error: Error| self.explain(what, remedy, &error);
         let mut connection = self.connect().await?;

@@ -1,6 +1,8 @@
-//! The open file: found again after a rotation, cut to its mark after a crash, appended to and synced.
+//! The open file: found again after a rotation, cut to its mark after a crash, appended to and
+//! synced.
 //!
-//! Blocking. Only what stands behind the mark is ever cut off, and only if all before it is as it was.
+//! Blocking. Only what stands behind the mark is ever cut off, and only if all before it is as it
+//! was.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
@@ -133,8 +135,8 @@ impl Appender {
         }
     }
 
-    /// Writes the lines behind the mark of the last write that was acknowledged, and syncs. Returns the
-    /// mark behind them.
+    /// Writes the lines behind the mark of the last write that was acknowledged, and syncs. Returns
+    /// the mark behind them.
     pub(super) fn append(&mut self, mark: Option<&Mark>, lines: &str) -> Result<Mark, FileError> {
         let file = self.open()?;
         // What stands behind the mark of the last write in this process is of another program.
@@ -186,8 +188,8 @@ impl Appender {
         Ok(file)
     }
 
-    /// Cuts off what a write that was not acknowledged left behind the mark; false if the mark is of
-    /// another file, or of another text.
+    /// Cuts off what a write that was not acknowledged left behind the mark; false if the mark is
+    /// of another file, or of another text.
     fn cut(&self, file: &File, mark: &Mark) -> Result<bool, FileError> {
         let cutting = || FileError::io("cut an interrupted write off", &self.path);
         if !mark.is_in(file).map_err(cutting())? {

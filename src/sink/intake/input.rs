@@ -1,7 +1,7 @@
 //! The body of an intake request: the configured fields of one change.
 //!
-//! An empty value is left out. A text that is longer than the contract allows is cut where a cut does
-//! no harm; of others that are too long the workspace refuses the change and names the field.
+//! An empty value is left out. A text that is longer than the contract allows is cut where a cut
+//! does no harm; of others that are too long the workspace refuses the change and names the field.
 
 use serde_json::{Map, Value};
 

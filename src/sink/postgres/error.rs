@@ -55,9 +55,9 @@ impl Schema {
                 return Verdict::fault(format!("{words}: {}", unanswered(&error)));
             };
             let code = state.code();
-            // Class 22 is about values, class 54 about the size of one. Class 23 is about constraints,
-            // and P0001 comes from a trigger: the tables of this program have neither for the values
-            // of a record.
+            // Class 22 is about values, class 54 about the size of one. Class 23 is about
+            // constraints, and P0001 comes from a trigger: the tables of this program have neither
+            // for the values of a record.
             let is_of_a_change = ["22", "23", "54", "P0001"]
                 .iter()
                 .any(|it| code.starts_with(it));

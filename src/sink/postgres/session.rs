@@ -1,7 +1,7 @@
 //! One connection to the database, and how its tables are named.
 //!
-//! TLS is always used and the certificate always verified, unless the server is on this machine. The
-//! connection's task ends with the value.
+//! TLS is always used and the certificate always verified, unless the server is on this machine.
+//! The connection's task ends with the value.
 
 use std::time::Duration;
 

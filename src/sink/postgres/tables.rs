@@ -49,9 +49,9 @@ fn literal(text: &str) -> String {
 
 /// Makes the schema and the tables that are missing.
 ///
-/// The log in the database has the text of every record, so that a table of a route is filled from it.
-/// Without the log nothing that was stored counts: the positions go as well, and each sink delivers
-/// again what it has.
+/// The log in the database has the text of every record, so that a table of a route is filled from
+/// it. Without the log nothing that was stored counts: the positions go as well, and each sink
+/// delivers again what it has.
 pub(super) async fn make(tx: &Transaction<'_>, schema: &Schema) -> Result<(), Verdict> {
     lock(tx, schema, Doing::MakingTables).await?;
     let routes = Route::ALL.map(Route::as_str);
@@ -200,8 +200,8 @@ pub(super) async fn columns(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-/// The statement that brings the mirror table of a route up to date with the changes `c` of the log that
-/// `from` gives.
+/// The statement that brings the mirror table of a route up to date with the changes `c` of the log
+/// that `from` gives.
 ///
 /// A later change is never replaced by an earlier one, and a forgotten record stays away.
 pub(super) fn upsert(

@@ -14,8 +14,8 @@ use crate::record::{Change, Route};
 use crate::shape::as_text;
 use crate::sink::Verdict;
 
-/// The position that the database has. Its row is locked from here on: a second daemon of the same name
-/// waits.
+/// The position that the database has. Its row is locked from here on: a second daemon of the same
+/// name waits.
 pub(super) async fn hold(
     tx: &Transaction<'_>,
     schema: &Schema,
@@ -33,7 +33,8 @@ pub(super) async fn hold(
     Ok(held.map_err(schema.failed(Doing::Storing))?.get(0))
 }
 
-/// Stores the changes, in the order of the log, that the database does not hold yet, and the position.
+/// Stores the changes, in the order of the log, that the database does not hold yet, and the
+/// position.
 ///
 /// Without changes it tries each of the statements, and shows what the role may not do.
 pub(super) async fn store(

@@ -212,7 +212,8 @@ async fn an_index_that_is_deleted_damaged_or_of_another_form_or_log_is_made_agai
     for (known, spoil) in (50..).zip(spoil) {
         index(&store).await;
         spoil();
-        // A search may be the first to meet it; until the next step it has all of them or says that it has not.
+        // A search may be the first to meet it; until the next step it has all of them or says that
+        // it has not.
         if let Ok(found) = reader.find("n", None, 99) {
             assert_eq!(
                 found.changes.len() == known,

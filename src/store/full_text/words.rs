@@ -1,8 +1,8 @@
 //! What is indexed of a record, and what a search term asks for. Pure.
 //!
 //! A number such as a phone number is indexed a second time: its digits backwards, as one word. A
-//! search for a number in any spelling, with or without the country, is then a search for the beginning
-//! of that word: its last digits.
+//! search for a number in any spelling, with or without the country, is then a search for the
+//! beginning of that word: its last digits.
 
 use serde_json::Value;
 
@@ -10,7 +10,8 @@ use serde_json::Value;
 const MAX_TEXT: usize = 8 * 1024;
 /// Fewer digits are not taken for a phone number.
 const MIN_NUMBER: usize = 6;
-/// Of a term, so many digits are searched as the end of a phone number: what stands before them is written in many ways.
+/// Of a term, so many digits are searched as the end of a phone number: what stands before them is
+/// written in many ways.
 const MIN_END: usize = 4;
 const MAX_END: usize = 7;
 /// The most words of a term.
@@ -75,8 +76,8 @@ fn backwards(digits: &str) -> String {
     std::iter::once('r').chain(digits.chars().rev()).collect()
 }
 
-/// The question of a term in the language of FTS5; `None` if it holds no word. Its last word may be the
-/// beginning of a word. What FTS5 divides further has to be found as it is written.
+/// The question of a term in the language of FTS5; `None` if it holds no word. Its last word may be
+/// the beginning of a word. What FTS5 divides further has to be found as it is written.
 pub(super) fn question(term: &str) -> Option<String> {
     let words: Vec<String> = term
         .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\0'))

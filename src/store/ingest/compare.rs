@@ -59,16 +59,16 @@ impl PageDiff {
             .count()
     }
 
-    /// Whether the page is the poller's last one again. Its records may have been read before a version that was
-    /// stored meanwhile, so that it proves no more than the last page did.
+    /// Whether the page is the poller's last one again. Its records may have been read before a
+    /// version that was stored meanwhile, so that it proves no more than the last page did.
     pub(super) fn is_last_page(&self, known: &PollerRow) -> bool {
         let relations = self.sightings.iter().map(|sighting| sighting.relation);
         relations.eq((0..known.head.len()).map(Relation::Unchanged))
     }
 }
 
-/// The latest version of a record. It starts from the log, so that a mirror row deleted by hand does
-/// not make a record new.
+/// The latest version of a record. It starts from the log, so that a mirror row deleted by hand
+/// does not make a record new.
 pub(in crate::store) fn latest_version_sql(route: Route) -> String {
     format!(
         "SELECT c.seq, c.version, c.body, c.kind, m._via AS via, m._business AS business FROM changes c \
@@ -77,9 +77,9 @@ pub(in crate::store) fn latest_version_sql(route: Route) -> String {
     )
 }
 
-/// Compares a page with the store. `known` is the poller's row, unless it is new or the page is of a
-/// search; `asked_after` is the last row of the log when the page was requested; a change of `ignored`
-/// fields alone is no change.
+/// Compares a page with the store. `known` is the poller's row, unless it is new or the page is of
+/// a search; `asked_after` is the last row of the log when the page was requested; a change of
+/// `ignored` fields alone is no change.
 pub(super) fn compare(
     connection: &Connection,
     route: Route,

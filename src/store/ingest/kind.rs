@@ -6,15 +6,16 @@ use crate::record::{Kind, Record};
 
 /// Which of the records that are stored for the first time were there before.
 pub(super) enum NewRecords<'a> {
-    /// Those that a page shows below the last record of the page before, if the configured limit grew
-    /// since; `high_id` is the highest id known before the page.
+    /// Those that a page shows below the last record of the page before, if the configured limit
+    /// grew since; `high_id` is the highest id known before the page.
     NextPage {
         high_id: Option<i64>,
         last_shared: Option<usize>,
     },
     /// Those that were there when another poller read the route last; all, if none did.
     FirstPage { read_before: Option<&'a PollerRow> },
-    /// Of a search: those that were there when the poller read its last page. They are of the kind `old`.
+    /// Of a search: those that were there when the poller read its last page. They are of the kind
+    /// `old`.
     Found {
         last_page: Option<&'a PollerRow>,
         old: Kind,

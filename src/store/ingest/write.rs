@@ -16,13 +16,13 @@ pub(super) struct Source<'a> {
     pub(super) at: &'a str,
     /// How they were found; `None` for a poll.
     pub(super) via: Option<&'a str>,
-    /// Whether it is the newest page of its poller. An older page does not show until when a record is one of the
-    /// newest, and neither does a search.
+    /// Whether it is the newest page of its poller. An older page does not show until when a record
+    /// is one of the newest, and neither does a search.
     pub(super) is_newest: bool,
 }
 
-/// Writes the records of a page that differ, the oldest first: a page is newest first, and the log reads
-/// better the other way round.
+/// Writes the records of a page that differ, the oldest first: a page is newest first, and the log
+/// reads better the other way round.
 pub(super) fn write(
     batch: &mut Batch<'_>,
     source: &Source<'_>,

@@ -31,7 +31,8 @@ const ROOM_LEFT: u64 = 64 * 1024 * 1024;
 pub struct CopyControl {
     /// Cancelled to stop the copy; nothing of it stays.
     pub stop: CancellationToken,
-    /// Called again and again while it is made, with the bytes that are copied and the bytes in all.
+    /// Called again and again while it is made, with the bytes that are copied and the bytes in
+    /// all.
     pub progress: Arc<dyn Fn(u64, u64) + Send + Sync>,
 }
 
@@ -102,7 +103,8 @@ fn is_below(file: &Path, folder: &Path) -> bool {
     both.is_some_and(|(of_file, folder)| of_file.starts_with(folder))
 }
 
-/// Copies one snapshot of the store at `source` into a temporary file beside `target`, and checks it.
+/// Copies one snapshot of the store at `source` into a temporary file beside `target`, and checks
+/// it.
 pub(in crate::store) fn copy(
     source: &Path,
     target: &Path,

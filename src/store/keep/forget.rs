@@ -39,8 +39,9 @@ pub enum Forgotten {
 }
 
 impl Operator {
-    /// Removes the data of records from the mirror and from every version in the log, beside a running
-    /// daemon or without one. If one of them is unknown, nothing is changed. [`Self::purge`] has to follow.
+    /// Removes the data of records from the mirror and from every version in the log, beside a
+    /// running daemon or without one. If one of them is unknown, nothing is changed.
+    /// [`Self::purge`] has to follow.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -70,12 +71,14 @@ impl Operator {
         Ok(forgotten)
     }
 
-    /// Deletes the search index, writes the whole file anew and empties the write-ahead log; returns whether the
-    /// log is empty. If a program reads the store, the log keeps a copy until the daemon empties it.
+    /// Deletes the search index, writes the whole file anew and empties the write-ahead log;
+    /// returns whether the log is empty. If a program reads the store, the log keeps a copy until
+    /// the daemon empties it.
     ///
-    /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond the
-    /// reach of `secure_delete`: only a file that is written anew holds no word of a forgotten record. On a
-    /// large store it takes seconds, and as much room as the store beside it and in the folder for temporary files.
+    /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond
+    /// the reach of `secure_delete`: only a file that is written anew holds no word of a forgotten
+    /// record. On a large store it takes seconds, and as much room as the store beside it and in
+    /// the folder for temporary files.
     ///
     /// # Errors
     /// The files may still hold words of the records.
@@ -90,8 +93,8 @@ impl Operator {
     }
 }
 
-/// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the caller removes
-/// what quotes it once, by [`remove_quotes`].
+/// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the
+/// caller removes what quotes it once, by [`remove_quotes`].
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
     let newest = format!("{} LIMIT 1", log::of_record_sql());
     let newest = tx.row::<Change>(&newest, (route.as_str(), id, 0, i64::MAX))?;
@@ -125,8 +128,9 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     Ok(Forgotten::Now { versions })
 }
 
-/// Removes what tables beside the mirror and the log hold of texts of records, whichever record they quote: errors and
-/// alerts that say what a receiver said, reports that wait, and the search terms of a backfill.
+/// Removes what tables beside the mirror and the log hold of texts of records, whichever record
+/// they quote: errors and alerts that say what a receiver said, reports that wait, and the search
+/// terms of a backfill.
 fn remove_quotes(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     // A report that waits for its sink may name the record; the next one does not.
     tx.execute("DELETE FROM _queue WHERE lane = 0 AND seq IN (SELECT id FROM _notices WHERE kind = 'report')", [])?;
@@ -143,14 +147,15 @@ fn remove_quotes(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The tombstones of a store, which a backup made before a `forget` lacks; `None` if the store cannot be read.
+/// The tombstones of a store, which a backup made before a `forget` lacks; `None` if the store
+/// cannot be read.
 pub(in crate::store) fn tombstones(store: &Path) -> Option<Vec<Change>> {
     let sql = format!("{} WHERE c.kind = 'forgotten' ORDER BY c.seq", log::SELECT);
     open::open_reader(store).ok()?.rows(&sql, []).ok()
 }
 
-/// Forgets these records in a copy of an older store that no other process has open; returns how many
-/// of them it still held. The copy has the schema of this program; the caller syncs the file.
+/// Forgets these records in a copy of an older store that no other process has open; returns how
+/// many of them it still held. The copy has the schema of this program; the caller syncs the file.
 pub(in crate::store) fn forget_again(
     connection: &mut Connection,
     tombstones: &[Change],
@@ -174,7 +179,8 @@ pub(in crate::store) fn forget_again(
         match remove(&tx, *route, id, observed_at)? {
             Forgotten::Now { .. } => held += 1,
             Forgotten::Before => {}
-            // It is younger than the backup. Only a row of the log keeps the next page from storing it.
+            // It is younger than the backup. Only a row of the log keeps the next page from storing
+            // it.
             Forgotten::Unknown => {
                 let tombstone = NewChange {
                     route: *route,

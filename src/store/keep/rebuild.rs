@@ -15,8 +15,8 @@ use crate::store::open::write_tx;
 use crate::store::sql::{self, Sql};
 use crate::store::{full_text, schema};
 
-/// Makes the mirror of the store at `path` again from the log, and removes the search index, which the caller
-/// makes again. Returns how many records there are. Blocks.
+/// Makes the mirror of the store at `path` again from the log, and removes the search index, which
+/// the caller makes again. Returns how many records there are. Blocks.
 ///
 /// A record that a table still holds keeps when it was first seen and how it was found; of others,
 /// the oldest version in the log says when.
@@ -24,8 +24,8 @@ use crate::store::{full_text, schema};
 /// `progress` is given the rows that were made and about how many will be.
 ///
 /// # Errors
-/// [`StoreError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing is
-/// changed then.
+/// [`StoreError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing
+/// is changed then.
 pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize, StoreError> {
     if !path.exists() {
         return Err(StoreError::Missing(path.to_owned()));
@@ -59,8 +59,8 @@ fn rebuild_all(
     Ok(records)
 }
 
-/// The latest versions of the records after one, in the order of their ids, with what only the old table says of a
-/// record.
+/// The latest versions of the records after one, in the order of their ids, with what only the old
+/// table says of a record.
 pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
     format!(
         "SELECT latest.record_id AS id, latest.seq, latest.observed_at AS changed_at, latest.body, latest.kind, \

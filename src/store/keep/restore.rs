@@ -26,8 +26,8 @@ pub struct Restored {
     pub facts: CopyFacts,
     /// Where the store is that was there before; `None` if there was none.
     pub kept: Option<PathBuf>,
-    /// How many records the backup held that `forget` had removed since, and that were forgotten again. `None`
-    /// if no store can tell: the backup may hold some.
+    /// How many records the backup held that `forget` had removed since, and that were forgotten
+    /// again. `None` if no store can tell: the backup may hold some.
     pub forgotten_again: Option<usize>,
 }
 
@@ -139,8 +139,8 @@ fn move_side_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves the content of the write-ahead log into the store itself. A damaged store is what a restore is for: it is
-/// kept as it is, with its log.
+/// Moves the content of the write-ahead log into the store itself. A damaged store is what a
+/// restore is for: it is kept as it is, with its log.
 fn settle(store: &Path) -> Result<(), StoreError> {
     let connection = open::connect(store, open::LOCK_WAIT).map_err(StoreError::from);
     match connection.and_then(|connection| checkpoint::run(&connection, "TRUNCATE")) {

@@ -41,7 +41,8 @@ fn finding(what: String, faults: &[String], sound: String) -> VerifyFinding {
 }
 
 impl Reader {
-    /// Checks everything that the rows can prove; `progress` is given the rows read and the rows in all.
+    /// Checks everything that the rows can prove; `progress` is given the rows read and the rows in
+    /// all.
     ///
     /// # Errors
     /// If the file cannot be read. What disagrees is a finding, not an error.

@@ -25,8 +25,8 @@ impl Reader {
         Ok(self.connection.rows(&sql, [])?)
     }
 
-    /// The rows of a route's table in the order of their last change: the number of that change, and the values of
-    /// [`Reader::columns`].
+    /// The rows of a route's table in the order of their last change: the number of that change,
+    /// and the values of [`Reader::columns`].
     ///
     /// # Errors
     /// If the file cannot be read.

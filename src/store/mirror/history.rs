@@ -25,8 +25,8 @@ pub struct RecordHistory {
 }
 
 impl Reader {
-    /// The newest versions of one record that are in the log, at most 200. The newest one is always among
-    /// them, however long it is.
+    /// The newest versions of one record that are in the log, at most 200. The newest one is always
+    /// among them, however long it is.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -45,8 +45,8 @@ impl Reader {
         Ok(RecordHistory { changes, has_older })
     }
 
-    /// When a page showed a record last; `None` while it is on the newest page of its list, or if the mirror
-    /// has no such record.
+    /// When a page showed a record last; `None` while it is on the newest page of its list, or if
+    /// the mirror has no such record.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -55,8 +55,8 @@ impl Reader {
         Ok(self.connection.value(&sql, [id]).optional()?.flatten())
     }
 
-    /// The text of the version that a record's row in the mirror was made from; `None` if the mirror
-    /// has no such record.
+    /// The text of the version that a record's row in the mirror was made from; `None` if the
+    /// mirror has no such record.
     ///
     /// # Errors
     /// If the file cannot be read.

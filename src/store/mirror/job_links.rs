@@ -1,7 +1,8 @@
 //! How a status change or a payment names its job.
 //!
-//! The contract does not show that field, so it is known by its name, or the configuration names it. It is
-//! taken once its values are those of mirrored jobs. What was found is in the table `_links`.
+//! The contract does not show that field, so it is known by its name, or the configuration names
+//! it. It is taken once its values are those of mirrored jobs. What was found is in the table
+//! `_links`.
 
 use std::fmt;
 
@@ -58,8 +59,8 @@ impl fmt::Display for JobLink {
 }
 
 impl JobLink {
-    /// The condition under which the row `child` belongs to the row `job` of the table `jobs`. An id is text in
-    /// `jobs` and may be a number in the field.
+    /// The condition under which the row `child` belongs to the row `job` of the table `jobs`. An
+    /// id is text in `jobs` and may be a number in the field.
     pub(in crate::store) fn condition(&self, child: &str, job: &str) -> String {
         let field = format!("{child}.{}", quoted(&self.field));
         let same = match self.job_field.as_str() {
@@ -69,8 +70,8 @@ impl JobLink {
         format!("{same} AND {}", in_same_business(child, job))
     }
 
-    /// The same for the look from a job to its records, by an index of the field. The `+` keeps SQLite from
-    /// converting the field, which no index has.
+    /// The same for the look from a job to its records, by an index of the field. The `+` keeps
+    /// SQLite from converting the field, which no index has.
     #[must_use]
     pub fn condition_from_job(&self, child: &str, job: &str) -> String {
         if self.job_field != "id" {
@@ -85,7 +86,8 @@ impl JobLink {
     }
 }
 
-/// Two businesses may use one number. A record of the workspace default is of the business that answers for it.
+/// Two businesses may use one number. A record of the workspace default is of the business that
+/// answers for it.
 fn in_same_business(child: &str, job: &str) -> String {
     let of = |row: &str| {
         format!(
@@ -142,8 +144,9 @@ impl Reader {
         Ok(unlinked)
     }
 
-    /// When jobs that are not in the mirror were completed in a time by a status change, the earliest first: one
-    /// text for each job, none if no field is known to name it. `business` is the one asked for and `default` the workspace's own.
+    /// When jobs that are not in the mirror were completed in a time by a status change, the
+    /// earliest first: one text for each job, none if no field is known to name it. `business` is
+    /// the one asked for and `default` the workspace's own.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -183,8 +186,9 @@ pub fn missing_link(route: Route) -> String {
     )
 }
 
-/// Looks for the links that are missing or that the configuration overrules, and stores those that it finds; whether
-/// a link is another one now. `configured` is the field that the configuration names.
+/// Looks for the links that are missing or that the configuration overrules, and stores those that
+/// it finds; whether a link is another one now. `configured` is the field that the configuration
+/// names.
 pub(in crate::store) fn look(
     connection: &Connection,
     configured: Option<&str>,
@@ -215,7 +219,8 @@ pub(in crate::store) fn look(
     Ok(read(connection)? != known)
 }
 
-/// How a field may name a job: by the field of jobs with the same name, by another number, or by its id.
+/// How a field may name a job: by the field of jobs with the same name, by another number, or by
+/// its id.
 fn links_by(route: Route, field: &str, jobs: &[String]) -> impl Iterator<Item = JobLink> {
     let numbers = NAMES
         .into_iter()
@@ -232,7 +237,8 @@ fn links_by(route: Route, field: &str, jobs: &[String]) -> impl Iterator<Item = 
     keys.map(link).collect::<Vec<_>>().into_iter()
 }
 
-/// Whether the newest records name jobs by this link, each one job: a value that several jobs share tells none.
+/// Whether the newest records name jobs by this link, each one job: a value that several jobs share
+/// tells none.
 fn is_link_sql(link: &JobLink) -> String {
     format!(
         "SELECT count(*) > 0 AND count(*) = count(DISTINCT r.id) \
@@ -263,7 +269,8 @@ mod tests {
     use crate::store::Reader;
     use crate::store::fixtures::{self, Poll, page};
 
-    /// The link that is found if payments have these fields, and jobs these numbers and ids from 1 on.
+    /// The link that is found if payments have these fields, and jobs these numbers and ids from 1
+    /// on.
     async fn found(numbers: &[&str], payment: &str, configured: Option<&str>) -> Option<String> {
         let (_dir, store) = fixtures::open();
         store

@@ -1,8 +1,8 @@
 //! The current state of each job, from its newest source: the table `_job_states`.
 //!
-//! A list that is ordered by creation never shows an old job again, so the job's own row says what was last
-//! seen. Its status changes and payments say the rest. A row is rebuilt in the transaction that writes
-//! one of its sources; the table follows from the mirror.
+//! A list that is ordered by creation never shows an old job again, so the job's own row says what
+//! was last seen. Its status changes and payments say the rest. A row is rebuilt in the transaction
+//! that writes one of its sources; the table follows from the mirror.
 
 use rusqlite::{Connection, OptionalExtension};
 use serde::Deserialize;
@@ -51,8 +51,8 @@ impl Reader {
         Ok(self.connection.row(&sql, [id])?)
     }
 
-    /// Gives each status change and payment its job, if the mirror has it: the fields of the job as received,
-    /// and its current state.
+    /// Gives each status change and payment its job, if the mirror has it: the fields of the job as
+    /// received, and its current state.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -105,7 +105,8 @@ pub(in crate::store) fn rebuild(connection: &Connection) -> rusqlite::Result<()>
     refresh(connection, &connection.values("SELECT id FROM jobs", [])?)
 }
 
-/// The statement that makes the states of the jobs of which `?1` is a JSON list of ids, from the columns that there are.
+/// The statement that makes the states of the jobs of which `?1` is a JSON list of ids, from the
+/// columns that there are.
 fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
     let jobs = field_columns(connection, Route::Jobs)?;
     let (changes, of_changes) = records_of_jobs(connection, Route::JobStatusChanges)?;

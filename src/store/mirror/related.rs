@@ -1,4 +1,5 @@
-//! Which records belong together: a repair with its status changes, payments, outsourced work and customer.
+//! Which records belong together: a repair with its status changes, payments, outsourced work and
+//! customer.
 
 use rusqlite::OptionalExtension;
 use serde::Deserialize;
@@ -12,7 +13,8 @@ use crate::store::sql::Sql;
 /// By which a record of a route without a link names its job.
 const NUMBER: &str = "job_number";
 
-/// The conditions under which a record is of a customer, the best first; `has` tells whether both tables have a column.
+/// The conditions under which a record is of a customer, the best first; `has` tells whether both
+/// tables have a column.
 pub(in crate::store) fn same_contact(
     record: &str,
     customer: &str,
@@ -94,8 +96,8 @@ impl Reader {
         Ok(None)
     }
 
-    /// The records of a route with the mobile number, else the e-mail address, of a customer, the last that
-    /// came first, at most `most`.
+    /// The records of a route with the mobile number, else the e-mail address, of a customer, the
+    /// last that came first, at most `most`.
     ///
     /// # Errors
     /// If the file cannot be read.

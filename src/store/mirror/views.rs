@@ -1,5 +1,5 @@
-//! The views `report_*` and the indexes of the reports: made from the columns that the mirror has, and
-//! rebuilt when columns or custom fields are added.
+//! The views `report_*` and the indexes of the reports: made from the columns that the mirror has,
+//! and rebuilt when columns or custom fields are added.
 //!
 //! A view gives numeric ids where ids are integers, times in the workspace's time zone and a column
 //! for each defined custom field. It uses only columns that exist. A view of the same name that
@@ -16,8 +16,8 @@ use columns::{RouteColumns, view_columns};
 /// Stands in the text of each view that this program made.
 const MARK: &str = "/* made by shopmirror */";
 
-/// Makes the views and the indexes that are not as this program makes them of the columns and the custom fields; for
-/// a transaction that the caller commits.
+/// Makes the views and the indexes that are not as this program makes them of the columns and the
+/// custom fields; for a transaction that the caller commits.
 pub(in crate::store) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
     outdated(connection)?
         .iter()

@@ -1,9 +1,9 @@
 //! The table `_notices`: what this program tells sinks by itself, until each has taken it.
 //!
 //! A notice has the shape of a change and is in no log; the queue of a sink names it. Its event id
-//! follows from what it says, so that saying it twice stores it once. One that a sink refuses for good
-//! is kept, and an operator or a reload has it handed over again. A sink keeps at most [`MAX`]; then the
-//! oldest goes.
+//! follows from what it says, so that saying it twice stores it once. One that a sink refuses for
+//! good is kept, and an operator or a reload has it handed over again. A sink keeps at most
+//! [`MAX`]; then the oldest goes.
 
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -32,7 +32,8 @@ pub struct NewNotice {
     pub about: String,
     /// Counts what is said about the same matter, from 1.
     pub version: i64,
-    /// When it was made, as [`crate::clock::stamp`] writes it; for a scheduled report, when it was due.
+    /// When it was made, as [`crate::clock::stamp`] writes it; for a scheduled report, when it was
+    /// due.
     pub made_at: String,
     /// A JSON object; receivers find it as `record`.
     pub body: String,
@@ -82,8 +83,8 @@ const REVIVE: &str = "UPDATE _queue SET state = 'retrying', attempts = 0, faults
 
 const DROP: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead'";
 
-/// The event id: the same for every sink and however often it is said. A report that is repeated for
-/// the same time keeps its id, though records may have changed in between.
+/// The event id: the same for every sink and however often it is said. A report that is repeated
+/// for the same time keeps its id, though records may have changed in between.
 fn event_id(identity: &str, notice: &NewNotice) -> String {
     let mut hash = Sha256::new();
     let body = if notice.kind == Kind::Report {
@@ -140,7 +141,8 @@ pub(in crate::store) fn add(
 }
 
 impl Reader {
-    /// A notice as it is handed to sinks; `None` if each has taken it, or a newer one took its place.
+    /// A notice as it is handed to sinks; `None` if each has taken it, or a newer one took its
+    /// place.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -197,8 +199,8 @@ impl Store {
         Ok(())
     }
 
-    /// Has everything handed over again that this sink refused for good, because its configuration or
-    /// what it names may be another. Costs no write if there is nothing.
+    /// Has everything handed over again that this sink refused for good, because its configuration
+    /// or what it names may be another. Costs no write if there is nothing.
     ///
     /// # Errors
     /// Nothing is changed.

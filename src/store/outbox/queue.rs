@@ -1,9 +1,9 @@
 //! The table `_queue`: what each sink is still owed. A row goes when the sink has acknowledged it.
 //!
 //! A row is `ready`, `retrying` at a time, `waiting` for an earlier row of its record, or `dead`. A
-//! refused row makes the later rows of its record wait; they are ready again once it is gone or dead.
-//! No statement here costs more when other rows of the same sink are retried or dead. Triggers keep
-//! the counters in `_sinks`.
+//! refused row makes the later rows of its record wait; they are ready again once it is gone or
+//! dead. No statement here costs more when other rows of the same sink are retried or dead.
+//! Triggers keep the counters in `_sinks`.
 
 use std::collections::HashMap;
 
@@ -90,8 +90,8 @@ const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq
      SELECT seq FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 2 AND (?2 IS NULL OR seq = ?2) \
      LIMIT 10000)";
 
-/// A dead row may be older than what the sink has; one that is retried never is. It is `retrying` and due,
-/// so that no later row of its record passes it.
+/// A dead row may be older than what the sink has; one that is retried never is. It is `retrying`
+/// and due, so that no later row of its record passes it.
 const RESEND: &str = "UPDATE _queue SET attempts = 0, faults = 0, due_at = '', \
      only_if_newest = CASE WHEN state = 'dead' THEN ?3 ELSE only_if_newest END, state = 'retrying' \
      WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state IN ('dead', 'retrying')";
@@ -101,8 +101,8 @@ fn count(limit: usize) -> i64 {
 }
 
 impl Reader {
-    /// Up to `limit` rows of a sink that are ready, in lanes up to this one, and as many that are due
-    /// again, in the order in which they go; and whether there may be more.
+    /// Up to `limit` rows of a sink that are ready, in lanes up to this one, and as many that are
+    /// due again, in the order in which they go; and whether there may be more.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -158,8 +158,8 @@ impl Reader {
         Ok(unread + self.owed_rows(&sink.name, Lane::Change)?)
     }
 
-    /// The bytes of the records of a row; `None` if it is no longer there. An update is sent with the
-    /// state before, which is taken for as long.
+    /// The bytes of the records of a row; `None` if it is no longer there. An update is sent with
+    /// the state before, which is taken for as long.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -181,7 +181,8 @@ impl Reader {
         Ok(self.connection.value(QUEUED, (sink, seq))?)
     }
 
-    /// Up to `limit` changes in each of these states that a sink has refused or that wait for such a one.
+    /// Up to `limit` changes in each of these states that a sink has refused or that wait for such
+    /// a one.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -229,8 +230,8 @@ impl Store {
         .await
     }
 
-    /// Removes what was queued because the destination had lost it: it says anew what it lacks. Costs no
-    /// write if there is nothing.
+    /// Removes what was queued because the destination had lost it: it says anew what it lacks.
+    /// Costs no write if there is nothing.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -245,8 +246,9 @@ impl Store {
         .await
     }
 
-    /// Has everything tried again at once that a failing destination was given, and what is planned for later than
-    /// `latest`, which it was while the clock was wrong. Costs no write if there is nothing.
+    /// Has everything tried again at once that a failing destination was given, and what is planned
+    /// for later than `latest`, which it was while the clock was wrong. Costs no write if there is
+    /// nothing.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -296,7 +298,8 @@ fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
     }
 }
 
-/// A row that is no longer there belonged to a record that was forgotten meanwhile, and was counted then.
+/// A row that is no longer there belonged to a record that was forgotten meanwhile, and was counted
+/// then.
 fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite::Result<()> {
     let mut gone: HashMap<(Lane, Gone), i64> = HashMap::new();
     for (row, why) in &outcomes.gone {
@@ -361,9 +364,9 @@ pub(in crate::store) fn skip_record(
 }
 
 impl Operator {
-    /// Has these changes of a sink sent again now, with all their attempts; returns how many were still
-    /// refused. With `only_if_newest` a dead one is sent only if the sink has no newer version of its
-    /// record when its turn comes.
+    /// Has these changes of a sink sent again now, with all their attempts; returns how many were
+    /// still refused. With `only_if_newest` a dead one is sent only if the sink has no newer
+    /// version of its record when its turn comes.
     ///
     /// # Errors
     /// Nothing is changed.

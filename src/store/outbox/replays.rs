@@ -64,7 +64,8 @@ pub struct Replay {
     pub sent: i64,
     /// Changes that it refused.
     pub refused: i64,
-    /// Changes that were left out: those that are in the queue, and versions that are older than what the sink has.
+    /// Changes that were left out: those that are in the queue, and versions that are older than
+    /// what the sink has.
     pub left_out: i64,
     /// What became of it.
     pub state: ReplayState,
@@ -109,8 +110,8 @@ impl Reader {
 }
 
 impl Operator {
-    /// Begins a replay of a sink; returns the one that is under way already, if there is one, and then
-    /// changes nothing. `rows` are the last row before the range and the last row of it.
+    /// Begins a replay of a sink; returns the one that is under way already, if there is one, and
+    /// then changes nothing. `rows` are the last row before the range and the last row of it.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -164,7 +165,8 @@ pub(in crate::store) fn advance(
     Ok(is_running)
 }
 
-/// Counts the rows that the sink has taken, that it refused and that were left out, and ends the replay with its last one.
+/// Counts the rows that the sink has taken, that it refused and that were left out, and ends the
+/// replay with its last one.
 pub(in crate::store) fn count(
     tx: &Connection,
     sink: &str,

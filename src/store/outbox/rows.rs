@@ -69,7 +69,8 @@ impl QueueRow {
         (self.lane, self.seq)
     }
 
-    /// What order is kept for; `None` for a gap, which belongs to no record and may pass any change.
+    /// What order is kept for; `None` for a gap, which belongs to no record and may pass any
+    /// change.
     #[must_use]
     pub fn record(&self) -> Option<(&str, &str)> {
         (!self.record_id.is_empty()).then_some((self.route.as_str(), self.record_id.as_str()))
@@ -106,8 +107,9 @@ pub enum Gone {
     LeftOut,
 }
 
-/// The rows of the log that a destination was given: those after one row, up to another. It is saved with the progress
-/// of the sink in one transaction. A destination that holds less has lost something.
+/// The rows of the log that a destination was given: those after one row, up to another. It is
+/// saved with the progress of the sink in one transaction. A destination that holds less has lost
+/// something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Acknowledged {
     /// It was given nothing up to this row.

@@ -60,8 +60,8 @@ pub struct SinkRow {
     pub dead: i64,
     /// Changes that the sink did not ask for.
     pub filtered: i64,
-    /// Changes before its beginning, changes that were dropped, and changes that were no longer in the
-    /// log.
+    /// Changes before its beginning, changes that were dropped, and changes that were no longer in
+    /// the log.
     pub skipped: i64,
     /// Whether new changes are handed to it.
     pub gate: GateState,
@@ -114,8 +114,9 @@ impl Reader {
 }
 
 impl Store {
-    /// Makes the sink's row where it is to begin unless there is one, marks it active, and returns it. A row that is
-    /// active already costs no write, so that a full disk or a locked store does not matter.
+    /// Makes the sink's row where it is to begin unless there is one, marks it active, and returns
+    /// it. A row that is active already costs no write, so that a full disk or a locked store does
+    /// not matter.
     ///
     /// # Errors
     /// Nothing is stored.
@@ -152,8 +153,8 @@ impl Store {
         .await
     }
 
-    /// Marks every sink not named as removed; returns the rows of those that were not yet. The log keeps what
-    /// they need until they are forgotten.
+    /// Marks every sink not named as removed; returns the rows of those that were not yet. The log
+    /// keeps what they need until they are forgotten.
     ///
     /// # Errors
     /// Nothing is stored.
@@ -186,8 +187,8 @@ const LIST: &str = "SELECT * FROM _sinks ORDER BY name LIMIT 10000";
 
 pub(in crate::store) const FIND: &str = "SELECT * FROM _sinks WHERE name = ?1";
 
-/// Every change ever stored that the log no longer holds after the position is skipped: those before
-/// the position, and those that were pruned.
+/// Every change ever stored that the log no longer holds after the position is skipped: those
+/// before the position, and those that were pruned.
 const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, given_after, skipped, created_at, released_to) \
      VALUES (?1, ?2, 'active', ?3, ?3, \
      coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
@@ -258,8 +259,8 @@ pub(in crate::store) fn set_acknowledged(
     Ok(())
 }
 
-/// Moves the position over the rows that are queued, of which `absent` were no longer in the log; false if
-/// the position is another one meanwhile.
+/// Moves the position over the rows that are queued, of which `absent` were no longer in the log;
+/// false if the position is another one meanwhile.
 pub(in crate::store) fn advance(
     tx: &Connection,
     name: &str,
@@ -270,7 +271,8 @@ pub(in crate::store) fn advance(
     Ok(tx.run(ADVANCE, moved)? > 0)
 }
 
-/// Counts what became of changes: those that were delivered, and those that were no longer in the log.
+/// Counts what became of changes: those that were delivered, and those that were no longer in the
+/// log.
 pub(in crate::store) fn count(
     tx: &Connection,
     name: &str,
@@ -300,8 +302,9 @@ impl Operator {
         Ok(released > 0)
     }
 
-    /// Moves a held sink on from one row of the log to another without delivering what lies between,
-    /// of which it asked for `wanted`; false if it is not held, or not at the first row any more.
+    /// Moves a held sink on from one row of the log to another without delivering what lies
+    /// between, of which it asked for `wanted`; false if it is not held, or not at the first row
+    /// any more.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -332,8 +335,8 @@ impl Operator {
         Ok(is_removed)
     }
 
-    /// Gives a sink another name, with its position, its queue and its dead letters; false if a sink of
-    /// that name has received something or is owed something. Call it while no daemon runs.
+    /// Gives a sink another name, with its position, its queue and its dead letters; false if a
+    /// sink of that name has received something or is owed something. Call it while no daemon runs.
     ///
     /// # Errors
     /// Nothing is changed.

@@ -1,5 +1,5 @@
-//! The rate budget over hours of virtual time: the real dispatcher, store and deliverers against the
-//! sandbox's router.
+//! The rate budget over hours of virtual time: the real dispatcher, store and deliverers against
+//! the sandbox's router.
 //!
 //! Nothing here waits for real time: an hour of one daemon takes about a second. A seed moves the
 //! start, the delays of the network and the jitter of retries.

@@ -216,8 +216,8 @@ async fn a_wrong_clock_is_reported_by_check_and_by_health() {
     daemon.stop().await;
 }
 
-/// A machine whose systemd has loaded this unit for the configuration of the place; `None` unless this
-/// user can act for another one.
+/// A machine whose systemd has loaded this unit for the configuration of the place; `None` unless
+/// this user can act for another one.
 async fn machine(place: &Place, unit: &str) -> Option<String> {
     let run = format!(
         "argv[]=/usr/bin/shopmirror run --config {} ;",

@@ -1,5 +1,5 @@
-//! What programs read: real outputs of the program, of the page and of sinks against the published schemas, by
-//! a public validator, and against the examples of `docs/json.md`.
+//! What programs read: real outputs of the program, of the page and of sinks against the published
+//! schemas, by a public validator, and against the examples of `docs/json.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -140,7 +140,8 @@ fn examples() -> Vec<Example> {
         .collect()
 }
 
-/// Whether two values have the same fields and types; null fits everything, `"…"` stands for further fields.
+/// Whether two values have the same fields and types; null fits everything, `"…"` stands for
+/// further fields.
 fn is_like(example: &Value, actual: &Value) -> bool {
     match (example, actual) {
         (Value::Null, _) | (_, Value::Null) => true,

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
-/// What was told of the refused key. On a busy machine more is told: of the health, or that it is over.
+/// What was told of the refused key. On a busy machine more is told: of the health, or that it is
+/// over.
 fn alerts(hook: &Receiver) -> Vec<Value> {
     let is_begun = |event: &Value| {
         event["kind"] == "alert"

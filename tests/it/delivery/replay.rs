@@ -1,5 +1,5 @@
-//! `sinks NAME replay`: older changes once more through kills and reloads, without a request to the workspace; and
-//! what the log keeps for sinks that are gone.
+//! `sinks NAME replay`: older changes once more through kills and reloads, without a request to the
+//! workspace; and what the log keeps for sinks that are gone.
 
 use rustix::process::Signal;
 use sandbox::Route;
@@ -37,7 +37,8 @@ fn is(place: &Place, state: &str) -> bool {
 
 #[tokio::test]
 async fn a_replay_goes_on_through_kills_and_reloads_under_the_same_ids() {
-    // It answers as many requests as it is told to: the replay cannot be done before the test is at its end.
+    // It answers as many requests as it is told to: the replay cannot be done before the test is at
+    // its end.
     let hook = Receiver::start_held().await;
     hook.answer(60);
     let workspace = Workspace::start().await;

@@ -233,7 +233,8 @@ fn every_example_makes_json_of_hostile_text() {
                 assert!(body.get("admin").is_none(), "{shown}");
             }
         }
-        // An alert and a report are shown with their title and text, but by the other system's own JSON.
+        // An alert and a report are shown with their title and text, but by the other system's own
+        // JSON.
         for kind in [Kind::Alert, Kind::Report] {
             let body = r#"{"title":"The \"key\"","text":"is refused"}"#.to_owned();
             let notice = Change {

@@ -1,4 +1,5 @@
-//! kill -9 at any instant: the workspace's truth, the mirror, the log and every sink agree afterwards.
+//! kill -9 at any instant: the workspace's truth, the mirror, the log and every sink agree
+//! afterwards.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};

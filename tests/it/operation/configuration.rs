@@ -1,7 +1,8 @@
-//! The configuration file, as a shop writes it: what is refused, with which words, and what is accepted.
+//! The configuration file, as a shop writes it: what is refused, with which words, and what is
+//! accepted.
 //!
-//! A row of a table is a text and the problems it must give, each as `LINE:COLUMN PART OF THE MESSAGE`.
-//! The text stands first in its file, so that its lines are counted from 1.
+//! A row of a table is a text and the problems it must give, each as `LINE:COLUMN PART OF THE
+//! MESSAGE`. The text stands first in its file, so that its lines are counted from 1.
 
 mod secrets;
 mod sections;
@@ -60,7 +61,8 @@ fn read(head: &str, keys: &str, base: &Base) -> Result<Config, Problems> {
     Config::parse(&text, "shopmirror.toml", base)
 }
 
-/// Expects `head` with each row's keys to give exactly the problems of the row, and to show no secret.
+/// Expects `head` with each row's keys to give exactly the problems of the row, and to show no
+/// secret.
 fn refused(head: &str, rows: &[(&str, &[&str])]) {
     let (_dir, base) = folder();
     for (keys, wanted) in rows {

@@ -1,5 +1,5 @@
-//! What the installation promises: the files of `systemd/` as text. `release/try` tests a whole package,
-//! `.ci/units` the units with systemd.
+//! What the installation promises: the files of `systemd/` as text. `release/try` tests a whole
+//! package, `.ci/units` the units with systemd.
 
 use std::fs;
 use std::path::Path;

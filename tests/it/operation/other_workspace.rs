@@ -1,5 +1,5 @@
-//! Another workspace behind `base_url` or the key never gets into the store: nothing is read from it until
-//! the operator has corrected the address or accepted the name.
+//! Another workspace behind `base_url` or the key never gets into the store: nothing is read from
+//! it until the operator has corrected the address or accepted the name.
 
 use rustix::process::Signal;
 use sandbox::{Fault, FaultKind, Options, Route};
@@ -64,7 +64,8 @@ fn is_refused(status: &Value) -> bool {
         .all(|p| p["state"] == "other_workspace")
 }
 
-/// The status names both workspaces and the remedy, and nothing of the other one was read or stored.
+/// The status names both workspaces and the remedy, and nothing of the other one was read or
+/// stored.
 async fn assert_refused(place: &Place, other: &Workspace, stored: i64) {
     let status = place
         .status_when("the other workspace is named", is_refused)

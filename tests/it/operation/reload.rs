@@ -1,5 +1,5 @@
-//! SIGHUP changes what it is told to, a configuration with a problem is refused while the daemon goes
-//! on, and no signal is lost.
+//! SIGHUP changes what it is told to, a configuration with a problem is refused while the daemon
+//! goes on, and no signal is lost.
 
 use std::collections::HashMap;
 use std::fs;

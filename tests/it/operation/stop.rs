@@ -1,5 +1,5 @@
-//! The end of the daemon: it comes in order whatever a sink, the workspace or the log's reader does, and
-//! repeats no delivery that was not cut short.
+//! The end of the daemon: it comes in order whatever a sink, the workspace or the log's reader
+//! does, and repeats no delivery that was not cut short.
 
 use std::io::{PipeReader, PipeWriter, Write};
 

@@ -1,4 +1,5 @@
-//! What `check` says of a server whose certificate, port or address is wrong: the cause and what to do.
+//! What `check` says of a server whose certificate, port or address is wrong: the cause and what to
+//! do.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
@@ -11,8 +12,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::support::servers::certificate;
 use crate::support::{ClosedPort, Place};
 
-/// A TLS server with the certificate `name` that ends every connection after its request. Its thread
-/// ends with the test program.
+/// A TLS server with the certificate `name` that ends every connection after its request. Its
+/// thread ends with the test program.
 fn server(name: &str) -> SocketAddr {
     let chain = CertificateDer::from_pem_file(certificate(&format!("{name}.pem"))).unwrap();
     let key = PrivateKeyDer::from_pem_file(certificate(&format!("{name}.key"))).unwrap();

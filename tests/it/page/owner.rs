@@ -1,4 +1,5 @@
-//! What the owner reads: the numbers of Home, what the box finds, and a record with what belongs to it.
+//! What the owner reads: the numbers of Home, what the box finds, and a record with what belongs to
+//! it.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -98,7 +99,8 @@ async fn home_counts_repairs_by_their_current_state_and_names_nobody() {
     };
     let home = site.get_when("/", "all is counted", is_shown).await.body;
     assert!(!home.contains("Ann") && !home.contains("JOB-"), "{home}");
-    // The payment is of today, unless midnight has passed since; then the week or the month may have passed too.
+    // The payment is of today, unless midnight has passed since; then the week or the month may
+    // have passed too.
     let ranges = ["today", "this-week", "this-month", "last-month"];
     let mut has_money = false;
     for range in ranges {

@@ -1,5 +1,5 @@
-//! The rows of each built-in report, computed from the records alone: with dates of a calendar, without
-//! SQL, and without the code of the program.
+//! The rows of each built-in report, computed from the records alone: with dates of a calendar,
+//! without SQL, and without the code of the program.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,7 +245,8 @@ fn turnaround(shop: &Shop, asked: &Asked, field: &str, name: &str) -> Vec<Value>
     groups.into_iter().map(row).collect()
 }
 
-/// The repairs that are completed and were so in the period, and for how many seconds each was open.
+/// The repairs that are completed and were so in the period, and for how many seconds each was
+/// open.
 fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<(&'s Value, f64)> {
     let jobs = shop.all("jobs").iter().filter(|job| asked.has(job));
     let completed = jobs.filter(|job| job["status_stage"] == "completed");

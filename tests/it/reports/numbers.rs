@@ -63,7 +63,8 @@ fn found(report: &Report, shop: &Shop, asked: &Asked) -> Vec<Value> {
     super::rows_of(&answer)
 }
 
-/// Where the rows differ. Hours, shares and ages may differ by what rounding does, money by nothing.
+/// Where the rows differ. Hours, shares and ages may differ by what rounding does, money by
+/// nothing.
 fn difference(name: &str, found: &[Value], wanted: &[Value]) -> Option<String> {
     let most = if matches!(name, "payments" | "outstanding") {
         0.0

@@ -1,5 +1,5 @@
-//! How SQLite answers the built-in reports: each table of the mirror is read by an index that is made for
-//! reports, so that a report about a month does not read what came in before.
+//! How SQLite answers the built-in reports: each table of the mirror is read by an index that is
+//! made for reports, so that a report about a month does not read what came in before.
 
 use sandbox::Route;
 
@@ -17,8 +17,9 @@ fn is_of_the_mirror(sql: &str, name: &str) -> bool {
     })
 }
 
-/// True if the step reads only the rows that it needs. An index may hold only the rows that are open or cost
-/// something, and is then read as a whole; a job of the table of states is found by its id.
+/// True if the step reads only the rows that it needs. An index may hold only the rows that are
+/// open or cost something, and is then read as a whole; a job of the table of states is found by
+/// its id.
 fn is_bounded(step: &str) -> bool {
     let is_part = step.contains("_open") || step.contains("_owing");
     let is_one_job = step == "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)";

@@ -1,6 +1,7 @@
-//! The recipes of docs/database.md for other programs: each block marked `sh tools` or `python tools` is
-//! run as written, by the real programs, and must print each line of the `text` block after it. Datasette and
-//! the sqlite3 of the system, which may be years older than ours, read every table of a store with a history.
+//! The recipes of docs/database.md for other programs: each block marked `sh tools` or `python
+//! tools` is run as written, by the real programs, and must print each line of the `text` block
+//! after it. Datasette and the sqlite3 of the system, which may be years older than ours, read
+//! every table of a store with a history.
 
 use std::fs;
 use std::path::Path;

@@ -33,9 +33,9 @@ pub(super) struct Polled {
     pub(super) missing: Option<i64>,
 }
 
-/// A zone, the day on which its clock changes, and when its shop's history ends: some days later, at an
-/// hour at which the shop's working day holds the zone's midnight. The clock is put forward in the first
-/// two and back in the third, where local hours begin at half past.
+/// A zone, the day on which its clock changes, and when its shop's history ends: some days later,
+/// at an hour at which the shop's working day holds the zone's midnight. The clock is put forward
+/// in the first two and back in the third, where local hours begin at half past.
 const ZONES: [(&str, &str, &str); 3] = [
     ("Europe/Berlin", "2026-03-29", "2026-04-05T20:30:00Z"),
     ("America/New_York", "2026-03-08", "2026-03-14T23:30:00Z"),
@@ -174,8 +174,8 @@ impl Shop {
     }
 }
 
-/// Which business has a record: the second one has every third job with all that belongs to it, and every
-/// third of the other records.
+/// Which business has a record: the second one has every third job with all that belongs to it, and
+/// every third of the other records.
 fn part_of(nth: usize, text: &str) -> usize {
     let record: Value = serde_json::from_str(text).unwrap();
     let number = record["job_number"].as_str();
@@ -183,9 +183,9 @@ fn part_of(nth: usize, text: &str) -> usize {
     usize::from(sum % 3 == 2)
 }
 
-/// Adds what a quiet shop may not have: refunds and amounts whose binary fractions do not add up, and
-/// records of each route in the first and the last instant of the day of the clock change, and in those
-/// next to them.
+/// Adds what a quiet shop may not have: refunds and amounts whose binary fractions do not add up,
+/// and records of each route in the first and the last instant of the day of the clock change, and
+/// in those next to them.
 fn add_what_is_rare(sandbox: &Sandbox, day: Date, zone: &TimeZone) {
     let add = |route, fields: Value| {
         let Value::Object(fields) = fields else {

@@ -1,5 +1,5 @@
-//! Reports of times of which not everything is known: before the mirror began, in a gap, after the last
-//! reading. What is unknown is never 0.
+//! Reports of times of which not everything is known: before the mirror began, in a gap, after the
+//! last reading. What is unknown is never 0.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +12,8 @@ use shopmirror::store::{Reader, Store};
 use super::store_page;
 use crate::support::Place;
 
-/// A page that holds the newest records of a list; with `limit` records it may not be the whole list.
+/// A page that holds the newest records of a list; with `limit` records it may not be the whole
+/// list.
 struct Shown<'a> {
     route: Route,
     business: Option<&'a str>,

@@ -242,8 +242,8 @@ async fn logrotate_with_the_shipped_file_loses_and_repeats_nothing() {
     );
 }
 
-/// Takes the file away once for each word of `told` and once at its end, and reads it once each time: what it
-/// misses is lost.
+/// Takes the file away once for each word of `told` and once at its end, and reads it once each
+/// time: what it misses is lost.
 fn rotate(path: &Path, told: &mpsc::Receiver<()>) -> Vec<String> {
     let old = path.with_extension("old");
     let mut found = Vec::new();

@@ -77,8 +77,8 @@ async fn the_listing_is_the_log_and_no_object_takes_the_place_of_another() {
     let first: serde_json::Value = serde_json::from_str(&given[0].data_json()).unwrap();
     assert_eq!(moto.lines("whole").await[0], first);
 
-    // Another store numbers other changes alike, as one does that was restored. Another sink of the same
-    // bucket may ask for less.
+    // Another store numbers other changes alike, as one does that was restored. Another sink of the
+    // same bucket may ask for less.
     let other = |seq| Change {
         event_id: format!("other_{seq}"),
         ..change(seq)

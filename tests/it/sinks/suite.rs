@@ -1,8 +1,8 @@
 //! One suite that every sink passes: each destination, in each scenario.
 //!
 //! A scenario runs one daemon with every destination at once, so that each of them is also the
-//! neighbour of all others. A cell that has no meaning for a destination stands in [`NO_MEANING`] with
-//! its reason; no other cell is left out.
+//! neighbour of all others. A cell that has no meaning for a destination stands in [`NO_MEANING`]
+//! with its reason; no other cell is left out.
 
 mod destinations;
 mod judge;
@@ -62,7 +62,8 @@ trait Destination: Send + Sync {
         });
     }
 
-    /// The `data` objects that it holds, in the order in which they came; `None` if it is told less.
+    /// The `data` objects that it holds, in the order in which they came; `None` if it is told
+    /// less.
     fn data(&self) -> BoxFuture<'_, Option<Vec<Value>>> {
         Box::pin(async { None })
     }

@@ -1,4 +1,5 @@
-//! One process per store. A file of another program or of a later version is refused and not changed.
+//! One process per store. A file of another program or of a later version is refused and not
+//! changed.
 
 use std::fs;
 

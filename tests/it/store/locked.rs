@@ -1,4 +1,5 @@
-//! Another program holds the store's write lock: the daemon waits, answers, reloads and stops meanwhile.
+//! Another program holds the store's write lock: the daemon waits, answers, reloads and stops
+//! meanwhile.
 
 use rustix::process::Signal;
 use sandbox::Route;

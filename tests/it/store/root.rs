@@ -1,5 +1,5 @@
-//! Root in the folder of the service's user: what root makes there belongs to that user, so that the
-//! service can go on with it. Only root can run this test.
+//! Root in the folder of the service's user: what root makes there belongs to that user, so that
+//! the service can go on with it. Only root can run this test.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

@@ -1,6 +1,7 @@
 //! The real program in a folder of its own: its configuration, its processes, its store.
 //!
-//! Every process is killed when its handle is dropped; nothing of the caller's environment reaches it.
+//! Every process is killed when its handle is dropped; nothing of the caller's environment reaches
+//! it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -259,8 +260,8 @@ impl Place {
         Some(connection)
     }
 
-    /// The store for a program that writes beside the daemon: it waits for the lock as long as a busy
-    /// machine needs.
+    /// The store for a program that writes beside the daemon: it waits for the lock as long as a
+    /// busy machine needs.
     pub(crate) fn writer(&self) -> Connection {
         let connection = Connection::open(self.store()).unwrap();
         connection

@@ -1,5 +1,5 @@
-//! A relay in front of a server: it can take the server away, hold every byte or one answer back, slow
-//! the bytes down, or cut all connections in the middle of what a client sends.
+//! A relay in front of a server: it can take the server away, hold every byte or one answer back,
+//! slow the bytes down, or cut all connections in the middle of what a client sends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

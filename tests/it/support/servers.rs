@@ -1,9 +1,9 @@
 //! Real servers on free loopback ports, each with a data folder of its own.
 //!
-//! A shell between the test and the server ends it, by its id, and removes the folder when the test's
-//! process ends in whatever way: it waits for the end of a pipe that this process holds open.
-//! A test of a package that [`is_left_out`] says so and does nothing; a package that is missing without
-//! being left out fails its tests.
+//! A shell between the test and the server ends it, by its id, and removes the folder when the
+//! test's process ends in whatever way: it waits for the end of a pipe that this process holds
+//! open. A test of a package that [`is_left_out`] says so and does nothing; a package that is
+//! missing without being left out fails its tests.
 
 #[cfg(feature = "email")]
 pub(crate) mod mail;
@@ -57,8 +57,8 @@ pub(crate) fn program(package: &str, places: &[&str]) -> Option<PathBuf> {
 /// A free port that this process keeps for a server, also while the server does not run.
 ///
 /// Linux gives ports from 32768 on to clients and to those who ask for any port, so that this one
-/// stays free. Of the processes that choose in this way, the one that has the socket of this name may
-/// use the port.
+/// stays free. Of the processes that choose in this way, the one that has the socket of this name
+/// may use the port.
 pub(crate) fn kept_port() -> u16 {
     static KEPT: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
     loop {

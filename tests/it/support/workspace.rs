@@ -1,4 +1,5 @@
-//! The sandbox on a free loopback port, in this process: the test edits it and asks it for the truth.
+//! The sandbox on a free loopback port, in this process: the test edits it and asks it for the
+//! truth.
 
 use sandbox::{self, Fault, FaultKind, Options, Route, Sandbox, Shop};
 use serde_json::{Map, Value};

@@ -96,7 +96,8 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     assert_eq!(stored.contiguity, Contiguity::Gap);
     assert_eq!(stored.gap.map(|gap| gap.estimate), Some(Some(4)));
 
-    // A customer from before the gap is not `created`, whatever the search was for; those in it are.
+    // A customer from before the gap is not `created`, whatever the search was for; those in it
+    // are.
     store
         .store_found(search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline))
         .await

@@ -19,8 +19,8 @@ const ENTERED_DATES: [&str; 4] = [
 ];
 /// Our own columns of a mirror table that a view shows.
 const OWN: [&str; 3] = ["_business", "_first_seen_at", "_changed_at"];
-/// What a report tool takes the values of a column for: the column of the table `_types` that has this type. It has
-/// one for integers, `i`, as well.
+/// What a report tool takes the values of a column for: the column of the table `_types` that has
+/// this type. It has one for integers, `i`, as well.
 const REAL: &str = "r";
 const TEXT: &str = "t";
 /// Rows by which the type of a column is told.
@@ -65,8 +65,9 @@ pub(in crate::store) struct View {
 }
 
 impl View {
-    /// Adds a column, under another name if its own is taken. SQLite before 3.41 knows no type of an expression: it
-    /// takes that of the last part, a column of a table without rows. The value stays as it is.
+    /// Adds a column, under another name if its own is taken. SQLite before 3.41 knows no type of
+    /// an expression: it takes that of the last part, a column of a table without rows. The value
+    /// stays as it is.
     fn add(&mut self, name: &str, column_type: &str, sql: &str) {
         let name = free_name(name, |name| self.names.contains(&name.to_lowercase()));
         let shown = quoted(&name);
@@ -106,8 +107,9 @@ pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<Ro
         .collect()
 }
 
-/// What the newest values of each field are; nothing of a field without values. An id is text in the table. A column
-/// that holds reals among integers is real, and one that holds any text is text: the last letter of all.
+/// What the newest values of each field are; nothing of a field without values. An id is text in
+/// the table. A column that holds reals among integers is real, and one that holds any text is
+/// text: the last letter of all.
 fn types(
     connection: &Connection,
     route: Route,
@@ -139,8 +141,8 @@ fn types(
     })
 }
 
-/// The labels of the custom fields by the route whose records carry them. One definition is in memory
-/// at a time.
+/// The labels of the custom fields by the route whose records carry them. One definition is in
+/// memory at a time.
 fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Vec<String>>> {
     let mut custom: BTreeMap<Route, Vec<String>> = BTreeMap::new();
     let mut statement = connection.prepare_cached(
@@ -264,7 +266,8 @@ fn add_current_state(columns: &mut View) {
 }
 
 /// Joins the job of a record by its link, and the customer by the number of the mobile phone, else
-/// by e-mail. Each finds one row at most, so that SQLite leaves out a join that a query does not use.
+/// by e-mail. Each finds one row at most, so that SQLite leaves out a join that a query does not
+/// use.
 fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut View) -> String {
     let of = |route: Route| all.iter().find(|other| other.route == route);
     let mut joins = String::new();
@@ -337,8 +340,8 @@ fn id(column: &str) -> String {
     )
 }
 
-/// A UTC time as a time of the workspace, to the second; any other text as it is. The fraction is cut
-/// first, because SQLite would round it up into the next second.
+/// A UTC time as a time of the workspace, to the second; any other text as it is. The fraction is
+/// cut first, because SQLite would round it up into the next second.
 pub(in crate::store) fn local(column: &str) -> String {
     format!(
         "CASE WHEN {column} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z' \
@@ -348,8 +351,8 @@ pub(in crate::store) fn local(column: &str) -> String {
     )
 }
 
-/// An amount as a number, for sums and comparisons: a text is more than any number for SQLite. NULL if it is
-/// no number.
+/// An amount as a number, for sums and comparisons: a text is more than any number for SQLite. NULL
+/// if it is no number.
 #[must_use]
 pub fn amount_sql(column: &str) -> String {
     let number = number(column);

@@ -6,7 +6,8 @@ use crate::record::Route;
 use crate::store::mirror::quoted;
 use crate::store::mirror::views::columns::RouteColumns;
 
-/// An index of the reports, of those of its columns that the table has; it is made once the first one is there.
+/// An index of the reports, of those of its columns that the table has; it is made once the first
+/// one is there.
 struct Index {
     name: &'static str,
     table: &'static str,
@@ -114,8 +115,8 @@ pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
     by_seq.into_iter().chain(of_reports).collect()
 }
 
-/// The indexes by which the search for missed customers asks whether the mirror has a person whom another route
-/// names. Without one each such question would read the whole table.
+/// The indexes by which the search for missed customers asks whether the mirror has a person whom
+/// another route names. Without one each such question would read the whole table.
 fn of_people(routes: &[RouteColumns]) -> impl Iterator<Item = String> {
     let customers = routes
         .iter()
@@ -129,7 +130,8 @@ fn of_people(routes: &[RouteColumns]) -> impl Iterator<Item = String> {
     })
 }
 
-/// A column in the form in which people are compared: as text, without spaces around it, in lower case.
+/// A column in the form in which people are compared: as text, without spaces around it, in lower
+/// case.
 pub(in crate::store) fn compared(column: &str) -> String {
     format!("lower(trim(CAST({column} AS TEXT)))")
 }
@@ -164,7 +166,8 @@ fn of_links(routes: &[RouteColumns]) -> Vec<String> {
 }
 
 impl Index {
-    /// The statement that makes it; `None` while its first column or that of its condition is missing.
+    /// The statement that makes it; `None` while its first column or that of its condition is
+    /// missing.
     fn sql(&self, routes: &[RouteColumns]) -> Option<String> {
         let Self {
             name,

@@ -1,4 +1,5 @@
-//! A secret in a wrong place is refused and never shown: not in a message and not in the quoted line.
+//! A secret in a wrong place is refused and never shown: not in a message and not in the quoted
+//! line.
 
 use shopmirror::config::{Base, Config};
 

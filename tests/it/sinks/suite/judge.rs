@@ -48,8 +48,8 @@ impl Arrival {
 pub(super) const LINE: &str =
     "{{ event_id }} {{ version }} {{ record_id|urlencode }} {{ record.name|urlencode }}";
 
-/// What is wrong with what arrived, if anything is: a change is missing or foreign, a text is not the
-/// record's, a version came before an earlier one, or, with `once`, a change is there twice.
+/// What is wrong with what arrived, if anything is: a change is missing or foreign, a text is not
+/// the record's, a version came before an earlier one, or, with `once`, a change is there twice.
 pub(super) fn wrong(log: &[Arrival], arrived: &[Arrival], once: bool) -> Option<String> {
     let by_id: HashMap<&str, &Arrival> = log
         .iter()

@@ -18,8 +18,8 @@ use super::Destination;
 use super::judge::{Arrival, LINE};
 use crate::support::relay::{Line, Relay};
 
-/// Every destination of this build whose server is not left out. With `own`, those whose server keeps
-/// what it has acknowledged through a restart get one of their own, to be restarted.
+/// Every destination of this build whose server is not left out. With `own`, those whose server
+/// keeps what it has acknowledged through a restart get one of their own, to be restarted.
 pub(super) async fn all(own: bool) -> Vec<Box<dyn Destination>> {
     #[allow(unused_mut, reason = "some sinks are left out of some builds")]
     let mut all: Vec<Box<dyn Destination>> = Vec::new();

@@ -1,4 +1,5 @@
-//! What every sink does with a probe, a stop and a batch: nothing, nothing, and all of it, complete and in order.
+//! What every sink does with a probe, a stop and a batch: nothing, nothing, and all of it, complete
+//! and in order.
 
 use serde_json::Value;
 use shopmirror::config::{Base, Config};

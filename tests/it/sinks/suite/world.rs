@@ -48,8 +48,8 @@ pub(super) fn record_id(number: usize) -> String {
 }
 
 impl World {
-    /// A log of so many records with so many versions each, in turns, and every destination that has
-    /// a cell in this scenario or is a neighbour in it.
+    /// A log of so many records with so many versions each, in turns, and every destination that
+    /// has a cell in this scenario or is a neighbour in it.
     pub(super) async fn of(
         scenario: Scenario,
         all: Vec<Box<dyn Destination>>,

@@ -96,8 +96,8 @@ impl Mosquitto {
         self.port
     }
 
-    /// Collects every message from now on, also those that came while the broker was away, and what the
-    /// broker has kept.
+    /// Collects every message from now on, also those that came while the broker was away, and what
+    /// the broker has kept.
     pub(crate) async fn listen(&self) -> Heard {
         let name = format!("listener-{}", fastrand::u64(..));
         let mut options = MqttOptions::new(name, ("127.0.0.1".to_owned(), self.port));

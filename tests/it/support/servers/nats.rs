@@ -38,8 +38,8 @@ impl Nats {
     /// Starts it, at the port it had before.
     pub(crate) fn begin(&mut self) {
         let config = self.folder.join("nats.conf");
-        // One user for everything, and one that may only publish below `open.` A client that is held back, or slow,
-        // may take its time to log in.
+        // One user for everything, and one that may only publish below `open.` A client that is
+        // held back, or slow, may take its time to log in.
         std::fs::write(
             &config,
             format!(

@@ -1,5 +1,5 @@
-//! A bucket of an imitation of S3, which is never restarted, because it forgets everything when it ends. The same
-//! batch is the same object; another part of it is another object.
+//! A bucket of an imitation of S3, which is never restarted, because it forgets everything when it
+//! ends. The same batch is the same object; another part of it is another object.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
