@@ -1,6 +1,6 @@
 //! The client of the workspace API: every read of the contract, one request each, without retries.
 //!
-//! It turns a response into a [`Page`](crate::record::Page), or into an [`ApiError`] that says
+//! It turns a response into a [`Page`](shopmirror_core::record::Page), or into an [`ApiError`] that says
 //! whether and when to retry and what the operator can do. Nothing here paces, waits or stores.
 //! The key is sent in one header, only to the configured host, and appears in no error and no log.
 

@@ -42,9 +42,9 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueHint};
+use shopmirror_core::record::Route;
 
 use crate::config::{Config, ConfigError};
-use crate::record::Route;
 use crate::store::{self, Kept, Reader};
 use exit::{SOFTWARE, USAGE, code_of};
 use output::Output;

@@ -44,7 +44,7 @@ pub use conditions::{Condition, Side, Wanted};
 pub use email::{EmailSettings, MailTls};
 pub use intake::{Intake, IntakeField, IntakeSettings};
 pub use local::{CommandSettings, FileFormat, FileSettings};
-pub use polling::{BudgetSettings, PollSettings, RouteSettings};
+pub use polling::{PollSettings, RouteSettings};
 pub use problem::{Problem, Problems};
 pub use reports::{
     AlertsSettings, CountedBy, Day, Range, ReportFormat, ReportsSettings, ScheduledReport,
@@ -59,8 +59,9 @@ pub use store::{BackupSettings, StoreSettings};
 pub use webhook::WebhookSettings;
 pub use workspace::{Auth, KeyError, KeySource, WorkspaceSettings, checked_key};
 
-use crate::record::Route;
-use crate::small_file;
+use crate::files::read;
+use shopmirror_core::budget::BudgetSettings;
+use shopmirror_core::record::Route;
 use table::{Report, Table};
 
 /// A configuration file longer than this is refused.
@@ -121,7 +122,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] with every problem of the file at once.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = small_file::text(path, FILE_MAX);
+        let text = read::text(path, FILE_MAX);
         let text = text.map_err(|why| ConfigError::Read {
             path: path.to_owned(),
             why,

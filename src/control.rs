@@ -5,6 +5,7 @@
 //! the daemon's own user may send requests that write or spend the budget.
 
 mod client;
+pub mod exit_codes;
 mod server;
 
 use std::io;
@@ -14,8 +15,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use shopmirror_core::record::{Kind, Page};
 
-use crate::record::{Kind, Page};
 use crate::store::{Search, SearchOutcome, Store, StoreError};
 pub use client::send;
 pub use server::serve;

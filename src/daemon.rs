@@ -26,7 +26,6 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::poll::BackgroundClient;
 use crate::store::{Reader, Store, StoreError};
@@ -38,6 +37,7 @@ use health::{SharedState, Watch};
 use open_page::OpenPage;
 pub use requests::exit_code;
 use running::RunningTasks;
+use shopmirror_core::clock::Clock;
 pub(crate) use upkeep::old_by;
 
 /// How often the service manager is told that the store is still being opened; more often than its

@@ -23,9 +23,9 @@ mod task;
 
 use std::time::Duration;
 
+use shopmirror_core::clock::{Clock, stamp};
 use tokio::sync::watch;
 
-use crate::clock::{Clock, stamp};
 use crate::config;
 use crate::sink::Sink;
 use crate::store::{Begin, SinkRow, Store, StoreError};

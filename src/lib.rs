@@ -13,77 +13,50 @@
 //!
 //! # The modules
 //!
+//! The crate [`shopmirror_core`] has what needs no I/O: records, contiguity, the schedule, the budget,
+//! the clock. Here are:
+//!
 //! | module | what it does |
 //! |---|---|
-//! | [`record`] | routes, record ids, pages and changes; decides what is a change |
-//! | [`clock`], [`backoff`] | the time a task sees; how long to wait after a failure |
-//! | [`contiguity`] | what a page proves about the time since the previous page; pure |
-//! | [`sysexits`] | the exit codes |
-//! | [`connections`] | accepts connections and bounds their number |
-//! | [`duration`], [`number`] | write a length of time and a number for people |
-//! | [`body`] | reads the body of a response up to a limit |
-//! | [`retry_after`] | reads the wait that a server asked for |
-//! | [`table`] | rows as lines of plain text |
-//! | [`escape`] | which characters from outside are unsafe to print |
-//! | `file_lock` | locks a file that somebody may hold for a moment only |
-//! | [`small_file`] | reads the files that the configuration names, none longer than it may be |
-//! | `file_owner` | gives what root makes in the folder of another user to that user |
-//! | [`tls`] | the HTTP client that `api` and the webhook sink are built from |
+//! | [`text`] | writes texts, numbers and lengths of time for people |
+//! | [`files`] | reads the files that the configuration names; locks and owners of files |
+//! | [`net`] | TLS, bodies up to a limit, `Retry-After`, a bounded server |
 //! | [`shape`] | writes a change as a sink's destination wants it: JSON, CloudEvents, CSV, a template; pure |
 //! | [`config`] | reads and checks the TOML file, and reports every problem at once |
-//! | [`schedule`] | decides when each poller polls next; pure |
-//! | [`budget`] | decides how many requests this process may send; pure |
 //! | [`api`] | the client of the workspace API |
+//! | [`store`] | the SQLite file: mirror, log, gaps, pollers, sinks |
 //! | [`poll`] | the dispatcher: polls, stores, learns, and sends background requests |
 //! | [`recover`] | fetches what polls do not bring: missed and older customers, custom fields |
-//! | [`store`] | the SQLite file: mirror, log, gaps, pollers, sinks |
+//! | [`sink`] | delivers changes to one destination: a webhook, a file, a command, a server |
 //! | [`deliver`] | one task per sink, which reads the log and delivers |
-//! | [`sink`] | delivers one change to a webhook, a file or a command |
 //! | [`report`] | reports about the shop: built-in ones and the shop's own |
-//! | [`status`] | the state of the workspace, for people and tools |
-//! | [`alerts`] | what is worth an alert, when it is said and when it is over; pure |
+//! | [`status`] | the state of the workspace, for people and tools, and the alerts about it |
 //! | [`page`] | the status page and the metrics over HTTP |
-//! | [`control`] | the local socket through which commands reach the daemon |
+//! | [`control`] | the local socket through which commands reach the daemon; the exit codes |
 //! | [`daemon`] | builds the parts from the configuration, and supervises the tasks |
 //! | [`cli`] | the commands |
 //!
 //! # The rules
 //!
-//! The test `the_import_rules_hold` checks which module may use which. The most important rules:
-//! the schedule and the budget are pure; a sink does not use the store; polling and delivery do not
-//! use each other; the sandbox shares nothing with the daemon, not even the names of routes, so
-//! that the tests compare two independent readings of the contract.
+//! The compiler keeps `shopmirror_core` free of I/O. The test `the_import_rules_hold` checks which
+//! module may use which: a sink does not use the store; polling and delivery do not use each other;
+//! the sandbox shares nothing with the daemon, not even the names of routes, so that the tests compare
+//! two independent readings of the contract.
 
-pub mod alerts;
 pub mod api;
-pub mod backoff;
-pub mod body;
-pub mod budget;
 pub mod cli;
-pub mod clock;
 pub mod config;
-pub mod connections;
-pub mod contiguity;
 pub mod control;
 pub mod daemon;
 pub mod deliver;
-pub mod duration;
-pub mod escape;
-mod file_lock;
-mod file_owner;
-pub mod number;
+pub mod files;
+pub mod net;
 pub mod page;
 pub mod poll;
-pub mod record;
 pub mod recover;
 pub mod report;
-pub mod retry_after;
-pub mod schedule;
 pub mod shape;
 pub mod sink;
-pub mod small_file;
 pub mod status;
 pub mod store;
-pub mod sysexits;
-pub mod table;
-pub mod tls;
+pub mod text;

@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use shopmirror_core::budget::BudgetSettings;
+use shopmirror_core::budget::{Budget, Purpose};
+use shopmirror_core::clock::Clock;
+use shopmirror_core::record::PollerId;
+use shopmirror_core::schedule::{Next, PollerSettings, Schedule};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
-use crate::budget::{Budget, Purpose};
-use crate::clock::Clock;
-use crate::config::BudgetSettings;
-use crate::record::PollerId;
-use crate::schedule::{Next, PollerSettings, Schedule};
 use crate::store::{KnownWorkspace, Reader, Store, StoreError};
 pub use background::{BackgroundClient, BackgroundError, Grant, GrantReply};
 pub use clocks::{Clocks, clock_advice, clock_ahead_s};

@@ -12,13 +12,12 @@ mod values;
 use std::borrow::Cow;
 
 use serde::Serialize;
+use shopmirror_core::record::{Change, Kind};
 
 pub use cloudevents::CloudEvents;
 pub use csv::{Columns, csv_row, guarded};
 pub use template::{Escape, Template, TemplateError};
 pub use values::{Context, DIGEST_NAMES, NAMES, as_text};
-
-use crate::record::{Change, Kind};
 
 /// How a change is written for a destination.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

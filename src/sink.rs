@@ -39,14 +39,14 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SinkKind;
-use crate::duration;
-use crate::record::Change;
+use crate::text::duration;
 pub use build_error::SinkBuildError;
 pub use file::advice as file_advice;
 #[cfg(test)]
 pub(crate) use fixtures::Scripted;
 pub use preview::Preview;
 use reason::Secrets;
+use shopmirror_core::record::Change;
 
 /// What became of one change handed to a sink; reasons are escaped and short, see
 /// [`Secrets::reason`].

@@ -3,6 +3,7 @@
 //! All output shows this one value. A running daemon sends it over the control socket; without a
 //! daemon it is read from the store. It holds counts and states, and no content of a record.
 
+pub mod alerts;
 mod backup;
 mod health;
 mod overview;
@@ -13,12 +14,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use shopmirror_core::budget::BudgetStatus;
+use shopmirror_core::record::{PollerId, Route};
 
-use crate::budget::BudgetStatus;
 use crate::control::ControlError;
 use crate::deliver::SinkStatus;
 use crate::poll::{PollerStatus, PollingStatus};
-use crate::record::{PollerId, Route};
 use crate::store::{Gap, JobLink, Reader, StoreError};
 pub use backup::BackupStatus;
 pub use health::Health;

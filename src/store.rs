@@ -65,7 +65,7 @@ pub use reader::Reader;
 pub use sql::word;
 pub use workspace::{Acceptance, KnownWorkspace, OtherWorkspace, judge_workspace};
 
-pub use crate::contiguity::Contiguity;
+pub use shopmirror_core::contiguity::Contiguity;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use shopmirror::record::Route;
+use shopmirror_core::record::Route;
 
 use self::simulate::{Shop, SimulationSettings, Traffic};
 

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
+use shopmirror_core::clock::Clock;
+use shopmirror_core::record::{Page, PollerId, Route};
 use url::Url;
 
 use super::error::ApiError;
@@ -18,9 +20,7 @@ use super::page::{self, PageError};
 use super::rate::RateHeaders;
 use super::transport::{ApiRequest, Transport};
 use super::wire::{self, Ping};
-use crate::clock::Clock;
 use crate::config::{Auth, PollSettings, WorkspaceSettings};
-use crate::record::{Page, PollerId, Route};
 
 /// The longest search term, in characters (contract, "Limits").
 const MAX_SEARCH_TERM: usize = 100;

@@ -3,7 +3,7 @@
 //! The text is shortened, characters that control a terminal are escaped, and the API key is
 //! removed, because a server may repeat it.
 
-use crate::escape;
+use crate::text::escape;
 
 /// The longest foreign text that is kept, in characters.
 const MAX_CHARS: usize = 200;

@@ -14,9 +14,9 @@ use super::foreign::sanitize;
 use super::transport::{
     ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, ResponseFuture, Transport, TransportError,
 };
-use crate::body;
 use crate::config::{WorkspaceSettings, is_loopback};
-use crate::tls::{client_builder, connection_problem, http_client};
+use crate::net::body;
+use crate::net::tls::{client_builder, connection_problem, http_client};
 
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

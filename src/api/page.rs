@@ -5,8 +5,7 @@
 
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
-
-use crate::record::{IdError, Page, Record, RecordError};
+use shopmirror_core::record::{IdError, Page, Record, RecordError};
 
 /// The deepest nesting of arrays and objects that is read, the page's own array included.
 pub const MAX_DEPTH: usize = 64;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reqwest::header::{AGE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
-use crate::retry_after;
+use crate::net::retry_after;
 
 /// A number of requests above this is ignored as a mistake.
 const MAX_COUNT: u32 = 1_000_000;

@@ -6,15 +6,16 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use shopmirror_core::backoff::Backoff;
+use shopmirror_core::record::Kind;
+
 use super::exit::{CONFIG, DATA, TRY_AGAIN, refuse};
 use super::output::{self, Output};
 use super::progress::Bar;
 use super::runtime;
 use super::search::ask_daemon;
-use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::control::{Refusal, SearchRequest, SearchResult};
-use crate::record::Kind;
 use crate::recover::{MAX_SHOWN, Prefixes};
 use crate::store::Reader;
 

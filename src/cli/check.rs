@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use shopmirror_core::clock::Clock;
 
 use unit::Unit;
 
@@ -21,7 +22,6 @@ use super::exit;
 use super::output::{self, Output};
 use super::sinks::unknown as unknown_sink;
 use super::{read_config, runtime};
-use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
 use crate::store::{Acceptance, Operator, OtherWorkspace, VerifyFinding};
 

@@ -12,16 +12,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use shopmirror_core::clock::Clock;
+use shopmirror_core::record::{PollerId, Route, field};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::output::{self, Output};
 use super::{log, logging, read_config, run, runtime};
 use crate::api::decode;
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon::{self, Signals};
-use crate::record::{PollerId, Route, field};
 use crate::store::{PollFacts, Reader, Store};
 use ::sandbox::{self, Options, Sandbox, Shop};
 

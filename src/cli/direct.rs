@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use shopmirror_core::budget::{Budget, Purpose, Spending};
+use shopmirror_core::clock::{Clock, MachineTime};
 
 use super::output;
 use crate::api::{ApiError, Client, HttpTransport, RateHeaders, TransportBuildError};
-use crate::budget::{Budget, Purpose, Spending};
-use crate::clock::{Clock, MachineTime};
 use crate::config::Config;
+use crate::files::boot;
 use crate::poll;
 use crate::store::{Kept, KnownWorkspace, Operator, OtherWorkspace, Reader, judge_workspace};
 
@@ -43,7 +44,12 @@ impl DirectClient {
         let before = Reader::open(&store).ok();
         let before = before.and_then(|reader| reader.kept::<Spending>(Kept::SPENDING).ok()?);
         if let Some(before) = before {
-            budget.resume(&before, &client.account(), clock.now(), &clock.machine());
+            budget.resume(
+                &before,
+                &client.account(),
+                clock.now(),
+                &clock.machine_time(boot::read),
+            );
         }
         budget.start_cycle(1, clock.now());
         Ok(Self {
@@ -57,7 +63,7 @@ impl DirectClient {
     /// Changes what the next process has to know. Without a store, or without leave to write to it,
     /// nothing is noted.
     fn note(&self, change: impl FnOnce(&mut Spending, &MachineTime)) {
-        let (now, machine) = (self.clock.now(), self.clock.machine());
+        let (now, machine) = (self.clock.now(), self.clock.machine_time(boot::read));
         let Ok(mut operator) = Operator::open(&self.store) else {
             return;
         };

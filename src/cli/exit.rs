@@ -6,13 +6,13 @@ use std::io;
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
 use crate::control::Refusal;
+use crate::control::exit_codes::IO;
+pub(super) use crate::control::exit_codes::{
+    CONFIG, DATA, PERMISSION, SOFTWARE, TRY_AGAIN, UNAVAILABLE, USAGE,
+};
 pub(super) use crate::daemon::exit_code as code_of_api;
 use crate::sink::SinkBuildError;
 use crate::store::StoreError;
-use crate::sysexits::IO;
-pub(super) use crate::sysexits::{
-    CONFIG, DATA, PERMISSION, SOFTWARE, TRY_AGAIN, UNAVAILABLE, USAGE,
-};
 
 /// The error that ends a command with this exit code and text.
 pub(super) fn error(code: u8, text: impl Into<String>) -> anyhow::Error {

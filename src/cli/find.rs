@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
+use shopmirror_core::record::{FoundRecord, Route};
+
 use super::output::{self, Output};
 use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
-use crate::record::{FoundRecord, Route};
 use crate::store::Found;
 
 #[derive(Debug, clap::Args)]

@@ -5,15 +5,15 @@ mod person;
 use std::process::ExitCode;
 
 use serde_json::json;
+use shopmirror_core::clock::stamp;
+use shopmirror_core::record::{Kind, Route};
 
 use super::exit::{DATA, TRY_AGAIN, refuse};
 use super::output::{self, Output, cell};
 use super::record_line::{NAMING, RecordLine};
 use super::runtime;
-use crate::clock::stamp;
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
-use crate::record::{Kind, Route};
 use crate::store::{Forgotten, Operator, StoreError};
 
 #[derive(Debug, clap::Args)]

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use jiff::Timestamp;
 use serde_json::json;
+use shopmirror_core::record::Route;
 
 use super::exit::{DATA, refuse};
 use super::moment;
 use super::output::{self, Column, Output, cell};
 use crate::config::Config;
-use crate::record::Route;
 use crate::status::WorkspaceStatus;
 use crate::store::{Certainty, Gap, Operator, word};
 

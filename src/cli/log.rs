@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use shopmirror_core::record::{Change, Kind, Route};
 
 use super::exit::{TRY_AGAIN, refuse};
 use super::moment::{self, Place};
 use super::output::{self, Output, cell};
 use super::record_line::title;
 use crate::config::Config;
-use crate::record::{Change, Kind, Route};
 use crate::store::Reader;
 
 /// How often `--follow` looks for new changes.

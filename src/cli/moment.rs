@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use shopmirror_core::clock::stamp;
 
-use crate::clock::stamp;
 use crate::store::{Reader, StoreError};
 
 /// The time zone of the shop, once the configuration was read.

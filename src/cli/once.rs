@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shopmirror_core::clock::Clock;
+use shopmirror_core::record::PollerId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -14,11 +16,9 @@ use super::output::{self, Output};
 use super::signals::stoppable;
 use super::{logging, read_config, runtime};
 use crate::api::{ApiError, Client};
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon;
 use crate::deliver::{SinkActivity, SinkStatus};
-use crate::record::PollerId;
 use crate::store::Store;
 
 /// Polls every route once, delivers, and prints the result.

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::escape;
-pub(super) use crate::escape::{cell, shown_lines as plain};
-pub(super) use crate::number::count;
 use crate::status::Table;
 use crate::store::VerifyFinding;
+use crate::text::escape;
+pub(super) use crate::text::escape::{cell, shown_lines as plain};
+pub(super) use crate::text::number::count;
 
 /// Prints text that is safe already.
 pub(super) fn text(text: &str) -> anyhow::Result<ExitCode> {
@@ -111,7 +111,7 @@ impl Output {
                     .bytes()
                     .all(|b| b.is_ascii_digit() || b".,".contains(&b))
         };
-        text(&crate::table::fitted(
+        text(&crate::text::table::fitted(
             heading,
             rows,
             self.width(),

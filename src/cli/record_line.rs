@@ -3,10 +3,10 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use shopmirror_core::record::{Change, Route};
 
 use super::moment;
 use super::output::{Column, cell};
-use crate::record::{Change, Route};
 
 /// A record of a listing. As JSON it is only said which one it is.
 #[derive(Debug, Serialize)]

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use serde_json::Value;
+use shopmirror_core::record::Route;
 
 use super::exit::{DATA, USAGE, refuse};
 use super::log;
 use super::output::{self, Output, cell};
 use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
-use crate::record::Route;
 use crate::report::{csv_head, csv_values};
 use crate::store::{Reader, RecordHistory, SqlValue};
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use shopmirror_core::clock::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::signals::StopSignals;
 use super::{logging, read_config, runtime};
-use crate::clock::Clock;
 use crate::daemon::{self, Signals};
 
 /// How long a file system that hangs may keep the process from ending.

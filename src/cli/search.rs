@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
+use shopmirror_core::record::{Kind, Route, field};
 
 use super::direct::say_if_long;
 use super::exit::{TRY_AGAIN, UNAVAILABLE, refuse};
@@ -13,7 +14,6 @@ use super::runtime;
 use super::status::decoded;
 use crate::config::Config;
 use crate::control::{self, ControlError, ControlRequest, Refusal, SearchRequest, SearchResult};
-use crate::record::{Kind, Route, field};
 use crate::recover::MAX_SHOWN;
 
 #[derive(Debug, clap::Args)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use shopmirror_core::record::Route;
 
 use super::exit::{self, UNAVAILABLE, refuse};
 use super::output::{self, Output};
@@ -13,10 +14,9 @@ use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::daemon::poller_plan;
 use crate::deliver::behind;
-use crate::duration;
-use crate::record::Route;
 use crate::status::{BackupStatus, Health, ScheduledReportStatus, WorkspaceStatus};
 use crate::store::{BackupFolder, Kept, Reader, word};
+use crate::text::duration;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Args {

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
+use shopmirror_core::record::Event;
 
-use crate::alerts::Alert;
-use crate::record::Event;
 use crate::report::ScheduledContent;
 use crate::status::WorkspaceStatus;
+use crate::status::alerts::Alert;
 use crate::store::Gap;
 
 /// One output for programs.

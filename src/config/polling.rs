@@ -3,23 +3,21 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use shopmirror_core::budget::BudgetSettings;
+use shopmirror_core::record::Route;
 
 use super::table::Table;
 use super::value::{DAY_MS, lasting, number, seconds, within};
-use crate::record::Route;
 
-/// `[budget]`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct BudgetSettings {
-    /// Requests a minute the key has for all of its clients.
+#[derive(Deserialize)]
+struct RawBudget {
     #[serde(
         default = "number::<60, _>",
         deserialize_with = "within::<1, 1_000_000, _, _>"
     )]
-    pub requests_per_minute: u32,
-    /// Requests a minute left to the other clients.
+    requests_per_minute: u32,
     #[serde(default = "number::<15, _>")]
-    pub reserve: u32,
+    reserve: u32,
 }
 
 /// `[poll]`: what all routes have in common.
@@ -92,17 +90,21 @@ fn yes() -> bool {
 
 /// `[budget]`
 pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
-    let mut read: BudgetSettings = table.read(&[])?;
-    let per_minute = read.requests_per_minute;
+    let raw: RawBudget = table.read(&[])?;
+    let per_minute = raw.requests_per_minute;
+    let mut reserve = raw.reserve;
     if !table.has("reserve") {
-        read.reserve = read.reserve.min(per_minute / 4);
+        reserve = reserve.min(per_minute / 4);
     }
-    if read.reserve >= per_minute {
+    if reserve >= per_minute {
         table.note("reserve", format!(
             "must be less than requests_per_minute, which is {per_minute}: otherwise no request is left for polls"
         ));
     }
-    Some(read)
+    Some(BudgetSettings {
+        requests_per_minute: per_minute,
+        reserve,
+    })
 }
 
 /// `[routes]`: the enabled ones, in the order of [`Route::ALL`]. `poll` is what `[poll]` says, if

@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::table::Table;
-use crate::small_file;
+use crate::files::read;
 
 /// A file that holds a secret may be this many bytes long.
 pub(super) const SECRET_MAX: u64 = 4096;
@@ -22,7 +22,7 @@ pub struct Secret(SecretString);
 impl Secret {
     /// The text of a file, without the white space around it; the error follows the name of a key.
     pub(super) fn in_file(path: &Path) -> Result<Self, String> {
-        let text = small_file::secret_text(path, SECRET_MAX).map(SecretString::from);
+        let text = read::secret_text(path, SECRET_MAX).map(SecretString::from);
         let text = text.map_err(|error| {
             format!("names a file that the user of the service cannot use: {error}")
         })?;

@@ -9,8 +9,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
+use crate::files::read;
 use crate::shape::{CloudEvents, Escape, Format, NAMES, Template};
-use crate::small_file;
 
 const TEMPLATE_MAX: u64 = 256 * 1024;
 
@@ -41,7 +41,7 @@ fn json() -> String {
 }
 
 fn in_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
-    let text = small_file::text(&PathBuf::deserialize(d)?, TEMPLATE_MAX);
+    let text = read::text(&PathBuf::deserialize(d)?, TEMPLATE_MAX);
     let text = text.map_err(|error| {
         D::Error::custom(format!(
             "names a file that the user of the service cannot use: {error}"

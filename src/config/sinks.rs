@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
+use shopmirror_core::record::{Kind, Route};
 
 use super::conditions::{self, Condition};
 use super::email::{self, EmailSettings};
@@ -15,8 +16,7 @@ use super::table::Table;
 use super::value::{Time, choice, parsed, within};
 use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
-use crate::duration;
-use crate::record::{Kind, Route};
+use crate::text::duration;
 
 /// Reads the keys of one type of sink. The text is what CloudEvents name as their source.
 type ReadKind = fn(&Table<'_>, &str) -> Option<SinkKind>;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use toml::de::{DeTable, Error};
 
 use super::secret::Secret;
-use crate::duration;
+use crate::text::duration;
 
 const WORD_MAX: usize = 64;
 /// Milliseconds, for [`lasting`].

@@ -16,7 +16,7 @@ use super::address;
 use super::secret::{SECRET_MAX, Secret};
 use super::table::Table;
 use super::value::parsed;
-use crate::small_file;
+use crate::files::read;
 
 /// `[workspace]`
 #[derive(Debug, Clone, Deserialize)]
@@ -144,7 +144,7 @@ impl KeySource {
     pub fn read(&self) -> Result<SecretString, KeyError> {
         match self {
             Self::File(path) => {
-                let content = small_file::secret_text(path, SECRET_MAX).map_err(KeyError::File)?;
+                let content = read::secret_text(path, SECRET_MAX).map_err(KeyError::File)?;
                 let content = SecretString::from(content);
                 checked_key(content.expose_secret(), &path.display().to_string())
             }

@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{ControlRequest, QUICK, Refusal, socket_of};
-use crate::connections;
-use crate::file_owner;
-use crate::sysexits::PERMISSION;
+use crate::control::exit_codes::PERMISSION;
+use crate::files::owner;
+use crate::net::connections;
 
 /// How long a client may take to send its request.
 const REQUEST_LIMIT: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ where
     }
     let listener = UnixListener::bind(&path)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
-    file_owner::give_path_to_folder(&path);
+    owner::give_path_to_folder(&path);
     connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
         converse(stream, reply_to.clone())
     })

@@ -9,8 +9,8 @@ use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
-use crate::alerts::{AlertWatch, Origin, symptoms};
 use crate::status::WorkspaceStatus;
+use crate::status::alerts::{AlertWatch, Origin, symptoms};
 use crate::store::StoreError;
 
 /// The time between two looks, and before the first one: what was paused before a restart is then

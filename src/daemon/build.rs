@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use shopmirror_core::clock::Clock;
+use shopmirror_core::record::PollerId;
+use shopmirror_core::schedule::PollerSettings;
 use tokio::sync::watch;
 
 use crate::api::{Client, HttpTransport, Transport};
-use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::deliver::{self, Deliverer, Room, SinkStatus};
 use crate::poll::{self, Dispatcher, PollerPlan};
-use crate::record::PollerId;
-use crate::schedule::PollerSettings;
 use crate::sink::{self, SinkBuildError};
 use crate::store::{Kept, Store};
 

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use shopmirror_core::clock::Clock;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::deliveries::{SinkHandle, SinkHandles};
-use crate::clock::Clock;
 use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{BackupStatus, ScheduledReportStatus, WorkspaceStatus};
 use crate::store::Store;

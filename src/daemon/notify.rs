@@ -9,8 +9,8 @@ use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
-use crate::number::count;
 use crate::status::WorkspaceStatus;
+use crate::text::number::count;
 
 /// How often the status line is renewed, unless the watchdog needs it more often.
 const STATUS_EVERY: Duration = Duration::from_secs(10);

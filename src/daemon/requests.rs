@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
 use crate::api::{ApiError, Class, Client, Retry};
+use crate::control::exit_codes::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 use crate::control::{self, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::poll::BackgroundError;
-use crate::sysexits::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 
 /// How long to wait after a failure without a `Retry-After`.
 const WAIT: Duration = Duration::from_secs(10);

@@ -12,13 +12,13 @@ use std::time::Duration;
 use anyhow::Context;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use shopmirror_core::clock::stamp;
+use shopmirror_core::record::Kind;
 use tokio_util::sync::CancellationToken;
 
 use super::health::Watch;
-use crate::clock::stamp;
 use crate::config::{BackupSettings, ReportsSettings, ScheduledReport};
 use crate::poll::Clocks;
-use crate::record::Kind;
 use crate::report::{self, Answer, ReportRun, Timetable};
 use crate::sink;
 use crate::status::{BackupStatus, ScheduledReportStatus};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use jiff::Timestamp;
+use shopmirror_core::clock::{Clock, Moment};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, Moment};
 use crate::poll::Clocks;
 use crate::store::Store;
 

@@ -7,13 +7,14 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use shopmirror_core::record::{Change, Kind};
+
 use super::filter::wants;
 use super::flood::Burst;
 use super::pace::Pace;
 use super::task::Task;
 use super::{MAX_DEAD, MAX_READY, MAX_RETRYING, Take, replay_filter, replay_rule};
 use crate::config::SinkFilter;
-use crate::record::{Change, Kind};
 use crate::store::{
     Acknowledged, Feed, GateState, Lane, Reader, Replay, ReplayState, SinkRow, SinkState,
     StoreError,

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
+use shopmirror_core::record::{Change, Kind, field, same_meaning};
+
 use crate::config::{Condition, Side, SinkFilter, Wanted};
-use crate::record::{Change, Kind, field, same_meaning};
 
 /// Whether the sink asked for this change.
 #[must_use]
@@ -79,7 +80,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::record::{Route, fixtures};
+    use shopmirror_core::record::{Route, fixtures};
 
     fn change(before: Option<&str>, after: &str) -> Change {
         Change {

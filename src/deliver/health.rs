@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::backoff::Backoff;
+use shopmirror_core::backoff::Backoff;
 
 /// How long a failing endpoint is left alone, and the change that it was given.
 pub(super) const PAUSE: Backoff = Backoff {
@@ -39,7 +39,7 @@ pub(super) struct Fault {
     pub(super) is_first: bool,
 }
 
-/// What is known about an endpoint. Times are those of [`crate::clock::Moment::elapsed`].
+/// What is known about an endpoint. Times are those of [`shopmirror_core::clock::Moment::elapsed`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Health {
     /// Rounds that ended with a fault; 0 while the endpoint takes changes.

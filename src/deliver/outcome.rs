@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use shopmirror_core::clock::stamp;
 
 use super::health::PAUSE;
-use crate::clock::stamp;
 use crate::sink::Verdict;
 use crate::store::{Gone, Lane, QueueRow, RowState};
 

@@ -25,7 +25,7 @@ pub(super) struct Refused {
     pub(super) last: QueueRow,
 }
 
-/// The refusals of a sink. Times are those of [`crate::clock::Moment::elapsed`].
+/// The refusals of a sink. Times are those of [`shopmirror_core::clock::Moment::elapsed`].
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     unreported: Option<Refused>,

@@ -1,9 +1,10 @@
 //! Which rows of its range a replay hands over: pure but for the versions that it reads.
 
+use shopmirror_core::record::{Change, Kind};
+
 use crate::config::{Condition, Side, SinkFilter, Wanted};
 use crate::deliver::filter::wants;
 use crate::deliver::resend::any_newer;
-use crate::record::{Change, Kind};
 use crate::store::{Reader, Replay, ReplayChoice, StoreError};
 
 /// Which changes a replay hands over: what the sink asks for, unless the operator names other

@@ -3,9 +3,10 @@
 
 use std::ops::ControlFlow;
 
+use shopmirror_core::record::{Change, Route};
+
 use super::filter::wants;
 use crate::config::SinkFilter;
-use crate::record::{Change, Route};
 use crate::store::{Operator, QueueRow, Reader, RowState, SinkRow, StoreError};
 
 /// Changes that one call has sent again, at most.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use shopmirror_core::record::Change;
 use tokio::task::JoinError;
 
 use super::health::Fault;
@@ -11,7 +12,6 @@ use super::outcome::{Fate, Rules};
 use super::resend::is_superseded;
 use super::room::SMALL;
 use super::task::Task;
-use crate::record::Change;
 use crate::sink::{Sink, Verdict};
 use crate::store::{
     Acknowledged, Gone, Lane, Outcomes, QueueRow, Reader, RowState, SinkState, StoreError,

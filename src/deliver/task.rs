@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
+use shopmirror_core::clock::stamp;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -13,8 +14,7 @@ use super::pace::Pace;
 use super::refusals::{Refusals, Refused};
 use super::send::{Ahead, Call};
 use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus};
-use crate::clock::stamp;
-use crate::retry_after;
+use crate::net::retry_after;
 use crate::sink::Sink;
 use crate::store::{Lane, Outcomes, Reader, SinkRow, SinkState, StoreError};
 

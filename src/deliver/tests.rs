@@ -10,13 +10,13 @@ mod sliding;
 
 use std::sync::Arc;
 
+use shopmirror_core::clock::Clock;
+use shopmirror_core::record::Change;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::clock::Clock;
 use crate::config::Start;
-use crate::record::Change;
 use crate::sink::{Scripted, Verdict};
 use shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 

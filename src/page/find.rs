@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::html;
 use serde::Deserialize;
+use shopmirror_core::record::Route;
 
 use super::context::PageContext;
 use super::frame::{framed, pages};
@@ -12,9 +13,8 @@ use super::not_shown::NotShown;
 use super::text::shown;
 use super::titles::listed;
 use super::words;
-use crate::number::count;
-use crate::record::Route;
 use crate::store::{Found, Reader, RelatedRecord};
+use crate::text::number::count;
 
 /// Records that are looked at; a search with more matches says so.
 const MAX: usize = 1_000;

@@ -3,10 +3,10 @@
 
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
+use shopmirror_core::record::Route;
 
 use super::context::PageContext;
 use super::text::shown;
-use crate::record::Route;
 use crate::report::Range;
 use crate::store::word;
 

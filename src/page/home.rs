@@ -10,9 +10,9 @@ use super::context::PageContext;
 use super::frame::{link, ranges};
 use super::spark::spark;
 use super::text::{message, money, shown, zone_name};
-use crate::number::{count, whole};
 use crate::report::{self, Cell, Exactness, Figure, Home, Range};
 use crate::status::{Health, WorkspaceStatus};
+use crate::text::number::{count, whole};
 
 /// The statuses that have a bar of their own.
 const BARS_MAX: usize = 12;

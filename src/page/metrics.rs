@@ -6,8 +6,8 @@
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
+use shopmirror_core::budget::BudgetStatus;
 
-use crate::budget::BudgetStatus;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::status::{Health, WorkspaceStatus};

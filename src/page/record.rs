@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use shopmirror_core::record::Route;
 
 use super::StatusPage;
 use super::context::PageContext;
@@ -12,10 +13,9 @@ use super::not_shown::NotShown;
 use super::text::{moment, money, shown};
 use super::titles::{Fields, TIME, listed, value};
 use super::words;
-use crate::escape;
-use crate::record::Route;
 use crate::report::first_upper;
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
+use crate::text::escape;
 
 /// Records of one kind that are shown with another one.
 const MAX_RELATED: usize = 50;

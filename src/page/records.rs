@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use maud::html;
 use serde::Deserialize;
+use shopmirror_core::record::Route;
 
 use super::context::PageContext;
 use super::frame::{framed, link, pages};
@@ -13,10 +14,9 @@ use super::reports::download;
 use super::titles::listed;
 use super::words;
 use crate::config::ReportFormat;
-use crate::number::whole;
-use crate::record::Route;
 use crate::report::{csv_head, csv_values};
 use crate::store::{QueryLimits, Reader};
+use crate::text::number::whole;
 
 /// Records on one screen, and in one CSV file.
 const SCREEN: usize = 50;

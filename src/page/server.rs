@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::connections;
+use crate::net::connections;
 
 /// Connections at the same time, one for each live page that is looked at. More of them wait in the
 /// listener's queue.

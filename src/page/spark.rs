@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::number::grouped;
 use crate::report::Cell;
+use crate::text::number::grouped;
 
 /// The size of the picture, in its own units.
 const WIDTH: f64 = 120.0;

@@ -6,14 +6,14 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
+use shopmirror_core::record::poller_name;
 
 use super::context::PageContext;
 use super::text::{message, shown, zone_name};
 use super::words;
-use crate::number::whole;
-use crate::record::poller_name;
 use crate::status::{SayTime, Table};
 use crate::store::{Gap, word};
+use crate::text::number::whole;
 
 /// Open gaps that are listed.
 const GAPS_SHOWN: usize = 20;

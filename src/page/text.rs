@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
-use crate::escape;
-use crate::number;
+use crate::text::escape;
+use crate::text::number;
 
 /// The most characters of a text that the page did not write itself.
 const LENGTH_MAX: usize = 300;

@@ -3,12 +3,12 @@
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde_json::{Number, Value};
+use shopmirror_core::record::{self, Route};
 
 use super::StatusPage;
 use super::frame::record_link;
 use super::text::{moment, money, shown};
 use super::words;
-use crate::record::{self, Route};
 use crate::report::first_upper;
 use crate::store::{QueryError, Reader, RelatedRecord};
 

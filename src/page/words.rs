@@ -1,7 +1,8 @@
 //! The owner's words for what the workspace sends: `jobs` are repairs, fields are written as people
 //! write.
 
-use crate::record::Route;
+use shopmirror_core::record::Route;
+
 use crate::report::first_upper;
 
 /// A list of the workspace: `Repairs`.

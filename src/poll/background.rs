@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use shopmirror_core::budget::Purpose;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::{Completed, Dispatcher, DispatcherRequest};
 use crate::api::{ApiError, Client, RateHeaders};
-use crate::budget::Purpose;
 
 /// Why a background request brought no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

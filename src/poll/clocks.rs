@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use shopmirror_core::clock::Moment;
 
-use crate::clock::Moment;
-use crate::duration;
+use crate::text::duration;
 
 /// How far apart the clocks may be without a warning.
 const TOLERANCE: Duration = Duration::from_secs(60);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use shopmirror_core::budget::{KeyReading, LONG_REST};
+use shopmirror_core::schedule::PollResult;
 
 use super::Dispatcher;
 use super::hold::Hold;
 use super::poller::{ages, outcome_of};
 use crate::api::{self, ApiError, Ping, RateHeaders};
-use crate::budget::{KeyReading, LONG_REST};
-use crate::schedule::PollResult;
 use crate::store::{PageOutcome, PollFacts, StoreError};
 
 /// How long the store has to take every page until the journal says that it can be written again.

@@ -9,10 +9,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use shopmirror_core::backoff::Backoff;
 
 use super::poller::wait_after_refusal;
 use crate::api::{ApiError, Class, Retry};
-use crate::backoff::Backoff;
 use crate::store::StoreError;
 
 /// How often the key file and the operator's answer are looked at.

@@ -1,5 +1,6 @@
 //! One poll of every route, for cron and CI: the dispatcher until each route was polled.
 
+use shopmirror_core::record::PollerId;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -7,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use super::Dispatcher;
 use super::completed::Completed;
 use crate::api::ApiError;
-use crate::record::PollerId;
 use crate::store::StoreError;
 
 impl Dispatcher {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use shopmirror_core::backoff::Backoff;
+use shopmirror_core::clock::Moment;
+use shopmirror_core::record::{Page, PollerId, Record};
+use shopmirror_core::schedule::{Observation, PollResult};
 
 use crate::api::{ApiError, Class, Retry};
-use crate::backoff::Backoff;
-use crate::clock::Moment;
-use crate::record::{Page, PollerId, Record};
-use crate::schedule::{Observation, PollResult};
 use crate::store::{self, PageOutcome};
 
 /// Waits after a poll that failed for a reason that may pass.

@@ -1,10 +1,12 @@
 //! How what was sent reaches the next process: a record in the store, which is read once and
 //! written when polling begins and ends.
 
+use shopmirror_core::budget::BudgetSettings;
+use shopmirror_core::budget::{Budget, Spending};
+use shopmirror_core::clock::Clock;
+
 use super::Dispatcher;
-use crate::budget::{Budget, Spending};
-use crate::clock::Clock;
-use crate::config::BudgetSettings;
+use crate::files::boot;
 use crate::store::{Kept, Store, StoreError};
 
 /// The budget of a process that just began, which counts what earlier ones sent on this account.
@@ -22,7 +24,12 @@ pub async fn first_budget(
         .read(|reader| reader.kept::<Spending>(Kept::SPENDING))
         .await?;
     if let Some(before) = before {
-        budget.resume(&before, account, clock.now(), &clock.machine());
+        budget.resume(
+            &before,
+            account,
+            clock.now(),
+            &clock.machine_time(boot::read),
+        );
     }
     Ok(budget)
 }
@@ -41,7 +48,7 @@ impl Dispatcher {
     /// Notes what a later process has to know; `has_ended` if nothing more is sent.
     pub(super) async fn note_spending(&self, has_ended: bool) -> Result<(), StoreError> {
         let account = self.client.account();
-        let (now, machine) = (self.clock.now(), self.clock.machine());
+        let (now, machine) = (self.clock.now(), self.clock.machine_time(boot::read));
         let spending = self.budget.spending(account, has_ended, now, machine);
         self.store.keep(Kept::SPENDING, &spending).await
     }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use shopmirror_core::budget::BudgetStatus;
+use shopmirror_core::record::{PollerId, poller_name};
 
 use super::Dispatcher;
 use super::hold::{Hold, PauseReason};
 use super::poller::{PollerHealth, word};
-use crate::budget::BudgetStatus;
-use crate::record::{PollerId, poller_name};
 
 /// What one poller is doing, in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
+use shopmirror_core::budget::Purpose;
 use tokio::task::JoinSet;
 
 use super::Dispatcher;
 use super::completed::Completed;
 use super::hold::{Hold, PauseReason};
 use crate::api::{ApiError, Class, Ping};
-use crate::budget::Purpose;
 use crate::store::{Kept, StoreError, judge_workspace, word};
 
 impl Dispatcher {

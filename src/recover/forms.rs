@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use shopmirror_core::clock::{Clock, stamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{ApiError, Client};
-use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
 use crate::store::{Kept, Store, StoreError};
 

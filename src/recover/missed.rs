@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::Value;
+use shopmirror_core::backoff::Backoff;
+use shopmirror_core::clock::{Clock, stamp};
+use shopmirror_core::record::{Fields, Kind, Page, Route};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::MAX_TERM;
 use crate::api::{ApiError, Class, Client, Retry};
-use crate::backoff::Backoff;
-use crate::clock::{Clock, stamp};
 use crate::poll::{BackgroundClient, BackgroundError};
-use crate::record::{Fields, Kind, Page, Route};
 use crate::store::{Gap, Search, Store, StoreError};
 
 /// How long after it was found a gap is worked on.

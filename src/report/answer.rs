@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use shopmirror_core::clock::second;
 
 use super::completeness::{BusinessChoice, Cell, Known, Lists};
 use super::head::{Parameter, Report};
@@ -14,10 +15,9 @@ use super::notes;
 use super::period::Period;
 use super::sums::totals;
 use super::value::displayed;
-use crate::clock::second;
 use crate::config::CountedBy;
-use crate::number::whole;
 use crate::store::{PollerRow, QueryError, QueryLimits, Reader, SqlValue, StoreError};
+use crate::text::number::whole;
 
 /// What a report may take and return.
 pub(super) const LIMITS: QueryLimits = QueryLimits {

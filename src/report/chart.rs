@@ -9,8 +9,8 @@ use maud::{Markup, html};
 use super::answer::{Answer, PERIOD};
 use super::completeness::{Cell, Exactness};
 use super::value::{displayed, shown};
-use crate::escape::{self, is_unsafe};
-use crate::number::grouped;
+use crate::text::escape::{self, is_unsafe};
+use crate::text::number::grouped;
 
 /// The width for a window or a sheet of paper, and for a phone.
 pub(super) const WIDE: f64 = 720.0;

@@ -5,9 +5,9 @@
 //! was counted; if nothing was counted, it is unknown, never zero.
 
 use jiff::{SignedDuration, Timestamp};
+use shopmirror_core::record::Route;
 
 use super::value::number;
-use crate::record::Route;
 use crate::store::{Gap, GapState, PollerRow, Reader, SqlValue, StoreError};
 
 /// After this time a mirror has seen every record that still stands: something happened to it.

@@ -5,9 +5,9 @@ use super::answer::Answer;
 use super::completeness::Cell;
 use super::head::ColumnFormat;
 use super::value::shown;
-use crate::escape::shown_lines;
 use crate::shape::{csv_row, guarded};
 use crate::store::SqlValue;
+use crate::text::escape::shown_lines;
 
 /// The answer of a report as CSV.
 #[must_use]

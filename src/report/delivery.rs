@@ -8,6 +8,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use shopmirror_core::clock::stamp;
 
 use super::answer::{Answer, Question, ReportError};
 use super::chart::{WIDE, svg};
@@ -15,9 +16,8 @@ use super::csv::csv;
 use super::html::document;
 use super::json::json;
 use super::text::text;
-use crate::clock::stamp;
 use crate::config::{ReportFormat, ScheduledReport};
-use crate::file_owner;
+use crate::files::owner;
 
 /// The content of a scheduled report: `record` of an event of the kind `report`.
 #[derive(Debug, Default, Serialize)]
@@ -172,7 +172,7 @@ pub fn sample_body(name: &str, title: &str, text: &str, now: Timestamp) -> Strin
 /// # Errors
 /// If it cannot be written; the old file stays, and nothing of the new one.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
-    let folder = file_owner::folder_of(path);
+    let folder = owner::folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
     let replaced = replace(path, &part, text);
@@ -185,7 +185,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 
 fn replace(path: &Path, part: &Path, text: &str) -> io::Result<()> {
     // What a killed process left of an earlier try is replaced.
-    let mut file = file_owner::open_or_make(part)?;
+    let mut file = owner::open_or_make(part)?;
     file.set_len(0)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::answer::ReportError;
 use super::builtin::built_in;
 use super::head::Report;
-use crate::small_file;
+use crate::files::read;
 
 /// The longest text of a report, in bytes.
 const TEXT_MAX: u64 = 256 * 1024;
@@ -66,7 +66,7 @@ fn files(folder: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ReportError> {
 }
 
 fn read(name: &str, path: &Path) -> Result<Report, ReportError> {
-    let text = small_file::text(path, TEXT_MAX).map_err(|error| unreadable(path, &error))?;
+    let text = read::text(path, TEXT_MAX).map_err(|error| unreadable(path, &error))?;
     let mut report = Report::parse(name, &text)
         .map_err(|why| ReportError::Unanswered(format!("{}: {why}", path.display())))?;
     report.is_own = true;

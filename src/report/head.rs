@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use shopmirror_core::record::Route;
 use toml::Value;
 
-use crate::record::Route;
 use crate::store::SqlValue;
 
 /// The names that every report may use as `:name`.

@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use shopmirror_core::clock::second;
+use shopmirror_core::record::Route;
 
 use super::answer::{LIMITS, PERIOD, ReportError};
 use super::builtin::made;
@@ -19,9 +21,7 @@ use super::horizon::Horizon;
 use super::notes;
 use super::period::Period;
 use super::value::shown;
-use crate::clock::second;
 use crate::config::Range;
-use crate::record::Route;
 use crate::store::{Reader, SqlValue};
 use ready::is_ready;
 use span::spans;

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use shopmirror_core::clock::second;
+use shopmirror_core::record::Route;
 
 use super::answer::{LIMITS, PERIOD, ReportError};
 use super::completeness::{Cell, Coverage, Exactness, Known, Lists, OLD};
 use super::head::{CountedTime, Report};
 use super::value::number;
-use crate::clock::second;
-use crate::record::Route;
 use crate::store::{Reader, ReportDay, SqlValue, missing_link};
 
 /// What is known of the lists that a report reads.

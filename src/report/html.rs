@@ -1,12 +1,12 @@
 //! An answer as HTML: a part of a page, or a document of its own.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use shopmirror_core::record::Route;
 
 use super::answer::{Answer, NOTHING};
 use super::chart::{NARROW, WIDE, svg};
 use super::completeness::Exactness;
-use crate::escape::{cut, shown_lines};
-use crate::record::Route;
+use crate::text::escape::{cut, shown_lines};
 
 /// The longest text of a cell, in characters.
 const CELL_MAX: usize = 2_000;

@@ -1,12 +1,12 @@
 //! An answer as one JSON object.
 
 use serde_json::{Value, json};
+use shopmirror_core::clock::stamp;
 
 use super::answer::Answer;
 use super::completeness::{Cell, Exactness};
 use super::head::{Parameter, Report};
 use super::value::json_of;
-use crate::clock::stamp;
 
 /// The list of reports for programs.
 #[must_use]

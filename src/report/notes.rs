@@ -1,11 +1,12 @@
 //! What the reader of a report has to know beside its numbers.
 
+use shopmirror_core::record::Route;
+
 use super::answer::{LIMITS, ReportError};
 use super::head::Report;
 use super::value::shown;
-use crate::number::count;
-use crate::record::Route;
 use crate::store::{Reader, SqlValue, StoreError, missing_link};
+use crate::text::number::count;
 
 /// That states or paid sums are as last seen, if records that say otherwise do not name their job.
 pub(super) fn of_links(reader: &Reader, report: &Report) -> Result<Vec<String>, StoreError> {

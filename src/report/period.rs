@@ -77,7 +77,7 @@ pub(super) fn start_of(day: Date, zone: &TimeZone) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::second;
+    use shopmirror_core::clock::second;
 
     fn date(text: &str) -> Date {
         text.parse().unwrap()

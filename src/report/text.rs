@@ -1,8 +1,8 @@
 //! An answer as a table of plain text, for the terminal, mails and files.
 
 use super::answer::{Answer, NOTHING};
-use crate::escape::{cell, shown};
-use crate::table::fitted;
+use crate::text::escape::{cell, shown};
+use crate::text::table::fitted;
 
 /// The longest cell, in characters.
 const CELL_MAX: usize = 60;

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::completeness::{Cell, Exactness};
 use super::head::ColumnFormat;
-use crate::number::{decimals, money, plain, separated};
 use crate::store::SqlValue;
+use crate::text::number::{decimals, money, plain, separated};
 
 /// A value as text for people; nothing for NULL. Text is not escaped.
 #[must_use]

@@ -4,9 +4,9 @@
 //! shops can tell equal ids apart. `partitionkey` is the record: its events are in order.
 
 use serde::Serialize;
+use shopmirror_core::record::Change;
 
 use super::{JSON, Shaped, subject};
-use crate::record::Change;
 
 /// Writes changes as CloudEvents.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,7 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
-
-use crate::record::{Change, Kind, field};
+use shopmirror_core::record::{Change, Kind, field};
 
 /// What every row of a change begins with.
 const OWN: [&str; 8] = [
@@ -127,7 +126,7 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixtures;
+    use shopmirror_core::record::fixtures;
 
     fn row(body: &str, fields: &[&str]) -> String {
         let columns = Columns::new(fields.iter().map(|&name| name.to_owned()).collect());

@@ -4,8 +4,7 @@
 //! it is shown as U+FFFD.
 
 use minijinja::Value;
-
-use crate::record::{Change, Kind};
+use shopmirror_core::record::{Change, Kind};
 
 /// The names that a template may use.
 pub const NAMES: [&str; 15] = [

@@ -18,6 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
+use shopmirror_core::record::Change;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr};
 
@@ -25,9 +26,8 @@ use super::preview::Preview;
 use super::reason::{Secrets, may_be_secret};
 use super::{Sink, Verdict};
 use crate::config::CommandSettings;
-use crate::duration;
-use crate::record::Change;
 use crate::shape::Format;
+use crate::text::duration;
 
 /// The variables that a program gets. The environment of this process may hold a key.
 const ENVIRONMENT: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];

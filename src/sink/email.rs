@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use shopmirror_core::record::{Change, Kind};
 
 use super::reason::Secrets;
 use super::{Preview, Sink, Verdict};
 use crate::config::EmailSettings;
-use crate::record::{Change, Kind};
 use crate::shape::Context;
 use message::{WriteError, Writer};
 use server::Server;

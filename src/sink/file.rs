@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use shopmirror_core::record::Change;
 use tokio::sync::Mutex;
 
 use super::preview::Preview;
 use super::{Sink, Verdict};
 use crate::config::{FileFormat, FileSettings};
-use crate::record::Change;
 use append::{Appender, Mark};
 
 /// The most lines written at once.
@@ -144,7 +144,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::record::fixtures;
+    use shopmirror_core::record::fixtures;
 
     fn change(seq: i64) -> Change {
         Change {

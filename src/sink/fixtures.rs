@@ -1,6 +1,7 @@
 //! A sink for tests: returns what a closure says, and remembers what it was given and when.
 
 use async_trait::async_trait;
+use shopmirror_core::record::Change;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +9,6 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{Sink, Verdict};
-use crate::record::Change;
 
 type Verdicts = dyn FnMut(&Change) -> Verdict + Send;
 type Delay = dyn Fn(&Change) -> Duration + Send + Sync;

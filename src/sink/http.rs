@@ -13,9 +13,9 @@ use reqwest::{Client, RequestBuilder};
 
 use super::lookup::LocalLookup;
 use super::{Verdict, reason};
-use crate::body;
-use crate::retry_after;
-use crate::tls::{client_builder, connection_problem, http_client};
+use crate::net::body;
+use crate::net::retry_after;
+use crate::net::tls::{client_builder, connection_problem, http_client};
 
 /// How much of a body is read, and for how long.
 const BODY_BYTES: usize = 64 * 1024;

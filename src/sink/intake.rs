@@ -14,6 +14,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, RequestBuilder};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
+use shopmirror_core::record::Change;
 use url::Url;
 
 use super::http::{self, Answer};
@@ -21,7 +22,6 @@ use super::preview::{HIDDEN, Preview};
 use super::reason::Secrets;
 use super::{Sink, Verdict};
 use crate::config::{Intake, IntakeSettings};
-use crate::record::Change;
 
 /// One intake route of one workspace.
 pub(super) struct IntakeSink {

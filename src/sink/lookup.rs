@@ -8,7 +8,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use secrecy::ExposeSecret;
 
 use crate::config::{SinkUrl, is_private};
-use crate::tls::NOT_LOCAL;
+use crate::net::tls::NOT_LOCAL;
 
 /// The addresses of a host, in the system's order. Without TLS, all must be of this machine or of
 /// the local network.

@@ -15,6 +15,7 @@ use rumqttc::{
     AsyncClient, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions, QoS, StateError,
     TlsConfiguration, Transport,
 };
+use shopmirror_core::record::{Change, Kind};
 use tokio::net::TcpStream;
 use tokio::task::{JoinError, JoinHandle};
 use url::Url;
@@ -23,8 +24,7 @@ use super::lookup::{addresses, current};
 use super::reason::{Secrets, secrets_of};
 use super::{Sink, Verdict};
 use crate::config::{MqttSettings, mqtt_url};
-use crate::record::{Change, Kind};
-use crate::tls;
+use crate::net::tls;
 
 /// The most changes that wait for their acknowledgement together.
 const BATCH: usize = 100;

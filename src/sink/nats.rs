@@ -19,6 +19,7 @@ use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
+use shopmirror_core::record::Change;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -26,8 +27,7 @@ use super::lookup::current;
 use super::reason::{Secrets, secrets_of};
 use super::{Sink, Verdict};
 use crate::config::{NatsSettings, is_loopback, nats_url};
-use crate::record::Change;
-use crate::tls;
+use crate::net::tls;
 
 /// The most changes that wait for their acknowledgement together.
 const BATCH: usize = 512;

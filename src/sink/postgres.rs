@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use shopmirror_core::record::Change;
 
 use super::lookup::current;
 use super::reason::{Secrets, login};
 use super::{Sink, Verdict};
 use crate::config::{PostgresSettings, postgres_target};
-use crate::record::Change;
 use error::Doing;
 use session::Session;
 

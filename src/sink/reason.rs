@@ -11,7 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use crate::escape;
+use crate::text::escape;
 
 /// The longest reason, in characters; one that is escaped counts as one.
 const MAX_REASON: usize = 400;

@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use rusty_s3::actions::{GetObject, PutObject};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use secrecy::ExposeSecret;
+use shopmirror_core::record::{Change, TEST_ID};
 use url::Url;
 
 use super::http::{self, Answer};
 use super::reason::{Secrets, login};
 use super::{Sink, Verdict, short_digest};
 use crate::config::S3Settings;
-use crate::record::{Change, TEST_ID};
 use crate::shape::on_one_line;
 
 /// The most changes in one object; the engine's bound in bytes is usually reached before.

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, RequestBuilder};
 use secrecy::ExposeSecret;
+use shopmirror_core::record::Change;
 use url::Url;
 
 use super::http::{self, Answer};
@@ -22,7 +23,6 @@ use super::preview::{HIDDEN, Preview};
 use super::reason::{Secrets, may_be_secret, secrets_of};
 use super::{Sink, Verdict};
 use crate::config::{WebhookSettings, webhook_url};
-use crate::record::Change;
 use crate::shape::Shaped;
 use sign::Signer;
 

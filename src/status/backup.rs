@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use shopmirror_core::clock::stamp;
 
-use crate::clock::stamp;
 use crate::store::BackupFolder;
 
 /// The state of the daily backup.

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::WorkspaceStatus;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
-use crate::duration;
-use crate::number::count;
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
+use crate::text::duration;
+use crate::text::number::count;
 
 /// A poller is stale when its last success is older than this many of its intervals …
 const STALE_INTERVALS: f64 = 5.0;

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use super::WorkspaceStatus;
 use crate::deliver::SinkStatus;
-use crate::duration::seconds as span;
-use crate::number::{count, whole};
 use crate::poll::{PollerState, PollerStatus};
 use crate::store::{missing_link, word};
+use crate::text::duration::seconds as span;
+use crate::text::number::{count, whole};
 
 /// Says a time by the seconds that pass from the status until then; it is past if they are
 /// negative.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+use shopmirror_core::clock::stamp;
 
-use crate::clock::stamp;
 use crate::config::{ReportsSettings, ScheduledReport};
 use crate::report::{ReportRun, Timetable};
 

@@ -2,15 +2,15 @@
 //! succeeded.
 
 use jiff::Timestamp;
+use shopmirror_core::clock::stamp;
+use shopmirror_core::record::poller_name;
 
 use super::WorkspaceStatus;
 use super::health::is_stale;
-use crate::clock::stamp;
 use crate::deliver::{SinkActivity, SinkStatus};
-use crate::number::count;
 use crate::poll::{PollerState, PollerStatus};
-use crate::record::poller_name;
 use crate::store::{Gap, GateState, Lane, PollerRow, Reader, SinkState, StoreError};
+use crate::text::number::count;
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
 const CLOCK_AHEAD_S: f64 = 300.0;

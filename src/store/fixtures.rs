@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use shopmirror_core::record::{Change, Page, PollerId, Record, Route};
 use tempfile::TempDir;
 
 use super::sql::Sql;
 use super::{Forgotten, Operator, PageOutcome, PollFacts, Reader, Store, StoreError, word};
-use crate::record::{Change, Page, PollerId, Record, Route};
 
 pub(super) fn open() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();

@@ -4,6 +4,8 @@
 
 use jiff::Timestamp;
 use rusqlite::OptionalExtension;
+use shopmirror_core::clock::stamp;
+use shopmirror_core::record::same_meaning;
 
 use super::error::StoreError;
 use super::handle::Store;
@@ -11,8 +13,6 @@ use super::kept::Kept;
 use super::meta;
 use super::open::write_tx;
 use super::sql::Sql;
-use crate::clock::stamp;
-use crate::record::same_meaning;
 use crate::store::mirror::views;
 
 impl Store {

@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use shopmirror_core::record::{Change, Route};
 
 use super::error::StoreError;
 use super::handle::Store;
@@ -19,8 +20,7 @@ use super::log;
 use super::open::{self, write_tx};
 use super::reader::{Reader, stop_at};
 use super::sql::Sql;
-use crate::file_owner;
-use crate::record::{Change, Route};
+use crate::files::owner;
 
 /// Changes when [`words::of_record`] or the tables do: an index of another form is rebuilt.
 const FORM: i64 = 3;
@@ -227,7 +227,7 @@ fn open_index(path: &Path) -> Result<Connection, StoreError> {
 fn make(path: &Path) -> Result<(), StoreError> {
     remove_file(path)?;
     // So that SQLite gives its side files the same mode and owner.
-    file_owner::open_or_make(path).map_err(StoreError::io(CHANGE, path))?;
+    owner::open_or_make(path).map_err(StoreError::io(CHANGE, path))?;
     open_index(path)?.execute_batch(CREATE).map_err(unusable)
 }
 

@@ -7,6 +7,8 @@
 use jiff::Timestamp;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
+use shopmirror_core::contiguity::{Bounds, Contiguity, Proof};
+use shopmirror_core::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
 
 use super::error::StoreError;
 use super::handle::Store;
@@ -15,8 +17,6 @@ use super::operate::Operator;
 use super::pollers::{self, PollerRow};
 use super::reader::Reader;
 use super::sql::{Sql, word};
-use crate::contiguity::{Bounds, Contiguity, Proof};
-use crate::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
 
 /// How sure it is that a gap hides records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

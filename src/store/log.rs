@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
+use shopmirror_core::record::{Change, Kind, Route};
 
 use super::error::StoreError;
 use super::reader::Reader;
 use super::sql::{self, Sql};
-use crate::record::{Change, Kind, Route};
 
 /// A row about to be added.
 pub(super) struct NewChange<'a> {

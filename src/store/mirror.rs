@@ -16,8 +16,8 @@ use std::collections::HashSet;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row};
 use serde::Deserialize;
+use shopmirror_core::record::{Fields, Route};
 
-use crate::record::{Fields, Route};
 use crate::store::sql::Sql;
 
 /// Our own columns in every mirror table, after the fields.

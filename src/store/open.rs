@@ -13,8 +13,8 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::StoreError;
-use crate::file_lock::lock_soon;
-use crate::file_owner;
+use crate::files::lock::lock_soon;
+use crate::files::owner;
 
 /// `shmr`, in the file's header.
 pub(super) const APPLICATION_ID: i64 = 0x7368_6d72;
@@ -47,7 +47,7 @@ pub(super) struct Lock(File);
 impl Lock {
     pub(super) fn take(store: &Path) -> Result<Self, StoreError> {
         let path = with_suffix(store, "-lock");
-        let mut file = file_owner::open_or_make(&path).map_err(StoreError::io("open", &path))?;
+        let mut file = owner::open_or_make(&path).map_err(StoreError::io("open", &path))?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
         let said = named_in(&mut file).map_err(StoreError::io("read", &path))?;
@@ -113,13 +113,13 @@ fn known(holder: String) -> String {
 /// Opens the store at `path` for writing, or a new file. Reads only its first pages and the
 /// write-ahead log.
 pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
-    let folder = file_owner::folder_of(path);
-    file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
+    let folder = owner::folder_of(path);
+    owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;
     let lock = Lock::take(path)?;
 
     // Created here, so that SQLite gives its side files the same mode and owner.
-    drop(file_owner::open_or_make(path).map_err(StoreError::io("open", path))?);
+    drop(owner::open_or_make(path).map_err(StoreError::io("open", path))?);
 
     let connection = connect(path, LOCK_WAIT)?;
     identify(&connection, path)?;

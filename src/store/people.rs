@@ -1,11 +1,12 @@
 //! Whom the mirror and the log name: what a search for missed or older customers needs to know.
 
+use shopmirror_core::record::Route;
+
 use super::error::StoreError;
 use super::log;
 use super::mirror::views::indexes::{PERSON, compared};
 use super::reader::Reader;
 use super::sql::Sql;
-use crate::record::Route;
 
 /// Letters beyond ASCII count as different in upper and lower case.
 fn has_customer_sql(field: &str) -> String {

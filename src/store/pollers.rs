@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use serde::Deserialize;
+use shopmirror_core::record::{CLOCK_SKEW, PollerId, Record, Route};
 
 use super::error::StoreError;
 use super::meta;
 use super::reader::Reader;
 use super::sql::{self, Sql};
-use crate::record::{CLOCK_SKEW, PollerId, Record, Route};
 
 /// A poller whose list was not read for so long while another one's of the route was, is of a
 /// business that is no longer configured.

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
+use shopmirror_core::clock::second;
 
 use super::error::StoreError;
 use super::reader::{Reader, stop_at};
-use crate::clock::second;
 
 /// How long a query may take and how much it may return.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub enum QueryError {
     #[error("the query uses the parameter {0}, which the comment at its start does not declare")]
     UnknownParameter(String),
     /// The query took too long.
-    #[error("the query was stopped after {}: ask for a shorter time, or make an index", crate::duration::text(*.0))]
+    #[error("the query was stopped after {}: ask for a shorter time, or make an index", crate::text::duration::text(*.0))]
     TooLong(Duration),
     /// The values of the query are too long in total.
     #[error("the query returns more than {0} bytes: choose fewer columns or rows")]

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
+use shopmirror_core::record::Route;
 
 use super::error::StoreError;
 use super::sql::{self, Sql};
 use super::{mirror, open};
-use crate::record::Route;
 
 /// Steps of SQLite, some milliseconds at most, after which a read looks at the time.
 pub(super) const STEPS: i32 = 10_000;

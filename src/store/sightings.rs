@@ -2,10 +2,10 @@
 //! column `_last_seen_at` of the mirror.
 
 use rusqlite::Connection;
+use shopmirror_core::record::{PollerId, Route};
 
 use super::pollers::{PollerRow, head_json};
 use super::sql::Sql;
-use crate::record::{PollerId, Route};
 use crate::store::mirror::job_states;
 
 /// Notes in the mirror which records are no longer on the poller's newest page, and when it showed

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Transaction};
+use shopmirror_core::record::{PollerId, Route};
 
 use super::error::StoreError;
 use super::identity::Identities;
@@ -14,7 +15,6 @@ use super::log;
 use super::mirror::Mirror;
 use super::open::{self, Lock, write_tx};
 use super::pollers::{self, KnownPollers};
-use crate::record::{PollerId, Route};
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{job_links, job_states, views};
 

@@ -16,9 +16,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use shopmirror::config::ReportFormat;
-use shopmirror::record::{Page, PollerId};
 use shopmirror::report::{Answer, rendered};
 use shopmirror::store::{PageOutcome, PollFacts, Store};
+use shopmirror_core::record::{Page, PollerId};
 
 /// Stores the page that a poller has read at this time.
 async fn store_page(

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use shopmirror::config::{Base, CommandSettings, Config, SinkKind, SinkSettings, WebhookSettings};
-use shopmirror::record::{Change, Kind, Route};
 use shopmirror::shape::Format;
 use shopmirror::sink::{Sink, Verdict};
+use shopmirror_core::record::{Change, Kind, Route};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::LIMIT_S;

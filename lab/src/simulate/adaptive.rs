@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use shopmirror::budget::{Budget, Purpose};
-use shopmirror::clock::Moment;
-use shopmirror::config;
-use shopmirror::schedule::{Next, PollResult, PollerSettings, Schedule};
+use shopmirror_core::budget::BudgetSettings;
+use shopmirror_core::budget::{Budget, Purpose};
+use shopmirror_core::clock::Moment;
+use shopmirror_core::schedule::{Next, PollResult, PollerSettings, Schedule};
 
 use super::traffic::Traffic;
 use super::window::{RouteWindow, SlidingKey};
@@ -33,7 +33,7 @@ pub(super) fn run(traffic: &Traffic, settings: &SimulationSettings) -> RunTotals
     };
     let pollers = vec![poller; traffic.routes.len()];
     let mut budget = Budget::new(
-        config::BudgetSettings {
+        BudgetSettings {
             requests_per_minute,
             reserve: 0,
         },

@@ -3,7 +3,7 @@
 //! The square-root law between the shortest and the longest interval, hour by hour. No real
 //! schedule reaches it, since rates must be learned and polls fall on whole requests.
 
-use shopmirror::clock::KEY_MINUTE;
+use shopmirror_core::clock::KEY_MINUTE;
 
 use super::SimulationSettings;
 use super::traffic::Traffic;

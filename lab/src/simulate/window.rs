@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::RunTotals;
 use super::traffic::Traffic;
-use shopmirror::budget::KeyReading;
-use shopmirror::contiguity::{self, Contiguity, PreviousPage, Proof, Relation, Sighting};
-use shopmirror::schedule::{Observation, PollResult};
+use shopmirror_core::budget::KeyReading;
+use shopmirror_core::contiguity::{self, Contiguity, PreviousPage, Proof, Relation, Sighting};
+use shopmirror_core::schedule::{Observation, PollResult};
 
 /// The window of one route and what its poller knows about it.
 #[derive(Debug, Clone)]

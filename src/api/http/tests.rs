@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
+use shopmirror_core::clock::Clock;
+use shopmirror_core::record::{PollerId, Route};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
@@ -12,9 +14,7 @@ use url::Url;
 use super::super::client::Client;
 use super::super::error::ApiError;
 use super::*;
-use crate::clock::Clock;
 use crate::config::{Auth, KeySource, PollSettings};
-use crate::record::{PollerId, Route};
 
 const KEY: &str = "svc_CanaryKey0123456789";
 

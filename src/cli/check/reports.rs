@@ -2,11 +2,11 @@
 //! report that exists, with parameters that it has, and a file that can be written.
 
 use jiff::Timestamp;
+use shopmirror_core::clock::stamp;
 
 use super::CheckReport;
 use super::writable::unwritable;
 use crate::cli::moment;
-use crate::clock::stamp;
 use crate::config::{Config, ReportFormat, ScheduledReport};
 use crate::report::{self, Timetable};
 

@@ -10,13 +10,13 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use serde_json::json;
+use shopmirror_core::clock::stamp;
+use shopmirror_core::record::{Change, Kind, Route};
 
-use crate::alerts;
-use crate::clock::stamp;
 use crate::config::{Config, ScheduledReport, SinkFilter, SinkKind};
-use crate::record::{Change, Kind, Route};
 use crate::report;
 use crate::sink::{Sink, Verdict};
+use crate::status::alerts;
 use crate::store::Reader;
 
 const TITLE: &str = "shopmirror sample title";

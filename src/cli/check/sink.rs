@@ -9,7 +9,7 @@ use super::writable::unwritable;
 use super::{CheckReport, samples};
 use crate::cli::exit;
 use crate::config::{Config, SinkKind, SinkSettings};
-use crate::file_owner::folder_of;
+use crate::files::owner::folder_of;
 use crate::sink::{self, Sink, SinkBuildError};
 
 /// The longest first line of a script that the kernel reads.

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use secrecy::SecretString;
+use shopmirror_core::record::PollerId;
 
 use super::CheckReport;
 use super::unit::Unit;
@@ -11,7 +12,6 @@ use crate::cli::direct::DirectClient;
 use crate::cli::exit;
 use crate::config::{Config, KeyError};
 use crate::poll::{clock_advice, clock_ahead_s};
-use crate::record::PollerId;
 use crate::store::Reader;
 
 pub(super) async fn check(config: &Config, report: &mut CheckReport) {

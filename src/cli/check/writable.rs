@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::Access;
 
 use super::unit::Unit;
-use crate::file_owner::folder_of;
+use crate::files::owner::folder_of;
 use crate::sink;
 
 /// With less room than this, the next pages or changes may fill the disk.

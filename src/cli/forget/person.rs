@@ -2,10 +2,10 @@
 //! repairs and customers among them.
 
 use sha2::{Digest, Sha256};
+use shopmirror_core::record::Route;
 
 use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
 use crate::cli::record_line::RecordLine;
-use crate::record::Route;
 use crate::store::Reader;
 
 /// More records than this are of more than one person.

@@ -13,7 +13,7 @@ use rustix::fs::Gid;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::cli::exit::{USAGE, refuse};
-use crate::file_owner::folder_of;
+use crate::files::owner::folder_of;
 
 /// The folder of the shipped units.
 const SERVICE_DIR: &str = "/etc/shopmirror";

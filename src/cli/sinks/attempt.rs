@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use serde_json::json;
+use shopmirror_core::record::{Change, TEST_ID};
 use tokio_util::sync::CancellationToken;
 
 use super::unknown;
@@ -15,7 +16,6 @@ use crate::cli::exit::{DATA, TRY_AGAIN, UNAVAILABLE, USAGE, refuse};
 use crate::cli::output::Output;
 use crate::cli::runtime;
 use crate::config::{Config, SinkKind};
-use crate::record::{Change, TEST_ID};
 use crate::sink::{self, Preview, Sink, Verdict};
 use crate::store::Reader;
 

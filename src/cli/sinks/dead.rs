@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::json;
+use shopmirror_core::record::Change;
 
 use super::{Done, StoredSink};
 use crate::cli::exit::{self, DATA, refuse};
 use crate::cli::moment;
 use crate::cli::output::{self, Output, cell};
 use crate::deliver::{Resend, Resent, resend};
-use crate::record::Change;
 use crate::store::{QueueRow, RowState, SinkState, word};
 
 /// The most changes that are listed in each state.

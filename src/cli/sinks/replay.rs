@@ -6,13 +6,13 @@
 
 use jiff::Timestamp;
 use serde_json::json;
+use shopmirror_core::clock::stamp;
+use shopmirror_core::record::{Kind, Route};
 
 use super::{Done, StoredSink};
 use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
 use crate::cli::moment::{self, Place};
 use crate::cli::{output, records};
-use crate::clock::stamp;
-use crate::record::{Kind, Route};
 use crate::store::{Replay, ReplayChoice, ReplayState, SinkState};
 
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub(super) struct Args {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    crate::duration::rate(text).ok_or_else(|| {
+    crate::text::duration::rate(text).ok_or_else(|| {
         "write a number of changes per second, minute or hour, for example 10/s, 100/m or 1000/h, from 1/h to 1000000/s".to_owned()
     })
 }

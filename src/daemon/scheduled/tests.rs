@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use shopmirror_core::clock::Clock;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::clock::Clock;
 use crate::config::{Base, Config};
 use crate::daemon::health::SharedState;
 use crate::poll::BackgroundClient;

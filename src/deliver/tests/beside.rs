@@ -1,7 +1,8 @@
 //! What a sink gets beside new changes: dead letters again, and notices.
 
+use shopmirror_core::record::Kind;
+
 use super::*;
-use crate::record::Kind;
 use crate::store::NewNotice;
 
 fn millis(millis: u64) -> Duration {

@@ -1,10 +1,11 @@
 //! Records that are forgotten while changes of them are parked, dead, held, under way or still to
 //! come.
 
+use shopmirror_core::record::Kind;
+
 use super::shop::Task;
 use super::*;
 use crate::config::SinkSettings;
-use crate::record::Kind;
 use crate::store::{ReplayChoice, ReplayState};
 
 fn refused(for_good: bool) -> Verdict {

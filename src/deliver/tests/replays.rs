@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use shopmirror_core::record::Kind;
+
 use super::shop::Task;
 use super::*;
-use crate::record::Kind;
 use crate::store::{Operator, Reader, Replay, ReplayChoice, ReplayState};
 
 fn millis(millis: u64) -> Duration {

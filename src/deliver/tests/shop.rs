@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use shopmirror_core::clock::Clock;
+use shopmirror_core::record::{Change, Kind, PollerId, Route};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::config::{self, CommandSettings, SinkFilter, SinkKind, Start};
 use crate::deliver::{Deliverer, Resend, Resent, Room, SinkStatus, resend};
-use crate::record::{Change, Kind, PollerId, Route};
 use crate::shape::Format;
 use crate::sink::{Scripted, Verdict};
 use crate::store::{Operator, PollFacts, Reader, SinkRow, Store, StoreError};

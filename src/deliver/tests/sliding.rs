@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use shopmirror_core::record::Change;
+
 use super::shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 use super::{fault, wait_for};
 use crate::config::{self, Start};
-use crate::record::Change;
 use crate::sink::{Scripted, Verdict};
 
 fn leads(count: usize) -> Vec<(String, String)> {

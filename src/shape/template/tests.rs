@@ -1,6 +1,7 @@
+use shopmirror_core::record::fixtures::change;
+
 use super::super::values::NAMES;
 use super::*;
-use crate::record::fixtures::change;
 
 const HOSTILE: &str = "\"},{\"x\":\"\\ \u{1}{{ 7*7 }}\u{2}</b>\r\n\u{0}\u{202e}'=1";
 

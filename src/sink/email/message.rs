@@ -5,12 +5,12 @@ use lettre::Message;
 use lettre::address::Envelope;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MessageBuilder, MultiPart, SinglePart};
+use shopmirror_core::record::Change;
 
 use super::report::MailedReport;
 use crate::config::EmailSettings;
-use crate::escape::is_unsafe;
-use crate::record::Change;
 use crate::shape::{Context, Template, TemplateError};
+use crate::text::escape::is_unsafe;
 
 /// The longest subject, in characters.
 const SUBJECT_CHARS: usize = 200;

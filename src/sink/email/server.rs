@@ -19,9 +19,9 @@ use lettre::transport::smtp::extension::ClientId;
 use secrecy::ExposeSecret;
 
 use crate::config::{EmailSettings, MailTls};
+use crate::net::tls::{authorities, problem_of};
 use crate::sink::reason::{self, Secrets};
 use crate::sink::{Preview, Verdict};
-use crate::tls::{authorities, problem_of};
 
 /// How long the goodbye may take; the mails have been accepted by then.
 const QUIT_TIME: Duration = Duration::from_secs(2);

@@ -15,8 +15,8 @@ use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
 
 use super::advice;
-use crate::file_lock::lock_soon;
-use crate::file_owner::{self, folder_of};
+use crate::files::lock::lock_soon;
+use crate::files::owner::{self, folder_of};
 use crate::sink::short_digest;
 
 /// How much of the text before a mark the mark knows.
@@ -171,7 +171,7 @@ impl Appender {
                     .mode(0o640)
                     .open(&self.path);
                 let made = made.map_err(FileError::io("create", &self.path))?;
-                file_owner::give_to_folder(&made, &self.path);
+                owner::give_to_folder(&made, &self.path);
                 made
             }
             opened => opened.map_err(refused(&self.path))?,

@@ -4,9 +4,9 @@
 //! does no harm; of others that are too long the workspace refuses the change and names the field.
 
 use serde_json::{Map, Value};
+use shopmirror_core::record::Change;
 
 use crate::config::{IntakeField, IntakeSettings};
-use crate::record::Change;
 use crate::shape::{Context, TemplateError};
 use crate::sink::Verdict;
 

@@ -120,7 +120,7 @@ const STANDBY: &str =
 /// An error that came before or without an answer, with what to do about it.
 fn unanswered(error: &Error) -> String {
     let causes = || std::iter::successors(error.source(), |&cause| cause.source());
-    if let Some(problem) = causes().find_map(crate::tls::problem_of) {
+    if let Some(problem) = causes().find_map(crate::net::tls::problem_of) {
         return problem;
     }
     if error.is_closed() {

@@ -13,9 +13,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::connecting;
 use crate::config::{PostgresSettings, is_on_this_machine, postgres_target};
+use crate::net::tls;
 use crate::sink::Verdict;
 use crate::sink::lookup::current;
-use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 

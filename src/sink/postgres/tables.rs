@@ -4,12 +4,12 @@
 //! columns that are added. What others changed is told by the server's own errors. Several daemons
 //! may share one schema: each change of the tables is made under a lock that they share.
 
+use shopmirror_core::record::Route;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::error::Doing;
 use super::session::{Schema, quoted};
-use crate::record::Route;
 use crate::sink::Verdict;
 
 const CHANGES: &str = "workspace text NOT NULL, seq bigint NOT NULL, event_id text NOT NULL, \

@@ -4,13 +4,13 @@
 //! the caller's own note of it repeats nothing. A number that belongs to another change means that
 //! another store writes under the same name; then nothing is stored.
 
+use shopmirror_core::record::{Change, Route};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::error::Doing;
 use super::session::Schema;
 use super::tables;
-use crate::record::{Change, Route};
 use crate::shape::as_text;
 use crate::sink::Verdict;
 

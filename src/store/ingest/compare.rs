@@ -3,12 +3,12 @@
 
 use rusqlite::Connection;
 use serde::Deserialize;
+use shopmirror_core::contiguity::{Relation, Sighting};
+use shopmirror_core::record::{Fields, Kind, Page, Route, same_record};
 
 use super::super::error::StoreError;
 use super::super::pollers::PollerRow;
 use super::super::sql::Sql;
-use crate::contiguity::{Relation, Sighting};
-use crate::record::{Fields, Kind, Page, Route, same_record};
 
 /// What a page is beside what is stored.
 #[derive(Default)]

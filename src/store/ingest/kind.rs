@@ -1,8 +1,9 @@
 //! Decides whether a record that is stored for the first time is `created`, or was there before.
 
+use shopmirror_core::record::{Kind, Record};
+
 use super::super::gaps::OpenGaps;
 use super::super::pollers::PollerRow;
-use crate::record::{Kind, Record};
 
 /// Which of the records that are stored for the first time were there before.
 pub(super) enum NewRecords<'a> {

@@ -4,8 +4,9 @@ mod search;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use shopmirror_core::record::{Record, Route, field};
+
 use super::*;
-use crate::record::{Record, Route, field};
 use crate::store::{Store, fixtures};
 
 /// A list as the workspace holds it: the state of each record, by its id.

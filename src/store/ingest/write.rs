@@ -1,5 +1,7 @@
 //! Writing records: the log row and the mirror row of each, the same way for pages and searches.
 
+use shopmirror_core::record::{Fields, Kind, Page, Route};
+
 use super::super::error::StoreError;
 use super::super::gaps::OpenGaps;
 use super::super::log::{self, NewChange};
@@ -7,7 +9,6 @@ use super::super::mirror::{RowFacts, job_states};
 use super::super::writer::Batch;
 use super::compare::RecordDiff;
 use super::kind::NewRecords;
-use crate::record::{Fields, Kind, Page, Route};
 
 /// Where the records to write were read.
 pub(super) struct Source<'a> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
-use crate::file_owner;
+use crate::files::owner;
 use crate::store::error::StoreError;
 use crate::store::keep::verify::soundness;
 use crate::store::reader::STEPS;
@@ -61,8 +61,8 @@ pub fn back_up(
     refuse_unfit(target, replace)?;
     let copy = copy(store, target, control)?;
     // A copy for another folder stays root's: its owner may not be meant to read customers' data.
-    if is_below(target, file_owner::folder_of(store)) {
-        file_owner::give_to_folder(copy.as_file(), copy.path());
+    if is_below(target, owner::folder_of(store)) {
+        owner::give_to_folder(copy.as_file(), copy.path());
     }
     let facts = facts(&copy)?;
     publish(copy, target, replace)?;
@@ -96,7 +96,7 @@ pub(in crate::store) fn same_file(one: &Path, other: &Path) -> bool {
 
 /// Whether a file that need not exist lies in this folder or in one below it.
 fn is_below(file: &Path, folder: &Path) -> bool {
-    let both = file_owner::folder_of(file)
+    let both = owner::folder_of(file)
         .canonicalize()
         .ok()
         .zip(folder.canonicalize().ok());
@@ -161,7 +161,7 @@ fn partial(target: &Path) -> Result<NamedTempFile, StoreError> {
     let partial = tempfile::Builder::new()
         .prefix(&format!("{name}."))
         .suffix(PARTIAL)
-        .tempfile_in(file_owner::folder_of(target))
+        .tempfile_in(owner::folder_of(target))
         .map_err(StoreError::io("write", target))?;
     let set = partial
         .as_file()
@@ -224,7 +224,7 @@ pub(in crate::store) fn publish(
 
 /// Makes the names in the folder of `path` durable.
 pub(in crate::store) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
-    let folder = file_owner::folder_of(path);
+    let folder = owner::folder_of(path);
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(StoreError::io("sync", folder))
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::file_owner;
+use crate::files::owner;
 use crate::store::keep::backup::PARTIAL;
 
 /// The time in a name: `20261121T033000Z`.
@@ -81,7 +81,7 @@ impl BackupFolder {
     /// # Errors
     /// If the folder cannot be made or read.
     pub fn prepare(&self) -> io::Result<()> {
-        file_owner::make_folder(&self.folder)?;
+        owner::make_folder(&self.folder)?;
         for name in self.names()? {
             let own = name
                 .rsplit_once(PARTIAL)

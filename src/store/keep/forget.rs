@@ -7,8 +7,8 @@
 use std::path::Path;
 
 use rusqlite::{Connection, Transaction};
+use shopmirror_core::record::{Change, Kind, Route, field};
 
-use crate::record::{Change, Kind, Route, field};
 use crate::store::error::StoreError;
 use crate::store::full_text;
 use crate::store::identity::Identities;
@@ -307,7 +307,7 @@ mod tests {
             [1, 2, 3]
         );
         assert_eq!(after[2].kind, Kind::Forgotten);
-        let ids = |changes: &[crate::record::Change]| -> Vec<String> {
+        let ids = |changes: &[shopmirror_core::record::Change]| -> Vec<String> {
             changes
                 .iter()
                 .take(2)

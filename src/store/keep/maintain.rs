@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use shopmirror_core::clock::stamp;
 
-use crate::clock::stamp;
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::keep::checkpoint;
@@ -110,9 +110,9 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
 
 #[cfg(test)]
 mod tests {
-    use crate::record::{PollerId, Route};
     use crate::store::fixtures::{self, Poll};
     use crate::store::{PollFacts, Store};
+    use shopmirror_core::record::{PollerId, Route};
 
     use super::*;
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction};
 use serde::Deserialize;
+use shopmirror_core::record::{Fields, Kind, Route};
 
-use crate::record::{Fields, Kind, Route};
 use crate::store::error::StoreError;
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{Mirror, RowFacts, job_states, views};

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::file_owner;
+use crate::files::owner;
 use crate::store::error::StoreError;
 use crate::store::keep::backup::{self, CopyControl, CopyFacts};
 use crate::store::keep::{backup_folder, checkpoint, forget};
@@ -52,14 +52,14 @@ pub fn restore(
             reason,
         });
     }
-    let folder = file_owner::folder_of(store);
-    file_owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
+    let folder = owner::folder_of(store);
+    owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
     let _lock = open::Lock::take(store)?;
     let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;
     match fs::metadata(store) {
-        Ok(replaced) => file_owner::give_as(copy.as_file(), &replaced)
+        Ok(replaced) => owner::give_as(copy.as_file(), &replaced)
             .map_err(StoreError::io("give its owner", copy.path()))?,
-        Err(_) => file_owner::give_to_folder(copy.as_file(), copy.path()),
+        Err(_) => owner::give_to_folder(copy.as_file(), copy.path()),
     }
     let forgotten_again = adapt(&copy, store)?;
     let facts = backup::facts(&copy)?;
@@ -160,10 +160,10 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::record::Route;
     use crate::store::fixtures::{self, Poll, record};
     use crate::store::reader::Reader;
     use crate::store::{Operator, Store, back_up};
+    use shopmirror_core::record::Route;
 
     #[tokio::test]
     async fn a_record_that_was_forgotten_after_the_backup_does_not_come_back() {

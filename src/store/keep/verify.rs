@@ -5,8 +5,8 @@
 
 use rusqlite::Connection;
 use serde::Serialize;
+use shopmirror_core::record::{Fields, Route};
 
-use crate::record::{Fields, Route};
 use crate::store::error::StoreError;
 use crate::store::identity::Identities;
 use crate::store::log;

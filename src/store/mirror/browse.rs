@@ -1,6 +1,7 @@
 //! The records of a route in the order of their last change.
 
-use crate::record::Route;
+use shopmirror_core::record::Route;
+
 use crate::store::error::StoreError;
 use crate::store::mirror::related::RelatedRecord;
 use crate::store::reader::Reader;

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use rusqlite::OptionalExtension;
 use serde::Serialize;
+use shopmirror_core::record::{Change, Route};
 
-use crate::record::{Change, Route};
 use crate::store::error::StoreError;
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;

@@ -9,10 +9,10 @@ use std::fmt;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
+use shopmirror_core::clock::second;
+use shopmirror_core::record::Route;
 
 use super::quoted;
-use crate::clock::second;
-use crate::record::Route;
 use crate::store::error::StoreError;
 use crate::store::meta;
 use crate::store::mirror::field_columns;
@@ -265,9 +265,9 @@ pub(in crate::store) fn job_of(
 
 #[cfg(test)]
 mod tests {
-    use crate::record::{PollerId, Route};
     use crate::store::Reader;
     use crate::store::fixtures::{self, Poll, page};
+    use shopmirror_core::record::{PollerId, Route};
 
     /// The link that is found if payments have these fields, and jobs these numbers and ids from 1
     /// on.

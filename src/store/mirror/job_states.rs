@@ -6,8 +6,8 @@
 
 use rusqlite::{Connection, OptionalExtension};
 use serde::Deserialize;
+use shopmirror_core::record::{Change, Route};
 
-use crate::record::{Change, Route};
 use crate::store::error::StoreError;
 use crate::store::mirror::views::amount_sql;
 use crate::store::mirror::{field_columns, job_links};

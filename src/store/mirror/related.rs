@@ -3,8 +3,8 @@
 
 use rusqlite::OptionalExtension;
 use serde::Deserialize;
+use shopmirror_core::record::Route;
 
-use crate::record::Route;
 use crate::store::error::StoreError;
 use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::reader::Reader;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use shopmirror_core::record::{Change, Kind};
 
-use crate::record::{Change, Kind};
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::open::write_tx;
@@ -32,7 +32,7 @@ pub struct NewNotice {
     pub about: String,
     /// Counts what is said about the same matter, from 1.
     pub version: i64,
-    /// When it was made, as [`crate::clock::stamp`] writes it; for a scheduled report, when it was
+    /// When it was made, as [`shopmirror_core::clock::stamp`] writes it; for a scheduled report, when it was
     /// due.
     pub made_at: String,
     /// A JSON object; receivers find it as `record`.

@@ -2,8 +2,8 @@
 //! so that their cost does not grow with the store. Those of deliveries are checked beside them.
 
 use rusqlite::Connection;
+use shopmirror_core::record::Route;
 
-use crate::record::Route;
 use crate::store::fixtures::plan;
 use crate::store::ingest::compare;
 use crate::store::keep::rebuild;

@@ -7,9 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shopmirror::config::{Base, Config, SinkKind, WebhookSettings};
-use shopmirror::record::{Change, Kind, Route};
 use shopmirror::shape::{CloudEvents, Escape, Format, NAMES, Template};
 use shopmirror::sink::Verdict;
+use shopmirror_core::record::{Change, Kind, Route};
 use tokio_util::sync::CancellationToken;
 
 use crate::sinks;

@@ -4,8 +4,8 @@ use axum::body::{Body, to_bytes};
 use sandbox::{Options, Sandbox, Shop};
 use serde_json::Value;
 use shopmirror::api::decode;
-use shopmirror::record::{PollerId, Route};
 use shopmirror::store::Store;
+use shopmirror_core::record::{PollerId, Route};
 use tower::ServiceExt;
 
 use super::store_page;

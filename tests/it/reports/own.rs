@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use shopmirror::record::Route;
 use shopmirror::store::Store;
+use shopmirror_core::record::Route;
 
 use super::truth::show;
 use crate::support::Place;

@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use sandbox::{Options, Sandbox, Shop as ShopKind};
 use serde_json::{Value, json};
-use shopmirror::record::{Page, PollerId, Record, Route};
 use shopmirror::store::Store;
+use shopmirror_core::record::{Page, PollerId, Record, Route};
 
 use super::store_page;
 use crate::support::Place;

@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use shopmirror::api::decode;
-use shopmirror::record::{PollerId, Route};
 use shopmirror::report::{self, Cell, Exactness, Range};
 use shopmirror::store::{Reader, Store};
+use shopmirror_core::record::{PollerId, Route};
 
 use super::store_page;
 use crate::support::Place;

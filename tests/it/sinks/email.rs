@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shopmirror::config::{EmailSettings, MailTls, SinkKind};
-use shopmirror::record::Change;
 use shopmirror::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 use shopmirror::sink::{Sink, Verdict};
+use shopmirror_core::record::Change;
 
 use super::{
     all_done, build, change, changes, deliver, deliver_one, fault_says, is_fault, kind_of, reason,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use sandbox::{Fault, FaultKind, Options, Route};
 use serde_json::{Value, json};
 use shopmirror::config::{Intake, IntakeSettings, SinkKind};
-use shopmirror::record::Change;
 use shopmirror::sink::{Sink, Verdict};
+use shopmirror_core::record::Change;
 use tempfile::TempDir;
 
 use super::{build, change, configured, deliver_one, fault_says, kind_of, reason};

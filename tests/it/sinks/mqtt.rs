@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use shopmirror::config::{SinkKind, SinkSettings};
-use shopmirror::record::{Change, Kind};
 use shopmirror::sink::Verdict;
+use shopmirror_core::record::{Change, Kind};
 
 use super::{all_done, build, change, changes, configured, deliver, deliver_one, fault_says, ids};
 use crate::support::servers::certificate;

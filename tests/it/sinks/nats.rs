@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use shopmirror::config::SinkKind;
-use shopmirror::record::{Change, Kind, Route};
 use shopmirror::sink::Verdict;
+use shopmirror_core::record::{Change, Kind, Route};
 
 use super::{
     all_done, build, change, changes, configured, deliver, deliver_one, fault_says, ids, kind_of,

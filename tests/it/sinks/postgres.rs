@@ -4,11 +4,11 @@ mod daemon;
 
 use std::time::Duration;
 
+use shopmirror_core::record::{Change, Kind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use shopmirror::config::{PostgresSettings, SinkKind};
-use shopmirror::record::{Change, Kind};
 use shopmirror::sink::{Sink, Verdict};
 
 use super::{all_done, build, change, changes, deliver, deliver_one, fault_says, kind_of, reason};

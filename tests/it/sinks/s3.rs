@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use shopmirror::config::SinkKind;
-use shopmirror::record::Change;
+use shopmirror_core::record::Change;
 
 use super::{all_done, build, change, changes, configured, deliver, ids};
 use crate::support::servers::moto::Moto;

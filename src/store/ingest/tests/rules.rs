@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::record::{PollerId, Route};
+use shopmirror_core::record::{PollerId, Route};
+
 use crate::store::fixtures::{Poll, gaps, open, page, record, records};
 use crate::store::{Certainty, Contiguity, PollFacts, Store};
 
@@ -86,7 +87,7 @@ async fn a_gap_begins_when_the_page_before_was_requested_and_suspects_still_grow
         }
         .facts(&store)
         .at;
-        crate::clock::stamp(
+        shopmirror_core::clock::stamp(
             at.checked_sub(jiff::SignedDuration::from_millis(millis))
                 .unwrap(),
         )
@@ -109,7 +110,7 @@ async fn kinds(store: &Store, after: i64) -> Vec<String> {
         .read(move |reader| reader.changes_after(after, 100))
         .await
         .unwrap();
-    let shown = |change: crate::record::Change| {
+    let shown = |change: shopmirror_core::record::Change| {
         format!(
             "{} {}",
             change.record_id.unwrap_or_else(|| "-".to_owned()),
@@ -163,7 +164,10 @@ async fn a_page_that_is_older_than_the_one_before_proves_nothing_and_replaces_no
     assert_eq!(kinds(&store, before).await, [] as [&str; 0]);
     at(30).shows(&store, &records(31..=50)).await;
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
-    assert_eq!(gap.from_at, crate::clock::stamp(at(10).facts(&store).at));
+    assert_eq!(
+        gap.from_at,
+        shopmirror_core::clock::stamp(at(10).facts(&store).at)
+    );
     // A record that was deleted in the workspace does not keep the route waiting.
     for (second, contiguity) in [
         (40, Contiguity::Stale),
@@ -208,7 +212,7 @@ async fn a_new_poller_of_a_mirrored_route_begins_with_a_suspect_and_forwards_wha
     );
     assert_eq!(
         gap.from_at,
-        crate::clock::stamp(Poll::USUAL.facts(&store).at)
+        shopmirror_core::clock::stamp(Poll::USUAL.facts(&store).at)
     );
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
 use serde_json::value::RawValue;
+use shopmirror_core::record::{Route, field};
 
-use crate::record::{Route, field};
 use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::mirror::related::same_contact;
 use crate::store::mirror::{self, free_name, quoted};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::record::Route;
+use shopmirror_core::record::Route;
+
 use crate::store::mirror::quoted;
 use crate::store::mirror::views::columns::RouteColumns;
 

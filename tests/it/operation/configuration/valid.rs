@@ -8,7 +8,7 @@ use jiff::civil::time;
 use jiff::tz::TimeZone;
 use secrecy::ExposeSecret;
 use shopmirror::config::{Auth, Base, Condition, Config, ConfigError, KeySource, SinkKind, Start};
-use shopmirror::record::Route;
+use shopmirror_core::record::Route;
 
 use super::{WORKSPACE, folder, read};
 

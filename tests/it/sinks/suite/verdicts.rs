@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 use shopmirror::config::{Base, Config};
-use shopmirror::record::Change;
 use shopmirror::sink::{Sink, Verdict};
+use shopmirror_core::record::Change;
 use tokio_util::sync::CancellationToken;
 
 use super::Destination;

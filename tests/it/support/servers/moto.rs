@@ -64,7 +64,7 @@ impl Moto {
     }
 
     async fn request(&self, method: &str, path: &str) -> (bool, String) {
-        let client = shopmirror::tls::client_builder()
+        let client = shopmirror::net::tls::client_builder()
             .tls_certs_only(std::iter::empty())
             .build()
             .unwrap();

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
+use shopmirror_core::record::Change;
 
 use super::*;
-use crate::record::Change;
 use crate::store::Store;
 use crate::store::fixtures::notices;
 

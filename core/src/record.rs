@@ -27,7 +27,7 @@ pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum Route {
     /// Recent repairs.
     Jobs,
@@ -292,8 +292,8 @@ impl Page {
     }
 }
 
-#[cfg(test)]
-pub(crate) mod fixtures;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,7 +32,7 @@ impl Machine {
     }
 
     /// Runs a process that polls whenever it may; `latency` is how long a response takes.
-    fn run(&mut self, settings: config::BudgetSettings, span: f64, latency: f64, is_killed: bool) {
+    fn run(&mut self, settings: BudgetSettings, span: f64, latency: f64, is_killed: bool) {
         let begun = self.now;
         let mut budget = Budget::new(settings, at(0.0));
         if let Some(before) = &self.kept {
@@ -73,7 +73,7 @@ impl Machine {
     }
 
     /// A command that sends one request without keeping a record of its own.
-    fn command(&mut self, settings: config::BudgetSettings) {
+    fn command(&mut self, settings: BudgetSettings) {
         let mut budget = Budget::new(settings, at(0.0));
         let Some(mut kept) = self.kept.take() else {
             return;

@@ -14,7 +14,6 @@ mod status;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::config;
 
 use self::others::{Others, Reading};
 use self::pace::{Pace, SPAN};
@@ -42,6 +41,15 @@ const IDLE_SLOTS: f64 = 1.2;
 /// How long after the start requests may go without spacing.
 const CYCLE: Duration = Duration::from_secs(5);
 
+/// What the operator says about the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetSettings {
+    /// Requests a minute the key has for all of its clients.
+    pub requests_per_minute: u32,
+    /// Requests a minute left to the other clients; less than `requests_per_minute`.
+    pub reserve: u32,
+}
+
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -68,7 +76,7 @@ pub struct KeyReading {
 /// The one counter of requests.
 #[derive(Debug)]
 pub struct Budget {
-    settings: config::BudgetSettings,
+    settings: BudgetSettings,
     pace: Pace,
     others: Others,
     /// The limit the server names, if it names one.
@@ -94,7 +102,7 @@ pub struct Budget {
 impl Budget {
     /// A budget that has sent nothing yet and begins without a burst.
     #[must_use]
-    pub fn new(settings: config::BudgetSettings, now: Moment) -> Self {
+    pub fn new(settings: BudgetSettings, now: Moment) -> Self {
         let ceiling = ceiling(settings, None);
         Self {
             settings,
@@ -126,7 +134,7 @@ impl Budget {
     }
 
     /// Takes over new settings; what was sent stays counted.
-    pub fn reconfigure(&mut self, settings: config::BudgetSettings) {
+    pub fn reconfigure(&mut self, settings: BudgetSettings) {
         self.settings = settings;
         self.apply_ceiling();
     }
@@ -393,7 +401,7 @@ impl Budget {
 }
 
 /// The most requests a minute we ever send: the smaller limit less the reserve, at least one.
-fn ceiling(settings: config::BudgetSettings, server_limit: Option<u32>) -> u32 {
+fn ceiling(settings: BudgetSettings, server_limit: Option<u32>) -> u32 {
     let limit = settings
         .requests_per_minute
         .min(server_limit.unwrap_or(u32::MAX));

@@ -12,7 +12,7 @@ pub const LONG_REST: Duration = Duration::from_secs(60);
 
 /// The budget as people and tools see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct BudgetStatus {
     /// Requests a minute the key has for all of its clients.
     pub limit: u32,

@@ -10,7 +10,7 @@ use super::{Change, Kind};
 
 /// One change: a row of the log, as sinks send it and as `log --json` prints it.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Event<'c> {
     /// The same for every sink, retry, restart and replay of this change. Receivers use it to
     /// recognise a change that is sent again.
@@ -22,7 +22,7 @@ pub struct Event<'c> {
     /// for a report, which are in no log.
     seq: Option<i64>,
     /// The route of the record; null for an alert and for a report.
-    #[cfg_attr(test, schemars(with = "Option<super::Route>"))]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<super::Route>"))]
     route: Option<&'static str>,
     /// The id of the record, always as text; null for a gap. For an alert and for a report, what it
     /// is about.
@@ -38,18 +38,21 @@ pub struct Event<'c> {
     /// The record exactly as the workspace sent it; null for a gap. Of a forgotten
     /// record only the id is left. For an alert and for a report, its content.
     #[cfg_attr(
-        test,
+        feature = "schemas",
         schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>")
     )]
     record: Option<&'c RawValue>,
     /// The top-level fields of the record that differ from the version before, by name; empty for a
     /// first version.
-    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, Sides>"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "std::collections::BTreeMap<String, Sides>")
+    )]
     changed: Changed<'c>,
     /// The gap; only if `kind` is `gap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
-        test,
+        feature = "schemas",
         schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>")
     )]
     gap: Option<&'c RawValue>,
@@ -97,15 +100,15 @@ impl Serialize for Changed<'_> {
 /// A field before and after a change. A side on which the field was absent is left out, so that
 /// absent and null can be told apart.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 struct Sides<'c> {
     /// The value in the version before; absent if the field was absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<serde_json::Value>"))]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<serde_json::Value>"))]
     before: Option<&'c RawValue>,
     /// The value in this version; absent if the field is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<serde_json::Value>"))]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<serde_json::Value>"))]
     after: Option<&'c RawValue>,
 }
 

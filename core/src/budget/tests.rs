@@ -14,8 +14,8 @@ fn at(seconds: f64) -> Moment {
     }
 }
 
-fn settings(requests_per_minute: u32, reserve: u32) -> config::BudgetSettings {
-    config::BudgetSettings {
+fn settings(requests_per_minute: u32, reserve: u32) -> BudgetSettings {
+    BudgetSettings {
         requests_per_minute,
         reserve,
     }
@@ -84,7 +84,7 @@ struct Eager {
 }
 
 impl Eager {
-    fn new(budget: config::BudgetSettings, start: f64) -> Self {
+    fn new(budget: BudgetSettings, start: f64) -> Self {
         Self {
             budget: Budget::new(budget, at(start)),
             next: start,

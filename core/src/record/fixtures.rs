@@ -3,7 +3,8 @@
 use super::{Change, Kind, Route};
 
 /// The first version of a lead, with this body.
-pub(crate) fn change(body: &str) -> Change {
+#[must_use]
+pub fn change(body: &str) -> Change {
     Change {
         seq: 7,
         event_id: "evt_1".into(),

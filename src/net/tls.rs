@@ -14,7 +14,7 @@ use reqwest::{Certificate, Client, ClientBuilder};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::small_file;
+use crate::files::read;
 
 /// Makes `ring` what TLS uses wherever a library does not ask.
 pub fn use_ring() {
@@ -145,7 +145,7 @@ pub fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> 
             path.display()
         )
     };
-    let pem = small_file::bytes(path, CERTIFICATES_MAX).map_err(|error| refused(&error))?;
+    let pem = read::bytes(path, CERTIFICATES_MAX).map_err(|error| refused(&error))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match found.map_err(|error| refused(&error))? {
         none if none.is_empty() => Err(refused(&"it holds no certificate")),

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use shopmirror_core::clock::{Moment, stamp};
+use shopmirror_core::record::{Kind, poller_name};
 
-use crate::clock::{Moment, stamp};
 use crate::deliver::SinkActivity;
-use crate::record::{Kind, poller_name};
 use crate::status::{Health, WorkspaceStatus};
 use crate::store::{AlertRow, AlertStep, Gap, NewNotice, word};
 

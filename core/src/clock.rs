@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -43,6 +42,15 @@ pub fn second(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
+/// The boot of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Boot {
+    /// Another one after each boot; empty if it cannot be read.
+    pub id: String,
+    /// How long ago it was, with the time in which the machine slept.
+    pub age: Duration,
+}
+
 /// A reading that another process can measure from: by the clock of the machine's boot, which
 /// nobody sets and which goes on while the machine sleeps, or across a boot by the wall clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +62,8 @@ pub struct MachineTime {
 
 impl MachineTime {
     /// A reading of both clocks of the boot with this id.
-    pub(crate) fn new(boot_id: String, since_boot: Duration, wall: Timestamp) -> Self {
+    #[must_use]
+    pub fn new(boot_id: String, since_boot: Duration, wall: Timestamp) -> Self {
         Self {
             boot_id,
             since_boot,
@@ -137,16 +146,15 @@ impl Clock {
         Moment { elapsed, wall }
     }
 
-    /// Reads what another process can measure from.
+    /// A reading that another process can measure from. `read_boot` reads the machine's boot; on
+    /// virtual time it is not called.
     #[must_use]
-    pub fn machine(&self) -> MachineTime {
+    pub fn machine_time(&self, read_boot: impl FnOnce() -> Boot) -> MachineTime {
         let Moment { elapsed, wall } = self.now();
         match self.wall {
             Wall::System => {
-                let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-                let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime));
-                let boot_id = boot_id.unwrap_or_default().trim().to_owned();
-                MachineTime::new(boot_id, since_boot.unwrap_or_default(), wall)
+                let boot = read_boot();
+                MachineTime::new(boot.id, boot.age, wall)
             }
             Wall::Virtual(_) => MachineTime::new("virtual".to_owned(), elapsed, wall),
         }
