@@ -24,9 +24,20 @@ pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+    strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum Route {
     /// Recent repairs.
@@ -57,14 +68,7 @@ impl Route {
     /// The route's name in tables, configuration and events: `job_status_changes`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Jobs => "jobs",
-            Self::Customers => "customers",
-            Self::Leads => "leads",
-            Self::Payments => "payments",
-            Self::JobStatusChanges => "job_status_changes",
-            Self::OutsourcedJobs => "outsourced_jobs",
-        }
+        self.into()
     }
 }
 
