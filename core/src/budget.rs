@@ -1,11 +1,13 @@
 //! How many requests this process may spend on a key it shares with other clients.
 //!
 //! Pure: every time comes in as a [`Moment`]. Two layers: [`pace`] is the hard one and never lets
-//! the ceiling (the limit less the reserve) be exceeded in any minute; above it a share is cut by
-//! half when the key runs short and grows back step by step, so that several such processes on one
-//! key get equal shares. What the deadlines need is asked for even when the share is smaller.
-//! [`spending`] tells the next process what this one has sent.
+//! the ceiling (the limit less the reserve) be exceeded in any minute, by governor's limiter and a
+//! log of what was sent. Above it, a share is cut by half when the key runs short and grows back
+//! step by step, so that several such processes on one key get equal shares. What the deadlines
+//! need is requested even when the share is smaller. [`spending`] is what the next process must
+//! know of the requests of this one.
 
+mod limiter;
 mod others;
 mod pace;
 mod spending;
@@ -152,19 +154,17 @@ impl Budget {
             }
             self.rest_until = None;
         }
-        let is_spaced = purpose == Purpose::Background || !self.may_skip_spacing(now);
-        let mut earliest = if is_spaced {
-            self.slot_at(now)
-        } else {
-            self.pace.room_at(now)
-        };
-        if purpose == Purpose::Background {
-            earliest = earliest.max(self.background_not_before(now));
+        match purpose {
+            Purpose::Poll if self.may_skip_spacing(now) => self.pace.take_unspaced(now)?,
+            Purpose::Poll => self.pace.take(self.spacing(now), now)?,
+            Purpose::Background => {
+                let not_before = self.background_not_before(now);
+                if not_before > now {
+                    return Err(not_before);
+                }
+                self.pace.take(self.spacing(now), now)?;
+            }
         }
-        if earliest > now {
-            return Err(earliest);
-        }
-        self.pace.send(now);
         match purpose {
             Purpose::Poll => self.unspaced = self.unspaced.saturating_sub(1),
             Purpose::Background => {
@@ -346,14 +346,12 @@ impl Budget {
         }
     }
 
-    /// When the next request may follow the last one.
-    fn slot_at(&self, now: Duration) -> Duration {
+    /// The time between two requests at the rate granted now.
+    fn spacing(&self, now: Duration) -> Duration {
         let rate = self
             .scarce_rate(now)
             .unwrap_or_else(|| self.rate(now.as_secs_f64()));
-        self.pace
-            .slot_at(now)
-            .max(self.pace.after_newest(apart(rate), now))
+        apart(rate)
     }
 
     /// True if other clients use the key.

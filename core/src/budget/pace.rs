@@ -1,4 +1,5 @@
-//! The hard side of the budget: slots, and a log of what was sent in the last minute.
+//! The hard side of the budget: a limiter that spaces requests, and above it a log of what was sent
+//! in the last minute, which has the last word.
 //!
 //! Invariants: no [`SPAN`] ever holds more than the ceiling, and two requests are at least a slot
 //! apart unless they are sent unspaced. So a later process that knows no more than the ceiling
@@ -7,6 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::limiter::Limiter;
 use crate::clock::KEY_MINUTE;
 
 /// The span the ceiling holds for.
@@ -19,10 +21,11 @@ const SHIFT: Duration = Duration::from_secs(120);
 /// What evenly spaced requests may differ by.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// Slots and log under one ceiling.
+/// Limiter and log under one ceiling.
 #[derive(Debug)]
 pub(super) struct Pace {
     ceiling: u32,
+    limiter: Limiter,
     /// When each request of the last [`SPAN`] was sent, oldest first; shifted by [`SHIFT`].
     sent: VecDeque<Duration>,
     /// Requests sent since the budget was made.
@@ -34,6 +37,7 @@ impl Pace {
     pub(super) fn new(ceiling: u32) -> Self {
         Self {
             ceiling,
+            limiter: Limiter::new(SPAN / ceiling, None),
             sent: VecDeque::new(),
             total: 0,
         }
@@ -69,28 +73,37 @@ impl Pace {
             .filter(|age| *age < SPAN)
     }
 
-    /// When the log has room for a request: now, or when enough of it is older than [`SPAN`].
-    pub(super) fn room_at(&self, now: Duration) -> Duration {
-        let first = self.sent.len().checked_sub(self.ceiling as usize);
-        first.map_or(now, |first| {
-            now.max((self.sent[first] + SPAN).saturating_sub(SHIFT))
-        })
+    /// Sends a request now, at least `spacing` and a slot after the newest one; else says when the
+    /// log may have room, or when the limiter has a request.
+    pub(super) fn take(&mut self, spacing: Duration, now: Duration) -> Result<(), Duration> {
+        self.check_room(now)?;
+        let interval = spacing.max(self.slot());
+        let newest = self.sent.back().copied();
+        self.limiter
+            .take(interval, newest, now + SHIFT)
+            .map_err(|free_at| free_at.saturating_sub(SHIFT))?;
+        self.count(now);
+        Ok(())
     }
 
-    /// When the next slot begins, and the log has room.
-    pub(super) fn slot_at(&self, now: Duration) -> Duration {
-        self.after_newest(self.slot(), now).max(self.room_at(now))
+    /// Sends a request now, however close to the newest one; else says when the log has room.
+    pub(super) fn take_unspaced(&mut self, now: Duration) -> Result<(), Duration> {
+        self.check_room(now)?;
+        self.count(now);
+        Ok(())
     }
 
-    /// So long after the last request.
-    pub(super) fn after_newest(&self, wait: Duration, now: Duration) -> Duration {
-        self.sent
-            .back()
-            .map_or(now, |newest| (*newest + wait).saturating_sub(SHIFT))
+    /// Whether the log has room for a request; else when enough of it is older than [`SPAN`].
+    fn check_room(&self, now: Duration) -> Result<(), Duration> {
+        let Some(last_to_leave) = self.sent.len().checked_sub(self.ceiling as usize) else {
+            return Ok(());
+        };
+        let room_at = (self.sent[last_to_leave] + SPAN).saturating_sub(SHIFT);
+        if room_at > now { Err(room_at) } else { Ok(()) }
     }
 
     /// Counts a request as sent now.
-    pub(super) fn send(&mut self, now: Duration) {
+    fn count(&mut self, now: Duration) {
         let shifted = now + SHIFT;
         while self.sent.front().is_some_and(|at| *at + SPAN <= shifted) {
             self.sent.pop_front();

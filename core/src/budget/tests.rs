@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 
 use super::*;
+use crate::clock::MachineTime;
 
 fn at(seconds: f64) -> Moment {
     let elapsed = Duration::from_secs_f64(seconds);
@@ -406,6 +407,72 @@ fn a_new_limit_takes_effect_and_what_was_sent_stays_counted() {
         "granted at {until} although the minute holds more than 30 already"
     );
     assert_eq!(budget.snapshot(at(now)).limit, 30);
+}
+
+#[test]
+fn no_minute_exceeds_the_limit_of_its_end_whatever_changes_in_it() {
+    for seed in 0..100 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut budget = Budget::new(settings(random.u32(1..=120), random.u32(..30)), at(0.0));
+        budget.start_cycle(random.usize(..10), at(0.0));
+        let (mut now, mut sent) = (0.0, Vec::new());
+        while now < 1500.0 {
+            let seen = KeyReading {
+                limit: Some(random.u32(1..=120)),
+                remaining: Some(random.u32(..120)),
+                refused: random.u32(..10) == 0,
+                retry_after: None,
+            };
+            match random.u32(..40) {
+                0 => budget.reconfigure(settings(random.u32(1..=120), random.u32(..30))),
+                1 => budget.observe(&seen, at(now)),
+                2 => budget.set_needed(random.f64() * 100.0),
+                3 => now += random.f64().powi(3) * 90.0,
+                _ => {}
+            }
+            let purpose = if random.bool() {
+                Purpose::Poll
+            } else {
+                Purpose::Background
+            };
+            match budget.try_take(purpose, at(now)) {
+                Ok(()) => {
+                    sent.push(now);
+                    let in_minute = sent.iter().filter(|at| **at > now - 60.0).count();
+                    let ceiling = ceiling(budget.settings, budget.server_limit) as usize;
+                    assert!(
+                        in_minute <= ceiling,
+                        "seed {seed}: {in_minute} of {ceiling}"
+                    );
+                }
+                Err(until) => now = until.as_secs_f64(),
+            }
+        }
+        assert!(sent.len() > 10, "seed {seed}: only {}", sent.len());
+    }
+}
+
+#[test]
+fn neither_a_changed_limit_nor_a_restart_brings_a_burst() {
+    let machine = |elapsed| MachineTime::new("boot".into(), elapsed, Timestamp::UNIX_EPOCH);
+    let mut budget = Budget::new(settings(60, 0), at(0.0));
+    assert_eq!(budget.try_take(Purpose::Poll, at(100.0)), Ok(()));
+    for (limit, slot) in [(30, 60.5 / 30.0), (10, 6.05), (600, 60.5 / 600.0)] {
+        budget.reconfigure(settings(limit, 0));
+        // Seconds as numbers are exact to less than a microsecond.
+        let until = budget.try_take(Purpose::Poll, at(100.001)).unwrap_err();
+        let wait = until.as_secs_f64() - 100.0;
+        assert!((wait - slot).abs() < 1e-6, "{wait} s at {limit} a minute");
+    }
+    let left = budget.spending("key".into(), true, at(101.0), machine(at(1.0).elapsed));
+    let mut later = Budget::new(settings(60, 0), at(0.0));
+    later.resume(&left, "key", at(0.0), &machine(at(1.0).elapsed));
+    let until = later.try_take(Purpose::Poll, at(0.0)).unwrap_err();
+    let slot = 60.5 / 60.0;
+    assert!(
+        (until.as_secs_f64() - (slot - 1.0)).abs() < 1e-6,
+        "after the restart {until:?}"
+    );
 }
 
 #[test]

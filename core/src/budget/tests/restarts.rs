@@ -2,7 +2,6 @@
 //! order.
 
 use super::*;
-use crate::clock::MachineTime;
 
 /// A machine on which one process after another polls with the same key.
 struct Machine {
