@@ -8,7 +8,6 @@ mod error;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forms;
-mod full_text;
 mod gaps;
 mod handle;
 mod identity;
@@ -26,6 +25,7 @@ mod pollers;
 mod query;
 mod reader;
 mod schema;
+mod search_index;
 mod sightings;
 mod sql;
 mod time_zone;
@@ -33,7 +33,6 @@ mod workspace;
 mod writer;
 
 pub use error::StoreError;
-pub use full_text::{Found, IndexProgress, index_log};
 pub use gaps::{Certainty, Gap, GapState};
 pub use handle::Store;
 pub use ingest::{PageOutcome, PollFacts, Search, SearchOutcome};
@@ -52,6 +51,7 @@ pub use outbox::rows::{Acknowledged, Feed, Gone, Lane, Outcomes, QueueRow, RowSt
 pub use pollers::PollerRow;
 pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
+pub use search_index::{Found, IndexProgress, SearchIndex, index_log};
 
 pub use keep::rebuild::rebuild;
 pub use keep::restore::{Restored, restore};

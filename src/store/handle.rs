@@ -145,7 +145,7 @@ impl Store {
     }
 }
 
-async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
+pub(super) async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T, StoreError> + Send + 'static,

@@ -10,7 +10,6 @@ use rusqlite::{Connection, Transaction};
 use shopmirror_core::record::{Change, Kind, Route, field};
 
 use crate::store::error::StoreError;
-use crate::store::full_text;
 use crate::store::identity::Identities;
 use crate::store::keep::checkpoint;
 use crate::store::log::{self, NewChange};
@@ -18,6 +17,7 @@ use crate::store::mirror::job_states;
 use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
 use crate::store::outbox::queue;
+use crate::store::search_index;
 use crate::store::sql::Sql;
 
 /// What a waiting alert says in the place of a text that may have quoted the record.
@@ -84,7 +84,7 @@ impl Operator {
     /// The files may still hold words of the records.
     pub fn purge(&mut self) -> Result<bool, StoreError> {
         // One that fails keeps none of the others back.
-        let deleted = full_text::remove(&self.path);
+        let deleted = search_index::remove(&self.path);
         let rewritten = self.connection.execute_batch("VACUUM");
         let is_cut = checkpoint::cut_wal(&self.connection);
         deleted?;

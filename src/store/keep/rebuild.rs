@@ -13,7 +13,7 @@ use crate::store::keep::checkpoint;
 use crate::store::mirror::{Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
 use crate::store::sql::{self, Sql};
-use crate::store::{full_text, schema};
+use crate::store::{schema, search_index};
 
 /// Makes the mirror of the store at `path` again from the log, and removes the search index, which
 /// the caller makes again. Returns how many records there are. Blocks.
@@ -31,7 +31,7 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize,
         return Err(StoreError::Missing(path.to_owned()));
     }
     let (mut connection, _lock) = schema::open(path)?;
-    full_text::remove(path)?;
+    search_index::remove(path)?;
     let records = rebuild_all(&mut connection, progress)?;
     checkpoint::cut_wal(&connection)?;
     Ok(records)

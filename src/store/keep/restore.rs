@@ -16,7 +16,7 @@ use crate::files::owner;
 use crate::store::error::StoreError;
 use crate::store::keep::backup::{self, CopyControl, CopyFacts};
 use crate::store::keep::{backup_folder, checkpoint, forget};
-use crate::store::{full_text, identity, open, schema};
+use crate::store::{identity, open, schema, search_index};
 
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -64,7 +64,7 @@ pub fn restore(
     let forgotten_again = adapt(&copy, store)?;
     let facts = backup::facts(&copy)?;
     // It follows another log, and may hold words that this one has not.
-    full_text::remove(store)?;
+    search_index::remove(store)?;
     let kept = swap(store, copy, now)?;
     Ok(Restored {
         facts,

@@ -7,7 +7,7 @@ use shopmirror_core::record::Route;
 use crate::store::fixtures::plan;
 use crate::store::ingest::compare;
 use crate::store::keep::rebuild;
-use crate::store::{fixtures, full_text, gaps, log, pollers};
+use crate::store::{fixtures, gaps, log, pollers, search_index};
 
 /// Steps that go through something small or bounded by the statement itself.
 const BOUNDED: [&str; 6] = [
@@ -33,8 +33,8 @@ fn hot_statements() -> Vec<String> {
         log::NEXT_OBSERVED.to_owned(),
         log::NAMING_RECORDS.to_owned(),
         log::PRUNE.to_owned(),
-        full_text::NEXT.to_owned(),
-        full_text::IS_CURRENT.to_owned(),
+        search_index::NEXT.to_owned(),
+        search_index::IS_CURRENT.to_owned(),
         log::HAS_EVENT.to_owned(),
         rebuild::latest_versions_sql("leads"),
     ]

@@ -1,16 +1,21 @@
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use rusqlite::ffi;
 
-use super::unusable;
+use super::{REOPEN_AFTER, SearchIndex, unusable};
 use crate::store::StoreError;
 use crate::store::fixtures::{Poll, open, record, records};
 use crate::store::{IndexProgress, Reader, Store, index_log};
 
 /// Steps until the whole log is indexed.
 async fn index(store: &Store) {
-    while !store.index_more().await.unwrap().is_whole() {}
+    follow(&mut store.search_index()).await;
+}
+
+async fn follow(index: &mut SearchIndex) {
+    while !index.follow().await.unwrap().is_whole() {}
 }
 
 fn found(reader: &Reader, term: &str) -> String {
@@ -234,6 +239,52 @@ async fn an_index_that_is_deleted_damaged_or_of_another_form_or_log_is_made_agai
     }
 }
 
+/// When the index opened its file.
+fn opened_at(index: &mut SearchIndex) -> &mut Instant {
+    let follower = index.follower.as_mut().unwrap();
+    &mut follower.file.as_mut().unwrap().opened_at
+}
+
+#[tokio::test]
+async fn a_running_index_opens_nothing_for_news_and_notices_what_happens_to_its_file() {
+    let (dir, store) = open();
+    let file = dir.path().join("search.db");
+    let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+    let mut index = store.search_index();
+    let grow = async |count: i64| {
+        let poll = Poll {
+            second: 1,
+            ..Poll::USUAL
+        };
+        poll.shows(&store, &records(1..=count)).await;
+    };
+    let count = || reader.find("n", None, 99).unwrap().changes.len();
+
+    grow(1).await;
+    follow(&mut index).await;
+    let first = *opened_at(&mut index);
+    grow(2).await;
+    follow(&mut index).await;
+    assert_eq!(*opened_at(&mut index), first, "opened for a new record");
+
+    fs::remove_file(&file).unwrap();
+    follow(&mut index).await;
+    assert_eq!(count(), 2, "deleted");
+
+    let whole = fs::read(&file).unwrap();
+    grow(3).await;
+    follow(&mut index).await;
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, whole).unwrap();
+    follow(&mut index).await;
+    assert_eq!(count(), 3, "replaced by an older one");
+
+    scribble(&file);
+    *opened_at(&mut index) -= REOPEN_AFTER;
+    follow(&mut index).await;
+    assert_eq!(count(), 3, "damaged");
+}
+
 #[tokio::test]
 async fn stores_in_one_folder_have_an_index_each_and_none_takes_the_place_of_a_store() {
     let (dir, store) = open();
@@ -247,7 +298,7 @@ async fn stores_in_one_folder_have_an_index_each_and_none_takes_the_place_of_a_s
         index_log(path).unwrap();
         assert_eq!(found(&Reader::open(path).unwrap(), name), "1");
     }
-    let refused = anyhow::Error::from(store.index_more().await.unwrap_err());
+    let refused = anyhow::Error::from(store.search_index().follow().await.unwrap_err());
     assert!(
         format!("{refused:#}").contains("a store lies there"),
         "{refused:#}"
