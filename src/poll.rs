@@ -315,7 +315,7 @@ impl Dispatcher {
             let (client, id) = (self.client.clone(), self.pollers[poller].id.clone());
             let asked_after = self.store.seq();
             under_way.spawn(async move {
-                let (result, rate) = client.poll_body(&id).await;
+                let (result, rate) = client.poll(&id).await;
                 Completed::Poll {
                     poller,
                     asked_after,

@@ -188,16 +188,15 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// One item of a page: its id, and where its exact text and its fields are in the page's body.
+/// One item of a page: its id, and where its exact text is in the page's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The record's id.
     pub id: RecordId,
     /// The bytes of [`Page::body`] that hold the record's JSON object.
     pub span: Range<usize>,
-    /// When the workspace says that it was created; `None` if it does not say, or not as a time.
-    pub created_at: Option<Timestamp>,
-    fields: Vec<(String, Range<usize>)>,
+    /// The bytes of its value `created_at`.
+    created_at: Option<Range<usize>>,
 }
 
 /// Why an item of a page is no record.
@@ -215,28 +214,23 @@ pub enum RecordError {
 }
 
 impl Record {
-    /// Reads the record whose JSON text stands at `span` of a page's body.
+    /// Reads the record whose JSON text stands at `span` of a page's body. Its other fields are
+    /// read when they are needed.
     ///
     /// # Errors
     /// [`RecordError`] for the first thing that is missing.
     pub fn read(body: &str, span: Range<usize>) -> Result<Self, RecordError> {
         let text = &body[span.clone()];
-        let fields = Fields::of(text).ok_or(RecordError::NotAnObject)?;
-        let id = RecordId::from_json(fields.get("id").ok_or(RecordError::NoId)?)?;
-        let created_at = fields.get("created_at").and_then(time);
-        let place = |value: &str| {
+        let head = fields::head(text).ok_or(RecordError::NotAnObject)?;
+        let id = RecordId::from_json(head.id.ok_or(RecordError::NoId)?)?;
+        let created_at = head.created_at.map(|value| {
             let from = value.as_ptr() as usize - body.as_ptr() as usize;
             from..from + value.len()
-        };
-        let fields = fields
-            .iter()
-            .map(|(name, value)| (name.to_owned(), place(value)))
-            .collect();
+        });
         Ok(Self {
             id,
             span,
             created_at,
-            fields,
         })
     }
 }
@@ -284,15 +278,18 @@ impl Page {
         &self.body[record.span.clone()]
     }
 
-    /// The fields of one of this page's records.
+    /// When the workspace says that one of this page's records was created; `None` if it does not
+    /// say, or not as a time.
     #[must_use]
-    pub fn fields<'a>(&'a self, record: &'a Record) -> Fields<'a> {
-        let value = |place: &Range<usize>| &self.body[place.clone()];
-        record
-            .fields
-            .iter()
-            .map(|(name, place)| (name.as_str().into(), value(place)))
-            .collect()
+    pub fn created_at(&self, record: &Record) -> Option<Timestamp> {
+        let value = record.created_at.clone()?;
+        time(&self.body[value])
+    }
+
+    /// The fields of one of this page's records. They are read each time.
+    #[must_use]
+    pub fn fields(&self, record: &Record) -> Fields<'_> {
+        Fields::of(self.text(record)).expect("a record is an object")
     }
 }
 

@@ -134,20 +134,16 @@ impl Client {
 
     /// Reads the newest records of a route (contract, "Automation-read routes").
     pub async fn poll(&self, id: &PollerId) -> CallResult<Page> {
-        let (body, rate) = self.poll_body(id).await;
-        (body.and_then(|body| Ok(page::decode(body.into())?)), rate)
-    }
-
-    /// As [`Self::poll`], but returns the body undecoded, because most bodies equal the previous
-    /// one; see [`decode`](super::decode).
-    pub async fn poll_body(&self, id: &PollerId) -> CallResult<Bytes> {
         let url = self
             .0
             .polls
             .get(&id.route)
             .expect("every route has an address")
             .clone();
-        self.get_at(url, id.business.as_deref(), Ok).await
+        self.get_at(url, id.business.as_deref(), |body| {
+            page::decode(body.into())
+        })
+        .await
     }
 
     /// Searches for at most 25 customers whose name, email or mobile matches `term`, which has 1 to

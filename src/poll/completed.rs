@@ -1,15 +1,17 @@
 //! What the dispatcher does with each completed request: what it stores, learns, logs and pauses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use jiff::Timestamp;
 use shopmirror_core::budget::{KeyReading, LONG_REST};
+use shopmirror_core::record::Page;
 use shopmirror_core::schedule::PollResult;
 
 use super::Dispatcher;
 use super::hold::Hold;
-use super::poller::{ages, outcome_of};
-use crate::api::{self, ApiError, Ping, RateHeaders};
+use super::poller::outcome_of;
+use crate::api::{ApiError, Ping, RateHeaders};
 use crate::store::{PageOutcome, PollFacts, StoreError};
 
 /// How long the store has to take every page until the journal says that it can be written again.
@@ -21,7 +23,7 @@ pub(super) enum Completed {
     Poll {
         poller: usize,
         asked_after: i64,
-        result: Result<Bytes, ApiError>,
+        result: Result<Page, ApiError>,
         rate: RateHeaders,
     },
     /// A ping, which tells whether the key is accepted and the name of the workspace.
@@ -73,7 +75,7 @@ impl Dispatcher {
                     return Ok(());
                 }
                 match result {
-                    Ok(body) => self.complete_poll(poller, asked_after, body, &rate).await,
+                    Ok(page) => self.complete_poll(poller, asked_after, page, &rate).await,
                     Err(error) => {
                         self.fail_poll(poller, &error);
                         Ok(())
@@ -139,7 +141,7 @@ impl Dispatcher {
         &mut self,
         poller: usize,
         asked_after: i64,
-        body: Bytes,
+        page: Page,
         rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
@@ -150,22 +152,21 @@ impl Dispatcher {
             latency: now.elapsed.saturating_sub(self.pollers[poller].started_at),
             served_business: rate.business.map(|id| id.to_string()),
         };
-        let page = match api::decode(body.into()) {
-            Ok(page) => page,
-            Err(error) => {
-                self.fail_poll(poller, &error.into());
-                return Ok(());
-            }
-        };
-        let server_time = rate.server_time.unwrap_or(now.wall);
-        let ages = ages(&page, server_time);
+        let page = Arc::new(page);
         let id = self.pollers[poller].id.clone();
         let learned = self.schedule.learned(poller);
-        match self.store.store_page(id, page, facts, Some(learned)).await {
+        let stored = self
+            .store
+            .store_page(id, Arc::clone(&page), facts, Some(learned))
+            .await;
+        match stored {
             Ok(outcome) => {
-                // A workspace that names no time cannot be compared with.
-                self.clocks.compare(server_time, now);
-                self.succeed(poller, &outcome, ages);
+                let server_time = rate.server_time.unwrap_or(now.wall);
+                if rate.server_time.is_none() {
+                    // A workspace that names no time cannot be compared with.
+                    self.clocks.compare(server_time, now);
+                }
+                self.succeed(poller, &outcome, &page, server_time);
             }
             Err(error) if error.is_transient() => {
                 let not_before = self.pause_for_store(error);
@@ -181,7 +182,13 @@ impl Dispatcher {
         Ok(())
     }
 
-    fn succeed(&mut self, poller: usize, outcome: &PageOutcome, ages: Vec<Duration>) {
+    fn succeed(
+        &mut self,
+        poller: usize,
+        outcome: &PageOutcome,
+        page: &Page,
+        server_time: Timestamp,
+    ) {
         let now = self.clock.now();
         // A disk that is almost full takes some pages and refuses others.
         if self
@@ -201,7 +208,7 @@ impl Dispatcher {
         }
         self.pollers[poller].succeeded(now, outcome);
         self.schedule
-            .observe(poller, &outcome_of(outcome, ages), now);
+            .observe(poller, &outcome_of(outcome, page, server_time), now);
     }
 
     fn fail_poll(&mut self, poller: usize, error: &ApiError) {

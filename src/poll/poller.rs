@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::backoff::Backoff;
 use shopmirror_core::clock::Moment;
-use shopmirror_core::record::{Page, PollerId, Record};
+use shopmirror_core::record::{Page, PollerId};
 use shopmirror_core::schedule::{Observation, PollResult};
 
 use crate::api::{ApiError, Class, Retry};
@@ -165,31 +165,32 @@ impl PollerHealth {
 /// How long ago each record of the page was created, youngest first; empty unless all show it, and
 /// if one shows a time that is still to come: then the clock that made them is not `at`'s. `at` is
 /// the workspace's time if the response named one, so that a wrong clock here does not matter.
-pub(super) fn ages(page: &Page, at: Timestamp) -> Vec<Duration> {
-    let age = |record: &Record| -> Option<Duration> {
-        let age = at.duration_since(record.created_at?);
+fn ages(page: &Page, at: Timestamp) -> Vec<Duration> {
+    let mut ages = Vec::with_capacity(page.records().len());
+    for record in page.records() {
+        let Some(created_at) = page.created_at(record) else {
+            return Vec::new();
+        };
+        let age = at.duration_since(created_at);
         if age < -AHEAD {
-            return None;
+            return Vec::new();
         }
-        Some(age.try_into().unwrap_or(Duration::ZERO))
-    };
-    let ages: Option<Vec<Duration>> = page.records().iter().map(age).collect();
-    let mut ages = ages.unwrap_or_default();
+        ages.push(age.try_into().unwrap_or(Duration::ZERO));
+    }
     ages.sort_unstable();
     ages
 }
 
-/// What the schedule learns from a page.
-pub(super) fn outcome_of(stored: &PageOutcome, ages: Vec<Duration>) -> PollResult {
+/// What the schedule learns from a page; `at` is the workspace's time.
+pub(super) fn outcome_of(stored: &PageOutcome, page: &Page, at: Timestamp) -> PollResult {
     if stored.unchanged {
         return PollResult::Unchanged;
     }
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     PollResult::Page(Observation {
-        records: count(stored.records),
-        new: count(stored.created),
+        records: u32::try_from(stored.records).unwrap_or(u32::MAX),
+        new: u32::try_from(stored.created).unwrap_or(u32::MAX),
         contiguous: stored.contiguity.is_proven(),
-        ages,
+        ages: ages(page, at),
     })
 }
 

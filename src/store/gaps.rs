@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use shopmirror_core::contiguity::{Bounds, Contiguity, Proof};
-use shopmirror_core::record::{CLOCK_SKEW, Kind, PollerId, Record, Route};
+use shopmirror_core::record::{CLOCK_SKEW, Kind, Page, PollerId, Record};
 
 use super::error::StoreError;
 use super::handle::Store;
@@ -145,22 +145,23 @@ impl Operator {
 }
 
 /// The unsettled gaps of one poller, into which found records are counted.
+#[derive(Default)]
 pub(super) struct OpenGaps(Vec<(Gap, i64)>);
 
 impl OpenGaps {
-    pub(super) fn read(
-        connection: &Connection,
-        route: Route,
-        business: Option<&str>,
-    ) -> rusqlite::Result<Self> {
-        let of_poller = (route.as_str(), business.unwrap_or(""));
+    pub(super) fn read(connection: &Connection, poller: &PollerId) -> rusqlite::Result<Self> {
+        let of_poller = (poller.route.as_str(), pollers::business_text(poller));
         let gaps: Vec<Gap> = connection.rows(&open_gaps_sql(), of_poller)?;
         Ok(Self(gaps.into_iter().map(|gap| (gap, 0)).collect()))
     }
 
     /// Counts a record in the gap it lies in; whether there is a gap that may have hidden it.
-    pub(super) fn credit(&mut self, record: &Record) -> bool {
-        let (id, created_at) = (record.id.as_integer(), record.created_at);
+    pub(super) fn credit(&mut self, page: &Page, record: &Record) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let id = record.id.as_integer();
+        let created_at = page.created_at(record);
         let mut may_be_hidden = false;
         for (gap, found) in &mut self.0 {
             match lies_in(gap, id, created_at) {

@@ -3,12 +3,10 @@
 //! What a poll that changed nothing tells stays in memory for a while, so that an unchanged page
 //! costs no write.
 
-use std::collections::HashMap;
-
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use serde::Deserialize;
-use shopmirror_core::record::{CLOCK_SKEW, PollerId, Record, Route};
+use shopmirror_core::record::{CLOCK_SKEW, Page, PollerId, Record, Route};
 
 use super::error::StoreError;
 use super::meta;
@@ -60,13 +58,16 @@ pub struct PollerRow {
 
 impl PollerRow {
     /// Whether a record came after the poller's last page.
-    pub(super) fn is_newer(&self, record: &Record) -> bool {
-        match self.high_id.zip(record.id.as_integer()) {
-            Some((high, id)) => id > high,
-            None => record
-                .created_at
-                .zip(self.last_success_at.parse::<Timestamp>().ok())
-                .is_some_and(|(made, read)| made.duration_since(read) >= -CLOCK_SKEW),
+    pub(super) fn is_newer(&self, page: &Page, record: &Record) -> bool {
+        if let (Some(high_id), Some(id)) = (self.high_id, record.id.as_integer()) {
+            return id > high_id;
+        }
+        match (
+            page.created_at(record),
+            self.last_success_at.parse::<Timestamp>(),
+        ) {
+            (Some(created_at), Ok(read_at)) => created_at.duration_since(read_at) >= -CLOCK_SKEW,
+            _ => false,
         }
     }
 
@@ -98,9 +99,6 @@ impl PollerRow {
         })
     }
 }
-
-/// What each poller knows, in memory; the stored row may be older while pages change nothing.
-pub(super) type KnownPollers = HashMap<PollerId, PollerRow>;
 
 const SELECT: &str = "SELECT *, nullif(business, '') AS business FROM _pollers";
 

@@ -7,14 +7,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Transaction};
-use shopmirror_core::record::{PollerId, Route};
+use shopmirror_core::record::Route;
 
 use super::error::StoreError;
 use super::identity::Identities;
-use super::log;
-use super::mirror::Mirror;
+use super::ingest::memory::Memory;
 use super::open::{self, Lock, write_tx};
-use super::pollers::{self, KnownPollers};
+use super::pollers;
 use crate::store::keep::checkpoint;
 use crate::store::mirror::{job_links, job_states, views};
 
@@ -30,32 +29,55 @@ pub(super) struct Writer {
     pub(super) path: PathBuf,
     inode: u64,
     pub(super) identities: Identities,
-    pub(super) known: KnownPollers,
+    pub(super) memory: Memory,
     pub(super) prune_from: i64,
     /// Rounds of upkeep so far.
     pub(super) rounds: u64,
     pub(super) wal_most: u64,
     /// The fields of each route whose changes alone are no change of a record.
     pub(super) ignored: HashMap<Route, Vec<String>>,
-    /// By which field records name their job, if the configuration says it.
-    pub(super) job_link: Option<String>,
-    /// The last row of the log when the views were looked at, by this process. Records tell the
-    /// types of the columns and how they name their job: the first ones most, later ones seldom.
-    looked_at: i64,
+    pub(super) views: ViewState,
 }
 
-/// One transaction that changes the mirror of a route.
-pub(super) struct Batch<'a> {
-    pub(super) tx: &'a Transaction<'a>,
-    pub(super) identities: &'a Identities,
-    pub(super) mirror: Mirror,
-    pub(super) known: &'a KnownPollers,
-    /// The fields whose changes alone are no change of a record.
-    pub(super) ignored: &'a [String],
-    /// The jobs whose current state may be another one now.
-    pub(super) touched: Vec<String>,
-    /// Whether a table has more columns now, so that the views are rebuilt.
-    pub(super) has_new_columns: bool,
+/// When the views are made again, and what they are made from beside the data.
+#[derive(Debug, Default)]
+pub(super) struct ViewState {
+    /// By which field records name their job, if the configuration says it.
+    pub(super) job_link: Option<String>,
+    /// The last row of the log when this process checked the views. Records show the types of the
+    /// columns and how they name their job: the first ones most, later ones seldom.
+    checked_at: i64,
+}
+
+impl ViewState {
+    /// Checks the views if there are new columns, or if the log is twice as long as at the last
+    /// check; `last_seq` is its last row.
+    pub(super) fn keep_up(
+        &mut self,
+        tx: &Transaction<'_>,
+        has_new_columns: bool,
+        last_seq: i64,
+    ) -> rusqlite::Result<()> {
+        if !has_new_columns && last_seq < self.checked_at.saturating_mul(2) {
+            return Ok(());
+        }
+        self.checked_at = last_seq;
+        let is_linked = job_links::look(tx, self.job_link.as_deref())?;
+        // With the indexes by which a job finds its records.
+        views::refresh(tx)?;
+        if is_linked {
+            job_states::rebuild(tx)?;
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a route whose changes alone are no change of a record.
+pub(super) fn ignored_fields(ignored: &HashMap<Route, Vec<String>>, route: Route) -> &[String] {
+    match ignored.get(&route) {
+        Some(fields) => fields,
+        None => &[],
+    }
 }
 
 impl Writer {
@@ -67,13 +89,12 @@ impl Writer {
             _lock: lock,
             path: path.to_owned(),
             inode: found.ino(),
-            known: HashMap::new(),
+            memory: Memory::default(),
             prune_from: 0,
             rounds: 0,
             wal_most: MAX_WAL,
             ignored: HashMap::new(),
-            job_link: None,
-            looked_at: 0,
+            views: ViewState::default(),
         })
     }
 
@@ -84,25 +105,13 @@ impl Writer {
         }
     }
 
-    /// Reads what a poller knows, unless it is in memory.
-    pub(super) fn know(&mut self, id: &PollerId) -> Result<(), StoreError> {
-        if !self.known.contains_key(id)
-            && let Some(row) = pollers::find(&self.connection, id)?
-        {
-            self.known.insert(id.clone(), row);
-        }
-        Ok(())
-    }
-
     /// Refuses to add to a write-ahead log that is too long, unless it can be cut now.
     pub(super) fn refuse_long_wal(&mut self) -> Result<(), StoreError> {
-        let size =
-            || std::fs::metadata(open::with_suffix(&self.path, "-wal")).map_or(0, |m| m.len());
-        if size() <= self.wal_most {
+        if self.wal_size() <= self.wal_most {
             return Ok(());
         }
         checkpoint::cut_wal(&self.connection)?;
-        if size() <= self.wal_most {
+        if self.wal_size() <= self.wal_most {
             return Ok(());
         }
         Err(StoreError::Limit(
@@ -110,50 +119,21 @@ impl Writer {
         ))
     }
 
-    /// Runs `work` in one transaction that may change the mirror of a route. An error stores
-    /// nothing, and what writes nothing costs no write.
-    pub(super) fn in_batch<T>(
-        &mut self,
-        route: Route,
-        work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        self.refuse_long_wal()?;
-        let tx = write_tx(&mut self.connection)?;
-        let changes = tx.total_changes();
-        let mut batch = Batch {
-            tx: &tx,
-            identities: &self.identities,
-            mirror: Mirror::load(&tx, route)?,
-            known: &self.known,
-            ignored: self.ignored.get(&route).map_or(&[], Vec::as_slice),
-            touched: Vec::new(),
-            has_new_columns: false,
-        };
-        let outcome = work(&mut batch)?;
-        job_states::refresh(&tx, &batch.touched)?;
-        let is_written = tx.total_changes() != changes;
-        let last_seq = log::last_seq(&tx)?;
-        if batch.has_new_columns || (is_written && last_seq >= self.looked_at.saturating_mul(2)) {
-            self.looked_at = last_seq;
-            let is_linked = job_links::look(&tx, self.job_link.as_deref())?;
-            // With the indexes by which a job finds its records.
-            views::refresh(&tx)?;
-            if is_linked {
-                job_states::rebuild(&tx)?;
-            }
+    fn wal_size(&self) -> u64 {
+        match std::fs::metadata(open::with_suffix(&self.path, "-wal")) {
+            Ok(found) => found.len(),
+            Err(_) => 0,
         }
-        tx.commit()?;
-        Ok(outcome)
     }
 
-    /// Writes what is only in memory: what each poller knows.
+    /// Writes what is only in memory: the rows of the pollers.
     pub(super) fn save_memory(&mut self) -> Result<(), StoreError> {
-        if self.known.is_empty() {
+        if self.memory.is_empty() {
             // A stop must not wait for a lock that another program holds.
             return Ok(());
         }
         let tx = write_tx(&mut self.connection)?;
-        for (poller, row) in &self.known {
+        for (poller, row) in self.memory.rows() {
             pollers::save(&tx, poller, row)?;
         }
         tx.commit()?;

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The text of a field's name. Half of a surrogate pair is valid JSON and no text: its escape is
@@ -92,6 +92,51 @@ impl<'de> Deserialize<'de> for Fields<'de> {
             }
         }
         deserializer.deserialize_map(Collect)
+    }
+}
+
+/// The fields of a record that its page needs at once.
+pub(super) struct Head<'a> {
+    pub(super) id: Option<&'a str>,
+    pub(super) created_at: Option<&'a str>,
+}
+
+/// Reads the head of a record and nothing else; `None` if the text is no JSON object. Of a repeated
+/// name the last value counts.
+pub(super) fn head(text: &str) -> Option<Head<'_>> {
+    serde_json::from_str(text).ok()
+}
+
+impl<'de> Deserialize<'de> for Head<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Head<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head<'de>, A::Error> {
+                let mut head = Head {
+                    id: None,
+                    created_at: None,
+                };
+                while let Some(name) = map.next_key::<&RawValue>()? {
+                    match &*name_of(name.get()) {
+                        "id" => head.id = Some(map.next_value::<&RawValue>()?.get()),
+                        "created_at" => {
+                            head.created_at = Some(map.next_value::<&RawValue>()?.get());
+                        }
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(head)
+            }
+        }
+        deserializer.deserialize_map(Read)
     }
 }
 

@@ -1,36 +1,48 @@
-//! What a page is beside what is stored: the records to write, and how each record relates to the
-//! poller's previous page. Reads only.
+//! The second step: what each record of a page is beside the stored one. Reads only.
+//!
+//! A record whose text is the one that its poller saw last costs one digest. Any other one is
+//! looked up in the log, whose latest version it is compared with by meaning.
 
 use rusqlite::Connection;
 use serde::Deserialize;
 use shopmirror_core::contiguity::{Relation, Sighting};
-use shopmirror_core::record::{Fields, Kind, Page, Route, same_record};
+use shopmirror_core::record::{Fields, Kind, Page, Record, Route, same_record};
 
-use super::super::error::StoreError;
-use super::super::pollers::PollerRow;
-use super::super::sql::Sql;
+use super::memory::{Digest, Version};
+use super::{Ingest, Source};
+use crate::store::error::StoreError;
+use crate::store::sql::Sql;
 
-/// What a page is beside what is stored.
-#[derive(Default)]
-pub(super) struct PageDiff {
-    /// What has to be written, by the record's place on the page.
-    pub(super) records: Vec<(usize, RecordDiff)>,
-    /// Every record of the page, for the contiguity rule.
-    pub(super) sightings: Vec<Sighting>,
-    /// Places of records that differ from a version stored since the page was requested. The next
-    /// page decides which of the two is current.
-    pub(super) undecided: Vec<usize>,
+/// What each record of a page is beside the stored one, in the order of the page.
+pub(super) struct Comparison {
+    pub(super) records: Vec<Compared>,
 }
 
-/// What has to be written for one record.
+/// What one record is beside the stored one.
+pub(super) struct Compared {
+    pub(super) finding: Finding,
+    /// How it relates to the poller's previous page.
+    pub(super) relation: Relation,
+    /// The digest of the text that was shown.
+    pub(super) digest: Digest,
+}
+
+/// What one record is beside its latest version in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RecordDiff {
+pub(super) enum Finding {
     /// It was never stored.
     New,
-    /// Its meaning changed since the stored version.
+    /// It means the same as the version in this row of the log.
+    Same(i64),
+    /// The same, but only a search has shown it before.
+    SameAsFound(i64),
+    /// It means something else.
     Changed(StoredVersion),
-    /// A search stored it, and a poll sees it now for the first time.
-    SeenByPoll,
+    /// It means something else than a version that was stored since the page was requested. The
+    /// next page decides which of the two is current.
+    Undecided,
+    /// It was forgotten, and stays so.
+    Forgotten,
 }
 
 /// The latest version of a record in the log, and what the mirror says of it.
@@ -44,26 +56,38 @@ pub(super) struct StoredVersion {
     pub(super) business: Option<String>,
 }
 
-impl PageDiff {
-    pub(super) fn created(&self) -> usize {
-        self.records
-            .iter()
-            .filter(|(_, diff)| *diff == RecordDiff::New)
-            .count()
+impl Comparison {
+    /// Every record of the page, for the contiguity rule.
+    pub(super) fn sightings(&self, page: &Page) -> Vec<Sighting> {
+        let mut sightings = Vec::with_capacity(self.records.len());
+        for (record, compared) in page.records().iter().zip(&self.records) {
+            sightings.push(Sighting {
+                id: record.id.as_integer(),
+                relation: compared.relation,
+            });
+        }
+        sightings
     }
 
-    pub(super) fn updated(&self) -> usize {
-        self.records
-            .iter()
-            .filter(|(_, diff)| matches!(diff, RecordDiff::Changed(_)))
-            .count()
+    /// Whether the page shows the `count` records of the poller's last page again, in their order,
+    /// and nothing else. They may have been read before a version that was stored meanwhile, so that
+    /// the page proves no more than the last one did.
+    pub(super) fn is_last_page(&self, count: usize) -> bool {
+        let relations = self.records.iter().map(|compared| compared.relation);
+        relations.eq((0..count).map(Relation::Unchanged))
     }
+}
 
-    /// Whether the page is the poller's last one again. Its records may have been read before a
-    /// version that was stored meanwhile, so that it proves no more than the last page did.
-    pub(super) fn is_last_page(&self, known: &PollerRow) -> bool {
-        let relations = self.sightings.iter().map(|sighting| sighting.relation);
-        relations.eq((0..known.head.len()).map(Relation::Unchanged))
+impl Compared {
+    /// The version that the record is shown in, as far as the log has it.
+    pub(super) fn version(&self) -> Option<Version> {
+        match self.finding {
+            Finding::Same(seq) | Finding::SameAsFound(seq) => Some(Version {
+                seq,
+                digest: self.digest,
+            }),
+            _ => None,
+        }
     }
 }
 
@@ -71,63 +95,92 @@ impl PageDiff {
 /// does not make a record new.
 pub(in crate::store) fn latest_version_sql(route: Route) -> String {
     format!(
-        "SELECT c.seq, c.version, c.body, c.kind, m._via AS via, m._business AS business FROM changes c \
-         LEFT JOIN \"{route}\" m ON m.id = c.record_id \
-         WHERE c.route = '{route}' AND c.record_id = ?1 ORDER BY c.version DESC LIMIT 1"
+        "SELECT c.seq, c.version, c.body, c.kind, m._via AS via, m._business AS business
+         FROM changes c
+         LEFT JOIN \"{route}\" m ON m.id = c.record_id
+         WHERE c.route = '{route}' AND c.record_id = :id
+         ORDER BY c.version DESC
+         LIMIT 1"
     )
 }
 
-/// Compares a page with the store. `known` is the poller's row, unless it is new or the page is of
-/// a search; `asked_after` is the last row of the log when the page was requested; a change of
-/// `ignored` fields alone is no change.
-pub(super) fn compare(
-    connection: &Connection,
-    route: Route,
-    known: Option<&PollerRow>,
-    page: &Page,
-    asked_after: i64,
-    ignored: &[String],
-) -> Result<PageDiff, StoreError> {
-    let latest_version = latest_version_sql(route);
-    let mut diff = PageDiff::default();
-    for (place, record) in page.records().iter().enumerate() {
-        let id = record.id.as_str();
-        let stored: Option<StoredVersion> = connection.row(&latest_version, [id])?;
-        let is_same = stored.as_ref().is_some_and(|stored| {
-            stored.body == page.text(record)
-                || Fields::of(&stored.body)
-                    .is_some_and(|fields| same_record(&fields, &page.fields(record), ignored))
-        });
-        let previous = known.and_then(|row| row.head.iter().position(|known| known == id));
-        let relation = match (previous, known) {
+/// Compares a page with the store.
+pub(super) fn compare(ingest: &Ingest<'_>) -> Result<Comparison, StoreError> {
+    let page = &ingest.reading.page;
+    let latest_version = latest_version_sql(ingest.reading.poller.route);
+    let mut records = Vec::with_capacity(page.records().len());
+    for record in page.records() {
+        records.push(compare_record(ingest, record, &latest_version)?);
+    }
+    Ok(Comparison { records })
+}
+
+fn compare_record(
+    ingest: &Ingest<'_>,
+    record: &Record,
+    latest_version: &str,
+) -> Result<Compared, StoreError> {
+    let text = ingest.reading.page.text(record);
+    let digest = ingest.memory.digest(text);
+    let previous = match (&ingest.reading.source, ingest.before) {
+        (Source::Poll(_), Some(before)) => before.shown.get(record.id.as_str()),
+        _ => None,
+    };
+    let finding = match previous.and_then(|shown| shown.version) {
+        Some(version) if version.digest == digest => Finding::Same(version.seq),
+        _ => look_up(ingest, record, latest_version)?,
+    };
+    let relation = match (previous, ingest.before) {
+        (Some(shown), Some(before)) => match finding {
             // A version that was stored since the previous page shows that the record changed, even
             // if it changed back.
-            (Some(place), Some(row))
-                if is_same
-                    && stored
-                        .as_ref()
-                        .is_some_and(|stored| stored.seq <= row.head_seq) =>
-            {
-                Relation::Unchanged(place)
+            Finding::Same(seq) | Finding::SameAsFound(seq) if seq <= before.row.head_seq => {
+                Relation::Unchanged(shown.place)
             }
-            (Some(place), _) => Relation::Changed(place),
-            (None, _) => Relation::NotShown,
-        };
-        diff.sightings.push(Sighting {
-            id: record.id.as_integer(),
-            relation,
-        });
-        let Some(stored) = stored else {
-            diff.records.push((place, RecordDiff::New));
-            continue;
-        };
-        match is_same {
-            _ if stored.kind == Kind::Forgotten => {}
-            true if stored.via.is_some() => diff.records.push((place, RecordDiff::SeenByPoll)),
-            true => {}
-            false if stored.seq > asked_after => diff.undecided.push(place),
-            false => diff.records.push((place, RecordDiff::Changed(stored))),
-        }
+            _ => Relation::Changed(shown.place),
+        },
+        _ => Relation::NotShown,
+    };
+    Ok(Compared {
+        finding,
+        relation,
+        digest,
+    })
+}
+
+/// Compares a record with its latest version in the log.
+fn look_up(
+    ingest: &Ingest<'_>,
+    record: &Record,
+    latest_version: &str,
+) -> Result<Finding, StoreError> {
+    let page = &ingest.reading.page;
+    let connection: &Connection = &ingest.tx;
+    let stored: Option<StoredVersion> = connection.row(latest_version, [record.id.as_str()])?;
+    let Some(stored) = stored else {
+        return Ok(Finding::New);
+    };
+    if stored.kind == Kind::Forgotten {
+        return Ok(Finding::Forgotten);
     }
-    Ok(diff)
+    if means_the_same(&stored.body, page, record, ingest.ignored) {
+        return Ok(match stored.via {
+            Some(_) => Finding::SameAsFound(stored.seq),
+            None => Finding::Same(stored.seq),
+        });
+    }
+    if stored.seq > ingest.reading.asked_after {
+        return Ok(Finding::Undecided);
+    }
+    Ok(Finding::Changed(stored))
+}
+
+fn means_the_same(stored: &str, page: &Page, record: &Record, ignored: &[String]) -> bool {
+    if stored == page.text(record) {
+        return true;
+    }
+    match Fields::of(stored) {
+        Some(fields) => same_record(&fields, &page.fields(record), ignored),
+        None => false,
+    }
 }

@@ -1,3 +1,4 @@
+mod memory;
 mod rules;
 mod search;
 

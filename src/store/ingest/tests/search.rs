@@ -3,19 +3,19 @@ use std::time::Duration;
 use super::super::*;
 use crate::store::{GapState, Store, fixtures};
 
-fn page(records: &[(i64, &str)]) -> Page {
+pub(super) fn page(records: &[(i64, &str)]) -> Page {
     let text = |(id, name): &(i64, &str)| format!(r#"{{"id":{id},"name":"{name}","email":null}}"#);
     fixtures::page(&records.iter().map(text).collect::<Vec<_>>())
 }
 
-fn customers() -> PollerId {
+pub(super) fn customers() -> PollerId {
     PollerId {
         route: Route::Customers,
         business: None,
     }
 }
 
-fn facts(limit: u32) -> PollFacts {
+pub(super) fn facts(limit: u32) -> PollFacts {
     let at = "2026-01-02T03:04:05Z".parse().unwrap();
     PollFacts {
         at,
@@ -26,7 +26,7 @@ fn facts(limit: u32) -> PollFacts {
     }
 }
 
-fn search(page: Page, kind: Kind) -> Search {
+pub(super) fn found_by_search(page: Page, kind: Kind) -> Search {
     let at = "2026-01-02T03:05:00Z".parse().unwrap();
     Search {
         business: None,
@@ -38,7 +38,7 @@ fn search(page: Page, kind: Kind) -> Search {
     }
 }
 
-async fn kinds(store: &Store) -> Vec<(String, Kind)> {
+pub(super) async fn kinds(store: &Store) -> Vec<(String, Kind)> {
     let rows = store
         .read(|reader| reader.changes_after(0, 100))
         .await
@@ -60,7 +60,7 @@ async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_f
         )
         .await
         .unwrap();
-    let found = search(page(&[(4, "Cleo"), (1, "Zoe")]), Kind::Baseline);
+    let found = found_by_search(page(&[(4, "Cleo"), (1, "Zoe")]), Kind::Baseline);
     store.store_found(found).await.unwrap();
     let now = page(&[(4, "Cleo"), (3, "Bob"), (2, "Ann")]);
     store
@@ -86,7 +86,7 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
         .unwrap();
     // Found by search first: the page that shares it with nothing else is a gap all the same.
     store
-        .store_found(search(page(&[(7, "G")]), Kind::Created))
+        .store_found(found_by_search(page(&[(7, "G")]), Kind::Created))
         .await
         .unwrap();
     let stored = store
@@ -99,7 +99,7 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     // A customer from before the gap is not `created`, whatever the search was for; those in it
     // are.
     store
-        .store_found(search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline))
+        .store_found(found_by_search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline))
         .await
         .unwrap();
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
@@ -109,7 +109,7 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     assert!(kinds.contains(&("0".to_owned(), Kind::Baseline)));
 
     store
-        .store_found(search(
+        .store_found(found_by_search(
             page(&[(6, "F"), (5, "E"), (3, "C")]),
             Kind::Baseline,
         ))

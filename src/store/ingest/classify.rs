@@ -1,0 +1,160 @@
+//! The fourth step: what becomes of each record of a page, and in which gap it was found. Writes
+//! nothing.
+//!
+//! A record that is stored for the first time is `created` unless it was there before. One that a
+//! gap may have hidden counts as created, and so does an old one that its last change brought onto
+//! the page.
+
+use shopmirror_core::record::{Fields, Kind, Record};
+
+use super::compare::{Comparison, Finding, StoredVersion};
+use super::prove::{Role, Verdict};
+use super::{Ingest, Source};
+use crate::store::error::StoreError;
+use crate::store::gaps::OpenGaps;
+
+/// What becomes of the records of a page.
+pub(super) struct Decisions<'a> {
+    /// What has to be written, by the record's place on the page, the oldest record first: a page
+    /// is newest first, and the log reads better the other way round.
+    pub(super) writes: Vec<(usize, Write<'a>)>,
+    /// The gaps in which some of them were found.
+    pub(super) gaps: OpenGaps,
+    /// Whether the page shows nothing new.
+    pub(super) is_unchanged: bool,
+}
+
+/// What has to be written for one record.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Write<'a> {
+    /// Its first version.
+    First(Kind),
+    /// The version after this one.
+    Next(&'a StoredVersion),
+    /// That a poll has shown what only a search had found before.
+    SeenByPoll,
+}
+
+impl Decisions<'_> {
+    pub(super) fn created(&self) -> usize {
+        let writes = self.writes.iter();
+        writes
+            .filter(|(_, write)| matches!(write, Write::First(_)))
+            .count()
+    }
+
+    pub(super) fn updated(&self) -> usize {
+        let writes = self.writes.iter();
+        writes
+            .filter(|(_, write)| matches!(write, Write::Next(_)))
+            .count()
+    }
+}
+
+/// Decides what becomes of each record.
+pub(super) fn classify<'a>(
+    ingest: &Ingest<'_>,
+    comparison: &'a Comparison,
+    verdict: &Verdict,
+) -> Result<Decisions<'a>, StoreError> {
+    let records = ingest.reading.page.records();
+    let has_new = comparison
+        .records
+        .iter()
+        .any(|compared| compared.finding == Finding::New);
+    let mut gaps = if has_new {
+        OpenGaps::read(&ingest.tx, &ingest.reading.poller)?
+    } else {
+        OpenGaps::default()
+    };
+    let old_from = first_place_below(ingest, verdict);
+    let mut writes = Vec::new();
+    for (place, compared) in comparison.records.iter().enumerate().rev() {
+        let write = match (&compared.finding, verdict.role) {
+            (Finding::Same(_) | Finding::Undecided | Finding::Forgotten, _) => continue,
+            (Finding::New, _) => {
+                let is_below = old_from.is_some_and(|from| place >= from);
+                Write::First(kind(ingest, &records[place], is_below, &mut gaps))
+            }
+            // An older page, or a search, says nothing of what is stored already.
+            (_, Role::Older { .. }) | (Finding::SameAsFound(_), Role::Search) => continue,
+            (Finding::Changed(stored), Role::Search) => {
+                if !has_fields_of(ingest, &records[place], &stored.body) {
+                    continue;
+                }
+                Write::Next(stored)
+            }
+            (Finding::Changed(stored), _) => Write::Next(stored),
+            (Finding::SameAsFound(_), _) => Write::SeenByPoll,
+        };
+        writes.push((place, write));
+    }
+    let is_unchanged = match verdict.role {
+        Role::Emptied => true,
+        _ => ingest.before.is_some() && writes.is_empty() && verdict.proof.contiguity.is_proven(),
+    };
+    Ok(Decisions {
+        writes,
+        gaps,
+        is_unchanged,
+    })
+}
+
+/// The first place of the page that lies below the last record of the page before, if that one was
+/// shorter because the configured limit grew since.
+fn first_place_below(ingest: &Ingest<'_>, verdict: &Verdict) -> Option<usize> {
+    let (Source::Poll(poll), Some(before)) = (&ingest.reading.source, ingest.before) else {
+        return None;
+    };
+    if i64::from(poll.limit) <= before.row.page_limit || !verdict.proof.contiguity.is_proven() {
+        return None;
+    }
+    let records = ingest.reading.page.records();
+    let last_shared = records
+        .iter()
+        .rposition(|record| before.shown.contains_key(record.id.as_str()))?;
+    Some(last_shared + 1)
+}
+
+/// The kind of a record that is stored for the first time; `is_below` if it lies below the records
+/// of the page before.
+fn kind(ingest: &Ingest<'_>, record: &Record, is_below: bool, gaps: &mut OpenGaps) -> Kind {
+    let page = &ingest.reading.page;
+    let is_newer = match ingest.last_row() {
+        Some(row) => row.is_newer(page, record),
+        None => false,
+    };
+    let (is_old, kind_if_old) = match (&ingest.reading.source, ingest.before) {
+        // A poller's first page shows what was there before, but for what came after another poller
+        // read the list last.
+        (Source::Poll(_), None) if is_newer => return Kind::Created,
+        (Source::Poll(_), None) => return Kind::Baseline,
+        (Source::Poll(_), Some(_)) if is_below => (true, Kind::Baseline),
+        (Source::Poll(_), Some(before)) => (has_passed(before.row.high_id, record), Kind::Created),
+        (Source::Search(search), _) => (!is_newer, search.kind),
+    };
+    if is_old && !gaps.credit(page, record) {
+        kind_if_old
+    } else {
+        Kind::Created
+    }
+}
+
+/// Whether a record's id is not above the highest one that its poller was ever shown.
+fn has_passed(high_id: Option<i64>, record: &Record) -> bool {
+    match (high_id, record.id.as_integer()) {
+        (Some(high_id), Some(id)) => id <= high_id,
+        _ => false,
+    }
+}
+
+/// Whether a record is shown with the fields of its stored version. Absent values are null and their
+/// field is present (contract, "Data conventions"). A record with other fields is shown in another
+/// shape than a poll shows it in, which says nothing about what changed.
+fn has_fields_of(ingest: &Ingest<'_>, record: &Record, stored: &str) -> bool {
+    let shown = ingest.reading.page.fields(record);
+    let Some(stored) = Fields::of(stored) else {
+        return false;
+    };
+    stored.len() == shown.len() && stored.iter().all(|(name, _)| shown.get(name).is_some())
+}

@@ -1,0 +1,340 @@
+//! The fifth step: everything that a page changed, written in one transaction or not at all.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Transaction, named_params};
+use shopmirror_core::clock::stamp;
+use shopmirror_core::record::{Kind, Page, PollerId, Route};
+
+use super::classify::{Decisions, Write};
+use super::compare::{Comparison, Finding};
+use super::prove::{Role, Verdict, highest_id};
+use super::{FoundBy, Ingest, Poll, Source};
+use crate::store::error::StoreError;
+use crate::store::gaps::{self, Gap};
+use crate::store::log::{self, NewChange};
+use crate::store::mirror::job_links::{self, JobLink};
+use crate::store::mirror::{Mirror, RowFacts, job_states};
+use crate::store::pollers::{self, PollerRow};
+use crate::store::sightings;
+use crate::store::sql::Sql;
+use crate::store::writer::ViewState;
+
+/// What was committed.
+pub(super) struct Committed {
+    /// The gap that was recorded.
+    pub(super) gap: Option<Gap>,
+    /// The row of the log of each new version, by the record's place on the page.
+    pub(super) versions: Vec<(usize, i64)>,
+    /// What the poller knows now; `None` after a search.
+    pub(super) row: Option<PollerRow>,
+    /// Whether the page is what the next one is compared with.
+    pub(super) is_newest: bool,
+}
+
+/// What was written to the log and the mirror.
+#[derive(Default)]
+struct Written {
+    /// The row of the log of each new version, by the record's place on the page.
+    versions: Vec<(usize, i64)>,
+    has_new_columns: bool,
+    /// The jobs whose current state may be another one now.
+    jobs: Vec<String>,
+}
+
+/// Writes what was decided. A page without news writes nothing.
+pub(super) fn commit(
+    ingest: Ingest<'_>,
+    comparison: &Comparison,
+    verdict: &Verdict,
+    decisions: &Decisions<'_>,
+    views: &mut ViewState,
+) -> Result<Committed, StoreError> {
+    // Before the records of the page, so that a reader of the log sees the gap first.
+    let gap = record_gap(&ingest, verdict)?;
+    let mut written = write_records(&ingest, verdict, decisions)?;
+    decisions.gaps.save(&ingest.tx)?;
+    let row = match &ingest.reading.source {
+        Source::Poll(poll) => {
+            let row = next_row(&ingest, poll, comparison, verdict, &written)?;
+            save_row(&ingest, &row, decisions.is_unchanged, &mut written)?;
+            Some(row)
+        }
+        Source::Search(search) => {
+            note_term(&ingest, search)?;
+            None
+        }
+    };
+    job_states::refresh(&ingest.tx, &written.jobs)?;
+    if let Some((_, last_seq)) = written.versions.last() {
+        views.keep_up(&ingest.tx, written.has_new_columns, *last_seq)?;
+    }
+    ingest.tx.commit()?;
+    Ok(Committed {
+        gap,
+        versions: written.versions,
+        row,
+        is_newest: verdict.role == Role::Newest,
+    })
+}
+
+fn record_gap(ingest: &Ingest<'_>, verdict: &Verdict) -> Result<Option<Gap>, StoreError> {
+    if verdict.role != Role::Newest || verdict.proof.contiguity.is_proven() {
+        return Ok(None);
+    }
+    let gap = gaps::record(
+        &ingest.tx,
+        ingest.identities.first(),
+        &ingest.reading.poller,
+        ingest.last_row(),
+        &verdict.proof,
+        &stamp(ingest.reading.at),
+    )?;
+    Ok(gap)
+}
+
+/// Writes the log row and the mirror row of each record.
+fn write_records(
+    ingest: &Ingest<'_>,
+    verdict: &Verdict,
+    decisions: &Decisions<'_>,
+) -> Result<Written, StoreError> {
+    let mut written = Written::default();
+    if decisions.writes.is_empty() {
+        return Ok(written);
+    }
+    let tx = &ingest.tx;
+    let page = &ingest.reading.page;
+    let PollerId { route, business } = &ingest.reading.poller;
+    let at = stamp(ingest.reading.at);
+    let via = match ingest.reading.source {
+        Source::Poll(_) => None,
+        Source::Search(_) => Some("search"),
+    };
+    // An older page does not show until when a record is one of the newest, and neither does a
+    // search.
+    let last_seen_at = match verdict.role {
+        Role::Newest => None,
+        _ => Some(at.as_str()),
+    };
+    let mut fields = Vec::with_capacity(decisions.writes.len());
+    for (place, _) in &decisions.writes {
+        fields.push(page.fields(&page.records()[*place]));
+    }
+    let mut mirror = Mirror::load(tx, *route)?;
+    // The newest record first, as its columns have always been found.
+    written.has_new_columns = mirror.grow(tx, fields.iter().rev())?;
+    let link = job_links::of_route(tx, *route)?;
+    for ((place, write), fields) in decisions.writes.iter().zip(&fields) {
+        let record = &page.records()[*place];
+        let id = record.id.as_str();
+        let (kind, before) = match write {
+            Write::SeenByPoll => {
+                mirror.seen_by_poll(tx, id, business.as_deref())?;
+                continue;
+            }
+            Write::First(kind) => (*kind, None),
+            Write::Next(before) => (Kind::Updated, Some(*before)),
+        };
+        // A search says neither whose a stored record is nor how it was found first.
+        let (business, via) = match (via, before) {
+            (Some(_), Some(before)) => (before.business.as_deref(), before.via.as_deref()),
+            _ => (business.as_deref(), via),
+        };
+        let change = NewChange {
+            route: *route,
+            record_id: id,
+            kind,
+            version: before.map_or(1, |before| before.version + 1),
+            observed_at: &at,
+            business,
+            body: page.text(record),
+        };
+        let identity = ingest.identities.for_next(before.map(|before| before.seq));
+        let seq = log::append(tx, identity, &change)?;
+        let facts = RowFacts {
+            id: id.to_owned(),
+            business: business.map(str::to_owned),
+            first_seen_at: at.clone(),
+            changed_at: at.clone(),
+            last_seen_at: last_seen_at.map(str::to_owned),
+            seq,
+            via: via.map(str::to_owned),
+        };
+        // An update may name another job than before.
+        if before.is_some() && *route != Route::Jobs {
+            written.jobs.extend(job_of(tx, *route, link.as_ref(), id)?);
+        }
+        mirror.put(tx, &facts, fields)?;
+        written.jobs.extend(job_of(tx, *route, link.as_ref(), id)?);
+        written.versions.push((*place, seq));
+    }
+    Ok(written)
+}
+
+/// The job whose state a record is a source of.
+fn job_of(
+    tx: &Transaction<'_>,
+    route: Route,
+    link: Option<&JobLink>,
+    id: &str,
+) -> rusqlite::Result<Option<String>> {
+    if route == Route::Jobs {
+        return Ok(Some(id.to_owned()));
+    }
+    match link {
+        Some(link) => job_links::job_of(tx, link, id),
+        None => Ok(None),
+    }
+}
+
+/// What the poller knows after the page.
+fn next_row(
+    ingest: &Ingest<'_>,
+    poll: &Poll,
+    comparison: &Comparison,
+    verdict: &Verdict,
+    written: &Written,
+) -> rusqlite::Result<PollerRow> {
+    match (verdict.role, ingest.before) {
+        (Role::Older { count }, Some(before)) => Ok(PollerRow {
+            stale_pages: count,
+            ..before.row.clone()
+        }),
+        (Role::Emptied, Some(before)) => Ok(PollerRow {
+            emptied_at: match &before.row.emptied_at {
+                Some(since) => Some(since.clone()),
+                None => Some(stamp(ingest.reading.at)),
+            },
+            stale_pages: 0,
+            ..before.row.clone()
+        }),
+        _ => newest_row(ingest, poll, comparison, written),
+    }
+}
+
+/// What the poller knows after a page that the next one is compared with.
+fn newest_row(
+    ingest: &Ingest<'_>,
+    poll: &Poll,
+    comparison: &Comparison,
+    written: &Written,
+) -> rusqlite::Result<PollerRow> {
+    let page = &ingest.reading.page;
+    let at = stamp(ingest.reading.at);
+    let before = ingest.before.map(|before| &before.row);
+    let mut head = Vec::with_capacity(page.records().len());
+    for (record, compared) in page.records().iter().zip(&comparison.records) {
+        // A record that is undecided proves nothing for the next page.
+        if compared.finding != Finding::Undecided {
+            head.push(record.id.as_str().to_owned());
+        }
+    }
+    let head_seq = match (before, written.versions.last()) {
+        (Some(row), _) if comparison.is_last_page(row.head.len()) => row.head_seq,
+        (_, Some((_, seq))) => *seq,
+        (_, None) => log::last_seq(&ingest.tx)?,
+    };
+    Ok(PollerRow {
+        route: ingest.reading.poller.route.as_str().to_owned(),
+        business: ingest.reading.poller.business.clone(),
+        first_polled_at: match before {
+            Some(row) => row.first_polled_at.clone(),
+            None => at.clone(),
+        },
+        complete_since: match list_read_before(ingest, poll) {
+            Some(row) => row.complete_since.clone(),
+            None if page.records().len() >= poll.limit as usize => Some(at),
+            None => None,
+        },
+        last_success_at: ingest.reading.requested_at(poll.latency),
+        emptied_at: None,
+        high_id: next_high_id(before, page),
+        page_limit: i64::from(poll.limit),
+        learned: match (&poll.learned, before) {
+            (None, Some(row)) => row.learned.clone(),
+            (learned, _) => learned.clone(),
+        },
+        served_business: match (&poll.served_business, before) {
+            (None, Some(row)) => row.served_business.clone(),
+            (served, _) => served.clone(),
+        },
+        head,
+        head_seq,
+        stale_pages: 0,
+    })
+}
+
+/// The row of the poller that read this list before. Of the list of another business nothing is
+/// known.
+fn list_read_before<'a>(ingest: &'a Ingest<'_>, poll: &Poll) -> Option<&'a PollerRow> {
+    match ingest.before {
+        Some(before) => Some(&before.row),
+        None => ingest
+            .read_before
+            .as_ref()
+            .filter(|row| row.is_of(poll.served_business.as_deref())),
+    }
+}
+
+/// The highest id that the poller was ever shown, while ids are integers.
+fn next_high_id(before: Option<&PollerRow>, page: &Page) -> Option<i64> {
+    let before = before.and_then(|row| row.high_id);
+    if page.records().is_empty() {
+        return before;
+    }
+    before.max(Some(highest_id(page)?))
+}
+
+/// Saves the poller's row, unless the stored one serves a restart as well.
+fn save_row(
+    ingest: &Ingest<'_>,
+    row: &PollerRow,
+    is_unchanged: bool,
+    written: &mut Written,
+) -> Result<(), StoreError> {
+    let poller = &ingest.reading.poller;
+    let Some(before) = ingest.before.map(|before| &before.row) else {
+        return Ok(pollers::save(&ingest.tx, poller, row)?);
+    };
+    if is_unchanged && serves_as_well(before, row) {
+        return Ok(());
+    }
+    pollers::save(&ingest.tx, poller, row)?;
+    let moved = sightings::note(&ingest.tx, poller, before, &row.head)?;
+    if poller.route == Route::Jobs {
+        written.jobs.extend(moved);
+    }
+    Ok(())
+}
+
+/// Whether a process that starts with the stored row does the same as with the new one.
+fn serves_as_well(stored: &PollerRow, new: &PollerRow) -> bool {
+    stored.emptied_at == new.emptied_at
+        && stored.served_business == new.served_business
+        && (stored.head == new.head || sorted(&stored.head) == sorted(&new.head))
+}
+
+fn sorted(ids: &[String]) -> BTreeSet<&str> {
+    ids.iter().map(String::as_str).collect()
+}
+
+/// Notes the term of a backfill and how many records it returned.
+fn note_term(ingest: &Ingest<'_>, search: &FoundBy) -> rusqlite::Result<()> {
+    let Some(term) = &search.backfill_term else {
+        return Ok(());
+    };
+    let reading = ingest.reading;
+    let returned = i64::try_from(reading.page.records().len()).unwrap_or(i64::MAX);
+    ingest.tx.run(
+        "INSERT OR REPLACE INTO _backfill_terms (business, term, returned, asked_at)
+         VALUES (:business, :term, :returned, :asked_at)",
+        named_params! {
+            ":business": reading.poller.business.as_deref().unwrap_or(""),
+            ":term": term,
+            ":returned": returned,
+            ":asked_at": stamp(reading.at),
+        },
+    )?;
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The third step: what a page proves about the time since its poller's previous page, and which of
+//! the two the next page is compared with. Writes nothing.
+
+use rusqlite::Connection;
+use shopmirror_core::contiguity::{self, Bounds, Contiguity, PreviousPage, Proof};
+use shopmirror_core::record::{Page, PollerId};
+
+use super::compare::{Comparison, Finding};
+use super::{Ingest, Poll, Source};
+use crate::store::pollers::{self, PollerRow};
+
+/// So many pages in a row that are older than the one before are not taken for it. Then the newest
+/// record has left the list, and the server is not behind.
+const MAX_STALE_PAGES: u32 = 2;
+
+/// What a page proves, and what it is to its poller.
+pub(super) struct Verdict {
+    pub(super) proof: Proof,
+    pub(super) role: Role,
+}
+
+/// What was shown is to its poller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The page that the next one is compared with.
+    Newest,
+    /// A page that is older than the one before, which stays what the next one is compared with.
+    Older {
+        /// How many came in a row.
+        count: u32,
+    },
+    /// An empty page after one with records, which stays what the next one is compared with.
+    Emptied,
+    /// The response to a search.
+    Search,
+}
+
+/// Decides what a page proves. A search proves nothing.
+pub(super) fn prove(ingest: &Ingest<'_>, comparison: &Comparison) -> Verdict {
+    let poll = match &ingest.reading.source {
+        Source::Poll(poll) => poll,
+        Source::Search(_) => return search(),
+    };
+    let page = &ingest.reading.page;
+    let proof = contiguity(ingest, poll, comparison);
+    if let Some(before) = ingest.before {
+        let older_pages = before.row.stale_pages;
+        if older_pages < MAX_STALE_PAGES && is_older(page, &before.row, comparison) {
+            let contiguity = Contiguity::Stale;
+            let count = older_pages + 1;
+            return Verdict {
+                proof: Proof {
+                    contiguity,
+                    ..proof
+                },
+                role: Role::Older { count },
+            };
+        }
+        if page.records().is_empty() && proof.contiguity == Contiguity::Suspect {
+            let role = Role::Emptied;
+            return Verdict { proof, role };
+        }
+    }
+    let role = Role::Newest;
+    Verdict { proof, role }
+}
+
+fn search() -> Verdict {
+    Verdict {
+        proof: Proof {
+            contiguity: Contiguity::Stale,
+            shared: 0,
+            bounds: Bounds::default(),
+        },
+        role: Role::Search,
+    }
+}
+
+fn contiguity(ingest: &Ingest<'_>, poll: &Poll, comparison: &Comparison) -> Proof {
+    let page = &ingest.reading.page;
+    // A full page that shows a record twice is full, although it has fewer records than its limit.
+    let limit = (poll.limit as usize).saturating_sub(page.duplicates());
+    let previous = ingest
+        .before
+        .map(|before| PreviousPage::new(&before.row.head, before.row.high_id));
+    let sightings = comparison.sightings(page);
+    let proof = contiguity::classify(previous.as_ref(), &sightings, limit);
+    // Another poller read the list before: nothing shows what lies between its last page and this.
+    // A page that is not full is the whole list.
+    if ingest.read_before.is_some() && sightings.len() >= limit {
+        let contiguity = Contiguity::Suspect;
+        return Proof {
+            contiguity,
+            ..proof
+        };
+    }
+    proof
+}
+
+/// Whether a page is older than the one before, as a server shows it whose data lags behind another
+/// one's: its newest record is older. Nothing shows it unless ids are integers.
+fn is_older(page: &Page, before: &PollerRow, comparison: &Comparison) -> bool {
+    let newest = highest_id(page);
+    let newest_before = highest(before.head.iter().map(|id| id.parse().ok()));
+    let (Some(newest), Some(newest_before)) = (newest, newest_before) else {
+        return false;
+    };
+    let written = comparison.records.iter().filter(|compared| {
+        matches!(
+            compared.finding,
+            Finding::New | Finding::Changed(_) | Finding::SameAsFound(_)
+        )
+    });
+    // A page of edits may lack the newest record.
+    newest < newest_before && written.count() * 2 < page.records().len()
+}
+
+/// The highest id of a page, while ids are integers.
+pub(super) fn highest_id(page: &Page) -> Option<i64> {
+    highest(page.records().iter().map(|record| record.id.as_integer()))
+}
+
+/// The highest of ids. Once one of them is no integer, the highest integer would no longer be the
+/// last id.
+fn highest(ids: impl Iterator<Item = Option<i64>>) -> Option<i64> {
+    let mut highest = None;
+    for id in ids {
+        highest = highest.max(Some(id?));
+    }
+    highest
+}
+
+/// The poller that read a new poller's list last, as far as is known; `None` for the first one, and
+/// for a business that is added to others.
+pub(super) fn last_read(
+    connection: &Connection,
+    poller: &PollerId,
+) -> rusqlite::Result<Option<PollerRow>> {
+    let mut last: Option<PollerRow> = None;
+    for row in pollers::list(connection)? {
+        if row.route != poller.route.as_str() {
+            continue;
+        }
+        let is_later = match &last {
+            Some(last) => row.last_success_at >= last.last_success_at,
+            None => true,
+        };
+        if is_later {
+            last = Some(row);
+        }
+    }
+    Ok(last.filter(|row| match (&poller.business, &row.business) {
+        (Some(name), None) => match &row.served_business {
+            Some(served) => served == name,
+            None => true,
+        },
+        (named, _) => named.is_none(),
+    }))
+}
