@@ -29,7 +29,10 @@ pub(super) fn shown(stamp: &str) -> String {
 /// A time of the store in a time zone; in UTC, marked with `Z`, without one.
 fn in_zone(stamp: &str, zone: Option<TimeZone>) -> String {
     match (stamp.parse::<Timestamp>(), zone) {
-        (Ok(at), Some(zone)) => at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        (Ok(at), Some(zone)) => at
+            .to_zoned_datetime(zone)
+            .strftime("%Y-%m-%d %H:%M:%S")
+            .to_string(),
         (Ok(at), None) => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         (Err(_), _) => stamp.to_owned(),
     }

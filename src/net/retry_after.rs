@@ -23,9 +23,11 @@ pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration>
     }
     let at = httpdate::parse_http_date(text).ok()?;
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
-    let wait = at
-        .duration_since(date.unwrap_or_else(|| now.into()))
-        .unwrap_or_default();
+    let from = match date {
+        Some(date) => date,
+        None => now.try_into().ok()?,
+    };
+    let wait = at.duration_since(from).unwrap_or_default();
     Some(wait.min(MAX_WAIT))
 }
 

@@ -266,7 +266,11 @@ impl View<'_> {
     /// How old the numbers are, and what the reader has to know.
     fn as_of(&self) -> Markup {
         let zone = &self.context.page.zone;
-        let at = self.home.as_of.to_zoned(zone.clone()).strftime("%H:%M");
+        let at = self
+            .home
+            .as_of
+            .to_zoned_datetime(zone.clone())
+            .strftime("%H:%M");
         html! {
             p.note #as-of data-part {
                 "As of " (at) ", " (zone_name(zone)) "."

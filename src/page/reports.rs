@@ -68,7 +68,7 @@ pub(super) fn one(
     let absent = || NotShown::new(StatusCode::NOT_FOUND, "There is no such report here.");
     let report = report.ok_or_else(absent)?;
     let (now, format) = (Timestamp::now(), asked.format);
-    let today = now.to_zoned(context.page.zone.clone()).date();
+    let today = now.to_zoned_datetime(context.page.zone.clone()).date();
     let question = question(asked, today, context.page.reports.currency.clone());
     let mut answer = |report: &Report, question: &Question| {
         report::answer(reader, report, question, &context.page.zone, now)

@@ -39,7 +39,11 @@ pub(super) async fn parts(context: &PageContext) -> Vec<Markup> {
         } else {
             "%Y-%m-%d %H:%M"
         };
-        let local = |at: Timestamp| at.to_zoned(zone.clone()).strftime(form).to_string();
+        let local = |at: Timestamp| {
+            at.to_zoned_datetime(zone.clone())
+                .strftime(form)
+                .to_string()
+        };
         moved.map_or_else(|_| "-".to_owned(), local)
     };
     vec![

@@ -35,7 +35,7 @@ pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
 pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
     html! {
         @match text.parse::<Timestamp>() {
-            Ok(at) => time datetime=(text) title=(text) { (at.to_zoned(zone.clone()).strftime(form)) },
+            Ok(at) => time datetime=(text) title=(text) { (at.to_zoned_datetime(zone.clone()).strftime(form)) },
             Err(_) => (shown(text)),
         }
     }

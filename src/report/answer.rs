@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{Timestamp, ZonedDateTime};
 use shopmirror_core::clock::second;
 
 use super::completeness::{BusinessChoice, Cell, Known, Lists};
@@ -61,7 +61,7 @@ pub struct Answer {
     /// In what its days are counted.
     pub by: CountedBy,
     /// Up to when the mirror was read.
-    pub as_of: Zoned,
+    pub as_of: ZonedDateTime,
     /// The names of the columns.
     pub columns: Vec<String>,
     /// The rows.
@@ -183,7 +183,7 @@ pub fn answer(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<Answer, ReportError> {
-    let local: Zoned = now.to_zoned(zone.clone());
+    let local: ZonedDateTime = now.to_zoned_datetime(zone.clone());
     let period = Period::new(question.from, question.to, local.date())?;
     let days = period.days(zone, question.by);
     reader.set_days(&days)?;
@@ -213,7 +213,7 @@ pub fn answer(
         report: report.clone(),
         period,
         by: question.by,
-        as_of: horizon.as_of().to_zoned(zone.clone()),
+        as_of: horizon.as_of().to_zoned_datetime(zone.clone()),
         columns,
         rows,
         totals,
@@ -251,7 +251,7 @@ fn parameters(
     report: &Report,
     question: &Question,
     period: Period,
-    local: &Zoned,
+    local: &ZonedDateTime,
     business: &BusinessChoice,
 ) -> Result<Vec<(String, SqlValue)>, ReportError> {
     let mut values: Vec<(String, SqlValue)> = vec![

@@ -66,7 +66,9 @@ pub fn question_of(
     zone: &TimeZone,
     due: Timestamp,
 ) -> Question {
-    let period = settings.period.days(due.to_zoned(zone.clone()).date());
+    let period = settings
+        .period
+        .days(due.to_zoned_datetime(zone.clone()).date());
     Question {
         from: Some(period.from),
         to: Some(period.to),

@@ -99,7 +99,10 @@ pub fn home(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<Home, ReportError> {
-    let (today, days) = (now.to_zoned(zone.clone()).date(), spans(range, zone, now));
+    let (today, days) = (
+        now.to_zoned_datetime(zone.clone()).date(),
+        spans(range, zone, now),
+    );
     reader.set_days(&days)?;
     let from = days.iter().map(|span| span.from).min().unwrap_or(now);
     let horizon = Horizon {
@@ -262,7 +265,7 @@ fn complete_since(lists: &Lists, zone: &TimeZone) -> String {
         return "Complete from the first record on".to_owned();
     };
     since
-        .to_zoned(zone.clone())
+        .to_zoned_datetime(zone.clone())
         .strftime("Complete since %-d %B %Y, %H:%M")
         .to_string()
 }

@@ -205,7 +205,7 @@ impl Horizon {
     /// times.
     pub(super) fn line(&self, has_period: bool, zone: &TimeZone) -> String {
         let moment = |at: Timestamp| {
-            at.to_zoned(zone.clone())
+            at.to_zoned_datetime(zone.clone())
                 .strftime("%-d %B %Y, %H:%M")
                 .to_string()
         };

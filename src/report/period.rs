@@ -70,7 +70,7 @@ fn name_of(day: Date, by: CountedBy) -> String {
 
 /// The first moment of a day.
 pub(super) fn start_of(day: Date, zone: &TimeZone) -> Timestamp {
-    day.to_zoned(zone.clone())
+    day.to_zoned_datetime(zone.clone())
         .map_or(Timestamp::MAX, |start| start.timestamp())
 }
 

@@ -78,11 +78,14 @@ impl Timetable<'_> {
     /// The first time after `after`.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Timestamp {
-        let today = after.to_zoned(self.zone.clone()).date();
+        let today = after.to_zoned_datetime(self.zone.clone()).date();
         let due = |days: i32| {
             let day = today.checked_add(days.days()).ok()?;
             let is_wanted = self.days.is_empty() || self.days.contains(&Day(day.weekday()));
-            let at = is_wanted.then(|| day.to_datetime(self.at).to_zoned(self.zone.clone()))?;
+            let at = is_wanted.then(|| {
+                day.to_datetime(self.at)
+                    .to_zoned_datetime(self.zone.clone())
+            })?;
             Some(at.ok()?.timestamp())
         };
         (-1..=9)

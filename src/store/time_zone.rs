@@ -53,7 +53,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
 fn offsets(zone: &TimeZone, now: Timestamp) -> Vec<(String, i64)> {
     let first = Timestamp::from_second(FIRST_SECOND).unwrap_or(Timestamp::UNIX_EPOCH);
     let end = now
-        .to_zoned(TimeZone::UTC)
+        .to_zoned_datetime(TimeZone::UTC)
         .checked_add(Span::new().years(YEARS_AHEAD))
         .map_or(Timestamp::MAX, |end| end.timestamp());
     let mut found = vec![(

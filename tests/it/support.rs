@@ -47,7 +47,7 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) 
 /// A time of day that does not come while a test runs: the one of half a day from now in this zone.
 pub(crate) fn far_time_of_day(zone: TimeZone) -> String {
     let far = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(12);
-    far.to_zoned(zone).strftime("%H:%M").to_string()
+    far.to_zoned_datetime(zone).strftime("%H:%M").to_string()
 }
 
 /// Pauses between two looks: `least` milliseconds at first and up to ten times as many later, so

@@ -11,11 +11,14 @@ use crate::store::ReportDay;
 
 /// The range, the one before, then each day of the line: the rows of the table `days`.
 pub(super) fn spans(range: Range, zone: &TimeZone, now: Timestamp) -> Vec<ReportDay> {
-    let local = now.to_zoned(zone.clone());
+    let local = now.to_zoned_datetime(zone.clone());
     let today = local.date();
     let start = |day: Date| start_of(day, zone);
     let this_hour = |back: jiff::Span| {
-        let then = local.datetime().saturating_sub(back).to_zoned(zone.clone());
+        let then = local
+            .datetime()
+            .saturating_sub(back)
+            .to_zoned_datetime(zone.clone());
         then.map_or(Timestamp::MIN, |then| then.timestamp())
     };
     let days = range.days(today);
@@ -56,7 +59,7 @@ mod tests {
         let spans = spans(range, &berlin, now.parse().unwrap());
         assert_eq!(spans.len(), 2 + LINE_DAYS);
         let local = |at: Timestamp| {
-            at.to_zoned(berlin.clone())
+            at.to_zoned_datetime(berlin.clone())
                 .strftime("%Y-%m-%d %H:%M")
                 .to_string()
         };

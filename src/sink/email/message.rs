@@ -1,5 +1,7 @@
 //! Writes mails. A header holds no text of a record but the subject, which is one line.
 
+use std::time::SystemTime;
+
 use jiff::Timestamp;
 use lettre::Message;
 use lettre::address::Envelope;
@@ -92,11 +94,14 @@ impl Writer {
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         let mut builder = Message::builder()
             .from(self.from.clone())
-            .date(now.into())
             .message_id(Some(format!("<{id}@{}>", self.from.email.domain())))
             .subject(one_line(subject))
             // No program answers such a mail.
             .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()));
+        // A time that the system cannot hold is left to the library, which takes its own.
+        if let Ok(at) = SystemTime::try_from(now) {
+            builder = builder.date(at);
+        }
         for recipient in &self.to {
             builder = builder.to(recipient.clone());
         }

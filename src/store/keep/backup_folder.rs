@@ -21,7 +21,9 @@ const CLOCK_WAS_WRONG: Duration = Duration::from_secs(86_400);
 
 /// A time as part of a file's name: UTC, to the second, so that names sort as times.
 pub(in crate::store) fn name_stamp(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime(STAMP).to_string()
+    at.to_zoned_datetime(TimeZone::UTC)
+        .strftime(STAMP)
+        .to_string()
 }
 
 /// The backups of one store in one folder.
@@ -150,7 +152,7 @@ impl BackupFolder {
             .strip_prefix('-')?
             .strip_suffix(".db")?;
         let at = jiff::civil::DateTime::strptime(STAMP, stamp).ok()?;
-        let at = at.to_zoned(TimeZone::UTC).ok()?.timestamp();
+        let at = at.to_zoned_datetime(TimeZone::UTC).ok()?.timestamp();
         // What reads as a time need not be what would be written for it.
         (name_stamp(at) == stamp).then_some(at)
     }

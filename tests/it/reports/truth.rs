@@ -155,13 +155,13 @@ impl Shop {
             .map(|record| self.day(record));
         (
             created.min().unwrap(),
-            self.now.to_zoned(self.zone.clone()).date(),
+            self.now.to_zoned_datetime(self.zone.clone()).date(),
         )
     }
 
     /// The local time at which a record was created.
-    pub(super) fn local(&self, record: &Value) -> jiff::Zoned {
-        at(record).to_zoned(self.zone.clone())
+    pub(super) fn local(&self, record: &Value) -> jiff::ZonedDateTime {
+        at(record).to_zoned_datetime(self.zone.clone())
     }
 
     pub(super) fn day(&self, record: &Value) -> Date {
@@ -199,7 +199,7 @@ fn add_what_is_rare(sandbox: &Sandbox, day: Date, zone: &TimeZone) {
         let fields = json!({"amount": amount, "job_number": "JOB-00001", "created_at": at});
         add(sandbox::Route::Payments, fields);
     }
-    let start = |day: Date| day.to_zoned(zone.clone()).unwrap().timestamp();
+    let start = |day: Date| day.to_zoned_datetime(zone.clone()).unwrap().timestamp();
     let instant = SignedDuration::from_micros(1);
     let mut nth = 0;
     for bound in [start(day), start(day.tomorrow().unwrap())] {

@@ -72,7 +72,9 @@ async fn a_503_with_retry_after_rests_its_route_alone_through_a_reload() {
     daemon.start().await;
     shop.until(120.0).await;
     // A date is counted from the answer's own `Date`, or from this clock when it has none.
-    let date = httpdate::fmt_http_date(SystemTime::from(shop.wall()) + Duration::from_secs(300));
+    let date = httpdate::fmt_http_date(
+        SystemTime::try_from(shop.wall()).unwrap() + Duration::from_secs(300),
+    );
     fails_once(&shop, Route::Leads, 503, "90");
     fails_once(&shop, Route::Jobs, 502, &date);
     shop.until(150.0).await;
