@@ -1,12 +1,14 @@
 //! What counts as a change: two texts of one record compared by meaning.
 //!
 //! Key order, white space, spelling of numbers and the fraction digits of a timestamp carry no
-//! meaning (contract, "Data conventions"); absent and null differ. Numbers are compared digit by
+//! meaning (contract, "Data conventions"), and so does whether an id is a number or a string; absent
+//! and null differ. Numbers are compared digit by
 //! digit, never as floats, so that two 20-digit numbers never look alike.
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
+use super::RecordId;
 use super::fields::Fields;
 
 /// One top-level field that differs between two versions; `None` means that it was absent.
@@ -25,16 +27,37 @@ pub struct FieldChange<'a> {
 /// "Versioning" 4).
 #[must_use]
 pub fn same_record(a: &Fields<'_>, b: &Fields<'_>, ignored: &[String]) -> bool {
-    let counts = |name: &str| name != "id" && !ignored.iter().any(|ignored| ignored == name);
-    let of = |fields: &Fields<'_>| fields.iter().filter(|(name, _)| counts(name)).count();
-    of(a) == of(b) && a.iter().all(|field| !counts(field.0) || has_same(b, field))
+    let mut counted = 0;
+    for (name, value) in a.iter() {
+        if !counts(name, ignored) {
+            continue;
+        }
+        counted += 1;
+        match b.get(name) {
+            Some(other) if same_field(name, value, other) => {}
+            _ => return false,
+        }
+    }
+    counted == b.iter().filter(|(name, _)| counts(name, ignored)).count()
 }
 
-/// Whether `fields` has this field with a value of the same meaning.
-fn has_same(fields: &Fields<'_>, (name, value): (&str, &str)) -> bool {
-    fields
-        .get(name)
-        .is_some_and(|other| same_meaning(value, other))
+/// Whether a field counts for the meaning of its record.
+fn counts(name: &str, ignored: &[String]) -> bool {
+    name != "id" && !ignored.iter().any(|ignored| ignored == name)
+}
+
+/// Whether two values of one field mean the same. Where the field refers to a record, an integer
+/// and the same digits as a string are one value, as they are for the id of that record.
+fn same_field(name: &str, a: &str, b: &str) -> bool {
+    let is_reference = name == "id" || name.ends_with("_id");
+    same_meaning(a, b) || (is_reference && same_id(a, b))
+}
+
+fn same_id(a: &str, b: &str) -> bool {
+    match (RecordId::from_json(a), RecordId::from_json(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
 }
 
 /// Whether two JSON texts mean the same; texts that are not JSON are compared as text.
@@ -43,30 +66,66 @@ pub fn same_meaning(a: &str, b: &str) -> bool {
     if a == b {
         return true;
     }
-    match (a.as_bytes().first(), b.as_bytes().first()) {
-        (Some(b'{'), Some(b'{')) => match (Fields::of(a), Fields::of(b)) {
-            (Some(a), Some(b)) => a.len() == b.len() && a.iter().all(|field| has_same(&b, field)),
-            _ => false,
-        },
-        (Some(b'['), Some(b'[')) => match (array(a), array(b)) {
-            (Some(a), Some(b)) => {
-                a.len() == b.len()
-                    && a.iter()
-                        .zip(&b)
-                        .all(|(va, vb)| same_meaning(va.get(), vb.get()))
-            }
-            _ => false,
-        },
-        (Some(b'"'), Some(b'"')) => match (string(a), string(b)) {
-            (Some(a), Some(b)) => a == b || second(&a).is_some_and(|at| second(&b) == Some(at)),
-            _ => false,
-        },
-        (Some(b'-' | b'0'..=b'9'), Some(b'-' | b'0'..=b'9')) => {
-            match (Number::read(a), Number::read(b)) {
-                (Some(a), Some(b)) => a == b,
-                _ => false,
-            }
+    let (Some(first_a), Some(first_b)) = (a.bytes().next(), b.bytes().next()) else {
+        return false;
+    };
+    match (first_a, first_b) {
+        (b'{', b'{') => same_object(a, b),
+        (b'[', b'[') => same_array(a, b),
+        (b'"', b'"') => same_string(a, b),
+        (b'-' | b'0'..=b'9', b'-' | b'0'..=b'9') => same_number(a, b),
+        _ => false,
+    }
+}
+
+fn same_object(a: &str, b: &str) -> bool {
+    let (Some(a), Some(b)) = (Fields::of(a), Fields::of(b)) else {
+        return false;
+    };
+    if a.len() != b.len() {
+        return false;
+    }
+    for (name, value) in a.iter() {
+        match b.get(name) {
+            Some(other) if same_field(name, value, other) => {}
+            _ => return false,
         }
+    }
+    true
+}
+
+fn same_array(a: &str, b: &str) -> bool {
+    let (Some(a), Some(b)) = (array(a), array(b)) else {
+        return false;
+    };
+    if a.len() != b.len() {
+        return false;
+    }
+    for (a, b) in a.iter().zip(&b) {
+        if !same_meaning(a.get(), b.get()) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Times mean the same if they lie in one second.
+fn same_string(a: &str, b: &str) -> bool {
+    let (Some(a), Some(b)) = (string(a), string(b)) else {
+        return false;
+    };
+    if a == b {
+        return true;
+    }
+    match (second_of(&a), second_of(&b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => false,
+    }
+}
+
+fn same_number(a: &str, b: &str) -> bool {
+    match (Number::parse(a), Number::parse(b)) {
+        (Some(a), Some(b)) => a == b,
         _ => false,
     }
 }
@@ -83,18 +142,23 @@ pub fn changed_fields<'a>(before: &'a str, after: &'a str) -> Vec<FieldChange<'a
     let mut names: Vec<&str> = old.iter().chain(new.iter()).map(|(name, _)| name).collect();
     names.sort_unstable();
     names.dedup();
-    let change = |name: &str| {
-        let (before, after) = (old.get(name), new.get(name));
-        let same = before
-            .zip(after)
-            .is_some_and(|(before, after)| same_meaning(before, after));
-        (name != "id" && !same).then(|| FieldChange {
-            name: name.to_owned(),
-            before,
-            after,
-        })
-    };
-    names.into_iter().filter_map(change).collect()
+    let mut changes = Vec::new();
+    for name in names {
+        let before = old.get(name);
+        let after = new.get(name);
+        let is_same = match (before, after) {
+            (Some(before), Some(after)) => same_field(name, before, after),
+            _ => false,
+        };
+        if name != "id" && !is_same {
+            changes.push(FieldChange {
+                name: name.to_owned(),
+                before,
+                after,
+            });
+        }
+    }
+    changes
 }
 
 fn array(text: &str) -> Option<Vec<&RawValue>> {
@@ -106,7 +170,7 @@ fn string(text: &str) -> Option<String> {
 }
 
 /// The second in which a time lies.
-fn second(text: &str) -> Option<i128> {
+fn second_of(text: &str) -> Option<i128> {
     let time: Timestamp = text.parse().ok()?;
     Some(time.as_nanosecond().div_euclid(1_000_000_000))
 }
@@ -120,7 +184,7 @@ struct Number {
 }
 
 impl Number {
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -204,6 +268,37 @@ mod tests {
                 same(number, other, &["n".to_owned(), "m".to_owned()]),
                 "{other}"
             );
+        }
+    }
+
+    #[test]
+    fn a_reference_written_as_a_string_is_no_change() {
+        let same = |a: &str, b: &str| {
+            let is_same = same_record(&Fields::of(a).unwrap(), &Fields::of(b).unwrap(), &[]);
+            assert_eq!(changed_fields(a, b).is_empty(), is_same, "{a} {b}");
+            is_same
+        };
+        for (number, string) in [
+            (r#"{"job_id":12}"#, r#"{"job_id":"12"}"#),
+            (
+                r#"{"customer":{"id":7,"n":1}}"#,
+                r#"{"customer":{"id":"7","n":1}}"#,
+            ),
+            (
+                r#"{"parts":[{"part_id":-3}]}"#,
+                r#"{"parts":[{"part_id":"-3"}]}"#,
+            ),
+        ] {
+            assert!(same(number, string), "{number} {string}");
+        }
+        for (a, b) in [
+            (r#"{"job_id":12}"#, r#"{"job_id":"012"}"#),
+            (r#"{"job_id":12}"#, r#"{"job_id":"13"}"#),
+            (r#"{"job_id":1.5}"#, r#"{"job_id":"1.5"}"#),
+            (r#"{"job_id":null}"#, r#"{"job_id":"null"}"#),
+            (r#"{"paid":12}"#, r#"{"paid":"12"}"#),
+        ] {
+            assert!(!same(a, b), "{a} {b}");
         }
     }
 
