@@ -34,6 +34,7 @@ pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
     Ord,
     serde::Serialize,
     serde::Deserialize,
+    strum::Display,
     strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
@@ -69,12 +70,6 @@ impl Route {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.into()
-    }
-}
-
-impl fmt::Display for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 
@@ -137,13 +132,13 @@ pub enum IdError {
 }
 
 impl RecordId {
-    /// The longest id kept, in bytes; a longer one is refused with its page.
+    /// The longest id that is stored, in bytes; a longer one is refused with its page.
     pub const MAX_LEN: usize = 255;
 
     /// Reads an id from the JSON text of the member `id`: an integer of any size, or a string.
     ///
     /// # Errors
-    /// [`IdError`] when the value is neither, or cannot be kept.
+    /// [`IdError`] when the value is neither, or cannot be stored.
     pub fn from_json(text: &str) -> Result<Self, IdError> {
         let id = if text.starts_with('"') {
             serde_json::from_str::<String>(text).map_err(|_| IdError::NotAnId)?
@@ -223,16 +218,19 @@ impl Record {
         let text = &body[span.clone()];
         let head = fields::head(text).ok_or(RecordError::NotAnObject)?;
         let id = RecordId::from_json(head.id.ok_or(RecordError::NoId)?)?;
-        let created_at = head.created_at.map(|value| {
-            let from = value.as_ptr() as usize - body.as_ptr() as usize;
-            from..from + value.len()
-        });
+        let created_at = head.created_at.map(|value| place_in(body, value));
         Ok(Self {
             id,
             span,
             created_at,
         })
     }
+}
+
+/// Where `part` is in the text that it was cut from.
+fn place_in(body: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - body.as_ptr() as usize;
+    start..start + part.len()
 }
 
 /// The decoded response to one poll; every record's text is kept exactly as received.

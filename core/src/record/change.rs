@@ -1,6 +1,5 @@
 //! One row of the log.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::ser::{Error as _, Serializer};
@@ -10,9 +9,23 @@ use super::meaning::{FieldChange, changed_fields};
 use super::{Event, Route};
 
 /// What a row of the log says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Kind {
     /// The record stood on the first page a poller ever saw.
     Baseline,
@@ -43,27 +56,13 @@ impl Kind {
     /// The kind's name in the log, in configuration and in events.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Created => "created",
-            Self::Updated => "updated",
-            Self::Gap => "gap",
-            Self::Forgotten => "forgotten",
-            Self::Alert => "alert",
-            Self::Report => "report",
-        }
+        self.into()
     }
 
-    /// Whether this program says it by itself: such a change has no route, no record and no row.
+    /// Whether this program created it automatically: it has no route, no record and no row.
     #[must_use]
     pub fn is_notice(self) -> bool {
         matches!(self, Self::Alert | Self::Report)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 
@@ -83,7 +82,7 @@ impl FromStr for Kind {
     }
 }
 
-/// How the event id of a change begins that only tries a sink.
+/// How the event id of a change that only tries a sink begins.
 pub const TEST_ID: &str = "test_";
 
 /// What stands in place of a route in the names of notices.
@@ -128,26 +127,31 @@ impl Change {
     /// The name of the event: `leads.created`; for a notice `shopmirror.alert`.
     #[must_use]
     pub fn event_type(&self) -> String {
-        format!(
-            "{}.{}",
-            self.route_name().unwrap_or(NOTICE_ROUTE),
-            self.kind
-        )
+        let route = self.route_name().unwrap_or(NOTICE_ROUTE);
+        format!("{route}.{}", self.kind)
     }
 
     /// The name of the route; `None` for a notice, which belongs to none.
     #[must_use]
     pub fn route_name(&self) -> Option<&'static str> {
-        (!self.kind.is_notice()).then(|| self.route.as_str())
+        if self.kind.is_notice() {
+            None
+        } else {
+            Some(self.route.as_str())
+        }
     }
 
     /// The row's number; `None` for a notice, which is in no log.
     #[must_use]
     pub fn row(&self) -> Option<i64> {
-        (!self.kind.is_notice()).then_some(self.seq)
+        if self.kind.is_notice() {
+            None
+        } else {
+            Some(self.seq)
+        }
     }
 
-    /// Whether an operator's command made it to try a sink. It is in no log.
+    /// Whether an operator's command created it to try a sink. It is in no log.
     #[must_use]
     pub fn is_test(&self) -> bool {
         self.event_id.starts_with(TEST_ID)

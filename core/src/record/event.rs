@@ -65,8 +65,14 @@ impl<'c> Event<'c> {
     /// If the body of the change is not JSON, which no row of the log is.
     pub fn of(change: &'c Change) -> Result<Self, serde_json::Error> {
         let body: &RawValue = serde_json::from_str(&change.body)?;
-        let is_gap = change.kind == Kind::Gap;
-        let changed = if is_gap { Vec::new() } else { change.changed() };
+        let mut record = Some(body);
+        let mut changed = Vec::new();
+        let mut gap = None;
+        if change.kind == Kind::Gap {
+            gap = record.take();
+        } else {
+            changed = change.changed();
+        }
         Ok(Self {
             event_id: &change.event_id,
             test: change.is_test(),
@@ -77,9 +83,9 @@ impl<'c> Event<'c> {
             version: change.version,
             observed_at: &change.observed_at,
             business: change.business.as_deref(),
-            record: (!is_gap).then_some(body),
+            record,
             changed: Changed(changed),
-            gap: is_gap.then_some(body),
+            gap,
         })
     }
 }
@@ -91,7 +97,7 @@ impl Serialize for Changed<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for change in &self.0 {
-            map.serialize_entry(&change.name, &Sides::of(change)?)?;
+            map.serialize_entry(&change.name, &Sides::from_change(change)?)?;
         }
         map.end()
     }
@@ -113,15 +119,17 @@ struct Sides<'c> {
 }
 
 impl<'c> Sides<'c> {
-    fn of<E: serde::ser::Error>(change: &FieldChange<'c>) -> Result<Self, E> {
-        let raw = |text: Option<&'c str>| {
-            text.map(serde_json::from_str)
-                .transpose()
-                .map_err(E::custom)
-        };
+    fn from_change<E: serde::ser::Error>(change: &FieldChange<'c>) -> Result<Self, E> {
         Ok(Self {
-            before: raw(change.before)?,
-            after: raw(change.after)?,
+            before: raw_value(change.before)?,
+            after: raw_value(change.after)?,
         })
+    }
+}
+
+fn raw_value<E: serde::ser::Error>(text: Option<&str>) -> Result<Option<&RawValue>, E> {
+    match text {
+        Some(text) => serde_json::from_str(text).map(Some).map_err(E::custom),
+        None => Ok(None),
     }
 }

@@ -10,14 +10,17 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The text of a field's name. Half of a surrogate pair is valid JSON and no text: its escape is
-/// kept as received.
+/// The text of a field's name. Half of a surrogate pair is valid JSON but not text: its escape stays
+/// as received.
 fn name_of(json: &str) -> Cow<'_, str> {
     let inner = &json[1..json.len() - 1];
     if !inner.contains('\\') {
         return inner.into();
     }
-    serde_json::from_str::<String>(json).map_or(inner.into(), Cow::from)
+    match serde_json::from_str::<String>(json) {
+        Ok(name) => name.into(),
+        Err(_) => inner.into(),
+    }
 }
 
 /// The top-level fields of a record in the order received, each as its name and its JSON text; of a
@@ -35,10 +38,12 @@ impl<'a> Fields<'a> {
     /// The JSON text of one field.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        self.0
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| *value)
+        for (field, value) in &self.0 {
+            if field == name {
+                return Some(value);
+            }
+        }
+        None
     }
 
     /// Each field's name and JSON text.
@@ -79,7 +84,8 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                 let mut fields: Vec<(Cow<'de, str>, &'de str)> = Vec::with_capacity(24);
                 let mut places: HashMap<Cow<'de, str>, usize> = HashMap::with_capacity(24);
                 while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-                    let (name, value) = (name_of(name.get()), value.get());
+                    let name = name_of(name.get());
+                    let value = value.get();
                     match places.entry(name.clone()) {
                         Entry::Occupied(place) => fields[*place.get()].1 = value,
                         Entry::Vacant(place) => {
