@@ -22,6 +22,8 @@ use self::pace::{Pace, SPAN};
 pub use self::spending::Spending;
 pub use self::status::{BudgetStatus, LONG_REST};
 
+/// The span that the server's limit is for.
+const MINUTE: Duration = Duration::from_secs(60);
 /// The longest wait that a server can request.
 const MAX_REST: Duration = Duration::from_secs(3600);
 /// The first wait after a 429 without `Retry-After`; it doubles up to a minute.
@@ -31,14 +33,14 @@ const CUT_EVERY_S: f64 = 3.0;
 /// Seconds in which a reduced share grows back without other clients, and with them.
 const GROW_ALONE_S: f64 = 40.0;
 const GROW_BESIDE_S: f64 = 120.0;
-/// The part of the budget that background requests get while polls ask for all of it.
+/// The part of the budget that background requests get while polls want all of it.
 const BACKGROUND_PART: f64 = 0.05;
 /// How many of them may follow one another after a time without any.
 const BACKGROUND_SAVED: u32 = 5;
 /// The part of a minute's requests that may go without spacing: the others follow in the rest of
 /// it.
 const UNSPACED_PART: f64 = 0.7;
-/// Polls that have not asked for so many slots leave requests unused.
+/// Polls that have wanted no request for this number of slots leave requests unused.
 const IDLE_SLOTS: f64 = 1.2;
 /// How long after the start requests may go without spacing.
 const CYCLE: Duration = Duration::from_secs(5);
@@ -57,12 +59,12 @@ pub struct BudgetSettings {
 pub enum Purpose {
     /// A poll of a route.
     Poll,
-    /// Search, repair, backfill, custom fields: a twentieth of the budget while polls ask for all
-    /// of it, and whatever they leave unused.
+    /// Search, repair, backfill, custom fields: a twentieth of the budget while polls want all of
+    /// it, and whatever they leave unused.
     Background,
 }
 
-/// What one response said about the key (contract, "Limits").
+/// What one response reported about the key (contract, "Limits").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyReading {
     /// `X-RateLimit-Limit`
@@ -85,19 +87,22 @@ pub struct Budget {
     server_limit: Option<u32>,
     /// Requests a minute we allow ourselves, between the floor and the ceiling.
     share: f64,
+    /// When the share was last adjusted and last cut, in seconds.
     share_at: f64,
     last_cut: f64,
+    /// Requests a minute that the deadlines of all pollers need.
     needed: f64,
     rest_until: Option<Duration>,
+    /// Responses with status 429 since the last other one.
     refusals: u32,
-    /// When the part of the budget that background requests get is used up to.
+    /// Up to when the part of the budget that background requests get is used.
     background_until: Duration,
-    /// When a request for a poll was last asked for, granted or not.
-    poll_asked: Option<Duration>,
+    /// When a poll last wanted a request, granted or not.
+    poll_requested_at: Option<Duration>,
     /// Requests that need no spacing, until the first cycle is over.
     unspaced: u32,
     cycle_until: Duration,
-    /// Whether it is known what was sent in the minute before this process began.
+    /// Whether the requests of the minute before this process began are known.
     knows_past: bool,
 }
 
@@ -118,16 +123,16 @@ impl Budget {
             rest_until: None,
             refusals: 0,
             background_until: Duration::ZERO,
-            poll_asked: None,
+            poll_requested_at: None,
             unspaced: 0,
             cycle_until: Duration::ZERO,
             knows_past: true,
         }
     }
 
-    /// Lets the next `requests` go without spacing, if it is known what earlier processes sent: a
-    /// single run, or the daemon's first cycle. The ceiling still holds, and so does what a
-    /// response says is left.
+    /// Lets the next `requests` be sent without spacing, if it is known what earlier processes
+    /// sent: a single run, or the daemon's first cycle. The ceiling still holds, and so does what a
+    /// response reports as left.
     pub fn start_cycle(&mut self, requests: usize, now: Moment) {
         if self.knows_past {
             self.unspaced = u32::try_from(requests).unwrap_or(u32::MAX);
@@ -135,7 +140,7 @@ impl Budget {
         }
     }
 
-    /// Takes over new settings; what was sent stays counted.
+    /// Applies new settings; what was sent stays counted.
     pub fn reconfigure(&mut self, settings: BudgetSettings) {
         self.settings = settings;
         self.apply_ceiling();
@@ -146,7 +151,7 @@ impl Budget {
     pub fn try_take(&mut self, purpose: Purpose, now: Moment) -> Result<(), Duration> {
         let now = now.elapsed;
         if purpose == Purpose::Poll {
-            self.poll_asked = Some(now);
+            self.poll_requested_at = Some(now);
         }
         if let Some(until) = self.rest_until {
             if now < until {
@@ -155,25 +160,31 @@ impl Budget {
             self.rest_until = None;
         }
         match purpose {
-            Purpose::Poll if self.may_skip_spacing(now) => self.pace.take_unspaced(now)?,
-            Purpose::Poll => self.pace.take(self.spacing(now), now)?,
-            Purpose::Background => {
-                let not_before = self.background_not_before(now);
-                if not_before > now {
-                    return Err(not_before);
-                }
-                self.pace.take(self.spacing(now), now)?;
-            }
+            Purpose::Poll => self.take_for_poll(now),
+            Purpose::Background => self.take_for_background(now),
         }
-        match purpose {
-            Purpose::Poll => self.unspaced = self.unspaced.saturating_sub(1),
-            Purpose::Background => {
-                let every = self.background_every(now);
-                // What polls left unused is not charged for later.
-                self.background_until =
-                    (self.background_until.max(now) + every).min(now + every * BACKGROUND_SAVED);
-            }
+    }
+
+    fn take_for_poll(&mut self, now: Duration) -> Result<(), Duration> {
+        if self.may_skip_spacing(now) {
+            self.pace.take_unspaced(now)?;
+        } else {
+            self.pace.take(apart(self.granted_rate(now)), now)?;
         }
+        self.unspaced = self.unspaced.saturating_sub(1);
+        Ok(())
+    }
+
+    fn take_for_background(&mut self, now: Duration) -> Result<(), Duration> {
+        let not_before = self.background_not_before(now);
+        if not_before > now {
+            return Err(not_before);
+        }
+        self.pace.take(apart(self.granted_rate(now)), now)?;
+        let interval = self.background_interval(now);
+        // What polls left unused is not charged for later.
+        self.background_until =
+            (self.background_until.max(now) + interval).min(now + interval * BACKGROUND_SAVED);
         Ok(())
     }
 
@@ -192,7 +203,7 @@ impl Budget {
                 at,
                 remaining: f64::from(left),
                 limit: f64::from(limit),
-                own_minute: self.pace.sent_within(Duration::from_secs(60), elapsed) as f64,
+                own_minute: self.pace.sent_within(MINUTE, elapsed) as f64,
                 own_total: self.pace.total() as f64,
             });
         }
@@ -213,44 +224,53 @@ impl Budget {
         };
     }
 
-    /// Forgets a wait that the workspace asked for: it was meant for another key or address.
+    /// Forgets a wait that the workspace requested: it was meant for another key or address.
     pub fn end_rest(&mut self) {
         self.rest_until = None;
     }
 
-    /// How much of a rest is left that the server asked for.
+    /// How much is left of a rest that the server requested.
     pub fn resting(&self, now: Moment) -> Option<Duration> {
         self.rest_until
             .and_then(|until| until.checked_sub(now.elapsed))
     }
 
-    /// The limit of the key: the server's word, else the configured one.
+    /// The limit of the key: the one that the server names, else the configured one.
     fn limit(&self) -> u32 {
         self.server_limit
             .unwrap_or(self.settings.requests_per_minute)
             .max(1)
     }
 
+    /// Requests a minute left to the other clients.
+    fn reserve(&self) -> f64 {
+        f64::from(self.settings.reserve)
+    }
+
+    /// Takes up the present ceiling; a share that was all of the previous one is all of it again.
     fn apply_ceiling(&mut self) {
         let ceiling = ceiling(self.settings, self.server_limit);
-        if ceiling != self.pace.ceiling() {
-            let whole = self.share >= f64::from(self.pace.ceiling());
-            self.pace.set_ceiling(ceiling);
-            self.share = if whole {
-                f64::from(ceiling)
-            } else {
-                self.share.min(f64::from(ceiling))
-            };
+        let previous = self.pace.ceiling();
+        if ceiling == previous {
+            return;
+        }
+        self.pace.set_ceiling(ceiling);
+        if self.share >= f64::from(previous) {
+            self.share = f64::from(ceiling);
+        } else {
+            self.share = self.share.min(f64::from(ceiling));
         }
     }
 
-    /// A 429: the whole key rests, and afterwards we ask for half.
+    /// A 429: the whole key rests, and afterwards the share is half.
     fn refused(&mut self, retry_after: Option<Duration>, now: Duration) {
         self.refusals = self.refusals.saturating_add(1);
-        let own = FIRST_REST
-            .saturating_mul(1 << (self.refusals - 1).min(4))
-            .min(Duration::from_secs(60));
-        let rest = retry_after.map_or(own, |asked| asked.max(Duration::from_secs(1)).min(MAX_REST));
+        let rest = match retry_after {
+            Some(requested) => requested.max(Duration::from_secs(1)).min(MAX_REST),
+            None => FIRST_REST
+                .saturating_mul(1 << (self.refusals - 1).min(4))
+                .min(Duration::from_secs(60)),
+        };
         self.rest_until = self.rest_until.max(Some(now + rest));
         let at = now.as_secs_f64();
         if at - self.last_cut >= CUT_EVERY_S {
@@ -264,39 +284,42 @@ impl Budget {
         self.share_at = at;
     }
 
-    /// Cuts the share when we and the others ask for more than there is, else lets it grow.
+    /// Cuts the share when we and the others use more than there is, else lets it grow.
     fn adjust_share(&mut self, now: Duration) {
         let at = now.as_secs_f64();
         let ceiling = f64::from(self.pace.ceiling());
         let others = self.others.latest(at);
         let recent = self.pace.sent_within(Duration::from_secs(15), now) as f64 * 4.0;
-        let own = self.share.min(recent * 1.2 + 1.0);
-        let open = f64::from(self.limit()) - f64::from(self.settings.reserve);
-        let short = self
-            .left(now)
-            .is_some_and(|left| left < f64::from(self.settings.reserve));
-        if others >= 1.0 && (short || own + others > open) {
+        let ours = self.share.min(recent * 1.2 + 1.0);
+        let open = f64::from(self.limit()) - self.reserve();
+        let is_short = match self.left(now) {
+            Some(left) => left < self.reserve(),
+            None => false,
+        };
+        if others >= 1.0 && (is_short || ours + others > open) {
             if at - self.last_cut >= CUT_EVERY_S {
                 self.cut(at);
             }
         } else {
-            let grow = if others < 1.0 {
+            let grow_s = if others < 1.0 {
                 GROW_ALONE_S
             } else {
                 GROW_BESIDE_S
             };
-            self.share = (self.share + ceiling * (at - self.share_at).max(0.0) / grow).min(ceiling);
+            let since = (at - self.share_at).max(0.0);
+            self.share = (self.share + ceiling * since / grow_s).min(ceiling);
         }
         self.share_at = at;
     }
 
-    /// What the key has left as computed here, if a recent response said.
+    /// The requests that the key has left, computed from the last response that reported them, if
+    /// it is recent.
     fn left(&self, now: Duration) -> Option<f64> {
-        let last = self.others.last(now.as_secs_f64())?;
-        let sent_since = self.pace.total() as f64 - last.own_total;
-        let held = self.pace.sent_within(Duration::from_secs(60), now) as f64;
-        let expired = (last.own_minute + sent_since - held).max(0.0);
         let at = now.as_secs_f64();
+        let last = self.others.last(at)?;
+        let sent_since = self.pace.total() as f64 - last.own_total;
+        let in_minute = self.pace.sent_within(MINUTE, now) as f64;
+        let expired = (last.own_minute + sent_since - in_minute).max(0.0);
         let others_since = self.others.latest(at) * (at - last.at).max(0.0) / 60.0;
         Some(last.remaining - sent_since - others_since + expired)
     }
@@ -313,12 +336,11 @@ impl Budget {
     /// Requests a minute granted now, all purposes together.
     fn rate(&self, at: f64) -> f64 {
         let ceiling = f64::from(self.pace.ceiling());
-        let room =
-            f64::from(self.limit()) - f64::from(self.settings.reserve) - self.others.upper(at);
+        let unused = f64::from(self.limit()) - self.reserve() - self.others.upper(at);
         // Below half of the ceiling only the share decides, else the first of two equal
         // processes to arrive would keep the other out for good.
         self.share
-            .min(room.max(ceiling / 2.0))
+            .min(unused.max(ceiling / 2.0))
             .max(self.floor(at))
             .min(ceiling)
     }
@@ -327,31 +349,30 @@ impl Budget {
     /// without spacing is made up for.
     #[must_use]
     pub fn pace_per_minute(&self, now: Moment) -> f64 {
-        let now = now.elapsed;
-        let spaced = self
-            .scarce_rate(now)
-            .unwrap_or_else(|| self.rate(now.as_secs_f64()));
-        spaced.min(self.pace.granted())
+        self.granted_rate(now.elapsed).min(self.pace.granted())
+    }
+
+    /// Requests a minute granted now, also while other clients use the reserve.
+    fn granted_rate(&self, now: Duration) -> f64 {
+        match self.scarce_rate(now) {
+            Some(rate) => rate,
+            None => self.rate(now.as_secs_f64()),
+        }
     }
 
     /// Requests a minute granted to polls while the other clients leave too little of the key.
     fn scarce_rate(&self, now: Duration) -> Option<f64> {
         let at = now.as_secs_f64();
-        match self.left(now)? {
+        let left = self.left(now)?;
+        if left < 1.0 && self.is_shared(at) {
             // The other clients have used it up: try rarely whether the minute is over. If they
             // have not, our own log knows when the next request is free.
-            left if left < 1.0 && self.is_shared(at) => Some(self.floor(at).min(6.0)),
-            left if self.would_touch_reserve(left, at) => Some(self.floor(at)),
-            _ => None,
+            Some(self.floor(at).min(6.0))
+        } else if self.would_touch_reserve(left, at) {
+            Some(self.floor(at))
+        } else {
+            None
         }
-    }
-
-    /// The time between two requests at the rate granted now.
-    fn spacing(&self, now: Duration) -> Duration {
-        let rate = self
-            .scarce_rate(now)
-            .unwrap_or_else(|| self.rate(now.as_secs_f64()));
-        apart(rate)
     }
 
     /// True if other clients use the key.
@@ -362,38 +383,42 @@ impl Budget {
     /// True if one more request of ours would take from the reserve what others may want. Alone on
     /// the key it cannot, because the ceiling keeps us above the reserve.
     fn would_touch_reserve(&self, left: f64, at: f64) -> bool {
-        self.is_shared(at) && left - 1.0 < f64::from(self.settings.reserve)
+        self.is_shared(at) && left - 1.0 < self.reserve()
     }
 
-    /// True if a poll of the first cycle needs no slot: it is the first request, or a recent
-    /// response says that the key has more left than the reserve.
+    /// True if a poll of the first cycle needs no spacing: it is the first request, or a recent
+    /// response shows that the key has more left than the reserve.
     fn may_skip_spacing(&self, now: Duration) -> bool {
-        let reserve = f64::from(self.settings.reserve);
-        let has_left = self
-            .left(now)
-            .map_or(self.pace.total() == 0, |left| left - 1.0 >= reserve);
-        let is_room = (self.pace.sent_within(SPAN, now) as f64)
-            < UNSPACED_PART * f64::from(self.pace.ceiling());
-        self.unspaced > 0 && now < self.cycle_until && has_left && is_room
+        if self.unspaced == 0 || now >= self.cycle_until {
+            return false;
+        }
+        let leaves_reserve = match self.left(now) {
+            Some(left) => left - 1.0 >= self.reserve(),
+            None => self.pace.total() == 0,
+        };
+        let in_minute = self.pace.sent_within(SPAN, now) as f64;
+        leaves_reserve && in_minute < UNSPACED_PART * f64::from(self.pace.ceiling())
     }
 
     /// When a background request is due: soon if polls leave requests unused, else by its part of
     /// the budget. It never takes what the other clients may want.
     fn background_not_before(&self, now: Duration) -> Duration {
         let at = now.as_secs_f64();
-        let left = self.left(now);
-        if left.is_some_and(|left| left < 1.0 || self.would_touch_reserve(left, at)) {
+        if let Some(left) = self.left(now)
+            && (left < 1.0 || self.would_touch_reserve(left, at))
+        {
             return now + Duration::from_secs(1);
         }
-        let idle = self
-            .poll_asked
-            .map_or(now, |asked| asked + apart(self.rate(at) / IDLE_SLOTS));
-        let saved = self.background_every(now) * (BACKGROUND_SAVED - 1);
-        idle.min(self.background_until.saturating_sub(saved))
+        let polls_are_idle_at = match self.poll_requested_at {
+            Some(requested_at) => requested_at + apart(self.rate(at) / IDLE_SLOTS),
+            None => now,
+        };
+        let saved = self.background_interval(now) * (BACKGROUND_SAVED - 1);
+        polls_are_idle_at.min(self.background_until.saturating_sub(saved))
     }
 
     /// The mean time between two background requests while polls ask for everything.
-    fn background_every(&self, now: Duration) -> Duration {
+    fn background_interval(&self, now: Duration) -> Duration {
         apart(self.rate(now.as_secs_f64()) * BACKGROUND_PART)
     }
 }
@@ -406,7 +431,7 @@ fn ceiling(settings: BudgetSettings, server_limit: Option<u32>) -> u32 {
     limit.saturating_sub(settings.reserve).max(1)
 }
 
-/// The time between two requests at so many a minute.
+/// The time between two requests at this number a minute.
 fn apart(per_minute: f64) -> Duration {
     SPAN.div_f64(per_minute.max(0.01))
 }

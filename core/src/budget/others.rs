@@ -54,13 +54,14 @@ impl Others {
         let sliding = (reading.limit - reading.remaining - reading.own_minute - SLACK).max(0.0);
         self.latest = fixed.max(sliding).min(reading.limit);
 
-        let since = self
-            .last
-            .map_or(FOLLOW_S, |last| (reading.at - last.at).max(0.0));
+        let since = match self.last {
+            Some(last) => (reading.at - last.at).max(0.0),
+            None => FOLLOW_S,
+        };
         let keep = (-since / FOLLOW_S).exp();
-        let off = self.latest - self.mean;
-        self.mean += (1.0 - keep) * off;
-        self.variance = keep * (self.variance + (1.0 - keep) * off * off);
+        let difference = self.latest - self.mean;
+        self.mean += (1.0 - keep) * difference;
+        self.variance = keep * (self.variance + (1.0 - keep) * difference * difference);
         self.last = Some(reading);
     }
 
@@ -86,7 +87,10 @@ impl Others {
 
     /// The weight of the estimate, which falls from 1 if no response came for more than a minute.
     fn trust(&self, now: f64) -> f64 {
-        let age = self.last.map_or(0.0, |last| now - last.at);
+        let age = match self.last {
+            Some(last) => now - last.at,
+            None => 0.0,
+        };
         (-(age - 60.0).max(0.0) / 30.0).exp()
     }
 }

@@ -53,14 +53,13 @@ impl Pace {
         self.ceiling = ceiling;
     }
 
-    /// Adds requests that an earlier process sent so long before `now`.
+    /// Adds requests of an earlier process, by how long before `now` each was sent.
     pub(super) fn recall(&mut self, ages: &[Duration], now: Duration) {
-        let shifted = now + SHIFT;
-        self.sent.extend(
-            ages.iter()
-                .filter(|age| **age < SPAN)
-                .map(|age| shifted - *age),
-        );
+        for age in ages {
+            if *age < SPAN {
+                self.sent.push_back(now + SHIFT - *age);
+            }
+        }
         self.sent.make_contiguous().sort_unstable();
     }
 

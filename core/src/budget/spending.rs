@@ -11,7 +11,7 @@ use super::pace::SPAN;
 use super::{Budget, MAX_REST, ceiling};
 use crate::clock::{MachineTime, Moment};
 
-/// What is known of the last minute's requests on a key. Times are milliseconds.
+/// The requests of the last minute on a key. Times are milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spending {
     /// When it was written.
@@ -22,21 +22,23 @@ pub struct Spending {
     /// How many requests a [`SPAN`] can hold if more may have followed, at most one in each slot;
     /// nothing if the process had ended.
     may_follow: Option<u32>,
-    /// How long the workspace asked to wait from then on, and whom: a digest of address and key.
+    /// How long a wait the workspace requested from then on, and of whom: a digest of address and
+    /// key.
     rest: Option<(i64, String)>,
 }
 
 impl Spending {
-    /// Adds a request that is sent `now` by a process that keeps no record of its own.
+    /// Adds a request that is sent `now` by a process that writes no record of its own.
     pub fn add(&mut self, now: &MachineTime) {
         self.sent = self.ages(now);
         self.sent.push(0);
-        let passed = millis(now.since(&self.at));
-        self.rest = self.rest.take().map(|(wait, of)| (wait - passed, of));
+        if let Some((wait, _)) = &mut self.rest {
+            *wait -= millis(now.since(&self.at));
+        }
         self.at = now.clone();
     }
 
-    /// Notes how long the workspace asked to wait, from `now` on.
+    /// Notes how long a wait the workspace requested, from `now` on.
     pub fn rest(&mut self, wait: Duration, account: String, now: &MachineTime) {
         self.rest = Some((millis(wait + now.since(&self.at)), account));
     }
@@ -44,41 +46,61 @@ impl Spending {
     /// How long before `now` each request was sent, or can have been sent at the latest.
     fn ages(&self, now: &MachineTime) -> Vec<i64> {
         let passed = millis(now.since(&self.at));
-        let ages = self.sent.iter().map(|age| age + passed);
-        let (mut sent, mut supposed): (Vec<i64>, Vec<i64>) = ages.partition(|age| *age >= passed);
-        sent.retain(|age| *age < millis(SPAN));
-        if let Some(in_span) = self.may_follow {
-            let (least, slot) = (now.least_since(&self.at), SPAN / in_span.max(1));
-            let in_span = usize::try_from(in_span).unwrap_or(usize::MAX);
-            // The first of them came a slot after the last request that is known.
-            let known = self.sent.iter().copied().filter(|age| *age >= 0);
-            let first = millis(slot) - known.min().unwrap_or(i64::MAX).min(millis(slot));
-            let slots = (0..).map(|back| millis(least + slot * back)).take(in_span);
-            supposed.extend(slots.take_while(|age| *age <= passed - first));
-            // All together are no more than that in a span, and the last of them stay the longest.
-            supposed.sort_unstable();
-            supposed.truncate(in_span.saturating_sub(sent.len()));
+        let mut sent = Vec::new();
+        let mut possible = Vec::new();
+        for age in &self.sent {
+            let age = age + passed;
+            if age < passed {
+                possible.push(age);
+            } else if age < millis(SPAN) {
+                sent.push(age);
+            }
         }
-        sent.extend(supposed.into_iter().map(|age| age.max(0)));
+        if let Some(in_span) = self.may_follow {
+            let least = now.least_since(&self.at);
+            let slot = SPAN / in_span.max(1);
+            // The first of them came a slot after the last request that is noted.
+            let newest = self.sent.iter().copied().filter(|age| *age >= 0).min();
+            let first = millis(slot) - newest.unwrap_or(i64::MAX).min(millis(slot));
+            for back in 0..in_span {
+                let age = millis(least + slot * back);
+                if age > passed - first {
+                    break;
+                }
+                possible.push(age);
+            }
+            // All together are no more than that in a span, and the last of them stay the longest.
+            possible.sort_unstable();
+            let in_span = usize::try_from(in_span).unwrap_or(usize::MAX);
+            possible.truncate(in_span.saturating_sub(sent.len()));
+        }
+        for age in possible {
+            sent.push(age.max(0));
+        }
         sent
     }
 }
 
 impl Budget {
-    /// Takes over what an earlier process left to know; `account` is the digest of address and key.
+    /// Continues after the requests of an earlier process; `account` is the digest of address and
+    /// key.
     pub fn resume(&mut self, from: &Spending, account: &str, now: Moment, machine: &MachineTime) {
         let ages: Vec<Duration> = from.ages(machine).into_iter().map(duration).collect();
         self.pace.recall(&ages, now.elapsed);
         self.knows_past = from.may_follow.is_none();
-        if let Some((wait, _)) = from.rest.as_ref().filter(|(_, of)| of == account) {
-            let left = duration(*wait)
-                .min(MAX_REST)
-                .saturating_sub(machine.since(&from.at));
-            self.rest_until = (!left.is_zero()).then_some(now.elapsed + left);
+        if let Some((wait, resting)) = &from.rest
+            && resting == account
+        {
+            let wait = duration(*wait).min(MAX_REST);
+            let left = wait.saturating_sub(machine.since(&from.at));
+            self.rest_until = None;
+            if !left.is_zero() {
+                self.rest_until = Some(now.elapsed + left);
+            }
         }
     }
 
-    /// What a later process has to know; `has_ended` if this one sends nothing more.
+    /// What a later process must know; `has_ended` if this one sends nothing more.
     #[must_use]
     pub fn spending(
         &self,
@@ -88,14 +110,18 @@ impl Budget {
         machine: MachineTime,
     ) -> Spending {
         let mut sent: Vec<i64> = self.pace.ages(now.elapsed).map(millis).collect();
+        let mut may_follow = None;
         if !has_ended {
             let until = millis(self.cycle_until.saturating_sub(now.elapsed));
-            sent.extend((0..self.unspaced).map(|_| -until));
+            for _ in 0..self.unspaced {
+                sent.push(-until);
+            }
+            may_follow = Some(ceiling(self.settings, None));
         }
         Spending {
             at: machine,
             sent,
-            may_follow: (!has_ended).then(|| ceiling(self.settings, None)),
+            may_follow,
             rest: self.resting(now).map(|rest| (millis(rest), account)),
         }
     }
