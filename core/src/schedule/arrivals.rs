@@ -1,41 +1,44 @@
-//! What the newest records say: whether an import runs, and how fast a page was filled.
+//! What the newest records show: whether an import runs, and how fast a page was filled.
 //!
-//! Keeps when the last records arrived, in seconds of the monotonic clock. Ages that a page shows
+//! Stores when the last records arrived, in seconds of the monotonic clock. Ages that a page shows
 //! are trusted only within the time since the previous poll, so that no clock, no format and no
 //! order of the list can make an arrival earlier or later than the polls prove.
 
 use super::Observation;
 
-/// Runs of records that can show an import, longest first.
+/// How many records in a row can show an import; the longest runs are tried first.
 const RUNS: [usize; 3] = [20, 12, 7];
-/// The shortest and the longest time in which such a run came, in seconds. What came at once says
-/// nothing about the next second.
+/// The shortest and the longest time in which such a run came, in seconds. Records that came at once
+/// do not show how fast the next ones come.
 const AT_ONCE_S: f64 = 0.25;
 const WITHIN_S: f64 = 60.0;
 /// An import is over when nothing came for this long beside a few of its gaps, in seconds.
 const SILENCE_S: f64 = 1.5;
 const SILENT_GAPS: f64 = 5.0;
-/// How much faster than the background an import is.
+/// How much faster than the usual rate an import is.
 const FASTER: f64 = 4.0;
 /// How far an age may lie before the previous poll, in seconds, and for how many of the records.
 const AGE_SLACK_S: f64 = 5.0;
 /// Records of a page that prove that nothing was missed before it.
 const GUARD: usize = 3;
+/// The part of a page that may fill between two polls before the poller counts as at risk.
+pub(super) const FILLED: f64 = 0.8;
 
+/// The newest arrivals of one route.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Arrivals {
     /// When the newest records arrived, oldest first; at most two pages.
     recent: Vec<f64>,
     /// Records a second of the import that runs.
-    pub(super) running: Option<f64>,
+    pub(super) import_rate: Option<f64>,
     /// When the import was first seen.
-    pub(super) since: Option<f64>,
+    pub(super) import_since: Option<f64>,
 }
 
 impl Arrivals {
-    /// Takes in the new records of a page read at `at`, `span` seconds after the previous one;
-    /// gives the fastest time in which nearly a page of records came.
-    pub(super) fn take(
+    /// Adds the new records of a page that was requested at `at`, `span` seconds after the previous
+    /// one. Returns the fastest time in which nearly a page of records came.
+    pub(super) fn add_page(
         &mut self,
         page: &Observation,
         at: f64,
@@ -46,40 +49,55 @@ impl Arrivals {
         if !page.contiguous {
             self.recent.clear();
         }
-        let start = self.recent.len();
-        self.recent.extend(arrived(page, new, at, span));
-        let need = nearly_full(limit);
-        let fastest = (start.max(need - 1)..self.recent.len())
-            .map(|last| self.recent[last] - self.recent[last + 1 - need])
-            .min_by(f64::total_cmp);
-        let keep = 2 * limit as usize;
-        if self.recent.len() > keep {
-            self.recent.drain(..self.recent.len() - limit as usize);
+        let first_new = self.recent.len();
+        self.recent.extend(arrival_times(page, new, at, span));
+
+        let full = nearly_full(limit);
+        let mut fastest: Option<f64> = None;
+        for last in first_new.max(full - 1)..self.recent.len() {
+            let took = self.recent[last] - self.recent[last + 1 - full];
+            if fastest.is_none_or(|fastest| took < fastest) {
+                fastest = Some(took);
+            }
+        }
+        let limit = limit as usize;
+        if self.recent.len() > 2 * limit {
+            self.recent.drain(..self.recent.len() - limit);
         }
         fastest
     }
 
-    /// Looks whether an import runs at `at` above the background of `base` records a second.
-    pub(super) fn look(&mut self, at: f64, new: bool, base: f64) {
-        let was = self.running.is_some();
-        self.running = if new || was {
-            self.speed(at, base)
-        } else {
-            None
-        };
-        self.since = self.running.and(self.since.or(Some(at)));
+    /// Updates whether an import runs at `at`, above the usual rate of `base` records a second.
+    /// `has_new` is whether the page showed new records: only these begin an import.
+    pub(super) fn update_import(&mut self, at: f64, has_new: bool, base: f64) {
+        if has_new || self.import_rate.is_some() {
+            self.import_rate = self.speed_of_import(at, base);
+        }
+        if self.import_rate.is_none() {
+            self.import_since = None;
+        } else if self.import_since.is_none() {
+            self.import_since = Some(at);
+        }
     }
 
-    fn speed(&self, at: f64, base: f64) -> Option<f64> {
-        RUNS.iter().find_map(|&run| {
-            let newest = *self.recent.last()?;
-            let oldest = *self.recent.get(self.recent.len().checked_sub(run)?)?;
-            let (gaps, took) = ((run - 1) as f64, newest - oldest);
-            let silent = at - newest > SILENCE_S + SILENT_GAPS * took / gaps;
+    /// Records a second of an import that runs at `at`, if one does.
+    fn speed_of_import(&self, at: f64, base: f64) -> Option<f64> {
+        let newest = *self.recent.last()?;
+        for run in RUNS {
+            let Some(first) = self.recent.len().checked_sub(run) else {
+                continue;
+            };
+            let oldest = self.recent[first];
+            let gaps = (run - 1) as f64;
+            let took = newest - oldest;
             let speed = gaps / (at - oldest);
-            let in_time = took >= AT_ONCE_S && at - oldest <= WITHIN_S;
-            (in_time && !silent && speed > FASTER * base).then_some(speed)
-        })
+            let is_over = at - newest > SILENCE_S + SILENT_GAPS * took / gaps;
+            let is_run = took >= AT_ONCE_S && at - oldest <= WITHIN_S;
+            if is_run && !is_over && speed > FASTER * base {
+                return Some(speed);
+            }
+        }
+        None
     }
 }
 
@@ -91,23 +109,24 @@ pub(super) fn nearly_full(limit: u32) -> usize {
 
 /// When the new records arrived, oldest first: by their ages where these agree with the polls,
 /// else spread evenly over the time since the previous poll.
-fn arrived(page: &Observation, new: usize, at: f64, span: f64) -> Vec<f64> {
+fn arrival_times(page: &Observation, new: usize, at: f64, span: f64) -> Vec<f64> {
     let ages = &page.ages[..page.ages.len().min(new)];
     // After a gap the time before the page is not known: only the future is impossible.
     let oldest = if page.contiguous { span } else { f64::INFINITY };
-    let odd = ages
+    let too_old = ages
         .iter()
         .filter(|age| age.as_secs_f64() > oldest + AGE_SLACK_S)
         .count();
-    if ages.len() < new || 2 * odd > new {
-        return (0..new)
-            .map(|place| at - span * (new - place) as f64 / (new + 1) as f64)
-            .collect();
+    let mut times = Vec::with_capacity(new);
+    if ages.len() < new || 2 * too_old > new {
+        for place in 0..new {
+            times.push(at - span * (new - place) as f64 / (new + 1) as f64);
+        }
+        return times;
     }
-    let mut times: Vec<f64> = ages
-        .iter()
-        .map(|age| at - age.as_secs_f64().min(oldest).min(1e9))
-        .collect();
+    for age in ages {
+        times.push(at - age.as_secs_f64().min(oldest).min(1e9));
+    }
     times.sort_by(f64::total_cmp);
     times
 }

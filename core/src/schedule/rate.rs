@@ -10,100 +10,132 @@ use serde::{Deserialize, Serialize};
 const HOUR_S: f64 = 3600.0;
 const DAY_S: f64 = 86_400.0;
 const WEEK_S: f64 = 7.0 * DAY_S;
-/// Arrivals that the wider estimate counts for: in the week's, the day's and the hour's.
-const PRIOR: [f64; 3] = [0.5, 2.0, 4.0];
-/// An hour of the day forgets with this time constant, in seconds spent in it: 15 % a day.
-const VISITS_S: f64 = 22_000.0;
-/// What is assumed before anything is known, in records a second.
+/// How many arrivals the wider estimate counts for: in that of the week, of the hour of the day, and
+/// of the last hour.
+const WEEK_PRIOR: f64 = 0.5;
+const HOUR_OF_DAY_PRIOR: f64 = 2.0;
+const LAST_HOUR_PRIOR: f64 = 4.0;
+/// How fast the estimate for an hour of the day decays, in seconds spent in that hour: 15 % a day.
+const HOUR_OF_DAY_MEMORY_S: f64 = 22_000.0;
+/// What is assumed before anything was seen, in records a second.
 const UNKNOWN: f64 = 1e-3;
 
-/// Records, and the seconds in which they came.
+/// Records, and the seconds in which they came; stored as a pair.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Level(pub(super) f64, pub(super) f64);
+#[serde(from = "(f64, f64)", into = "(f64, f64)")]
+pub(super) struct Level {
+    pub(super) records: f64,
+    pub(super) seconds: f64,
+}
 
-impl Level {
-    /// Counts records in `span` seconds and forgets the part of the past that does not fit
-    /// `keep_s`.
-    fn add(&mut self, count: f64, time: f64, span: f64, keep_s: f64) {
-        let keep = (-span / keep_s).exp();
-        *self = Self(self.0 * keep + count, self.1 * keep + time);
-    }
-
-    /// The rate, where `wider` counts as `prior` arrivals.
-    fn rate(self, prior: f64, wider: f64) -> f64 {
-        (self.0 + prior) / (self.1 + prior / wider)
+impl From<(f64, f64)> for Level {
+    fn from((records, seconds): (f64, f64)) -> Self {
+        Self { records, seconds }
     }
 }
 
+impl From<Level> for (f64, f64) {
+    fn from(level: Level) -> Self {
+        (level.records, level.seconds)
+    }
+}
+
+impl Level {
+    /// Adds `records` that came in `seconds`, and forgets as much of the past as `passed` seconds
+    /// cost a memory of `memory_s`.
+    fn add(&mut self, records: f64, seconds: f64, passed: f64, memory_s: f64) {
+        let keep = (-passed / memory_s).exp();
+        self.records = self.records * keep + records;
+        self.seconds = self.seconds * keep + seconds;
+    }
+
+    /// The rate, where the wider estimate counts as `prior` arrivals.
+    fn rate(self, prior: f64, wider: f64) -> f64 {
+        (self.records + prior) / (self.seconds + prior / wider)
+    }
+}
+
+/// The arrival rate of one route.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ArrivalRate {
-    now: Level,
-    pub(super) long: Level,
+    #[serde(rename = "now")]
+    last_hour: Level,
+    #[serde(rename = "long")]
+    pub(super) week: Level,
     /// Records that came in bursts: they count for the long mean, not for the present rate.
     excess: f64,
-    hours: [Level; 24],
+    #[serde(rename = "hours")]
+    hours_of_day: [Level; 24],
     /// Arrivals a second without bursts.
     #[serde(skip)]
     pub(super) base: f64,
     /// The rate of the last week, drawn towards all routes.
     #[serde(skip)]
-    wide: f64,
+    week_rate: f64,
 }
 
 impl ArrivalRate {
     pub(super) fn new() -> Self {
         Self {
             base: UNKNOWN,
-            wide: UNKNOWN,
+            week_rate: UNKNOWN,
             ..Self::default()
         }
     }
 
-    /// Learns that `new` records came in `span` seconds; `importing` keeps a running import out of
-    /// the rates.
+    /// Learns that `new` records came in `span` seconds; `is_importing` leaves a running import out
+    /// of the rates. `common` is the mean rate of all routes.
     pub(super) fn observe(
         &mut self,
         new: f64,
         span: f64,
         wall: Timestamp,
-        importing: bool,
+        is_importing: bool,
         common: f64,
     ) {
-        let expected = self.base * span;
-        let clip = if importing {
-            0.0
-        } else {
-            expected + 3.0 * expected.sqrt() + 3.0
-        };
-        let counted = new.min(clip);
-        let spent = if importing { 0.0 } else { span };
-        self.now.add(counted, spent, span, HOUR_S);
-        self.long.add(counted, span, span, WEEK_S);
+        let mut most = 0.0;
+        let mut counted_span = 0.0;
+        if !is_importing {
+            let expected = self.base * span;
+            most = expected + 3.0 * expected.sqrt() + 3.0;
+            counted_span = span;
+        }
+        let counted = new.min(most);
+        self.last_hour.add(counted, counted_span, span, HOUR_S);
+        self.week.add(counted, span, span, WEEK_S);
         self.excess = self.excess * (-span / WEEK_S).exp() + new - counted;
         // A longer absence was not spent in this hour alone.
         let part = HOUR_S / span.max(HOUR_S);
-        self.hours[hour_of(wall)].add(counted * part, spent * part, span * part, VISITS_S);
-        self.renew(wall, common);
+        self.hours_of_day[hour_of(wall)].add(
+            counted * part,
+            counted_span * part,
+            span * part,
+            HOUR_OF_DAY_MEMORY_S,
+        );
+        self.update(wall, common);
     }
 
-    fn renew(&mut self, wall: Timestamp, common: f64) {
-        self.wide = self.long.rate(PRIOR[0], common);
-        let hour = self.hours[hour_of(wall)].rate(PRIOR[1], self.wide);
-        self.base = self.now.rate(PRIOR[2], hour);
+    /// Computes the rates again, each drawn towards the wider one.
+    fn update(&mut self, wall: Timestamp, common: f64) {
+        let hour_of_day = self.hours_of_day[hour_of(wall)];
+        self.week_rate = self.week.rate(WEEK_PRIOR, common);
+        let hour_of_day_rate = hour_of_day.rate(HOUR_OF_DAY_PRIOR, self.week_rate);
+        self.base = self.last_hour.rate(LAST_HOUR_PRIOR, hour_of_day_rate);
     }
 
     /// Arrivals a second with the share of past bursts.
     pub(super) fn with_bursts(&self) -> f64 {
-        self.base + self.excess / (self.long.1 + DAY_S)
+        self.base + self.excess / (self.week.seconds + DAY_S)
     }
 
-    /// Goes on with what an earlier process learned, `away` seconds ago.
+    /// Continues with what an earlier process learned, `away` seconds ago.
     pub(super) fn resume(&mut self, away: f64, wall: Timestamp) {
-        self.now.add(0.0, 0.0, away, HOUR_S);
-        self.renew(wall, UNKNOWN);
+        self.last_hour.add(0.0, 0.0, away, HOUR_S);
+        self.update(wall, UNKNOWN);
     }
 }
 
+/// The hour of the day in UTC.
 fn hour_of(wall: Timestamp) -> usize {
     (wall.as_second().div_euclid(3600)).rem_euclid(24) as usize
 }

@@ -4,30 +4,33 @@
 //! Such periods fit together: no slot is reserved for two pollers. So each of them is polled in
 //! time whatever the others need, and the slots between are free.
 
+use super::Schedule;
 use super::poller::Poller;
-use super::{INSTANT_S, LATE_S, Schedule};
+use super::slots::{INSTANT_S, LATE_S};
 
-/// How many slots are looked at for a free one.
-const MAX_SLOTS: usize = 2000;
+/// How many slots are searched for a free one.
+const MAX_SLOTS: u64 = 2000;
 /// The longest `max_interval` that is considered, in slots; more if there are more pollers.
 const MAX_PERIOD: u64 = 1000;
+/// What the parts of all slots may add up to: all, and what rounding adds.
+const ALL_SLOTS: f64 = 1.0 + 1e-9;
 
-/// Every slot of one poller: each `period`th.
+/// The slots of one poller: each `period`th.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reserved {
+pub(super) struct ReservedSlots {
     pub(super) period: u64,
     /// What is left of the number of each of its slots after a division by the period.
     offset: u64,
     /// The period in seconds.
-    pub(super) every: f64,
+    pub(super) interval: f64,
 }
 
-impl Reserved {
-    pub(super) fn holds(self, slot: u64) -> bool {
+impl ReservedSlots {
+    pub(super) fn contain(self, slot: u64) -> bool {
         slot % self.period == self.offset
     }
 
-    /// The first of its slots from this one on.
+    /// The first of these slots from this one on.
     fn first_from(self, slot: u64) -> u64 {
         slot + (self.period + self.offset - slot % self.period) % self.period
     }
@@ -37,202 +40,248 @@ impl Schedule {
     /// Reserves slots for the pollers whose `max_interval` cannot be kept by polling in turn.
     pub(super) fn reserve(&mut self, at: f64) {
         let slot = self.slots.length();
-        self.pollers
-            .iter_mut()
-            .for_each(|poller| poller.set_bounds(slot));
         let most = MAX_PERIOD.max(4 * self.pollers.len() as u64);
-        let longest = |p: &Poller| ((p.max_interval / slot + 1e-6) as u64).min(most);
-        let longest: Vec<u64> = self.pollers.iter().map(longest).collect();
-        // A fixed interval takes the first slot when it is ready.
-        let shortest = |p: &Poller| match p.is_fixed() {
-            true => 1,
-            false => (p.min_interval / slot).ceil().min(1e6) as u64,
-        };
-        let shortest: Vec<u64> = self.pollers.iter().map(shortest).collect();
-        let fixed = self
-            .pollers
-            .iter()
-            .filter(|poller| poller.is_fixed())
-            .count();
-        let (kept, periods) = plan(&longest, &shortest, fixed as u64);
-        self.assign(&periods, at);
+        let mut longest = Vec::with_capacity(self.pollers.len());
+        let mut shortest = Vec::with_capacity(self.pollers.len());
+        let mut fixed = 0;
+        for poller in &mut self.pollers {
+            poller.set_bounds(slot);
+            longest.push(((poller.max_interval / slot + 1e-6) as u64).min(most));
+            if poller.is_fixed() {
+                fixed += 1;
+                // A fixed interval takes the first slot when it is ready.
+                shortest.push(1);
+            } else {
+                shortest.push((poller.min_interval / slot).ceil().min(1e6) as u64);
+            }
+        }
+        let plan = plan(&longest, &shortest, fixed);
+        self.assign_periods(&plan.periods, at);
         for (place, poller) in self.pollers.iter_mut().enumerate() {
-            poller.raised = (kept[place] > longest[place]).then(|| kept[place] as f64 * slot);
-            let fixed = poller.is_fixed();
-            if let Some(own) = &mut poller.reserved {
-                own.every = own.period as f64 * slot;
-                // Own slots come before `min_interval`. A fixed interval has no polls between them.
-                let apart = if fixed { 0.6 * own.every } else { own.every };
-                poller.min_interval = poller.min_interval.min(apart);
+            let kept = plan.longest[place];
+            poller.raised_interval = None;
+            if kept > longest[place] {
+                poller.raised_interval = Some(kept as f64 * slot);
+            }
+            let is_fixed = poller.is_fixed();
+            if let Some(reserved) = &mut poller.reserved {
+                reserved.interval = reserved.period as f64 * slot;
+                // Its slots come before `min_interval`. A fixed interval has no polls between them.
+                let part = if is_fixed { 0.6 } else { 1.0 };
+                poller.min_interval = poller.min_interval.min(part * reserved.interval);
             }
         }
     }
 
     /// Gives each poller slots from `at` on. If the periods are the same as before, so are the
     /// slots; else the first of each is the last one within its `max_interval`.
-    fn assign(&mut self, periods: &[Option<u64>], at: f64) {
-        let is_same =
-            |(p, period): (&Poller, &Option<u64>)| p.reserved.map(|own| own.period) == *period;
-        if self.pollers.iter().zip(periods).all(is_same) {
+    fn assign_periods(&mut self, periods: &[Option<u64>], at: f64) {
+        if self.has_periods(periods) {
             return;
         }
         let first = self.slots.open(at);
-        let begins = self.slots.start(first);
+        let first_start = self.slots.start(first);
         let mut order: Vec<usize> = (0..periods.len()).collect();
-        let last = |place: &usize| self.pollers[*place].last;
         order.sort_by(|a, b| {
-            periods[*a]
-                .cmp(&periods[*b])
-                .then(last(a).total_cmp(&last(b)))
+            let by_last_sent = self.pollers[*a]
+                .last_sent
+                .total_cmp(&self.pollers[*b].last_sent);
+            periods[*a].cmp(&periods[*b]).then(by_last_sent)
         });
-        let mut taken: Vec<Reserved> = Vec::new();
+        let mut taken: Vec<ReservedSlots> = Vec::new();
         for place in order {
-            self.pollers[place].reserved = periods[place].map(|period| {
-                let is_free = |slot: &u64| taken.iter().all(|other| !other.holds(*slot));
-                let left = self.pollers[place].last + self.pollers[place].max_interval - begins;
-                let due = first + ((left / self.slots.length()) as u64).min(period - 1);
-                let in_time = (first..=due).rev().find(is_free);
-                let slot = in_time
-                    .or_else(|| (due..first + period).find(is_free))
-                    .unwrap_or(due);
-                let own = Reserved {
-                    period,
-                    offset: slot % period,
-                    every: 0.0,
-                };
-                taken.push(own);
-                own
-            });
+            let length = self.slots.length();
+            let poller = &mut self.pollers[place];
+            let Some(period) = periods[place] else {
+                poller.reserved = None;
+                continue;
+            };
+            let left = poller.last_sent + poller.max_interval - first_start;
+            let latest = first + ((left / length) as u64).min(period - 1);
+            let slot = (first..=latest)
+                .rev()
+                .chain(latest..first + period)
+                .find(|slot| !taken.iter().any(|other| other.contain(*slot)))
+                .unwrap_or(latest);
+            let reserved = ReservedSlots {
+                period,
+                offset: slot % period,
+                interval: 0.0,
+            };
+            taken.push(reserved);
+            poller.reserved = Some(reserved);
         }
     }
 
-    /// The poller whose own slot begins at `at`, if there is one.
+    /// Whether the slots of all pollers have these periods already.
+    fn has_periods(&self, periods: &[Option<u64>]) -> bool {
+        for (poller, period) in self.pollers.iter().zip(periods) {
+            if poller.reserved.map(|reserved| reserved.period) != *period {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The poller that the slot at `at` is reserved for, if there is one that may be polled.
     pub(super) fn owner(&self, at: f64) -> Option<usize> {
-        let (slot, horizon) = (self.slots.begun(at), at + INSTANT_S);
-        let mut owners = self.idle().filter(|(_, poller)| poller.owns(slot));
-        owners
-            .find(|(_, poller)| poller.ready_at() <= horizon)
-            .map(|(place, _)| place)
+        let slot = self.slots.current(at);
+        for (place, poller) in self.idle() {
+            if poller.owns(slot) && poller.ready_at() <= at + INSTANT_S {
+                return Some(place);
+            }
+        }
+        None
     }
 
-    /// The first slot from this one on that no poller owns.
+    /// The first slot from this one on that is reserved for no poller.
     pub(super) fn free_from(&self, slot: u64) -> Option<u64> {
-        let mut slots = (slot..).take(MAX_SLOTS);
-        slots.find(|slot| !self.pollers.iter().any(|poller| poller.owns(*slot)))
+        (slot..slot + MAX_SLOTS).find(|slot| !self.pollers.iter().any(|poller| poller.owns(*slot)))
     }
 
-    /// Which of these pollers, sorted by their deadlines, gets which of the free slots from `slot`
-    /// on if each goes to the first of them that is ready; and when the slot begins.
-    pub(super) fn in_order(
-        &self,
-        mut due: Vec<(f64, usize)>,
-        mut slot: u64,
-    ) -> impl Iterator<Item = (f64, usize, f64)> {
-        std::iter::from_fn(move || {
-            let ready = |place: usize| self.pollers[place].ready_at();
-            let soonest = due
-                .iter()
-                .map(|(_, place)| ready(*place))
-                .reduce(f64::min)?;
-            slot = self.free_from(slot.max(self.slots.next(soonest)))?;
-            let begins = self.slots.start(slot);
-            let first = due
-                .iter()
-                .position(|(_, place)| ready(*place) <= begins + INSTANT_S)?;
-            slot += 1;
-            let (deadline, place) = due.remove(first);
-            Some((deadline, place, begins))
-        })
+    /// Whether a poll at `at` is worth a slot that is not reserved for the poller: not shortly
+    /// before one that is.
+    pub(super) fn is_worth_a_slot(&self, poller: &Poller, at: f64) -> bool {
+        match self.next_reserved(poller, self.slots.current(at) + 1) {
+            Some(reserved) => {
+                let apart = poller.min_interval.max(0.5 * poller.interval);
+                reserved - at + LATE_S >= apart
+            }
+            None => true,
+        }
     }
 
-    /// Whether a poll at `at` is worth a slot that is not its own: not shortly before one that is.
-    pub(super) fn gains(&self, poller: &Poller, at: f64) -> bool {
-        let apart = poller.min_interval.max(0.5 * poller.interval);
-        let own = self.next_reserved(poller, self.slots.begun(at) + 1);
-        own.is_none_or(|own| own - at + LATE_S >= apart)
-    }
-
-    /// When the first own slot of a poller from this one on begins in which it may be polled, if it
-    /// has any.
+    /// When the first reserved slot of a poller from this one on begins in which it may be polled,
+    /// if it has any.
     pub(super) fn next_reserved(&self, poller: &Poller, slot: u64) -> Option<f64> {
-        let slot = slot.max(self.slots.next(poller.ready_at()));
-        poller
-            .reserved
-            .map(|own| self.slots.start(own.first_from(slot)))
+        let reserved = poller.reserved?;
+        let slot = slot.max(self.slots.first_from(poller.ready_at()));
+        Some(self.slots.start(reserved.first_from(slot)))
     }
+}
 
-    /// The same; never if it has none.
-    pub(super) fn own_slot(&self, poller: &Poller, slot: u64) -> f64 {
-        self.next_reserved(poller, slot).unwrap_or(f64::INFINITY)
-    }
+/// What the budget can keep, for each poller, in slots.
+#[derive(Debug, PartialEq)]
+struct Plan {
+    /// The longest interval.
+    longest: Vec<u64>,
+    /// The period of the reserved slots.
+    periods: Vec<Option<u64>>,
 }
 
 /// The longest intervals that can be kept, and the periods of the reserved slots, for pollers whose
 /// longest and shortest intervals are given; all in slots. If the budget is too small, the shortest
 /// of them become equally longer until the others can be kept, at most until all are polled in
-/// turn. A `fixed` interval can need the same slot as another poller, so that this one waits a slot
+/// turn. A poller with a `fixed` interval can need the slot of another one, which then waits a slot
 /// longer.
-fn plan(longest: &[u64], shortest: &[u64], fixed: u64) -> (Vec<u64>, Vec<Option<u64>>) {
+///
+/// Example: one poller may wait 3 slots, five may wait 66. In turn each would wait 6, so the first
+/// gets every third slot; the others share the rest in turn, and wait at most 10 slots.
+///
+/// Example: one may wait 1 slot, three may wait 8. That is 1 + 3/8 polls a slot, more than there
+/// are. With 2 instead of 1 it is 1/2 + 3/8: the first gets every second slot, and each of the
+/// others every eighth.
+fn plan(longest: &[u64], shortest: &[u64], fixed: u64) -> Plan {
     let in_turn = longest.len() as u64;
-    let first = longest.iter().copied().min().unwrap_or(1).max(1);
-    let levels = if first < in_turn + fixed {
-        first..in_turn.max(first + 1)
-    } else {
-        0..0
-    };
-    let raised = |level: u64| {
-        longest
-            .iter()
-            .map(|most| level.max(*most))
-            .collect::<Vec<_>>()
-    };
-    let slots = |level: u64| {
-        longest
-            .iter()
-            .map(|most| 1.0 / level.max(*most) as f64)
-            .sum::<f64>()
-    };
-    let mut plans = levels
-        .filter(|level| slots(*level) <= 1.0 + 1e-9)
-        .filter_map(|level| Some((raised(level), periods(&raised(level), shortest)?)));
-    plans
-        .next()
-        .unwrap_or_else(|| (raised(in_turn), vec![None; longest.len()]))
+    let tightest = longest.iter().copied().min().unwrap_or(1).max(1);
+    if tightest < in_turn + fixed {
+        for level in tightest..in_turn.max(tightest + 1) {
+            let longest = at_least(level, longest);
+            let polls_per_slot: f64 = longest.iter().map(|slots| 1.0 / *slots as f64).sum();
+            if polls_per_slot > ALL_SLOTS {
+                continue;
+            }
+            if let Some(periods) = periods(&longest, shortest) {
+                return Plan { longest, periods };
+            }
+        }
+    }
+    Plan {
+        longest: at_least(in_turn, longest),
+        periods: vec![None; longest.len()],
+    }
+}
+
+/// These numbers of slots, and `level` instead of those that are lower.
+fn at_least(level: u64, slots: &[u64]) -> Vec<u64> {
+    slots.iter().map(|slots| level.max(*slots)).collect()
+}
+
+/// A base of periods, and the part of all slots that the pollers with reserved slots need with it.
+struct Base {
+    slots: u64,
+    part: f64,
+}
+
+impl Base {
+    /// The longest period within `longest`: the base, doubled as often as possible.
+    fn period(&self, longest: u64) -> u64 {
+        self.slots << (longest / self.slots).ilog2()
+    }
 }
 
 /// Reserves slots for the pollers with the shortest of these intervals, for as few as will do.
+///
+/// Example: of pollers that may wait 3, 7, 12 and 40 slots, the first gets every third slot. That
+/// leaves 2 of 3 slots for three pollers in turn. Each waits up to 7 slots, which is few enough for
+/// all of them.
 fn periods(longest: &[u64], shortest: &[u64]) -> Option<Vec<Option<u64>>> {
     let mut order: Vec<usize> = (0..longest.len()).collect();
     order.sort_by_key(|place| longest[*place]);
-    let period = |base: u64, place: usize| base << (longest[place] / base).ilog2();
+    let tightest = longest[*order.first()?];
     // A base of at most half the shortest interval gives the periods of its double.
-    let most = longest[*order.first()?];
-    let mut parts: Vec<(f64, u64)> = (most / 2 + 1..=most).map(|base| (0.0, base)).collect();
-    for (count, place) in (1..).zip(&order) {
-        parts
-            .iter_mut()
-            .for_each(|(part, base)| *part += 1.0 / period(*base, *place) as f64);
-        let &(part, base) = parts.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        if part > 1.0 + 1e-9 {
+    let mut bases: Vec<Base> = (tightest / 2 + 1..=tightest)
+        .map(|slots| Base { slots, part: 0.0 })
+        .collect();
+    for (place, count) in order.iter().zip(1..) {
+        for base in &mut bases {
+            base.part += 1.0 / base.period(longest[*place]) as f64;
+        }
+        let best = bases.iter().min_by(|a, b| a.part.total_cmp(&b.part))?;
+        if best.part > ALL_SLOTS {
             return None;
         }
-        let (those, rest) = order.split_at(count);
-        // In this many slots at most one more than its part is reserved for each. The others have
-        // one each, and one when they may be polled again.
-        let in_turn = |place: &usize| {
-            let free = rest.len().max(shortest[*place] as usize);
-            (count + free) as f64 / (1.0 - part).max(1e-9) + 1.0
-        };
-        if rest
-            .iter()
-            .all(|place| longest[*place] as f64 >= in_turn(place))
-        {
-            let mut all = vec![None; longest.len()];
-            those
-                .iter()
-                .for_each(|place| all[*place] = Some(period(base, *place)));
-            return Some(all);
+        let (reserved, in_turn) = order.split_at(count);
+        let can_wait = in_turn.iter().all(|place| {
+            let shortest = shortest[*place] as usize;
+            longest[*place] as f64 >= wait_in_turn(count, best.part, in_turn.len(), shortest)
+        });
+        if can_wait {
+            let mut periods = vec![None; longest.len()];
+            for place in reserved {
+                periods[*place] = Some(best.period(longest[*place]));
+            }
+            return Some(periods);
         }
     }
     None
+}
+
+/// How many slots one of `others` pollers waits if they take turns in the slots that are left by
+/// `count` pollers with reserved slots, which take this `part` of all.
+fn wait_in_turn(count: usize, part: f64, others: usize, shortest: usize) -> f64 {
+    // Of any slots, at most one more than its part is reserved for each. The others have one each,
+    // and one when they may be polled again.
+    let needed = count + others.max(shortest);
+    needed as f64 / (1.0 - part).max(1e-9) + 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_of_the_plan_are_right() {
+        let plan = |longest: &[u64]| plan(longest, &vec![1; longest.len()], 0);
+        let six = plan(&[3, 66, 66, 66, 66, 66]);
+        assert_eq!(six.periods, [Some(3), None, None, None, None, None]);
+        assert_eq!(six.longest, [3, 66, 66, 66, 66, 66]);
+        assert_eq!(wait_in_turn(1, 1.0 / 3.0, 5, 1).round(), 10.0);
+        let raised = plan(&[1, 8, 8, 8]);
+        assert_eq!(raised.longest, [2, 8, 8, 8]);
+        assert_eq!(raised.periods, [Some(2), Some(8), Some(8), Some(8)]);
+        let four = plan(&[3, 7, 12, 40]);
+        assert_eq!(four.periods, [Some(3), None, None, None]);
+        assert_eq!(wait_in_turn(1, 1.0 / 3.0, 3, 1).round(), 7.0);
+    }
 }

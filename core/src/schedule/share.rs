@@ -10,7 +10,7 @@ pub(super) struct Claim {
     /// The shortest interval allowed.
     pub(super) shortest: f64,
     /// The interval that it needs if it must be followed.
-    pub(super) followed: Option<f64>,
+    pub(super) needed: Option<f64>,
 }
 
 impl Claim {
@@ -25,7 +25,7 @@ impl Claim {
 /// Intervals that use the whole budget as far as the shortest intervals allow: each proportional
 /// to one over the root, none above its longest.
 pub(super) fn intervals(claims: &mut [Claim], budget: f64) -> Vec<f64> {
-    tighten(claims, budget);
+    shorten_followed(claims, budget);
     let factor = factor(claims, budget);
     claims.iter().map(|claim| claim.interval(factor)).collect()
 }
@@ -39,42 +39,51 @@ pub(super) fn in_turn(claims: &[Claim], budget: f64) -> f64 {
 /// Polls a second for each unit of root, so that all use `budget` polls a second. Their sum is a
 /// straight line between the factors at which a claim reaches one of its bounds.
 fn factor(claims: &[Claim], budget: f64) -> f64 {
-    let polls = |factor: f64| {
-        claims
-            .iter()
-            .map(|claim| 1.0 / claim.interval(factor))
-            .sum::<f64>()
-    };
-    let corners = |claim: &Claim| [claim.longest, claim.shortest].map(|b| 1.0 / (b * claim.root));
-    let mut corners: Vec<f64> = claims.iter().flat_map(corners).collect();
-    corners.sort_by(f64::total_cmp);
-    let above = corners.partition_point(|corner| polls(*corner) < budget);
-    match (
-        above.checked_sub(1).map(|below| corners[below]),
-        corners.get(above),
-    ) {
-        (Some(low), Some(high)) => {
-            low + (high - low) * (budget - polls(low)) / (polls(*high) - polls(low))
-        }
-        // No factor uses more than the longest or the shortest intervals do.
-        (low, high) => low.or(high.copied()).unwrap_or(1.0),
+    let mut corners = Vec::with_capacity(2 * claims.len());
+    for claim in claims {
+        corners.push(1.0 / (claim.longest * claim.root));
+        corners.push(1.0 / (claim.shortest * claim.root));
     }
+    corners.sort_by(f64::total_cmp);
+    let above = corners.partition_point(|corner| polls_per_second(claims, *corner) < budget);
+    // No factor uses fewer polls than the longest intervals do, or more than the shortest.
+    let Some(high) = corners.get(above).copied() else {
+        return corners.last().copied().unwrap_or(1.0);
+    };
+    if above == 0 {
+        return high;
+    }
+    let low = corners[above - 1];
+    let polls_low = polls_per_second(claims, low);
+    let polls_high = polls_per_second(claims, high);
+    low + (high - low) * (budget - polls_low) / (polls_high - polls_low)
+}
+
+/// Polls a second of all claims at this factor.
+fn polls_per_second(claims: &[Claim], factor: f64) -> f64 {
+    claims
+        .iter()
+        .map(|claim| 1.0 / claim.interval(factor))
+        .sum()
 }
 
 /// Lowers the longest interval of those that must be followed to what each needs, or, if the budget
 /// is short, to what it allows in proportion: a poll more than needed for one is lost to another.
-fn tighten(claims: &mut [Claim], budget: f64) {
-    let others = claims.iter().filter(|claim| claim.followed.is_none());
-    let left = (budget - others.map(|claim| 1.0 / claim.longest).sum::<f64>()).max(budget * 1e-3);
-    let needed: f64 = claims
-        .iter()
-        .filter_map(|claim| claim.followed)
-        .map(f64::recip)
-        .sum();
-    let stretch = (needed / left).max(1.0);
+fn shorten_followed(claims: &mut [Claim], budget: f64) {
+    let mut needed = 0.0;
+    let mut others = 0.0;
+    for claim in &*claims {
+        match claim.needed {
+            Some(interval) => needed += 1.0 / interval,
+            None => others += 1.0 / claim.longest,
+        }
+    }
+    let left = (budget - others).max(budget * 1e-3);
+    let stretch = f64::max(needed / left, 1.0);
     for claim in claims {
-        if let Some(every) = claim.followed {
-            claim.longest = claim.longest.min((every * stretch).max(claim.shortest));
+        if let Some(interval) = claim.needed {
+            let granted = (interval * stretch).max(claim.shortest);
+            claim.longest = claim.longest.min(granted);
         }
     }
 }

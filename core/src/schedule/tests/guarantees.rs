@@ -15,6 +15,21 @@ fn overflow_event() -> PollResult {
 }
 
 #[test]
+fn the_example_of_the_sure_slots_is_right() {
+    // Slots begin every second. A is ready again at 2 s, B at 1 s, C at once.
+    let mut schedule = Schedule::new(vec![settings(); 3], 60.5, at(0.0));
+    schedule.started(0, at(0.0));
+    schedule.pollers[0].in_flight = None;
+    for (poller, last_sent, deadline) in [(1, -1.0, 3.0), (2, -2.0, 5.0)] {
+        schedule.pollers[poller].last_sent = last_sent;
+        schedule.pollers[poller].guarantee = deadline - last_sent;
+    }
+    let sure = schedule.sure_slots(0, 0.0);
+    assert!((sure.latest - 3.0).abs() < 1e-6, "{sure:?}");
+    assert!((sure.after_that - 4.0).abs() < 1e-6, "{sure:?}");
+}
+
+#[test]
 fn while_a_search_waits_each_guarantee_is_one_slot_longer_within_max_interval() {
     let slot = 60.5 / 20.0;
     let short = PollerSettings {

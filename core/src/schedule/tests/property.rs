@@ -265,7 +265,7 @@ fn a_max_interval_shorter_than_the_turn_is_kept_exactly_or_said_not_to_be() {
         if schedule
             .pollers
             .iter()
-            .any(|poller| poller.raised.is_some())
+            .any(|poller| poller.raised_interval.is_some())
         {
             said += 1;
             assert!(
