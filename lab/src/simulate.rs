@@ -145,14 +145,9 @@ pub(crate) fn compare(traffic: &Traffic, settings: &SimulationSettings) -> Sched
     let adaptive = adaptive::run(traffic, settings);
     let requests = traffic.span_s / optimum::SPAN_S * f64::from(settings.requests_per_minute);
     let requests = (requests.floor() as u64).max(1);
-    let fixed = |plan: fn(&Traffic, u64) -> Vec<(f64, usize)>| {
-        fixed::run(traffic, settings, &plan(traffic, requests))
-    };
-    let (uniform, proportional, cron) = (
-        fixed(fixed::uniform),
-        fixed(fixed::proportional),
-        fixed(fixed::cron),
-    );
+    let uniform = fixed::run(traffic, settings, &fixed::uniform(traffic, requests));
+    let proportional = fixed::run(traffic, settings, &fixed::proportional(traffic, requests));
+    let cron = fixed::run(traffic, settings, &fixed::cron(traffic, requests));
     ScheduleComparison {
         schedules: vec![
             adaptive.result("adaptive"),

@@ -45,8 +45,8 @@ pub(crate) fn svg(comparison: &ScheduleComparison) -> String {
 
 fn bar(place: usize, result: &ScheduleResult, longest: f64) -> Markup {
     let top = 36.0 + place as f64 * (BAR + GAP);
-    let room = WIDTH - LABEL - 230.0;
-    let width = (result.mean_delay_s / longest * room).max(1.0);
+    let full_width = WIDTH - LABEL - 230.0;
+    let width = (result.mean_delay_s / longest * full_width).max(1.0);
     let words = format!(
         "{:.2} s, p99 {:.1} s, {} lost, {} gaps",
         result.mean_delay_s, result.p99_s, result.lost, result.gaps
@@ -62,14 +62,14 @@ fn bar(place: usize, result: &ScheduleResult, longest: f64) -> Markup {
 
 /// At most one column for two pixels: longer runs show the mean of several hours in each.
 fn hours(requests: &[u64], top: f64) -> Markup {
-    let room = WIDTH - 20.0;
-    let together = requests.len().div_ceil((room / 2.0) as usize).max(1);
+    let full_width = WIDTH - 20.0;
+    let hours_a_column = requests.len().div_ceil((full_width / 2.0) as usize).max(1);
     let columns: Vec<f64> = requests
-        .chunks(together)
+        .chunks(hours_a_column)
         .map(|hours| hours.iter().sum::<u64>() as f64 / hours.len() as f64)
         .collect();
     let most = columns.iter().copied().fold(1.0, f64::max);
-    let step = room / columns.len().max(1) as f64;
+    let step = full_width / columns.len().max(1) as f64;
     html! {
         @for (place, column) in columns.iter().enumerate() {
             @let height = column / most * HOURS_HEIGHT;

@@ -27,14 +27,17 @@ pub(super) fn proportional(traffic: &Traffic, requests: u64) -> PollTimes {
         return uniform(traffic, requests);
     }
     let mut plan = PollTimes::new();
-    let (mut owed, mut given) = (0.0, 0);
-    for (route, traffic_of) in traffic.routes.iter().enumerate() {
-        owed += requests as f64 * traffic_of.arrivals.len() as f64 / total as f64;
-        let polls = (owed.round() as u64).min(requests) - given;
-        given += polls;
+    let mut share = 0.0;
+    let mut planned = 0;
+    for (route, one) in traffic.routes.iter().enumerate() {
+        share += requests as f64 * one.arrivals.len() as f64 / total as f64;
+        let polls = (share.round() as u64).min(requests) - planned;
+        planned += polls;
         let step = traffic.span_s / polls.max(1) as f64;
         let phase = (route as f64 + 0.5) / traffic.routes.len() as f64;
-        plan.extend((0..polls).map(|k| ((k as f64 + phase) * step, route)));
+        for poll in 0..polls {
+            plan.push(((poll as f64 + phase) * step, route));
+        }
     }
     plan.sort_by(|a, b| a.0.total_cmp(&b.0));
     plan

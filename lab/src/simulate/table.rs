@@ -58,7 +58,8 @@ pub(crate) fn table(comparison: &ScheduleComparison) -> String {
 /// How unequal the hours of a schedule are; the last one, which may be cut short, is left out.
 fn hours(result: &ScheduleResult) -> Option<String> {
     let (_, whole) = result.requests_by_hour.split_last()?;
-    let (most, least) = (whole.iter().max()?, whole.iter().min()?);
+    let most = whole.iter().max()?;
+    let least = whole.iter().min()?;
     Some(format!(
         "{}: {most} requests in its busiest hour, {least} in its quietest",
         result.name

@@ -4,10 +4,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
+use shopmirror_core::record::poller_name;
 
 /// A Monday, 00:00 UTC.
 const MONDAY: i64 = 1_767_571_200;
 const HOUR_S: f64 = 3600.0;
+const HOURS_OF_WEEK: usize = 168;
+/// The busiest hours of a synthetic shop, beside its ordinary opening hours.
+const BUSIEST: f64 = 1.6;
 /// The longest simulation: ten years.
 const MAX_SECONDS: f64 = 10.0 * 366.0 * 86_400.0;
 /// Most synthetic records of one route; what would come after them does not arrive.
@@ -84,9 +88,8 @@ impl Shop {
 
 /// How busy a shop is at an hour of the week, beside its ordinary opening hours.
 fn opening(hour_of_week: usize) -> f64 {
-    let (day, hour) = (hour_of_week / 24, hour_of_week % 24);
-    match (day, hour) {
-        (0..=4, 9 | 17) => 1.6,
+    match (hour_of_week / 24, hour_of_week % 24) {
+        (0..=4, 9 | 17) => BUSIEST,
         (0..=4, 10..=16) | (5, 10..=13) => 1.0,
         // Little but what an online form brings.
         _ => 0.001,
@@ -135,65 +138,33 @@ impl Traffic {
         most: impl Fn(usize) -> f64,
         rate: impl Fn(usize, f64) -> f64,
     ) -> Self {
-        let span_s = sane_span(span_s);
+        let span_s = within_limits(span_s);
         let mut chance = fastrand::Rng::with_seed(seed);
-        let mut arrivals_of = |route: usize| {
-            let most = most(route) / HOUR_S;
-            let (mut at, mut arrivals) = (0.0, Vec::new());
-            if most <= 0.0 {
-                return arrivals;
-            }
-            loop {
-                at -= (1.0 - chance.f64()).ln() / most;
-                if at >= span_s || arrivals.len() >= MAX_ARRIVALS {
-                    break;
-                }
-                // Thinning: a candidate stays with the chance of its hour.
-                if chance.f64() * most * HOUR_S < rate(route, at) {
-                    arrivals.push(at);
-                }
-            }
-            arrivals
-        };
-        let routes = names.iter().enumerate().map(|(route, name)| RouteTraffic {
-            name: (*name).to_owned(),
-            arrivals: arrivals_of(route),
-        });
+        let mut routes = Vec::with_capacity(names.len());
+        for (route, name) in names.iter().enumerate() {
+            let most = most(route);
+            let rate = |at: f64| rate(route, at);
+            routes.push(RouteTraffic {
+                name: (*name).to_owned(),
+                arrivals: random_arrivals(span_s, &mut chance, most, rate),
+            });
+        }
         Self {
-            routes: routes.collect(),
+            routes,
             span_s,
             start: monday(),
             known_rates: Vec::new(),
         }
     }
 
-    /// Constant rates an hour, in the order of the routes.
+    /// Constant rates an hour of the first routes, in their order; none is below 0.
     pub(crate) fn rates(per_hour: &[f64], hours: f64, seed: u64) -> Self {
-        let names: Vec<String> = (0..per_hour.len())
-            .map(|route| {
-                ROUTES
-                    .get(route)
-                    .map_or_else(|| format!("route_{}", route + 1), ToString::to_string)
-            })
-            .collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let sane = |route: usize| {
-            if per_hour[route].is_finite() {
-                per_hour[route]
-            } else {
-                0.0
-            }
-        };
-        let known_rates = vec![
-            (0..per_hour.len())
-                .map(|route| sane(route).max(0.0))
-                .collect(),
-        ];
-        let traffic = Self::random(&names, hours * HOUR_S, seed, sane, |route, _| {
-            per_hour[route]
-        });
+        let names = &ROUTES[..per_hour.len()];
+        let span_s = hours * HOUR_S;
+        let most = |route: usize| per_hour[route];
+        let traffic = Self::random(names, span_s, seed, most, |route, _| per_hour[route]);
         Self {
-            known_rates,
+            known_rates: vec![per_hour.to_vec()],
             ..traffic
         }
     }
@@ -201,15 +172,16 @@ impl Traffic {
     /// A synthetic shop, beginning on a Monday at midnight.
     pub(crate) fn shop(shop: Shop, hours: f64, seed: u64) -> Self {
         let rates = shop.open_rates();
-        let busiest = 1.6;
-        let at_hour = |hour: usize| rates.iter().map(|rate| rate * opening(hour)).collect();
-        let known_rates = (0..168).map(at_hour).collect();
+        let mut known_rates = Vec::with_capacity(HOURS_OF_WEEK);
+        for hour in 0..HOURS_OF_WEEK {
+            known_rates.push(rates.iter().map(|rate| rate * opening(hour)).collect());
+        }
         let traffic = Self::random(
             &ROUTES,
             hours * HOUR_S,
             seed,
-            |route| rates[route] * busiest,
-            |route, at| rates[route] * opening((at / HOUR_S) as usize % 168),
+            |route| rates[route] * BUSIEST,
+            |route, at| rates[route] * opening((at / HOUR_S) as usize % HOURS_OF_WEEK),
         );
         Self {
             known_rates,
@@ -225,99 +197,158 @@ impl Traffic {
     /// # Errors
     /// The first line that is no such thing, with its number, or why all of them together are none.
     pub(crate) fn from_trace(text: &str, hours: Option<f64>) -> Result<Self, TraceError> {
-        let mut routes: BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>> = BTreeMap::new();
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        for (place, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || (place == 0 && line.starts_with("seconds")) {
-                continue;
-            }
-            let wrong = |problem: &str| TraceError::Line {
-                line: place + 1,
-                problem: problem.into(),
-            };
-            let (seconds, rest) = line
-                .split_once(',')
-                .ok_or_else(|| wrong("there is no route"))?;
-            let (route, id) = route_and_id(rest.trim()).map_err(wrong)?;
-            let id = unquoted(id).ok_or_else(|| wrong("a quote of the id is not closed"))?;
-            let seconds = seconds
-                .trim()
-                .parse::<f64>()
-                .ok()
-                .filter(|seconds| (0.0..1e11).contains(seconds))
-                .ok_or_else(|| wrong("the first field is not a number of seconds"))?;
-            routes.entry(route).or_default().push((seconds, id));
-        }
-        let times = || routes.values().flatten().map(|(seconds, _)| *seconds);
-        let first = times().fold(f64::INFINITY, f64::min);
-        let last = times().fold(0.0, f64::max);
+        let mut routes = read_lines(text)?;
         if routes.is_empty() {
             return Err(TraceError::Empty);
         }
-        // Unix times keep their hour of the week; others are taken to begin on a Monday.
-        let unix = first > 1e9;
-        let origin = if unix {
-            (first / HOUR_S).floor() * HOUR_S
-        } else {
-            0.0
-        };
-        let start = Timestamp::from_second(origin as i64).ok().filter(|_| unix);
-        let whole_s = (last - origin).max(1.0) + 60.0;
-        if hours.is_none() && whole_s > MAX_SECONDS {
-            return Err(TraceError::Long {
-                years: (whole_s / (366.0 * 86_400.0)) as u64,
-            });
+        let mut first = f64::INFINITY;
+        let mut last: f64 = 0.0;
+        for (seconds, _) in routes.values().flatten() {
+            first = first.min(*seconds);
+            last = last.max(*seconds);
         }
-        let span_s = sane_span(hours.map_or(whole_s, |hours| hours * HOUR_S));
+        // Unix times keep their hour of the week; others are taken to begin on a Monday.
+        let mut origin = 0.0;
+        let mut start = monday();
+        if first > 1e9 {
+            origin = (first / HOUR_S).floor() * HOUR_S;
+            start = Timestamp::from_second(origin as i64).unwrap_or(start);
+        }
+        let whole_s = (last - origin).max(1.0) + 60.0;
+        let span_s = match hours {
+            Some(hours) => within_limits(hours * HOUR_S),
+            None if whole_s > MAX_SECONDS => {
+                return Err(TraceError::Long {
+                    years: (whole_s / (366.0 * 86_400.0)) as u64,
+                });
+            }
+            None => within_limits(whole_s),
+        };
         add_silent(&mut routes);
         if routes.len() > MAX_ROUTES {
             return Err(TraceError::Routes {
                 routes: routes.len(),
             });
         }
-        let known = |name: &str| ROUTES.iter().position(|route| *route == parts(name).0);
-        let mut named: Vec<(Cow<'_, str>, Vec<TraceLine<'_>>)> = routes.into_iter().collect();
-        named.sort_by_key(|(name, _)| known(name).unwrap_or(ROUTES.len()));
-        let routes = named
+        let mut routes: Vec<RouteTraffic> = routes
             .into_iter()
-            .map(|(name, mut records)| {
-                records.sort_by(|a, b| a.0.total_cmp(&b.0));
-                let mut seen = HashSet::new();
-                records.retain(|(_, id)| seen.insert(id.clone()));
-                let arrivals = records.iter().map(|(seconds, _)| seconds - origin);
-                RouteTraffic {
-                    name: name.into_owned(),
-                    arrivals: arrivals.filter(|at| *at < span_s).collect(),
-                }
+            .map(|(name, lines)| RouteTraffic {
+                name: name.into_owned(),
+                arrivals: first_arrivals(lines, origin, span_s),
             })
             .collect();
+        routes.sort_by_key(|route| place_of(&route.name));
         Ok(Self {
             routes,
             span_s,
-            start: start.unwrap_or_else(monday),
+            start,
             known_rates: Vec::new(),
         })
     }
 }
 
+/// Arrivals within `span_s` seconds, whose rate an hour `rate(seconds)` gives; never above `most`.
+fn random_arrivals(
+    span_s: f64,
+    chance: &mut fastrand::Rng,
+    most: f64,
+    rate: impl Fn(f64) -> f64,
+) -> Vec<f64> {
+    let mut arrivals = Vec::new();
+    let per_second = most / HOUR_S;
+    if per_second <= 0.0 {
+        return arrivals;
+    }
+    let mut at = 0.0;
+    while arrivals.len() < MAX_ARRIVALS {
+        at -= (1.0 - chance.f64()).ln() / per_second;
+        if at >= span_s {
+            break;
+        }
+        // Thinning: a candidate stays with the chance of its hour.
+        if chance.f64() * per_second * HOUR_S < rate(at) {
+            arrivals.push(at);
+        }
+    }
+    arrivals
+}
+
+/// The lines of a trace by their route.
+fn read_lines(text: &str) -> Result<BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>>, TraceError> {
+    let mut routes: BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>> = BTreeMap::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for (place, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || (place == 0 && line.starts_with("seconds")) {
+            continue;
+        }
+        match read_line(line) {
+            Ok((route, arrival)) => routes.entry(route).or_default().push(arrival),
+            Err(problem) => {
+                return Err(TraceError::Line {
+                    line: place + 1,
+                    problem: problem.into(),
+                });
+            }
+        }
+    }
+    Ok(routes)
+}
+
+/// The route of a trace line, and its time and id; or what is wrong with it.
+fn read_line(line: &str) -> Result<(Cow<'_, str>, TraceLine<'_>), &'static str> {
+    let (seconds, rest) = line.split_once(',').ok_or("there is no route")?;
+    let (route, id) = route_and_id(rest.trim())?;
+    let id = unquoted(id).ok_or("a quote of the id is not closed")?;
+    match seconds.trim().parse::<f64>() {
+        Ok(seconds) if (0.0..1e11).contains(&seconds) => Ok((route, (seconds, id))),
+        _ => Err("the first field is not a number of seconds"),
+    }
+}
+
+/// When each id arrived first, in seconds from `origin`, within `span_s`.
+fn first_arrivals(mut lines: Vec<TraceLine<'_>>, origin: f64, span_s: f64) -> Vec<f64> {
+    lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut seen = HashSet::new();
+    let mut arrivals = Vec::new();
+    for (seconds, id) in lines {
+        let at = seconds - origin;
+        if seen.insert(id) && at < span_s {
+            arrivals.push(at);
+        }
+    }
+    arrivals
+}
+
+/// The place of a poller among the others: that of its route in the contract.
+fn place_of(name: &str) -> usize {
+    let route = split_name(name).0;
+    ROUTES
+        .iter()
+        .position(|known| *known == route)
+        .unwrap_or(ROUTES.len())
+}
+
 /// The route and the business of a poller's name.
-fn parts(name: &str) -> (&str, Option<&str>) {
-    name.split_once('@')
-        .map_or((name, None), |(route, business)| (route, Some(business)))
+fn split_name(name: &str) -> (&str, Option<&str>) {
+    match name.split_once('@') {
+        Some((route, business)) => (route, Some(business)),
+        None => (name, None),
+    }
 }
 
 /// Adds the routes on which nothing arrived to each business that has one of them.
 fn add_silent(routes: &mut BTreeMap<Cow<'_, str>, Vec<TraceLine<'_>>>) {
-    let is_known = |name: &&str| ROUTES.contains(&parts(name).0);
-    let names = routes.keys().map(|name| &**name).filter(is_known);
-    let businesses: HashSet<Option<String>> =
-        names.map(|name| parts(name).1.map(str::to_owned)).collect();
+    let mut businesses: HashSet<Option<String>> = HashSet::new();
+    for name in routes.keys() {
+        let (route, business) = split_name(name);
+        if ROUTES.contains(&route) {
+            businesses.insert(business.map(str::to_owned));
+        }
+    }
     for business in businesses {
         for route in ROUTES {
-            let name = business
-                .as_ref()
-                .map_or(route.to_owned(), |of| format!("{route}@{of}"));
+            let name = poller_name(route, business.as_deref());
             routes.entry(Cow::Owned(name)).or_default();
         }
     }
@@ -359,8 +390,8 @@ fn unquoted(id: &str) -> Option<Cow<'_, str>> {
         .map(|inner| Cow::Owned(inner.replace("\"\"", "\"")))
 }
 
-/// At least a second, at most [`MAX_SECONDS`]; an hour when it is no number.
-fn sane_span(seconds: f64) -> f64 {
+/// A span of at least a second and at most [`MAX_SECONDS`]; an hour when it is no number.
+fn within_limits(seconds: f64) -> f64 {
     if seconds.is_nan() {
         HOUR_S
     } else {
