@@ -199,9 +199,8 @@ fn explain(error: rusqlite::Error, limits: QueryLimits) -> QueryError {
     match (error.sqlite_error_code(), error) {
         (Some(ErrorCode::OperationInterrupted), _) => QueryError::TooLong(limits.time),
         (Some(ErrorCode::TooBig), _) => QueryError::TooLarge(limits.bytes),
-        (Some(ErrorCode::AuthorizationForStatementDenied), _) | (_, Error::MultipleStatement) => {
-            QueryError::NotReading
-        }
+        (Some(ErrorCode::AuthorizationForStatementDenied), _)
+        | (_, Error::MultipleStatement | Error::Empty) => QueryError::NotReading,
         (Some(ErrorCode::Unknown), Error::SqliteFailure(_, Some(text))) => {
             QueryError::Invalid(text)
         }
