@@ -4,23 +4,22 @@
 //! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place,
 //! the module `handle`. A failed write stores nothing.
 
+mod custom_fields;
+mod customers;
 mod error;
 #[cfg(test)]
 pub(crate) mod fixtures;
-mod forms;
 mod gaps;
 mod handle;
 mod identity;
 mod ingest;
-mod keep;
-mod kept;
 mod log;
+mod maintenance;
 mod meta;
 mod mirror;
 mod open;
 mod operate;
 mod outbox;
-mod people;
 mod pollers;
 mod query;
 mod reader;
@@ -36,10 +35,10 @@ pub use error::StoreError;
 pub use gaps::{Certainty, Gap, GapState};
 pub use handle::Store;
 pub use ingest::{PageOutcome, PollFacts, Search, SearchOutcome};
-pub use keep::backup::{CopyControl, CopyFacts, back_up};
-pub use keep::backup_folder::{BackupFile, BackupFolder};
-pub use keep::forget::Forgotten;
-pub use keep::maintain::Upkeep;
+pub use maintenance::Upkeep;
+pub use maintenance::backup::{CopyControl, CopyFacts, back_up};
+pub use maintenance::backup_folder::{BackupFile, BackupFolder};
+pub use maintenance::forget::Forgotten;
 pub use mirror::history::RecordHistory;
 pub use mirror::job_links::{JobLink, missing_link};
 pub use mirror::job_states::JobState;
@@ -53,10 +52,10 @@ pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
 pub use search_index::{Found, IndexProgress, SearchIndex, index_log};
 
-pub use keep::rebuild::rebuild;
-pub use keep::restore::{Restored, restore};
-pub use keep::verify::VerifyFinding;
-pub use kept::Kept;
+pub use maintenance::rebuild::rebuild;
+pub use maintenance::restore::{Restored, restore};
+pub use maintenance::verify::VerifyFinding;
+pub use meta::Kept;
 pub use mirror::related::RelatedRecord;
 pub use mirror::views::amount_sql;
 pub use outbox::replays::{Replay, ReplayChoice, ReplayState};

@@ -1,4 +1,4 @@
-//! What can go wrong with the store, in the few kinds a caller treats differently.
+//! The errors of the store, in the few kinds that a caller treats differently.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,13 @@ use rusqlite::{ErrorCode, ffi};
 pub enum StoreError {
     /// Another process holds the store.
     #[error(
-        "{path} is in use by process {holder}: stop it first (`systemctl stop shopmirror` if it is the service); a second shop needs a [store] path of its own"
+        "{path} is in use by process {holder}: stop it first (`systemctl stop shopmirror` if it is \
+         the service); a second shop needs a [store] path of its own"
     )]
     Held {
         /// The store's file.
         path: PathBuf,
-        /// What the lock file says of the holder.
+        /// The holder, from the lock file.
         holder: String,
     },
     /// The file is no store of this program.
@@ -28,14 +29,15 @@ pub enum StoreError {
     },
     /// The file was written by a later version of the program.
     #[error(
-        "{path} has schema {found}, this program knows up to {known}: install the newer shopmirror again"
+        "{path} has schema {found}, this program knows up to {known}: install the newer shopmirror \
+         again"
     )]
     Newer {
         /// The file.
         path: PathBuf,
         /// The schema number found.
         found: i64,
-        /// The newest schema number known.
+        /// The newest schema number that this program knows.
         known: i64,
     },
     /// The file lies where locks cannot be trusted.
@@ -64,7 +66,8 @@ pub enum StoreError {
     Exists(PathBuf),
     /// The file for a backup is the store itself, no file, or a file that is no backup.
     #[error(
-        "{0} cannot hold a backup: it is a store, one of its side files, or no file that shopmirror wrote; name another file"
+        "{0} cannot hold a backup: it is a store, one of its side files, or no file that shopmirror \
+         wrote; name another file"
     )]
     Unfit(PathBuf),
     /// The file to restore is no usable backup.
@@ -77,7 +80,8 @@ pub enum StoreError {
     },
     /// A copy would leave too little room on the disk.
     #[error(
-        "too little room for {path}: {needed} bytes are needed and {free} are free; free some space, or name a file on another disk"
+        "too little room for {path}: {needed} bytes are needed and {free} are free; free some space, \
+         or name a file on another disk"
     )]
     NoRoom {
         /// The file to write.
@@ -101,7 +105,8 @@ pub enum StoreError {
     Busy,
     /// The file is damaged: it is not changed, so that a person can look at it.
     #[error(
-        "the store is damaged ({0}): stop the daemon, keep a copy of the file, then restore a backup, or run `sqlite3 FILE .recover` into a new file"
+        "the store is damaged ({0}): stop the daemon, keep a copy of the file, then restore a backup, \
+         or run `sqlite3 FILE .recover` into a new file"
     )]
     Corrupt(String),
     /// The file was deleted or replaced while it was open.
@@ -109,7 +114,8 @@ pub enum StoreError {
     Gone(PathBuf),
     /// There is no search index, or it cannot be used: it is damaged, or was made from another log.
     #[error(
-        "there is no usable search index: the daemon makes it, so try again in a minute; without a daemon, run `shopmirror verify --rebuild`; if neither helps, delete the file `search.db`"
+        "there is no usable search index: the daemon makes it, so try again in a minute; without a \
+         daemon, run `shopmirror verify --rebuild`; if neither helps, delete the file `search.db`"
     )]
     NoSearchIndex,
     /// A read was stopped at its time limit.
@@ -139,8 +145,8 @@ impl StoreError {
         self.is_full() || matches!(self, Self::Busy)
     }
 
-    /// Whether the failure lies in one statement or value, so that what concerns other tables may
-    /// go on; not in the disk or the machine.
+    /// Whether the failure lies in one statement or value, so that work on other tables may
+    /// continue; not in the disk or the machine.
     #[must_use]
     pub fn is_of_one_route(&self) -> bool {
         let Self::Sqlite(error) = self else {
@@ -175,7 +181,8 @@ impl From<rusqlite::Error> for StoreError {
             }
             Some(ErrorCode::OperationInterrupted) => Self::TooLong,
             _ if is_refused_write(&error) => Self::Limit(
-                "a write was refused: look for a failing disk (`journalctl -k`), a quota or a file size limit (LimitFSIZE= in the unit)",
+                "a write was refused: look for a failing disk (`journalctl -k`), a quota or a file size \
+                 limit (LimitFSIZE= in the unit)",
             ),
             _ => Self::Sqlite(error),
         }

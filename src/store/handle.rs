@@ -11,7 +11,7 @@ use super::log;
 use super::reader::Reader;
 use super::schema;
 use super::writer::Writer;
-use crate::store::keep::checkpoint;
+use crate::store::maintenance;
 
 pub(super) struct StoreParts {
     /// `None` once closed. Who waits for a connection holds no thread, so that the number of
@@ -138,7 +138,7 @@ impl Store {
                 return Ok(());
             };
             let polls = writer.save_memory();
-            let settled = checkpoint::run(&writer.connection, "TRUNCATE");
+            let settled = maintenance::checkpoint(&writer.connection, "TRUNCATE");
             polls.and(settled).map(|_| ())
         })
         .await

@@ -4,7 +4,7 @@
 //! uses the identity of the version before: a change that is seen again after a restore gets the
 //! event id that it had, and what follows it never gets one of those that the restore has lost.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 
 /// The name of the identity of the first rows in `meta`.
 const FIRST: &str = "identity";
@@ -17,12 +17,18 @@ pub(super) struct Identities(Vec<(i64, String)>);
 
 impl Identities {
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let sql = "
+            SELECT
+                iif(name = :first, -1, CAST(substr(name, length(:later) + 1) AS INTEGER)) AS after,
+                value
+            FROM _meta
+            WHERE name = :first OR name GLOB :later || '*'
+            ORDER BY after";
         let all: Vec<(i64, String)> = connection
-            .prepare(
-                "SELECT iif(name = ?1, -1, CAST(substr(name, length(?2) + 1) AS INTEGER)) AS after, value \
-                 FROM _meta WHERE name = ?1 OR name GLOB ?2 || '*' ORDER BY after",
-            )?
-            .query_map((FIRST, LATER), |row| row.try_into())?
+            .prepare(sql)?
+            .query_map(named_params! { ":first": FIRST, ":later": LATER }, |row| {
+                row.try_into()
+            })?
             .collect::<rusqlite::Result<_>>()?;
         if all.is_empty() {
             return Err(rusqlite::Error::QueryReturnedNoRows);
@@ -32,15 +38,22 @@ impl Identities {
 
     /// The identity for a row that follows no other version: the first one.
     pub(super) fn first(&self) -> &str {
-        self.0.first().map_or("", |(_, identity)| identity)
+        match self.0.first() {
+            Some((_, identity)) => identity,
+            None => "",
+        }
     }
 
     /// The identity for the next version of a record, given the row of the version before it.
     pub(super) fn for_next(&self, before: Option<i64>) -> &str {
-        let of_row = |seq: i64| self.0.iter().rfind(|(after, _)| *after < seq);
-        before
-            .and_then(of_row)
-            .map_or_else(|| self.first(), |(_, identity)| identity)
+        let earlier = match before {
+            Some(seq) => self.0.iter().rfind(|(after, _)| *after < seq),
+            None => None,
+        };
+        match earlier {
+            Some((_, identity)) => identity,
+            None => self.first(),
+        }
     }
 
     /// Every identity, the first one first.
@@ -52,9 +65,10 @@ impl Identities {
 /// Gives a store another identity for the rows that follow.
 pub(super) fn renew(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT OR REPLACE INTO _meta (name, value) \
-         SELECT ?1 || coalesce(max(seq), 0), lower(hex(randomblob(16))) FROM changes",
-        [LATER],
+        "INSERT OR REPLACE INTO _meta (name, value)
+        SELECT :later || coalesce(max(seq), 0), lower(hex(randomblob(16)))
+        FROM changes",
+        named_params! { ":later": LATER },
     )?;
     Ok(())
 }

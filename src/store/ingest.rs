@@ -295,7 +295,7 @@ impl Store {
             // If the file cannot be written now, a later page takes it.
             writer.views.job_link = field;
             let tx = write_tx(&mut writer.connection)?;
-            if !job_links::look(&tx, writer.views.job_link.as_deref())? {
+            if !job_links::refresh(&tx, writer.views.job_link.as_deref())? {
                 return Ok(());
             }
             views::refresh(&tx)?;

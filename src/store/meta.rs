@@ -1,29 +1,95 @@
-//! Single values under a name, in the table `_meta`.
+//! Single values under a name, in the table `_meta`: the identity of the store, and what other
+//! modules have to find again after a restart.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, named_params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::error::StoreError;
+use super::handle::Store;
+use super::open::write_tx;
+use super::operate::Operator;
+use super::reader::Reader;
 use super::sql::Sql;
 
-/// The name of the business that answers where none is asked for, as `X-Business` says it.
+/// The name of the business that answers where none is asked for, as in `X-Business`.
 pub(super) const DEFAULT_BUSINESS: &str = "default_business";
 
-/// A value as JSON.
-pub(super) fn text_of(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("what is kept can always be written as JSON")
+/// The name of a value of another module, which is stored as JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct Kept(pub(super) &'static str);
+
+impl Kept {
+    /// What a later process must know of this one's requests.
+    pub const SPENDING: Self = Self("spending");
+    /// The part of the configuration that readers of the database need.
+    pub const SHARED_CONFIG: Self = Self("shared_config");
+    /// The last run of each scheduled report, so that a restart neither repeats nor forgets one.
+    pub const REPORT_RUNS: Self = Self("scheduled_reports");
+    /// The workspace that fills the store.
+    pub const WORKSPACE: Self = Self("workspace");
+    /// Another workspace that answered instead.
+    pub const OTHER_WORKSPACE: Self = Self("workspace_other");
+    /// When the custom fields of every form were last read.
+    pub const FORMS_READ: Self = Self("custom_fields_read");
 }
 
-/// The value under a name as it was written by [`write`]. One that another version wrote in a form
-/// of its own counts as none.
+impl Store {
+    /// Stores a value in place of the one before. The same one costs no write.
+    ///
+    /// # Errors
+    /// The value before stays.
+    pub async fn keep(&self, what: Kept, value: &impl Serialize) -> Result<(), StoreError> {
+        let text = text_of(value);
+        self.write(move |writer| {
+            if self::value(&writer.connection, what.0)?.as_deref() != Some(&text) {
+                set(&writer.connection, what.0, &text)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Reader {
+    /// The value, if one is stored.
+    pub fn kept<T: DeserializeOwned>(&self, what: Kept) -> Result<Option<T>, StoreError> {
+        Ok(read(&self.connection, what.0)?)
+    }
+}
+
+impl Operator {
+    /// Changes a value beside the daemon, or without one.
+    pub fn change_kept<T: DeserializeOwned + Serialize>(
+        &mut self,
+        what: Kept,
+        change: impl FnOnce(Option<T>) -> T,
+    ) -> Result<(), StoreError> {
+        let tx = write_tx(&mut self.connection)?;
+        let changed = change(read(&tx, what.0)?);
+        write(&tx, what.0, &changed)?;
+        Ok(tx.commit()?)
+    }
+}
+
+/// A value as JSON.
+fn text_of(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a stored value can always be written as JSON")
+}
+
+/// The value that [`write`] stored under a name. A text that does not parse, because another version
+/// of the program wrote it, counts as absent.
 pub(super) fn read<T: DeserializeOwned>(
     connection: &Connection,
     name: &str,
 ) -> rusqlite::Result<Option<T>> {
-    Ok(value(connection, name)?.and_then(|text| serde_json::from_str(&text).ok()))
+    match value(connection, name)? {
+        Some(text) => Ok(serde_json::from_str(&text).ok()),
+        None => Ok(None),
+    }
 }
 
-/// Puts a value under a name as JSON.
+/// Stores a value under a name as JSON.
 pub(super) fn write(
     connection: &Connection,
     name: &str,
@@ -35,13 +101,15 @@ pub(super) fn write(
 /// The text under a name; `None` if there is no such row.
 pub(super) fn value(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
     connection
-        .value("SELECT value FROM _meta WHERE name = ?1", [name])
+        .value("SELECT value FROM _meta WHERE name = ?", [name])
         .optional()
 }
 
-/// Puts a text under a name, in place of the one before.
+/// Stores a text under a name, in place of the one before.
 pub(super) fn set(connection: &Connection, name: &str, value: &str) -> rusqlite::Result<()> {
-    let sql = "INSERT OR REPLACE INTO _meta (name, value) VALUES (?1, ?2)";
-    connection.run(sql, (name, value))?;
+    let sql = "
+        INSERT OR REPLACE INTO _meta (name, value)
+        VALUES (:name, :value)";
+    connection.run(sql, named_params! { ":name": name, ":value": value })?;
     Ok(())
 }

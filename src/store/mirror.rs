@@ -14,7 +14,7 @@ pub(super) mod views;
 use std::collections::HashSet;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use serde::Deserialize;
 use shopmirror_core::record::{Fields, Route};
 
@@ -33,16 +33,17 @@ const OWN_DEFINITIONS: &str = "_business, _first_seen_at TEXT NOT NULL, \
      _changed_at TEXT NOT NULL, _last_seen_at TEXT, _seq INTEGER NOT NULL, _via";
 /// SQLite's names for the row number, unless a column has that name.
 const ROW_NUMBER: [&str; 3] = ["rowid", "oid", "_rowid_"];
-/// A field past this many columns is kept in the log's body only.
+/// A field past this many columns is only in the body of the log.
 const MAX_COLUMNS: usize = 256;
 /// A column's name is cut to this many bytes.
 const MAX_NAME: usize = 200;
 
 /// Creates the tables that are not there: all six in a new store.
 pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
-    Route::ALL
-        .iter()
-        .try_for_each(|route| Mirror::load(connection, *route)?.create(connection))
+    for route in Route::ALL {
+        Mirror::load(connection, route)?.create(connection)?;
+    }
+    Ok(())
 }
 
 /// The columns of the fields of a route, in the order of first appearance.
@@ -50,8 +51,12 @@ pub(super) fn field_columns(
     connection: &Connection,
     route: Route,
 ) -> rusqlite::Result<Vec<String>> {
-    let sql = "SELECT \"column\" FROM _columns WHERE route = ?1 ORDER BY position";
-    connection.values(sql, [route.as_str()])
+    let sql = r#"
+        SELECT "column"
+        FROM _columns
+        WHERE route = :route
+        ORDER BY position"#;
+    connection.values(sql, named_params! { ":route": route.as_str() })
 }
 
 /// What a mirror row holds besides the record's own fields.
@@ -68,60 +73,92 @@ pub(super) struct RowFacts {
     pub(super) via: Option<String>,
 }
 
-/// The fields of a route, each with its column, in the order of first appearance.
+/// The table of a route: which column holds which field, in the order of first appearance, and the
+/// statements that follow from it, so that none is written again for each record.
 #[derive(Debug)]
 pub(super) struct Mirror {
     route: Route,
     columns: Vec<(String, String)>,
+    upsert: String,
+    /// Finds the job of a record; `None` if the records of the route are not linked.
+    find_job: Option<String>,
 }
 
 impl Mirror {
     /// Reads which column holds which field.
     pub(super) fn load(connection: &Connection, route: Route) -> rusqlite::Result<Self> {
-        let columns = connection
-            .prepare_cached(
-                "SELECT field, \"column\" FROM _columns WHERE route = ?1 ORDER BY position",
-            )?
-            .query_map([route.as_str()], |row| row.try_into())?
+        let sql = r#"
+            SELECT field, "column"
+            FROM _columns
+            WHERE route = :route
+            ORDER BY position"#;
+        let columns: Vec<(String, String)> = connection
+            .prepare_cached(sql)?
+            .query_map(named_params! { ":route": route.as_str() }, |row| {
+                row.try_into()
+            })?
             .collect::<rusqlite::Result<_>>()?;
-        Ok(Self { route, columns })
+        let link = job_links::of_route(connection, route)?;
+        Ok(Self {
+            route,
+            upsert: upsert_sql(route, &columns),
+            columns,
+            find_job: link.as_ref().map(job_links::find_job_sql),
+        })
+    }
+
+    /// The job whose state a record of this table is a source of, by its id.
+    pub(super) fn job_of(
+        &self,
+        connection: &Connection,
+        id: &str,
+    ) -> rusqlite::Result<Option<String>> {
+        if self.route == Route::Jobs {
+            return Ok(Some(id.to_owned()));
+        }
+        match &self.find_job {
+            Some(sql) => connection
+                .value(sql, named_params! { ":id": id })
+                .optional(),
+            None => Ok(None),
+        }
     }
 
     /// The place of the column that holds a field.
     fn place(&self, field: &str) -> Option<usize> {
-        self.columns.iter().position(|(known, _)| known == field)
+        self.columns.iter().position(|(stored, _)| stored == field)
     }
 
-    /// Adds a column for each new field and says whether there was one; a table without rows is
+    /// Adds a column for each new field; returns whether there was one. A table without rows is
     /// created again, so that our own columns stay last.
     pub(super) fn grow<'f>(
         &mut self,
         connection: &Connection,
         records: impl Iterator<Item = &'f Fields<'f>>,
     ) -> rusqlite::Result<bool> {
-        let known = self.columns.len();
+        let before = self.columns.len();
         for (name, _) in records.flat_map(Fields::iter) {
             if name != "id" && self.place(name).is_none() {
                 self.name_column(name);
             }
         }
-        if self.columns.len() == known {
+        if self.columns.len() == before {
             return Ok(false);
         }
+        self.upsert = upsert_sql(self.route, &self.columns);
         let table = self.route.as_str();
         let is_empty = format!("SELECT NOT EXISTS (SELECT 1 FROM \"{table}\")");
         if connection.value(&is_empty, [])? {
             connection.execute_batch(&format!("DROP TABLE \"{table}\""))?;
             self.create(connection)?;
         } else {
-            for (_, column) in &self.columns[known..] {
-                connection.execute_batch(&format!(
-                    "ALTER TABLE \"{table}\" ADD COLUMN {}",
-                    quoted(column)
-                ))?;
+            for (_, column) in &self.columns[before..] {
+                let column = quoted(column);
+                let add = format!("ALTER TABLE \"{table}\" ADD COLUMN {column}");
+                connection.execute_batch(&add)?;
             }
         }
-        self.save_columns(connection, known)?;
+        self.save_columns(connection, before)?;
         Ok(true)
     }
 
@@ -142,7 +179,7 @@ impl Mirror {
             facts.seq.into(),
             facts.via.clone().into(),
         ]);
-        connection.run(&self.upsert_sql(), rusqlite::params_from_iter(cells))?;
+        connection.run(&self.upsert, rusqlite::params_from_iter(cells))?;
         Ok(())
     }
 
@@ -154,20 +191,22 @@ impl Mirror {
         business: Option<&str>,
     ) -> rusqlite::Result<()> {
         let sql = format!(
-            "UPDATE \"{}\" SET _via = NULL, _business = ?2 WHERE id = ?1",
+            "UPDATE \"{}\"
+            SET _via = NULL, _business = :business
+            WHERE id = :id",
             self.route
         );
-        connection.run(&sql, (id, business))?;
+        connection.run(&sql, named_params! { ":id": id, ":business": business })?;
         Ok(())
     }
 
     /// The columns of the records' fields for a `SELECT` from `table`, `id` first.
     pub(super) fn column_list(&self, table: &str) -> String {
-        let fields = self
-            .columns
-            .iter()
-            .map(|(_, column)| format!(", {table}.{}", quoted(column)));
-        format!("{table}.id{}", fields.collect::<String>())
+        let mut list = format!("{table}.id");
+        for (_, column) in &self.columns {
+            list.push_str(&format!(", {table}.{}", quoted(column)));
+        }
+        list
     }
 
     /// True if a row holds these fields; the columns of [`Self::column_list`] begin at `first`.
@@ -201,17 +240,12 @@ impl Mirror {
         if self.columns.len() >= MAX_COLUMNS {
             return;
         }
-        let taken: HashSet<String> = self
-            .columns
-            .iter()
-            .map(|(_, column)| column.to_ascii_lowercase())
-            .chain(
-                OWN.into_iter()
-                    .chain(ROW_NUMBER)
-                    .chain(["id"])
-                    .map(str::to_owned),
-            )
-            .collect();
+        let mut taken: HashSet<String> = HashSet::from(["id".to_owned()]);
+        taken.extend(OWN.map(str::to_owned));
+        taken.extend(ROW_NUMBER.map(str::to_owned));
+        for (_, column) in &self.columns {
+            taken.insert(column.to_ascii_lowercase());
+        }
         let mut base: String = field
             .chars()
             .map(|c| if c.is_control() { '_' } else { c })
@@ -224,57 +258,73 @@ impl Mirror {
         self.columns.push((field.to_owned(), column));
     }
 
+    /// Creates the table, unless it exists.
     pub(super) fn create(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let fields: String = self
-            .columns
-            .iter()
-            .map(|(_, column)| format!("{}, ", quoted(column)))
-            .collect();
+        let mut fields = String::new();
+        for (_, column) in &self.columns {
+            fields.push_str(&format!("{}, ", quoted(column)));
+        }
         connection.execute_batch(&format!(
-            "CREATE TABLE IF NOT EXISTS \"{}\" (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
+            "CREATE TABLE IF NOT EXISTS \"{}\" \
+             (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
             self.route
         ))
     }
 
     fn save_columns(&self, connection: &Connection, from: usize) -> rusqlite::Result<()> {
-        let mut statement = connection.prepare_cached(
-            "INSERT INTO _columns (route, field, \"column\", position) VALUES (?1, ?2, ?3, ?4)",
-        )?;
+        let sql = r#"
+            INSERT INTO _columns (route, field, "column", position)
+            VALUES (:route, :field, :column, :position)"#;
         for (position, (field, column)) in self.columns.iter().enumerate().skip(from) {
-            let position = i64::try_from(position).expect("capped");
-            statement.execute((self.route.as_str(), field, column, position))?;
+            let position = i64::try_from(position).expect("the number of columns is capped");
+            connection.run(
+                sql,
+                named_params! {
+                    ":route": self.route.as_str(),
+                    ":field": field,
+                    ":column": column,
+                    ":position": position,
+                },
+            )?;
         }
         Ok(())
     }
+}
 
-    fn upsert_sql(&self) -> String {
-        let names: Vec<String> = self
-            .columns
-            .iter()
-            .map(|(_, column)| quoted(column))
-            .collect();
-        let list: String = names.iter().map(|name| format!("{name}, ")).collect();
-        let sets: String = names
-            .iter()
-            .map(|name| format!("{name} = excluded.{name}, "))
-            .collect();
-        let marks = vec!["?"; names.len() + 1 + OWN.len()].join(", ");
-        format!(
-            "INSERT INTO \"{}\" (id, {list}{}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET \
-             {sets}_business = excluded._business, _changed_at = excluded._changed_at, \
-             _last_seen_at = iif(_last_seen_at IS NULL, NULL, excluded._last_seen_at), _seq = excluded._seq, _via = excluded._via",
-            self.route,
-            OWN.join(", "),
-        )
+/// Writes a record's row. The values are `id`, those of the columns and those of [`OWN`]. A row
+/// that exists keeps its `_first_seen_at`, and the NULL of a record on the newest page.
+fn upsert_sql(route: Route, columns: &[(String, String)]) -> String {
+    let mut list = String::new();
+    let mut sets = String::new();
+    for (_, column) in columns {
+        let name = quoted(column);
+        list.push_str(&format!("{name}, "));
+        sets.push_str(&format!("{name} = excluded.{name}, "));
     }
+    let own = OWN.join(", ");
+    let marks = vec!["?"; 1 + columns.len() + OWN.len()].join(", ");
+    format!(
+        "INSERT INTO \"{route}\" (id, {list}{own})
+        VALUES ({marks})
+        ON CONFLICT (id) DO UPDATE SET
+            {sets}
+            _business = excluded._business,
+            _changed_at = excluded._changed_at,
+            _last_seen_at = iif(_last_seen_at IS NULL, NULL, excluded._last_seen_at),
+            _seq = excluded._seq,
+            _via = excluded._via"
+    )
 }
 
 /// A name, or the name with the first number behind it that is not taken.
 pub(super) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    std::iter::once(name.to_owned())
-        .chain((2..).map(|number| format!("{name}_{number}")))
-        .find(|name| !is_taken(name))
-        .expect("the numbers do not end")
+    let mut free = name.to_owned();
+    let mut number = 2;
+    while is_taken(&free) {
+        free = format!("{name}_{number}");
+        number += 1;
+    }
+    free
 }
 
 pub(super) fn quoted(name: &str) -> String {
@@ -282,27 +332,33 @@ pub(super) fn quoted(name: &str) -> String {
 }
 
 /// A JSON value as a SQLite value: text as text, numbers as received, booleans as 0 and 1, objects
-/// and arrays as JSON text. An integer that needs more than 64 bits is kept as text with all
-/// digits.
+/// and arrays as JSON text.
 fn cell(json: &str) -> Value {
-    let text = |text: &str| Value::Text(text.to_owned());
     match json.as_bytes().first() {
         Some(b'n') => Value::Null,
         Some(b't') => true.into(),
         Some(b'f') => false.into(),
-        // A lone surrogate is valid JSON but not text: its escape is kept as received.
-        Some(b'"') => serde_json::from_str::<String>(json)
-            .map_or_else(|_| text(&json[1..json.len() - 1]), Value::Text),
-        Some(b'-' | b'0'..=b'9') => {
-            if let Ok(integer) = json.parse::<i64>() {
-                return integer.into();
-            }
-            let real = json.parse::<f64>().ok().filter(|real| real.is_finite());
-            match real.filter(|_| json.contains(['.', 'e', 'E'])) {
-                Some(real) => real.into(),
-                None => text(json),
-            }
-        }
-        _ => text(json),
+        Some(b'"') => match serde_json::from_str(json) {
+            Ok(text) => Value::Text(text),
+            // A lone surrogate is valid JSON but not text: its escape is stored as received.
+            Err(_) => Value::Text(json[1..json.len() - 1].to_owned()),
+        },
+        Some(b'-' | b'0'..=b'9') => number(json),
+        _ => Value::Text(json.to_owned()),
     }
+}
+
+/// A number as an integer or a real. An integer that needs more than 64 bits is stored as text with
+/// all digits.
+fn number(json: &str) -> Value {
+    if let Ok(integer) = json.parse::<i64>() {
+        return integer.into();
+    }
+    if json.contains(['.', 'e', 'E'])
+        && let Ok(real) = json.parse::<f64>()
+        && real.is_finite()
+    {
+        return real.into();
+    }
+    Value::Text(json.to_owned())
 }

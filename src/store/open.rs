@@ -3,7 +3,7 @@
 //! The file is the only copy of the history: nothing here deletes or recreates it.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const OPTIONS: [(DbConfig, bool); 3] = [
     (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
     (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
     // A plan does not depend on the values that are bound. Otherwise SQLite prepares some
-    // statements anew each time that they are bound, which costs more than running them.
+    // statements again each time that they are bound, which costs more than running them.
     (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
 ];
 
@@ -37,10 +37,10 @@ pub(super) const LOCK_WAIT: Duration = Duration::from_millis(500);
 /// How long a command waits for one.
 pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
 
-/// The schema of this program, as `user_version` of a file says it.
+/// The schema of this program: the `user_version` of its files.
 pub(super) const SCHEMA: i64 = 1;
 
-/// The lock of the process that uses the store; its file names that process.
+/// The lock of the process that uses the store; its file holds the id of that process.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
@@ -50,23 +50,24 @@ impl Lock {
         let mut file = owner::open_or_make(&path).map_err(StoreError::io("open", &path))?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
-        let said = named_in(&mut file).map_err(StoreError::io("read", &path))?;
+        let holder = read_holder(&mut file).map_err(StoreError::io("read", &path))?;
         match locked {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 return Err(StoreError::Held {
                     path: store.to_owned(),
-                    holder: known(said),
+                    holder: or_unknown(holder),
                 });
             }
             Err(fs::TryLockError::Error(source)) => {
                 return Err(StoreError::io("lock", &path)(source));
             }
         }
-        match name_us(&mut file) {
+        match write_holder(&mut file) {
             // On a full disk the lock is held too, but its file does not name the process.
-            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
-            written => written.map_err(StoreError::io("write", &path))?,
+            Err(error) if error.kind() == ErrorKind::StorageFull => {}
+            Err(error) => return Err(StoreError::io("write", &path)(error)),
+            Ok(()) => {}
         }
         Ok(Self(file))
     }
@@ -84,25 +85,26 @@ impl Drop for Lock {
 #[must_use]
 pub fn holder(store: &Path) -> Option<String> {
     let mut file = File::open(with_suffix(store, "-lock")).ok()?;
-    match file.try_lock_shared() {
-        Err(fs::TryLockError::WouldBlock) => named_in(&mut file).ok().map(known),
-        _ => None,
-    }
+    let Err(fs::TryLockError::WouldBlock) = file.try_lock_shared() else {
+        return None;
+    };
+    let holder = read_holder(&mut file).ok()?;
+    Some(or_unknown(holder))
 }
 
-fn name_us(file: &mut File) -> std::io::Result<()> {
+fn write_holder(file: &mut File) -> std::io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())
 }
 
-fn named_in(file: &mut File) -> std::io::Result<String> {
-    let mut said = String::new();
-    Read::take(file, 64).read_to_string(&mut said)?;
-    Ok(said.trim().to_owned())
+fn read_holder(file: &mut File) -> std::io::Result<String> {
+    let mut holder = String::new();
+    Read::take(file, 64).read_to_string(&mut holder)?;
+    Ok(holder.trim().to_owned())
 }
 
-fn known(holder: String) -> String {
+fn or_unknown(holder: String) -> String {
     if holder.is_empty() {
         "(unknown)".to_owned()
     } else {
@@ -150,23 +152,9 @@ fn connect_by(path: &Path, flag: OpenFlags, wait: Duration) -> rusqlite::Result<
 /// Refuses a file of another program or of a newer version; returns the schema number, 0 for an
 /// empty file.
 fn identify(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
-    let number = |pragma: &str| {
-        connection
-            .query_row(pragma, [], |row| row.get::<_, i64>(0))
-            .map_err(|error| {
-                match StoreError::from(error) {
-                    // A damaged store must not be reported as another program's file.
-                    StoreError::Corrupt(reason) if !is_ours(path) => StoreError::Foreign {
-                        path: path.to_owned(),
-                        reason,
-                    },
-                    error => error,
-                }
-            })
-    };
-    let application = number("PRAGMA application_id")?;
-    let version = number("PRAGMA user_version")?;
-    let objects = number("SELECT count(*) FROM sqlite_schema")?;
+    let application = number(connection, path, "PRAGMA application_id")?;
+    let version = number(connection, path, "PRAGMA user_version")?;
+    let objects = number(connection, path, "SELECT count(*) FROM sqlite_schema")?;
     if application == 0 && version == 0 && objects == 0 {
         return Ok(0);
     }
@@ -188,6 +176,19 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     Ok(version)
 }
 
+/// The number that a statement reads from the header of a file. A damaged store must not be reported
+/// as another program's file.
+fn number(connection: &Connection, path: &Path, sql: &str) -> Result<i64, StoreError> {
+    let number = connection.query_row(sql, [], |row| row.get(0));
+    match number.map_err(StoreError::from) {
+        Err(StoreError::Corrupt(reason)) if !is_ours(path) => Err(StoreError::Foreign {
+            path: path.to_owned(),
+            reason,
+        }),
+        number => number,
+    }
+}
+
 /// True if the file is a store of this program, however damaged: its header has our application id,
 /// or its write-ahead log lies beside it.
 pub(super) fn is_ours(path: &Path) -> bool {
@@ -196,10 +197,12 @@ pub(super) fn is_ours(path: &Path) -> bool {
 
 /// True if the file begins as a store of this program does.
 pub(super) fn has_our_header(path: &Path) -> bool {
+    let Ok(mut file) = File::open(path) else {
+        return false;
+    };
     let mut header = [0; HEADER_LENGTH];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
     let id = APPLICATION_ID.to_be_bytes();
-    read.is_ok() && header.ends_with(&id[id.len() - 4..])
+    file.read_exact(&mut header).is_ok() && header.ends_with(&id[id.len() - 4..])
 }
 
 /// Refuses a file that is absent or that this user may not access in this way.

@@ -13,6 +13,9 @@ use super::error::StoreError;
 use super::open;
 
 /// A connection for one command that changes what the operator may change.
+///
+/// # Errors
+/// Unless a method says more: the file cannot be written, and nothing is changed.
 #[derive(Debug)]
 pub struct Operator {
     pub(super) connection: Connection,

@@ -9,10 +9,13 @@ use jiff::Timestamp;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Error, ErrorCode, named_params};
 use shopmirror_core::clock::second;
 
 use super::error::StoreError;
 use super::reader::{Reader, stop_at};
+use super::sql::Sql;
+use crate::text::duration;
 
 /// How long a query may take and how much it may return.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +48,10 @@ pub enum QueryError {
     #[error("the query uses the parameter {0}, which the comment at its start does not declare")]
     UnknownParameter(String),
     /// The query took too long.
-    #[error("the query was stopped after {}: ask for a shorter time, or make an index", crate::text::duration::text(*.0))]
+    #[error(
+        "the query was stopped after {}: ask for a shorter time, or make an index",
+        duration::text(*.0)
+    )]
     TooLong(Duration),
     /// The values of the query are too long in total.
     #[error("the query returns more than {0} bytes: choose fewer columns or rows")]
@@ -69,22 +75,29 @@ pub struct ReportDay {
 }
 
 impl Reader {
-    /// Makes the table `days` for the queries of this connection.
-    ///
-    /// # Errors
-    /// If the temporary table cannot be written.
+    /// Creates the table `days` for the queries of this connection.
     pub fn set_days(&self, days: &[ReportDay]) -> Result<(), StoreError> {
         self.connection.execute_batch(
             "DROP TABLE IF EXISTS temp.days;
-             CREATE TEMP TABLE days (day TEXT PRIMARY KEY, period TEXT NOT NULL, \
-             from_at TEXT NOT NULL, to_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
-             BEGIN",
+            CREATE TEMP TABLE days (
+                day     TEXT PRIMARY KEY,
+                period  TEXT NOT NULL,
+                from_at TEXT NOT NULL,
+                to_at   TEXT NOT NULL
+            ) STRICT, WITHOUT ROWID;
+            BEGIN",
         )?;
-        let mut insert = self
-            .connection
-            .prepare("INSERT INTO days VALUES (?1, ?2, ?3, ?4)")?;
         for day in days {
-            insert.execute((&day.day, &day.period, second(day.from), second(day.to)))?;
+            self.connection.run(
+                "INSERT INTO days (day, period, from_at, to_at)
+                VALUES (:day, :period, :from, :to)",
+                named_params! {
+                    ":day": day.day,
+                    ":period": day.period,
+                    ":from": second(day.from),
+                    ":to": second(day.to),
+                },
+            )?;
         }
         Ok(self.connection.execute_batch("COMMIT")?)
     }
@@ -99,28 +112,29 @@ impl Reader {
         parameters: &[(String, Value)],
         limits: QueryLimits,
     ) -> Result<QueryRows, QueryError> {
-        let failed = |error: rusqlite::Error| QueryError::Store(error.into());
-        let end = Instant::now() + limits.time;
-        let end = self.deadline.map_or(end, |deadline| deadline.min(end));
+        let mut end = Instant::now() + limits.time;
+        if let Some(deadline) = self.deadline {
+            end = end.min(deadline);
+        }
         self.connection
             .authorizer(Some(only_reading))
-            .map_err(failed)?;
-        stop_at(&mut self.connection, Some(end)).map_err(failed)?;
+            .map_err(StoreError::from)?;
+        stop_at(&mut self.connection, Some(end)).map_err(StoreError::from)?;
         // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of
         // it.
         let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
         let default = self
             .connection
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, longest)
-            .map_err(failed)?;
+            .map_err(StoreError::from)?;
         let outcome = run(self, sql, parameters, limits);
         self.connection
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, default)
-            .map_err(failed)?;
+            .map_err(StoreError::from)?;
         self.connection
             .authorizer(None::<fn(AuthContext<'_>) -> Authorization>)
-            .map_err(failed)?;
-        stop_at(&mut self.connection, self.deadline).map_err(failed)?;
+            .map_err(StoreError::from)?;
+        stop_at(&mut self.connection, self.deadline).map_err(StoreError::from)?;
         outcome
     }
 }
@@ -152,14 +166,17 @@ fn run(
         let name = statement.parameter_name(index).unwrap_or("?").to_owned();
         let value = parameters
             .iter()
-            .find(|(known, _)| name.get(1..) == Some(known.as_str()));
-        let (_, value) = value.ok_or(QueryError::UnknownParameter(name))?;
+            .find(|(declared, _)| name.get(1..) == Some(declared.as_str()));
+        let Some((_, value)) = value else {
+            return Err(QueryError::UnknownParameter(name));
+        };
         statement
             .raw_bind_parameter(index, value)
             .map_err(|error| explain(error, limits))?;
     }
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut bytes = 0;
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(|error| explain(error, limits))? {
         let mut cells = Vec::with_capacity(columns.len());
@@ -182,7 +199,7 @@ fn run(
     })
 }
 
-/// A value of its own; text that is not UTF-8 gets replacement characters.
+/// An owned value; text that is not UTF-8 gets replacement characters.
 fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
@@ -195,17 +212,19 @@ fn owned(value: ValueRef<'_>) -> Value {
 }
 
 fn explain(error: rusqlite::Error, limits: QueryLimits) -> QueryError {
-    use rusqlite::{Error, ErrorCode};
-    match (error.sqlite_error_code(), error) {
-        (Some(ErrorCode::OperationInterrupted), _) => QueryError::TooLong(limits.time),
-        (Some(ErrorCode::TooBig), _) => QueryError::TooLarge(limits.bytes),
-        (Some(ErrorCode::AuthorizationForStatementDenied), _)
-        | (_, Error::MultipleStatement | Error::Empty) => QueryError::NotReading,
-        (Some(ErrorCode::Unknown), Error::SqliteFailure(_, Some(text))) => {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => return QueryError::TooLong(limits.time),
+        Some(ErrorCode::TooBig) => return QueryError::TooLarge(limits.bytes),
+        Some(ErrorCode::AuthorizationForStatementDenied) => return QueryError::NotReading,
+        _ => {}
+    }
+    match error {
+        Error::MultipleStatement | Error::Empty => QueryError::NotReading,
+        Error::SqlInputError { msg, .. } => QueryError::Invalid(msg),
+        Error::SqliteFailure(code, Some(text)) if code.code == ErrorCode::Unknown => {
             QueryError::Invalid(text)
         }
-        (_, Error::SqlInputError { msg, .. }) => QueryError::Invalid(msg),
-        (_, other) => QueryError::Store(other.into()),
+        other => QueryError::Store(other.into()),
     }
 }
 

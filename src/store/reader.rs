@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, named_params};
 use serde_json::{Map, Value};
 use shopmirror_core::record::Route;
 
@@ -15,10 +15,14 @@ use super::error::StoreError;
 use super::sql::{self, Sql};
 use super::{mirror, open};
 
-/// Steps of SQLite, some milliseconds at most, after which a read looks at the time.
+/// Steps of SQLite, some milliseconds at most, after which a read checks the time.
 pub(super) const STEPS: i32 = 10_000;
 
-/// A read-only connection to the store.
+/// A read-only connection to the store. What it returns was committed before it was asked for.
+///
+/// # Errors
+/// Unless a method says more: the file cannot be read, or the time limit of the connection has
+/// passed.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) connection: Connection,
@@ -58,54 +62,57 @@ impl Reader {
     }
 
     /// How many records each route has.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn counts(&self) -> Result<Vec<(Route, i64)>, StoreError> {
-        let count = |route| {
+        let mut counts = Vec::with_capacity(Route::ALL.len());
+        for route in Route::ALL {
             let sql = format!("SELECT count(*) FROM \"{route}\"");
-            Ok((route, self.connection.value(&sql, [])?))
-        };
-        Route::ALL.into_iter().map(count).collect()
+            counts.push((route, self.connection.value(&sql, [])?));
+        }
+        Ok(counts)
     }
 
     /// The columns of a route's mirror table, in order.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn columns(&self, route: Route) -> Result<Vec<String>, StoreError> {
-        let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
-        Ok(self.connection.values(sql, [route.as_str()])?)
+        let sql = "
+            SELECT name
+            FROM pragma_table_info(:table)
+            ORDER BY cid";
+        let values = named_params! { ":table": route.as_str() };
+        Ok(self.connection.values(sql, values)?)
     }
 
     /// The numbers of the newest versions of at most `most` records, the last changed first, whose
     /// columns have these texts; a number is compared as text.
     ///
     /// # Errors
-    /// If the file cannot be read, or a column does not exist.
+    /// Also if a column does not exist.
     pub fn newest(
         &self,
         route: Route,
         equals: &[(String, String)],
         most: usize,
     ) -> Result<Vec<i64>, StoreError> {
-        let conditions = (1..).zip(equals).map(|(number, (column, _))| {
-            format!(" AND CAST({} AS TEXT) = ?{number}", mirror::quoted(column))
-        });
+        let mut conditions = String::new();
+        let mut values = Vec::with_capacity(equals.len());
+        for (column, value) in equals {
+            let column = mirror::quoted(column);
+            conditions.push_str(&format!(" AND CAST({column} AS TEXT) = ?"));
+            values.push(value);
+        }
         let sql = format!(
-            "SELECT _seq FROM \"{route}\" WHERE 1{} ORDER BY _seq DESC LIMIT {most}",
-            conditions.collect::<String>(),
+            "SELECT _seq
+            FROM \"{route}\"
+            WHERE 1{conditions}
+            ORDER BY _seq DESC
+            LIMIT {most}"
         );
-        let values = rusqlite::params_from_iter(equals.iter().map(|(_, value)| value));
+        let values = rusqlite::params_from_iter(values);
         Ok(self.connection.values(&sql, values)?)
     }
 
     /// One mirror row as a JSON object.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn record(&self, route: Route, id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
-        let sql = format!("SELECT * FROM \"{route}\" WHERE id = ?1");
+        let sql = format!("SELECT * FROM \"{route}\" WHERE id = ?");
         Ok(self
             .connection
             .query_row(&sql, [id], sql::object)
@@ -118,7 +125,10 @@ pub(super) fn stop_at(
     connection: &mut Connection,
     deadline: Option<Instant>,
 ) -> rusqlite::Result<()> {
-    let is_over = move || deadline.is_some_and(|deadline| Instant::now() > deadline);
-    let steps = if deadline.is_some() { STEPS } else { 0 };
-    connection.progress_handler(steps, deadline.is_some().then_some(is_over))
+    match deadline {
+        Some(deadline) => {
+            connection.progress_handler(STEPS, Some(move || Instant::now() > deadline))
+        }
+        None => connection.progress_handler(0, None::<fn() -> bool>),
+    }
 }

@@ -1,4 +1,4 @@
-//! The schema of the store: made in a new file, and brought up to date by numbered SQL files.
+//! The schema of the store: created in a new file, and brought up to date by numbered SQL files.
 //!
 //! A step and the new number are one transaction, so that a step that fails leaves the file as it
 //! was.
@@ -11,6 +11,7 @@ use rusqlite::config::DbConfig;
 use super::error::StoreError;
 use super::mirror::{self, views};
 use super::open::{self, APPLICATION_ID, Lock, SCHEMA, write_tx};
+use crate::store::maintenance::restore;
 
 /// Numbered steps; `user_version` is the number of steps that a file has.
 const STEPS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_init.sql")];
@@ -20,6 +21,7 @@ const STEPS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_init.sql")
 /// a busy disk, so the upkeep empties the log.
 pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
     let (mut connection, lock) = open::open(path)?;
+    restore::log_left(restore::remove_leftovers(path, &lock));
     set_up(&mut connection)?;
     Ok((connection, lock))
 }
@@ -39,8 +41,8 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
     bring_up_to_date(connection)?;
     mirror::create_tables(connection)?;
-    // Here and not before the first write, which would keep every poll waiting.
-    // Another version of the program may make other views of the same columns.
+    // Another version of the program may make other views of the same columns. Now and not before
+    // the first write, which would keep every poll waiting.
     if !views::outdated(connection)?.is_empty() {
         let tx = write_tx(connection)?;
         views::refresh(&tx)?;
@@ -69,7 +71,8 @@ fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> 
     }
     if from == 0 {
         tx.execute(
-            "INSERT INTO _meta (name, value) VALUES ('identity', lower(hex(randomblob(16))))",
+            "INSERT INTO _meta (name, value)
+            VALUES ('identity', lower(hex(randomblob(16))))",
             [],
         )?;
     }

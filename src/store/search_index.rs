@@ -25,7 +25,7 @@ use super::reader::{Reader, stop_at};
 use super::sql::{self, Sql};
 use crate::files::owner;
 
-/// Changes when [`words::of_record`] or the tables do: an index of another format is rebuilt.
+/// Changes when [`words::of_record`] or the tables change: an index of another format is rebuilt.
 const FORMAT: i64 = 3;
 /// Rows of the log in one step: some milliseconds of work.
 const STEP: i64 = 500;
@@ -79,7 +79,7 @@ pub(super) const NEXT: &str = "
     ORDER BY c.seq
     LIMIT :count";
 
-/// The newest rows first, which needs no look at the others.
+/// The newest rows first, so that a search that has enough reads no others.
 const MATCHING: &str = "
     SELECT rowid
     FROM words

@@ -1,5 +1,5 @@
-//! How statements are run: each is prepared once a connection, and a row is read column by column as
-//! the struct whose fields have the names of its columns. Enums are the words that they have in
+//! How statements are run: each is prepared once a connection, and a row is read column by column
+//! as the struct whose fields have the names of its columns. Enums are the words that they have in
 //! JSON.
 
 use rusqlite::types::{FromSql, Type, ValueRef};
@@ -231,7 +231,8 @@ mod tests {
         inner: Inner,
     }
 
-    const ROW: &str = "SELECT 'first' AS id, 'open' AS state, 'partly_repaired' AS other, 2 AS is_new, \
+    const ROW: &str = "SELECT 'first' AS id, 'open' AS state, 'partly_repaired' AS other, \
+         2 AS is_new, \
          0 AS is_old, 1.5 AS amount, 3 AS whole, NULL AS note, '[\"a\"]' AS names, 7 AS after, \
          NULL AS upto, x'00' AS unused, CAST(x'4EFF' AS TEXT) AS id";
 

@@ -5,7 +5,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 
 use super::error::StoreError;
 use super::handle::Store;
@@ -32,9 +32,12 @@ impl Store {
             }
             let tx = write_tx(&mut writer.connection)?;
             tx.execute("DELETE FROM _time_zone_offsets", [])?;
-            let insert = "INSERT INTO _time_zone_offsets (from_at, seconds) VALUES (?1, ?2)";
             for (from_at, seconds) in wanted {
-                tx.run(insert, (from_at, seconds))?;
+                tx.run(
+                    "INSERT INTO _time_zone_offsets (from_at, seconds)
+                    VALUES (:from_at, :seconds)",
+                    named_params! { ":from_at": from_at, ":seconds": seconds },
+                )?;
             }
             Ok(tx.commit()?)
         })
@@ -43,8 +46,12 @@ impl Store {
 }
 
 fn read(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
+    let sql = "
+        SELECT from_at, seconds
+        FROM _time_zone_offsets
+        ORDER BY from_at";
     connection
-        .prepare("SELECT from_at, seconds FROM _time_zone_offsets ORDER BY from_at")?
+        .prepare(sql)?
         .query_map([], |row| row.try_into())?
         .collect()
 }
@@ -52,27 +59,26 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<(String, i64)>> {
 /// From when (UTC) the zone has which offset, in seconds.
 fn offsets(zone: &TimeZone, now: Timestamp) -> Vec<(String, i64)> {
     let first = Timestamp::from_second(FIRST_SECOND).unwrap_or(Timestamp::UNIX_EPOCH);
-    let end = now
-        .to_zoned_datetime(TimeZone::UTC)
-        .checked_add(Span::new().years(YEARS_AHEAD))
-        .map_or(Timestamp::MAX, |end| end.timestamp());
-    let mut found = vec![(
-        "0001-01-01T00:00:00".to_owned(),
-        i64::from(zone.to_offset(first).seconds()),
-    )];
-    for change in zone
-        .following(first)
-        .take_while(|change| change.timestamp() < end)
-        .take(MAX)
-    {
-        let at = change.timestamp().strftime("%Y-%m-%dT%H:%M:%S").to_string();
-        let seconds = i64::from(change.offset().seconds());
+    let years = Span::new().years(YEARS_AHEAD);
+    let end = match now.to_zoned_datetime(TimeZone::UTC).checked_add(years) {
+        Ok(end) => end.timestamp(),
+        Err(_) => Timestamp::MAX,
+    };
+    let mut seconds = i64::from(zone.to_offset(first).seconds());
+    let mut offsets = vec![("0001-01-01T00:00:00".to_owned(), seconds)];
+    for change in zone.following(first).take(MAX) {
+        if change.timestamp() >= end {
+            break;
+        }
+        let after = i64::from(change.offset().seconds());
         // Some zones change their name only.
-        if found.last().is_some_and(|(_, before)| *before != seconds) {
-            found.push((at, seconds));
+        if after != seconds {
+            seconds = after;
+            let at = change.timestamp().strftime("%Y-%m-%dT%H:%M:%S");
+            offsets.push((at.to_string(), seconds));
         }
     }
-    found
+    offsets
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
-//! Which workspace filled the store, and which other one was met instead: two rows of the table
+//! Which workspace filled the store, and which other one answered instead: two rows of the table
 //! `_meta`.
 //!
-//! A workspace is known by its display name, which a ping tells. The address and the key are kept
-//! as a digest: while they stay the same, so does the workspace, whatever its name is.
+//! A workspace is recognised by its display name, which a ping returns. The address and the key are
+//! stored as a digest: while they stay the same, so does the workspace, whatever its name is.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::kept::Kept;
-use super::meta;
+use super::meta::{self, Kept};
 use super::operate::Operator;
 use super::reader::Reader;
 
-/// The longest name that is kept, in characters.
+/// The longest name that is stored, in characters.
 const MAX_NAME: usize = 200;
 
 /// The workspace that fills the store.
@@ -22,7 +21,7 @@ const MAX_NAME: usize = 200;
 pub struct KnownWorkspace {
     /// Its display name when it was last read.
     pub name: String,
-    /// The address and key that lead to it, as a digest that tells neither.
+    /// The address and key that lead to it, as a digest that reveals neither.
     pub account: String,
     /// When its name was last read.
     pub at: Timestamp,
@@ -33,11 +32,11 @@ pub struct KnownWorkspace {
 pub struct OtherWorkspace {
     /// The name of the workspace that filled the store.
     pub expected: String,
-    /// The name of the one that was met.
+    /// The name of the one that answered.
     pub found: String,
     /// The address and key that led to it, as a digest.
     pub account: String,
-    /// When it was met.
+    /// When it answered.
     pub at: Timestamp,
 }
 
@@ -48,9 +47,10 @@ impl std::fmt::Display for OtherWorkspace {
         } = self;
         write!(
             f,
-            "the store has the records of the workspace {expected:?}, but base_url and the key lead to \
-             {found:?}: nothing is read from it. Correct base_url or the key, or give {found:?} a store of \
-             its own (path in [store]). If it is the same shop under another name, run `shopmirror check --accept-workspace`"
+            "the store has the records of the workspace {expected:?}, but base_url and the key \
+             lead to {found:?}: nothing is read from it. Correct base_url or the key, or give \
+             {found:?} a store of its own (path in [store]). If it is the same shop under another \
+             name, run `shopmirror check --accept-workspace`"
         )
     }
 }
@@ -58,14 +58,14 @@ impl std::fmt::Display for OtherWorkspace {
 /// What the operator has accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acceptance {
-    /// The other workspace that was met.
+    /// The other workspace that answered.
     Met(OtherWorkspace),
-    /// The address and key, whose workspace has told no name.
+    /// The address and key, whose workspace has not reported its name.
     Unnamed {
-        /// The name that the store keeps.
+        /// The name in the store.
         name: String,
     },
-    /// Nothing, because this one was met with another address or key.
+    /// Nothing, because this one answered to another address or key.
     Outdated(OtherWorkspace),
     /// Nothing, because the address and key are those of before.
     Nothing,
@@ -79,9 +79,9 @@ impl KnownWorkspace {
     }
 }
 
-/// Compares the name that the workspace behind an address and key tells, with `known`, the one that
-/// filled the store; returns what is to be kept of it. The same address and key cannot lead to
-/// another workspace, because a key belongs to one.
+/// Compares the name that the workspace behind an address and key reports, with `known`, the one
+/// that filled the store; returns the row to store. The same address and key cannot lead to another
+/// workspace, because a key belongs to one.
 ///
 /// # Errors
 /// It is another workspace.
@@ -107,61 +107,52 @@ fn known(connection: &Connection) -> rusqlite::Result<Option<KnownWorkspace>> {
     meta::read(connection, Kept::WORKSPACE.0)
 }
 
-/// The one that was met since the workspace that fills the store told its name last.
+/// The other workspace, if it answered after the one that fills the store did last.
 fn other(connection: &Connection) -> rusqlite::Result<Option<OtherWorkspace>> {
     let other: Option<OtherWorkspace> = meta::read(connection, Kept::OTHER_WORKSPACE.0)?;
-    let known = known(connection)?;
-    Ok(other.filter(|other| known.is_none_or(|known| known.at < other.at)))
+    match (other, known(connection)?) {
+        (Some(other), Some(known)) if known.at >= other.at => Ok(None),
+        (other, _) => Ok(other),
+    }
 }
 
 impl Operator {
-    /// Takes the workspace to which this address and key lead for the one that filled the store.
-    ///
-    /// # Errors
-    /// Nothing is changed.
+    /// Accepts the workspace to which this address and key lead as the one that filled the store.
     pub fn accept_workspace(&mut self, account: &str) -> Result<Acceptance, StoreError> {
-        let known = known(&self.connection)?.filter(|known| !known.is_of(account));
-        let (taken, acceptance) = match (other(&self.connection)?, known) {
-            (Some(other), _) if other.account != account => {
+        if let Some(other) = other(&self.connection)? {
+            if other.account != account {
                 return Ok(Acceptance::Outdated(other));
             }
-            (Some(other), _) => {
-                let OtherWorkspace {
-                    found: name,
-                    account,
-                    at,
-                    ..
-                } = other.clone();
-                (KnownWorkspace { name, account, at }, Acceptance::Met(other))
-            }
-            (None, Some(known)) => {
+            let accepted = KnownWorkspace {
+                name: other.found.clone(),
+                account: other.account.clone(),
+                at: other.at,
+            };
+            meta::write(&self.connection, Kept::WORKSPACE.0, &accepted)?;
+            return Ok(Acceptance::Met(other));
+        }
+        match known(&self.connection)? {
+            Some(known) if !known.is_of(account) => {
                 let name = known.name.clone();
-                let account = account.to_owned();
-                (
-                    KnownWorkspace { account, ..known },
-                    Acceptance::Unnamed { name },
-                )
+                let accepted = KnownWorkspace {
+                    account: account.to_owned(),
+                    ..known
+                };
+                meta::write(&self.connection, Kept::WORKSPACE.0, &accepted)?;
+                Ok(Acceptance::Unnamed { name })
             }
-            (None, None) => return Ok(Acceptance::Nothing),
-        };
-        meta::write(&self.connection, Kept::WORKSPACE.0, &taken)?;
-        Ok(acceptance)
+            _ => Ok(Acceptance::Nothing),
+        }
     }
 }
 
 impl Reader {
     /// Which workspace fills the store; `None` if its name was never read.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
     pub fn workspace(&self) -> Result<Option<KnownWorkspace>, StoreError> {
         Ok(known(&self.connection)?)
     }
 
-    /// Which other workspace was met last, if the address and key still have to be corrected.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
+    /// Which other workspace answered, if the address and key still have to be corrected.
     pub fn other_workspace(&self) -> Result<Option<OtherWorkspace>, StoreError> {
         Ok(other(&self.connection)?)
     }

@@ -14,7 +14,7 @@ use super::identity::Identities;
 use super::ingest::memory::Memory;
 use super::open::{self, Lock, write_tx};
 use super::pollers;
-use crate::store::keep::checkpoint;
+use crate::store::maintenance;
 use crate::store::mirror::{job_links, job_states, views};
 
 /// The write-ahead log may grow to this many bytes while another program keeps a read transaction
@@ -62,7 +62,7 @@ impl ViewState {
             return Ok(());
         }
         self.checked_at = last_seq;
-        let is_linked = job_links::look(tx, self.job_link.as_deref())?;
+        let is_linked = job_links::refresh(tx, self.job_link.as_deref())?;
         // With the indexes by which a job finds its records.
         views::refresh(tx)?;
         if is_linked {
@@ -110,7 +110,7 @@ impl Writer {
         if self.wal_size() <= self.wal_most {
             return Ok(());
         }
-        checkpoint::cut_wal(&self.connection)?;
+        maintenance::cut_wal(&self.connection)?;
         if self.wal_size() <= self.wal_most {
             return Ok(());
         }
@@ -119,7 +119,8 @@ impl Writer {
         ))
     }
 
-    fn wal_size(&self) -> u64 {
+    /// The size of the write-ahead log in bytes.
+    pub(super) fn wal_size(&self) -> u64 {
         match std::fs::metadata(open::with_suffix(&self.path, "-wal")) {
             Ok(found) => found.len(),
             Err(_) => 0,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Transaction, named_params};
+use rusqlite::named_params;
 use shopmirror_core::clock::stamp;
 use shopmirror_core::record::{Kind, Page, PollerId, Route};
 
@@ -13,7 +13,6 @@ use super::{FoundBy, Ingest, Poll, Source};
 use crate::store::error::StoreError;
 use crate::store::gaps::{self, Gap};
 use crate::store::log::{self, NewChange};
-use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::mirror::{Mirror, RowFacts, job_states};
 use crate::store::pollers::{self, PollerRow};
 use crate::store::sightings;
@@ -124,7 +123,6 @@ fn write_records(
     let mut mirror = Mirror::load(tx, *route)?;
     // The newest record first, as its columns have always been found.
     written.has_new_columns = mirror.grow(tx, fields.iter().rev())?;
-    let link = job_links::of_route(tx, *route)?;
     for ((place, write), fields) in decisions.writes.iter().zip(&fields) {
         let record = &page.records()[*place];
         let id = record.id.as_str();
@@ -163,29 +161,13 @@ fn write_records(
         };
         // An update may name another job than before.
         if before.is_some() && *route != Route::Jobs {
-            written.jobs.extend(job_of(tx, *route, link.as_ref(), id)?);
+            written.jobs.extend(mirror.job_of(tx, id)?);
         }
         mirror.put(tx, &facts, fields)?;
-        written.jobs.extend(job_of(tx, *route, link.as_ref(), id)?);
+        written.jobs.extend(mirror.job_of(tx, id)?);
         written.versions.push((*place, seq));
     }
     Ok(written)
-}
-
-/// The job whose state a record is a source of.
-fn job_of(
-    tx: &Transaction<'_>,
-    route: Route,
-    link: Option<&JobLink>,
-    id: &str,
-) -> rusqlite::Result<Option<String>> {
-    if route == Route::Jobs {
-        return Ok(Some(id.to_owned()));
-    }
-    match link {
-        Some(link) => job_links::job_of(tx, link, id),
-        None => Ok(None),
-    }
 }
 
 /// What the poller knows after the page.

@@ -36,15 +36,16 @@ CREATE TABLE gaps (
 );
 CREATE INDEX gaps_state ON gaps (state, route, business);
 
--- Facts about this file: the random identity that event ids are derived from.
+-- Single values under a name: the random identity that event ids are derived from, the default business, and
+-- the values that other modules have to find again after a restart.
 CREATE TABLE _meta (
     name  TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- What each poller knows; `business` is '' for the workspace default. A record that was changed after the row
--- `head_seq` of the log proves nothing. `emptied_at` is since when the route shows no record although it showed
--- some before. `served_business` is the business that answered, as `X-Business` of the last page said. Every
+-- The state of each poller; `business` is '' for the workspace default. A record that was changed after the row
+-- `head_seq` of the log proves nothing. Since `emptied_at` the route shows no record although it showed some
+-- before. `served_business` is the business that answered, from `X-Business` of the last page. Every
 -- record created after `complete_since` was seen, but for gaps; NULL: the first page held the whole list.
 CREATE TABLE _pollers (
     route           TEXT NOT NULL,
@@ -81,7 +82,7 @@ CREATE TABLE _sinks (
     created_at      TEXT NOT NULL,
     last_success_at TEXT,
     last_error      TEXT,
-    -- What the sink itself remembers of its last delivery.
+    -- The sink's own note about its last delivery.
     mark            TEXT,
     -- The destination was given the changes after one row of the log, and has acknowledged those up to another.
     given_after     INTEGER NOT NULL DEFAULT 0,
@@ -129,7 +130,7 @@ CREATE TRIGGER _queue_moved AFTER UPDATE OF state ON _queue WHEN new.lane = 2 AN
     WHERE name = new.sink;
 END;
 
--- What this program says by itself, until every sink that it is for has taken it.
+-- Alerts and reports, each until every sink that it is for has taken it.
 CREATE TABLE _notices (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
     event_id TEXT NOT NULL UNIQUE,
@@ -144,7 +145,7 @@ CREATE TRIGGER _notices_taken AFTER DELETE ON _queue WHEN old.lane = 0 BEGIN
         AND NOT EXISTS (SELECT 1 FROM _queue WHERE seq = old.seq AND lane = 0);
 END;
 
--- What is wrong now, for each sink that is told; `told` is how bad it was then, 0 before.
+-- What is wrong now, for each sink that gets alerts; `told` is the severity that was reported last, 0 before.
 CREATE TABLE _alerts (
     sink  TEXT NOT NULL,
     about TEXT NOT NULL,
@@ -153,7 +154,7 @@ CREATE TABLE _alerts (
     PRIMARY KEY (sink, about)
 ) WITHOUT ROWID;
 
--- One row a sink: the changes after `from_seq` up to `to_seq` that it is given once more. Those up to
+-- One row a sink: the changes after `from_seq` up to `to_seq` that are sent to it again. Those up to
 -- `position` are in `_queue`, were acknowledged, refused or left out. `state` is 'running', 'done' or 'cancelled'.
 CREATE TABLE _replays (
     sink           TEXT PRIMARY KEY NOT NULL,
@@ -172,7 +173,7 @@ CREATE TABLE _replays (
     ended_at       TEXT
 ) WITHOUT ROWID;
 
--- The search terms a backfill has asked, so that it can go on where it was.
+-- The search terms of a backfill, so that it can continue where it was.
 CREATE TABLE _backfill_terms (
     business TEXT NOT NULL,
     term     TEXT NOT NULL,

@@ -27,13 +27,15 @@ pub struct RecordHistory {
 impl Reader {
     /// The newest versions of one record that are in the log, at most 200. The newest one is always
     /// among them, however long it is.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn history(&self, route: Route, id: &str) -> Result<RecordHistory, StoreError> {
-        let (mut changes, mut bytes, mut has_older) = (Vec::new(), 0, false);
+        let mut changes = Vec::new();
+        let mut bytes = 0;
+        let mut has_older = false;
         self.each_version((route, id), (0, i64::MAX), |change| {
-            bytes += change.body.len() + change.before.as_ref().map_or(0, String::len);
+            bytes += change.body.len();
+            if let Some(before) = &change.before {
+                bytes += before.len();
+            }
             has_older = changes.len() == MAX_HISTORY || (bytes > MAX_BYTES && !changes.is_empty());
             if has_older {
                 return ControlFlow::Break(());
@@ -47,22 +49,19 @@ impl Reader {
 
     /// When a page showed a record last; `None` while it is on the newest page of its list, or if
     /// the mirror has no such record.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn last_seen_at(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
-        let sql = format!("SELECT _last_seen_at FROM \"{route}\" WHERE id = ?1");
+        let sql = format!("SELECT _last_seen_at FROM \"{route}\" WHERE id = ?");
         Ok(self.connection.value(&sql, [id]).optional()?.flatten())
     }
 
     /// The text of the version that a record's row in the mirror was made from; `None` if the
     /// mirror has no such record.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn current_body(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
         let sql = format!(
-            "SELECT c.body FROM \"{route}\" r JOIN changes c ON c.seq = r._seq WHERE r.id = ?1"
+            "SELECT c.body
+            FROM \"{route}\" r
+            JOIN changes c ON c.seq = r._seq
+            WHERE r.id = ?"
         );
         Ok(self.connection.value(&sql, [id]).optional()?)
     }

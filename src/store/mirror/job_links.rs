@@ -1,13 +1,13 @@
 //! How a status change or a payment names its job.
 //!
-//! The contract does not show that field, so it is known by its name, or the configuration names
-//! it. It is taken once its values are those of mirrored jobs. What was found is in the table
+//! The contract does not show that field, so it is recognised by its name, or the configuration
+//! names it. It is used once its values are those of mirrored jobs. What was found is in the table
 //! `_links`.
 
 use std::fmt;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, named_params};
 use serde::{Deserialize, Serialize};
 use shopmirror_core::clock::second;
 use shopmirror_core::record::Route;
@@ -21,7 +21,7 @@ use crate::store::sql::Sql;
 
 /// The routes whose records belong to a job.
 pub(in crate::store) const LINKED: [Route; 2] = [Route::JobStatusChanges, Route::Payments];
-/// Records and jobs that are looked at.
+/// Records and jobs that are compared.
 const RECORDS: u32 = 300;
 const JOBS: u32 = 2_000;
 /// Names of fields that name a job, the best first.
@@ -70,7 +70,7 @@ impl JobLink {
         format!("{same} AND {}", in_same_business(child, job))
     }
 
-    /// The same for the look from a job to its records, by an index of the field. The `+` keeps
+    /// The same condition, to find the records of a job by an index of the field. The `+` keeps
     /// SQLite from converting the field, which no index has.
     #[must_use]
     pub fn condition_from_job(&self, child: &str, job: &str) -> String {
@@ -79,31 +79,35 @@ impl JobLink {
         }
         let number = format!("CAST({job}.id AS INTEGER)");
         format!(
-            "{child}.{} IN (+{job}.id, +iif(CAST({number} AS TEXT) = {job}.id, {number}, NULL)) AND {}",
+            "{child}.{} IN (\
+             +{job}.id, +iif(CAST({number} AS TEXT) = {job}.id, {number}, NULL)\
+             ) AND {}",
             quoted(&self.field),
             in_same_business(child, job)
         )
     }
 }
 
-/// Two businesses may use one number. A record of the workspace default is of the business that
-/// answers for it.
+/// Two businesses may use one number.
 fn in_same_business(child: &str, job: &str) -> String {
-    let of = |row: &str| {
-        format!(
-            "coalesce({row}._business, (SELECT value FROM _meta WHERE name = '{}'), '')",
-            meta::DEFAULT_BUSINESS
-        )
-    };
-    format!("{} = {}", of(child), of(job))
+    format!("{} = {}", business_of(child), business_of(job))
+}
+
+/// A record of the workspace default belongs to the business that answers for it.
+fn business_of(row: &str) -> String {
+    format!(
+        "coalesce({row}._business, (SELECT value FROM _meta WHERE name = '{}'), '')",
+        meta::DEFAULT_BUSINESS
+    )
 }
 
 /// The links that were found.
 pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<JobLink>> {
-    connection.rows(
-        "SELECT route, field, job_field FROM _links ORDER BY route",
-        [],
-    )
+    let sql = "
+        SELECT route, field, job_field
+        FROM _links
+        ORDER BY route";
+    connection.rows(sql, [])
 }
 
 /// The link of a route, if one was found.
@@ -111,31 +115,27 @@ pub(in crate::store) fn of_route(
     connection: &Connection,
     route: Route,
 ) -> rusqlite::Result<Option<JobLink>> {
-    Ok(read(connection)?
-        .into_iter()
-        .find(|link| link.route == route))
+    let sql = "
+        SELECT route, field, job_field
+        FROM _links
+        WHERE route = :route";
+    connection.row(sql, named_params! { ":route": route.as_str() })
 }
 
 impl Reader {
     /// How the records of other routes name their job, as far as it was found.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn job_links(&self) -> Result<Vec<JobLink>, StoreError> {
         Ok(read(&self.connection)?)
     }
 
-    /// The routes of which records are mirrored that name no job, as far as is known.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// The routes that have records in the mirror of which none is known to name its job.
     pub fn unlinked_routes(&self) -> Result<Vec<Route>, StoreError> {
         let links = read(&self.connection)?;
         let mut unlinked = Vec::new();
-        for route in LINKED
-            .into_iter()
-            .filter(|route| !links.iter().any(|l| l.route == *route))
-        {
+        for route in LINKED {
+            if links.iter().any(|link| link.route == route) {
+                continue;
+            }
             let sql = format!("SELECT EXISTS (SELECT 1 FROM \"{route}\")");
             if self.connection.value(&sql, [])? {
                 unlinked.push(route);
@@ -144,12 +144,9 @@ impl Reader {
         Ok(unlinked)
     }
 
-    /// When jobs that are not in the mirror were completed in a time by a status change, the
+    /// When jobs that are not in the mirror were completed by a status change in this time, the
     /// earliest first: one text for each job, none if no field is known to name it. `business` is
-    /// the one asked for and `default` the workspace's own.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// the one to report on, `default` the workspace's own.
     pub fn unknown_jobs_completed(
         &self,
         from: Timestamp,
@@ -161,16 +158,26 @@ impl Reader {
             return Ok(Vec::new());
         };
         let sql = format!(
-            "SELECT max(r.created_at) AS at FROM job_status_changes r \
-             WHERE r.created_at >= ?1 AND r.created_at < ?2 AND +r.status_stage = 'completed' \
-             AND r.{field} IS NOT NULL AND (?3 IS NULL OR coalesce(r._business, ?4) = ?3) \
-             AND NOT EXISTS (SELECT 1 FROM jobs j WHERE {}) GROUP BY r.{field} ORDER BY at",
-            link.condition("r", "j"),
+            "SELECT max(r.created_at) AS at
+            FROM job_status_changes r
+            WHERE r.created_at >= :from
+                AND r.created_at < :to
+                AND +r.status_stage = 'completed'
+                AND r.{field} IS NOT NULL
+                AND (:business IS NULL OR coalesce(r._business, :default) = :business)
+                AND NOT EXISTS (SELECT 1 FROM jobs j WHERE {is_its_job})
+            GROUP BY r.{field}
+            ORDER BY at",
+            is_its_job = link.condition("r", "j"),
             field = quoted(&link.field),
         );
-        Ok(self
-            .connection
-            .values(&sql, (second(from), second(to), business, default))?)
+        let values = named_params! {
+            ":from": second(from),
+            ":to": second(to),
+            ":business": business,
+            ":default": default,
+        };
+        Ok(self.connection.values(&sql, values)?)
     }
 }
 
@@ -182,68 +189,112 @@ pub fn missing_link(route: Route) -> String {
         _ => "the states of jobs",
     };
     format!(
-        "no field of {route} is known to name its job, so {what} are as last seen: set `[reports] job_link` to that field"
+        "no field of {route} is known to name its job, so {what} are as last seen: set `[reports] \
+         job_link` to that field"
     )
 }
 
-/// Looks for the links that are missing or that the configuration overrules, and stores those that
-/// it finds; whether a link is another one now. `configured` is the field that the configuration
-/// names.
-pub(in crate::store) fn look(
+/// Searches for the links that are missing or that the configuration overrules, and stores those
+/// that it finds; returns whether a link is another one now. `configured` is the field that the
+/// configuration names.
+pub(in crate::store) fn refresh(
     connection: &Connection,
     configured: Option<&str>,
 ) -> rusqlite::Result<bool> {
     let jobs = field_columns(connection, Route::Jobs)?;
-    let known = read(connection)?;
+    let before = read(connection)?;
     for route in LINKED {
         let fields = field_columns(connection, route)?;
-        // A field that is named is that of the routes that have it.
-        let named = configured.filter(|name| fields.iter().any(|field| field == name));
-        let names = named.as_ref().map_or(&NAMES[..], std::slice::from_ref);
-        let is_known = |link: &JobLink| link.route == route && names.contains(&&*link.field);
-        if known.iter().any(is_known) {
+        // A configured field counts for the routes that have it.
+        let mut candidates = match configured {
+            Some(name) if fields.iter().any(|field| field == name) => vec![name],
+            _ => NAMES.to_vec(),
+        };
+        let is_linked = before
+            .iter()
+            .any(|link| link.route == route && candidates.contains(&link.field.as_str()));
+        if is_linked {
             continue;
         }
-        connection.run("DELETE FROM _links WHERE route = ?1", [route.as_str()])?;
-        let possible = names
-            .iter()
-            .filter(|name| fields.iter().any(|field| field == *name));
-        for link in possible.flat_map(|name| links_by(route, name, &jobs)) {
+        connection.run(
+            "DELETE FROM _links WHERE route = :route",
+            named_params! { ":route": route.as_str() },
+        )?;
+        candidates.retain(|name| fields.iter().any(|field| field == name));
+        if let Some(link) = find(connection, route, &candidates, &jobs)? {
+            connection.run(
+                "INSERT INTO _links (route, field, job_field)
+                VALUES (:route, :field, :job_field)",
+                named_params! {
+                    ":route": route.as_str(),
+                    ":field": link.field,
+                    ":job_field": link.job_field,
+                },
+            )?;
+        }
+    }
+    Ok(read(connection)? != before)
+}
+
+/// The first of the links that the newest records of a route confirm.
+fn find(
+    connection: &Connection,
+    route: Route,
+    fields: &[&str],
+    jobs: &[String],
+) -> rusqlite::Result<Option<JobLink>> {
+    for field in fields {
+        for link in links_by(route, field, jobs) {
             if connection.value(&is_link_sql(&link), [])? {
-                let insert = "INSERT INTO _links (route, field, job_field) VALUES (?1, ?2, ?3)";
-                connection.run(insert, (route.as_str(), &link.field, &link.job_field))?;
-                break;
+                return Ok(Some(link));
             }
         }
     }
-    Ok(read(connection)? != known)
+    Ok(None)
 }
 
-/// How a field may name a job: by the field of jobs with the same name, by another number, or by
-/// its id.
-fn links_by(route: Route, field: &str, jobs: &[String]) -> impl Iterator<Item = JobLink> {
-    let numbers = NAMES
-        .into_iter()
-        .filter(|name| name.ends_with("_number") && *name != field);
-    let keys = std::iter::once(field).chain(numbers);
-    let keys = keys
-        .filter(|key| jobs.iter().any(|known| known == key))
-        .chain(["id"]);
-    let link = |key: &str| JobLink {
-        route,
-        field: field.to_owned(),
-        job_field: key.to_owned(),
-    };
-    keys.map(link).collect::<Vec<_>>().into_iter()
+/// How a field may name a job, the best first: by the field of jobs with the same name, by another
+/// number, or by its id.
+fn links_by(route: Route, field: &str, jobs: &[String]) -> Vec<JobLink> {
+    let mut keys = vec![field];
+    for name in NAMES {
+        if name.ends_with("_number") && name != field {
+            keys.push(name);
+        }
+    }
+    keys.retain(|key| jobs.iter().any(|column| column == key));
+    keys.push("id");
+    let mut links = Vec::new();
+    for key in keys {
+        links.push(JobLink {
+            route,
+            field: field.to_owned(),
+            job_field: key.to_owned(),
+        });
+    }
+    links
 }
 
 /// Whether the newest records name jobs by this link, each one job: a value that several jobs share
-/// tells none.
+/// identifies none.
 fn is_link_sql(link: &JobLink) -> String {
     format!(
-        "SELECT count(*) > 0 AND count(*) = count(DISTINCT r.id) \
-         FROM (SELECT * FROM \"{}\" ORDER BY _seq DESC LIMIT {RECORDS}) r \
-         JOIN (SELECT * FROM jobs ORDER BY _seq DESC LIMIT {JOBS}) j ON {}",
+        "SELECT count(*) > 0 AND count(*) = count(DISTINCT r.id)
+        FROM (SELECT * FROM \"{}\" ORDER BY _seq DESC LIMIT {RECORDS}) r
+        JOIN (SELECT * FROM jobs ORDER BY _seq DESC LIMIT {JOBS}) j ON {}",
+        link.route,
+        link.condition("r", "j")
+    )
+}
+
+/// Finds the job of the record `:id` of a linked route.
+pub(in crate::store) fn find_job_sql(link: &JobLink) -> String {
+    format!(
+        "SELECT j.id
+        FROM \"{}\" r
+        JOIN jobs j ON {}
+        WHERE r.id = :id
+        LIMIT 1",
         link.route,
         link.condition("r", "j")
     )
@@ -255,12 +306,10 @@ pub(in crate::store) fn job_of(
     link: &JobLink,
     id: &str,
 ) -> rusqlite::Result<Option<String>> {
-    let sql = format!(
-        "SELECT j.id FROM \"{}\" r JOIN jobs j ON {} WHERE r.id = ?1 LIMIT 1",
-        link.route,
-        link.condition("r", "j")
-    );
-    connection.value(&sql, [id]).optional()
+    let sql = find_job_sql(link);
+    connection
+        .value(&sql, named_params! { ":id": id })
+        .optional()
 }
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
 //! The current state of each job, from its newest source: the table `_job_states`.
 //!
-//! A list that is ordered by creation never shows an old job again, so the job's own row says what
-//! was last seen. Its status changes and payments say the rest. A row is rebuilt in the transaction
-//! that writes one of its sources; the table follows from the mirror.
+//! A list that is ordered by creation never shows an old job again, so the job's own row has what was
+//! last seen. Its status changes and payments add the rest. A row is rebuilt in the transaction that
+//! writes one of its sources; the table follows from the mirror.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, named_params};
 use serde::Deserialize;
 use shopmirror_core::record::{Change, Route};
 
 use crate::store::error::StoreError;
+use crate::store::mirror::field_columns;
+use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::mirror::views::amount_sql;
-use crate::store::mirror::{field_columns, job_links};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
-/// Jobs whose states are rebuilt by one statement, which looks through its lists without an index.
+/// Jobs whose states are rebuilt by one statement, which searches its lists without an index.
 const STEP: usize = 100;
 
 /// How a job stands now, and what it costs as it was last seen.
@@ -24,7 +25,7 @@ pub struct JobState {
     pub status: Option<String>,
     /// Since when, in UTC.
     pub since: Option<String>,
-    /// What says so: `job` or `status change`.
+    /// The source of that: `job` or `status change`.
     pub source: String,
     /// What is paid.
     pub paid: Option<f64>,
@@ -33,54 +34,51 @@ pub struct JobState {
 }
 
 /// A job as received, with its current state.
-const CURRENT_JOB: &str = "SELECT json_set(c.body, '$.current_status', s.status, '$.current_stage', s.stage, \
-     '$.status_since', s.since, '$.completed_at', s.completed_at, '$.paid_total', s.paid) \
-     FROM jobs j JOIN changes c ON c.seq = j._seq JOIN _job_states s ON s.id = j.id WHERE j.id = ?1";
+const CURRENT_JOB: &str = "
+    SELECT json_set(
+        c.body,
+        '$.current_status', s.status,
+        '$.current_stage', s.stage,
+        '$.status_since', s.since,
+        '$.completed_at', s.completed_at,
+        '$.paid_total', s.paid
+    )
+    FROM jobs j
+    JOIN changes c ON c.seq = j._seq
+    JOIN _job_states s ON s.id = j.id
+    WHERE j.id = :id";
 
 impl Reader {
     /// How a job stands now; `None` if it is not in the mirror.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn job_state(&self, id: &str) -> Result<Option<JobState>, StoreError> {
         let sql = format!(
-            "SELECT s.status, s.since, s.source, s.paid, {} AS total FROM _job_states s \
-             JOIN jobs j ON j.id = s.id JOIN changes c ON c.seq = j._seq WHERE s.id = ?1",
+            "SELECT s.status, s.since, s.source, s.paid, {} AS total
+            FROM _job_states s
+            JOIN jobs j ON j.id = s.id
+            JOIN changes c ON c.seq = j._seq
+            WHERE s.id = :id",
             amount_sql("json_extract(c.body, '$.total_amount')")
         );
-        Ok(self.connection.row(&sql, [id])?)
+        Ok(self.connection.row(&sql, named_params! { ":id": id })?)
     }
 
     /// Gives each status change and payment its job, if the mirror has it: the fields of the job as
     /// received, and its current state.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn add_jobs(&self, changes: &mut [Change]) -> Result<(), StoreError> {
         let links = job_links::read(&self.connection)?;
         for change in changes {
             let link = links.iter().find(|link| link.route == change.route);
-            let Some((link, record)) = link.zip(change.record_id.as_deref()) else {
-                continue;
-            };
-            if let Some(id) = job_links::job_of(&self.connection, link, record)? {
-                change.job = self.connection.value(CURRENT_JOB, [id]).optional()?;
+            if let Some(link) = link
+                && let Some(record) = &change.record_id
+                && let Some(job) = job_links::job_of(&self.connection, link, record)?
+            {
+                let found = self
+                    .connection
+                    .value(CURRENT_JOB, named_params! { ":id": job });
+                change.job = found.optional()?;
             }
         }
         Ok(())
-    }
-}
-
-/// The job whose state a record of the mirror is a source of, by its id.
-pub(in crate::store) fn job_of(
-    connection: &Connection,
-    route: Route,
-    id: &str,
-) -> rusqlite::Result<Option<String>> {
-    match job_links::of_route(connection, route)? {
-        _ if route == Route::Jobs => Ok(Some(id.to_owned())),
-        Some(link) => job_links::job_of(connection, &link, id),
-        None => Ok(None),
     }
 }
 
@@ -89,12 +87,14 @@ pub(in crate::store) fn refresh(connection: &Connection, ids: &[String]) -> rusq
     if ids.is_empty() {
         return Ok(());
     }
-    let sql = states_sql(connection)?;
+    let remove = "
+        DELETE FROM _job_states
+        WHERE id IN (SELECT value FROM json_each(:ids))";
+    let add = states_sql(connection)?;
     for ids in ids.chunks(STEP) {
         let ids = serde_json::to_string(ids).expect("ids are text");
-        let old = "DELETE FROM _job_states WHERE id IN (SELECT value FROM json_each(?1))";
-        connection.run(old, [&ids])?;
-        connection.run(&sql, [&ids])?;
+        connection.run(remove, named_params! { ":ids": ids })?;
+        connection.run(&add, named_params! { ":ids": ids })?;
     }
     Ok(())
 }
@@ -105,58 +105,62 @@ pub(in crate::store) fn rebuild(connection: &Connection) -> rusqlite::Result<()>
     refresh(connection, &connection.values("SELECT id FROM jobs", [])?)
 }
 
-/// The statement that makes the states of the jobs of which `?1` is a JSON list of ids, from the
-/// columns that there are.
+/// The statement that adds the states of the jobs in `:ids`, a JSON list, from the columns that
+/// exist.
 fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
+    let links = job_links::read(connection)?;
     let jobs = field_columns(connection, Route::Jobs)?;
-    let (changes, of_changes) = records_of_jobs(connection, Route::JobStatusChanges)?;
-    let (payments, of_payments) = records_of_jobs(connection, Route::Payments)?;
-    let time = |columns: &[String], row: &str| {
-        format!(
-            "strftime('%Y-%m-%dT%H:%M:%f000Z', {})",
-            column(columns, row, "created_at")
-        )
-    };
+    let changes = field_columns(connection, Route::JobStatusChanges)?;
+    let payments = field_columns(connection, Route::Payments)?;
     let parts = [
-        ("{job_created}", time(&jobs, "j")),
+        ("{job_created}", created_at(&jobs, "j")),
         ("{job_status}", column(&jobs, "j", "status")),
         ("{job_stage}", column(&jobs, "j", "status_stage")),
         ("{own}", amount_sql(&column(&jobs, "j", "paid_amount"))),
-        ("{change_at}", time(&changes, "r")),
+        ("{change_at}", created_at(&changes, "r")),
         ("{status}", column(&changes, "r", "status")),
         ("{stage}", column(&changes, "r", "status_stage")),
-        ("{payment_at}", time(&payments, "r")),
+        ("{payment_at}", created_at(&payments, "r")),
         ("{amount}", amount_sql(&column(&payments, "r", "amount"))),
         // Last: they hold the name of a field.
-        ("{of_changes}", of_changes),
-        ("{of_payments}", of_payments),
+        (
+            "{of_changes}",
+            jobs_with_records(&links, Route::JobStatusChanges),
+        ),
+        ("{of_payments}", jobs_with_records(&links, Route::Payments)),
     ];
-    let sql = include_str!("job_states.sql").to_owned();
-    Ok(parts
-        .iter()
-        .fold(sql, |sql, (name, part)| sql.replace(name, part)))
+    let mut sql = include_str!("job_states.sql").to_owned();
+    for (name, part) in parts {
+        sql = sql.replace(name, &part);
+    }
+    Ok(sql)
 }
 
-/// The columns of a route, and where the jobs are found with its records `r`; none without a link.
-fn records_of_jobs(
-    connection: &Connection,
-    route: Route,
-) -> rusqlite::Result<(Vec<String>, String)> {
-    let of_job = match job_links::of_route(connection, route)? {
+/// Where the jobs `j` are found with their records `r` of a route; none without a link.
+fn jobs_with_records(links: &[JobLink], route: Route) -> String {
+    let is_of_job = match links.iter().find(|link| link.route == route) {
         Some(link) => link.condition_from_job("r", "j"),
         None => "0".to_owned(),
     };
-    let from = format!(
-        "jobs j CROSS JOIN \"{route}\" r ON {of_job} WHERE j.id IN (SELECT value FROM json_each(?1))"
-    );
-    Ok((field_columns(connection, route)?, from))
+    format!(
+        "jobs j
+  CROSS JOIN \"{route}\" r ON {is_of_job}
+  WHERE j.id IN (SELECT value FROM json_each(:ids))"
+    )
+}
+
+/// When a record was created, as the log writes times.
+fn created_at(columns: &[String], row: &str) -> String {
+    let column = column(columns, row, "created_at");
+    format!("strftime('%Y-%m-%dT%H:%M:%f000Z', {column})")
 }
 
 /// A column of a row; NULL if its table does not have it.
 fn column(columns: &[String], row: &str, name: &str) -> String {
-    match columns.iter().any(|column| column == name) {
-        true => format!("{row}.{name}"),
-        false => "NULL".to_owned(),
+    if columns.iter().any(|column| column == name) {
+        format!("{row}.{name}")
+    } else {
+        "NULL".to_owned()
     }
 }
 
@@ -166,15 +170,29 @@ mod tests {
     use crate::store::mirror;
 
     const TABLES: &str = "
-        DROP TABLE jobs; DROP TABLE job_status_changes; DROP TABLE payments;
-        CREATE TABLE jobs (id TEXT PRIMARY KEY, created_at, status, status_stage, paid_amount, _business,
-          _first_seen_at, _changed_at, _last_seen_at, _seq);
-        CREATE TABLE job_status_changes (job_id, created_at, status, status_stage, _business, _first_seen_at, _seq);
-        CREATE TABLE payments (job_id, created_at, amount, _business, _first_seen_at, _seq);
-        INSERT INTO _links VALUES ('job_status_changes', 'job_id', 'id'), ('payments', 'job_id', 'id');
+        DROP TABLE jobs;
+        DROP TABLE job_status_changes;
+        DROP TABLE payments;
+        CREATE TABLE jobs (
+            id TEXT PRIMARY KEY, created_at, status, status_stage, paid_amount,
+            _business, _first_seen_at, _changed_at, _last_seen_at, _seq
+        );
+        CREATE TABLE job_status_changes (
+            job_id, created_at, status, status_stage,
+            _business, _first_seen_at, _seq
+        );
+        CREATE TABLE payments (
+            job_id, created_at, amount,
+            _business, _first_seen_at, _seq
+        );
+        INSERT INTO _links VALUES
+            ('job_status_changes', 'job_id', 'id'),
+            ('payments', 'job_id', 'id');
         INSERT INTO _columns (route, field, \"column\", position)
-          SELECT m.name, c.name, c.name, c.cid FROM sqlite_schema m, pragma_table_info(m.name) c
-          WHERE m.name IN ('jobs', 'job_status_changes', 'payments') AND c.name NOT LIKE '\\_%' ESCAPE '\\';";
+            SELECT m.name, c.name, c.name, c.cid
+            FROM sqlite_schema m, pragma_table_info(m.name) c
+            WHERE m.name IN ('jobs', 'job_status_changes', 'payments')
+                AND c.name NOT LIKE '\\_%' ESCAPE '\\';";
 
     #[derive(Debug, PartialEq, Deserialize)]
     struct State {

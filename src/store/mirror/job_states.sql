@@ -1,55 +1,140 @@
--- Makes the states of the jobs of which ?1 is a JSON list of ids, from the columns that there are: what stands in
--- braces is put in by job_states.rs. Times are compared as the log writes them; sums are in ten-thousandths, because
--- sums of fractions would not be exact.
+-- Adds the states of the jobs in :ids, a JSON list, from the columns that exist: what stands in braces
+-- is put in by job_states.rs. Times are compared as the log writes them; sums are in
+-- ten-thousandths, because sums of fractions would not be exact.
 --
--- Whether a page showed the job before something else was seen is told by this machine's clock: that of the workspace
--- may be another.
+-- This machine's clock decides whether a page showed the job before something else was seen: the
+-- workspace's clock may differ.
 WITH job AS MATERIALIZED (
-  SELECT j.id, {job_created} AS created_at, {job_status} AS status, {job_stage} AS stage,
-    round(10000 * {own}) AS own, iif(j._changed_at = j._first_seen_at, j._changed_at, NULL) AS unchanged_since,
-    j._last_seen_at IS NULL AS is_on_page, coalesce(j._last_seen_at, (SELECT p.last_success_at FROM _pollers p
-    WHERE p.route = 'jobs' AND p.business = coalesce(j._business, '')), j._changed_at) AS seen_at
-  FROM jobs j WHERE j.id IN (SELECT value FROM json_each(?1))),
+  SELECT
+    j.id,
+    {job_created} AS created_at,
+    {job_status} AS status,
+    {job_stage} AS stage,
+    round(10000 * {own}) AS own,
+    iif(j._changed_at = j._first_seen_at, j._changed_at, NULL) AS unchanged_since,
+    j._last_seen_at IS NULL AS is_on_page,
+    coalesce(
+      j._last_seen_at,
+      (
+        SELECT p.last_success_at
+        FROM _pollers p
+        WHERE p.route = 'jobs' AND p.business = coalesce(j._business, '')
+      ),
+      j._changed_at
+    ) AS seen_at
+  FROM jobs j
+  WHERE j.id IN (SELECT value FROM json_each(:ids))
+),
 change AS MATERIALIZED (
-  SELECT j.id, {change_at} AS at, r._seq AS seq, {status} AS status, {stage} AS stage,
-    coalesce({stage} = 'completed', 0) AS completes, r._first_seen_at AS seen_at
-  FROM {of_changes} AND {change_at} IS NOT NULL),
+  SELECT
+    j.id,
+    {change_at} AS at,
+    r._seq AS seq,
+    {status} AS status,
+    {stage} AS stage,
+    coalesce({stage} = 'completed', 0) AS completes,
+    r._first_seen_at AS seen_at
+  FROM {of_changes}
+    AND {change_at} IS NOT NULL
+),
 newest AS MATERIALIZED (
-  SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY at DESC, seq DESC) AS place FROM change)
-  WHERE place = 1),
--- The change that completed the job is the first of those that follow each other. Without the time between a completion
--- and a reopening, it was open for open_seconds until then.
+  SELECT *
+  FROM (
+    SELECT *, row_number() OVER (PARTITION BY id ORDER BY at DESC, seq DESC) AS place
+    FROM change
+  )
+  WHERE place = 1
+),
+-- The change that completed the job is the first of those that follow each other. Without the time
+-- between a completion and a reopening, it was open for open_seconds until then.
 turn AS (
-  SELECT id, at, completes, lag(at) OVER (PARTITION BY id ORDER BY at, seq) AS turn_before
-  FROM (SELECT *, lag(completes, 1, 0) OVER (PARTITION BY id ORDER BY at, seq) AS was_completed FROM change)
-  WHERE completes <> was_completed),
+  SELECT
+    id,
+    at,
+    completes,
+    lag(at) OVER (PARTITION BY id ORDER BY at, seq) AS turn_before
+  FROM (
+    SELECT *, lag(completes, 1, 0) OVER (PARTITION BY id ORDER BY at, seq) AS was_completed
+    FROM change
+  )
+  WHERE completes <> was_completed
+),
 completion AS (
-  SELECT t.id, max(t.at) AS at, iif(job.created_at IS NULL, NULL, sum(max(0, unixepoch(t.at)
-    - unixepoch(coalesce(t.turn_before, job.created_at)))) FILTER (WHERE t.completes)) AS open_seconds
-  FROM turn t JOIN job ON job.id = t.id
-  GROUP BY t.id HAVING sum(t.completes) > sum(NOT t.completes)),
--- A job on the newest page may hold the payments seen since, or not: the larger sum counts. Of another, if its own sum
--- is that of its first payments, all payments are known, and their sum is the newer one. Else earlier payments are not
--- in the mirror: to the job's own sum come the payments seen since.
+  SELECT
+    t.id,
+    max(t.at) AS at,
+    iif(
+      job.created_at IS NULL,
+      NULL,
+      sum(max(0, unixepoch(t.at) - unixepoch(coalesce(t.turn_before, job.created_at))))
+        FILTER (WHERE t.completes)
+    ) AS open_seconds
+  FROM turn t
+  JOIN job ON job.id = t.id
+  GROUP BY t.id
+  HAVING sum(t.completes) > sum(NOT t.completes)
+),
+-- A job on the newest page may hold the payments seen since, or not: the larger sum counts. For
+-- another job: if its own sum is that of its first payments, all payments are in the mirror, and
+-- their sum is the newer one. Otherwise earlier payments are not in the mirror: the payments seen
+-- since are added to the job's own sum.
 payment AS (
-  SELECT job.id, job.own, p.amount, p.seen_at > job.seen_at AS is_later,
+  SELECT
+    job.id,
+    job.own,
+    p.amount,
+    p.seen_at > job.seen_at AS is_later,
     sum(p.amount) OVER (PARTITION BY p.id ORDER BY p.at, p.seq) AS so_far
-  FROM (SELECT j.id, {payment_at} AS at, r._seq AS seq, round(10000 * {amount}) AS amount,
-        r._first_seen_at AS seen_at FROM {of_payments}) p JOIN job ON job.id = p.id),
+  FROM (
+    SELECT
+      j.id,
+      {payment_at} AS at,
+      r._seq AS seq,
+      round(10000 * {amount}) AS amount,
+      r._first_seen_at AS seen_at
+    FROM {of_payments}
+  ) p
+  JOIN job ON job.id = p.id
+),
 paid AS (
-  SELECT id, coalesce(sum(amount), 0) AS total, coalesce(sum(amount) FILTER (WHERE is_later), 0) AS later,
-    max(is_later) AS has_later, max(own = 0 OR so_far IS own) AS has_all FROM payment GROUP BY id)
+  SELECT
+    id,
+    coalesce(sum(amount), 0) AS total,
+    coalesce(sum(amount) FILTER (WHERE is_later), 0) AS later,
+    max(is_later) AS has_later,
+    max(own = 0 OR so_far IS own) AS has_all
+  FROM payment
+  GROUP BY id
+)
 INSERT INTO _job_states (id, status, stage, since, source, completed_at, open_seconds, paid)
-SELECT now.id, now.status, now.stage,
+SELECT
+  now.id,
+  now.status,
+  now.stage,
   coalesce(iif(now.status IS now.newest_status, now.newest_at, NULL), now.unchanged_since),
-  iif(now.is_by_change, 'status change', 'job'), c.at, c.open_seconds,
-  CASE WHEN now.own IS NULL THEN paid.total WHEN NOT coalesce(paid.has_later, 0) THEN now.own
-    WHEN now.is_on_page THEN max(now.own, paid.total) WHEN paid.has_all THEN paid.total
-    ELSE now.own + paid.later END / 10000
-FROM (SELECT job.id, job.own, job.is_on_page, n.id IS NOT NULL AND job.seen_at < n.seen_at AS is_by_change,
-      iif(job.seen_at < n.seen_at, n.status, job.status) AS status,
-      iif(job.seen_at < n.seen_at, n.stage, job.stage) AS stage,
-      job.unchanged_since, n.status AS newest_status, n.at AS newest_at
-      FROM job LEFT JOIN newest n ON n.id = job.id) now
+  iif(now.is_by_change, 'status change', 'job'),
+  c.at,
+  c.open_seconds,
+  CASE
+    WHEN now.own IS NULL THEN paid.total
+    WHEN NOT coalesce(paid.has_later, 0) THEN now.own
+    WHEN now.is_on_page THEN max(now.own, paid.total)
+    WHEN paid.has_all THEN paid.total
+    ELSE now.own + paid.later
+  END / 10000
+FROM (
+  SELECT
+    job.id,
+    job.own,
+    job.is_on_page,
+    n.id IS NOT NULL AND job.seen_at < n.seen_at AS is_by_change,
+    iif(job.seen_at < n.seen_at, n.status, job.status) AS status,
+    iif(job.seen_at < n.seen_at, n.stage, job.stage) AS stage,
+    job.unchanged_since,
+    n.status AS newest_status,
+    n.at AS newest_at
+  FROM job
+  LEFT JOIN newest n ON n.id = job.id
+) now
 LEFT JOIN completion c ON c.id = now.id AND now.stage = 'completed'
 LEFT JOIN paid ON paid.id = now.id

@@ -1,7 +1,7 @@
 //! Which records belong together: a repair with its status changes, payments, outsourced work and
 //! customer.
 
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, named_params};
 use serde::Deserialize;
 use shopmirror_core::record::Route;
 
@@ -10,30 +10,29 @@ use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
-/// By which a record of a route without a link names its job.
+/// The field by which a record of a route without a link names its job.
 const NUMBER: &str = "job_number";
 
-/// The conditions under which a record is of a customer, the best first; `has` tells whether both
-/// tables have a column.
+/// The conditions under which a record belongs to a customer, the best first; `has` returns whether
+/// both tables have a column.
 pub(in crate::store) fn same_contact(
     record: &str,
     customer: &str,
     has: impl Fn(&str) -> bool,
 ) -> Vec<String> {
-    let code = "mobile_country_code";
-    let same_code = format!(" AND {customer}.{code} IS {record}.{code}");
-    let contacts = [
-        (
-            "mobile_number",
-            if has(code) { same_code.as_str() } else { "" },
-        ),
-        ("email", ""),
-    ];
-    let contacts = contacts.into_iter().filter(|(field, _)| has(field));
-    let same = |(field, and): (&str, &str)| {
-        format!("{customer}.{field} = {record}.{field} AND {record}.{field} <> ''{and}")
-    };
-    contacts.map(same).collect()
+    let mut conditions = Vec::new();
+    for field in ["mobile_number", "email"] {
+        if !has(field) {
+            continue;
+        }
+        let mut same = format!("{customer}.{field} = {record}.{field} AND {record}.{field} <> ''");
+        let code = "mobile_country_code";
+        if field == "mobile_number" && has(code) {
+            same.push_str(&format!(" AND {customer}.{code} IS {record}.{code}"));
+        }
+        conditions.push(same);
+    }
+    conditions
 }
 
 /// A record that belongs to another one.
@@ -46,10 +45,7 @@ pub struct RelatedRecord {
 }
 
 impl Reader {
-    /// The job of a record, if one is known.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// The job of a record, if it names one in the mirror.
     pub fn job_of(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
         match self.job_link(route)? {
             Some(link) => Ok(job_links::job_of(&self.connection, &link, id)?),
@@ -57,10 +53,7 @@ impl Reader {
         }
     }
 
-    /// The records of a route that belong to a job, the last that came first, at most `most`.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// At most `most` records of a route that belong to a job, the last stored first.
     pub fn records_of_job(
         &self,
         route: Route,
@@ -80,27 +73,26 @@ impl Reader {
     }
 
     /// The customer with the mobile number, else the e-mail address, of a record.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn customer_of(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
         for same in self.same_contact(route)? {
             let sql = format!(
-                "SELECT c.id FROM \"{route}\" r CROSS JOIN customers c ON {same} WHERE r.id = ?1 \
-                 ORDER BY c.rowid LIMIT 1"
+                "SELECT c.id
+                FROM \"{route}\" r
+                CROSS JOIN customers c ON {same}
+                WHERE r.id = :id
+                ORDER BY c.rowid
+                LIMIT 1"
             );
-            if let Some(customer) = self.connection.value(&sql, [id]).optional()? {
+            let customer = self.connection.value(&sql, named_params! { ":id": id });
+            if let Some(customer) = customer.optional()? {
                 return Ok(Some(customer));
             }
         }
         Ok(None)
     }
 
-    /// The records of a route with the mobile number, else the e-mail address, of a customer, the
-    /// last that came first, at most `most`.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// At most `most` records of a route with the mobile number, else the e-mail address, of a
+    /// customer, the last stored first.
     pub fn records_of_customer(
         &self,
         route: Route,
@@ -126,10 +118,15 @@ impl Reader {
     ) -> Result<Vec<RelatedRecord>, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let sql = format!(
-            "SELECT r.id, h.body FROM {from} CROSS JOIN changes h ON h.seq = r._seq \
-             WHERE {id_column} = ?1 ORDER BY r.rowid DESC LIMIT ?2"
+            "SELECT r.id, h.body
+            FROM {from}
+            CROSS JOIN changes h ON h.seq = r._seq
+            WHERE {id_column} = :id
+            ORDER BY r.rowid DESC
+            LIMIT :most"
         );
-        Ok(self.connection.rows(&sql, (id, most))?)
+        let values = named_params! { ":id": id, ":most": most };
+        Ok(self.connection.rows(&sql, values)?)
     }
 
     /// How a route names its job: as was found in the data, else by the number of the job.
@@ -137,28 +134,29 @@ impl Reader {
         if let Some(link) = job_links::of_route(&self.connection, route)? {
             return Ok(Some(link));
         }
-        let has_number = route == Route::OutsourcedJobs
+        if route == Route::OutsourcedJobs
             && self.has(route, NUMBER)?
-            && self.has(Route::Jobs, NUMBER)?;
-        let (field, job_field) = (NUMBER.to_owned(), NUMBER.to_owned());
-        Ok(has_number.then_some(JobLink {
-            route,
-            field,
-            job_field,
-        }))
+            && self.has(Route::Jobs, NUMBER)?
+        {
+            return Ok(Some(JobLink {
+                route,
+                field: NUMBER.to_owned(),
+                job_field: NUMBER.to_owned(),
+            }));
+        }
+        Ok(None)
     }
 
     fn same_contact(&self, route: Route) -> Result<Vec<String>, StoreError> {
-        let tables = [self.columns(route)?, self.columns(Route::Customers)?];
-        let has = |field: &str| {
-            tables
-                .iter()
-                .all(|table| table.iter().any(|name| name == field))
-        };
-        Ok(same_contact("r", "c", has))
+        let mut shared = self.columns(route)?;
+        let of_customers = self.columns(Route::Customers)?;
+        shared.retain(|column| of_customers.contains(column));
+        Ok(same_contact("r", "c", |field| {
+            shared.iter().any(|column| column == field)
+        }))
     }
 
-    fn has(&self, route: Route, column: &str) -> Result<bool, StoreError> {
-        Ok(self.columns(route)?.iter().any(|known| known == column))
+    fn has(&self, route: Route, name: &str) -> Result<bool, StoreError> {
+        Ok(self.columns(route)?.iter().any(|column| column == name))
     }
 }

@@ -8,7 +8,7 @@
 mod columns;
 pub(in crate::store) mod indexes;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, named_params};
 
 pub use columns::amount_sql;
 use columns::{RouteColumns, view_columns};
@@ -16,35 +16,46 @@ use columns::{RouteColumns, view_columns};
 /// Stands in the text of each view that this program made.
 const MARK: &str = "/* made by shopmirror */";
 
-/// Makes the views and the indexes that are not as this program makes them of the columns and the
-/// custom fields; for a transaction that the caller commits.
+/// Creates the views and the indexes that are missing, or that differ from what this program makes
+/// of the columns and the custom fields; for a transaction that the caller commits.
 pub(in crate::store) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
-    outdated(connection)?
-        .iter()
-        .try_for_each(|sql| connection.execute_batch(sql))
+    for sql in outdated(connection)? {
+        connection.execute_batch(&sql)?;
+    }
+    Ok(())
 }
 
 /// The statements that [`refresh`] runs.
 pub(in crate::store) fn outdated(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let routes = columns::read(connection)?;
-    let views = routes.iter().map(|columns| view_sql(columns, &routes));
-    let mut find = connection
-        .prepare_cached("SELECT type, sql FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE")?;
+    let mut wanted = Vec::new();
+    for columns in &routes {
+        wanted.push(view_sql(columns, &routes));
+    }
+    wanted.extend(indexes::wanted(&routes));
+    let find = "
+        SELECT type, sql
+        FROM sqlite_schema
+        WHERE name = :name COLLATE NOCASE";
+    let mut find = connection.prepare_cached(find)?;
     let mut outdated = Vec::new();
-    for sql in views.chain(indexes::wanted(&routes)) {
+    for sql in wanted {
         let words: Vec<&str> = sql.splitn(4, ' ').collect();
         let [_, kind, name, _] = words[..] else {
             continue;
         };
         let found: Option<(String, String)> = find
-            .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row(named_params! { ":name": name }, |row| row.try_into())
             .optional()?;
-        match found {
-            None => outdated.push(sql),
-            Some((_, same)) if same == sql => {}
-            Some((other, _)) if !other.eq_ignore_ascii_case(kind) => {}
-            Some((_, by_others)) if kind == "VIEW" && !by_others.contains(MARK) => {}
-            Some(_) => outdated.push(format!("DROP {kind} {name}; {sql}")),
+        let Some((found_kind, found_sql)) = found else {
+            outdated.push(sql);
+            continue;
+        };
+        let is_same = found_sql == sql;
+        let is_other_kind = !found_kind.eq_ignore_ascii_case(kind);
+        let is_by_others = kind == "VIEW" && !found_sql.contains(MARK);
+        if !is_same && !is_other_kind && !is_by_others {
+            outdated.push(format!("DROP {kind} {name}; {sql}"));
         }
     }
     Ok(outdated)

@@ -1,4 +1,4 @@
-//! What is indexed of a record, and what a search term asks for. Pure.
+//! The words of a record, and the query of a search term. Pure.
 //!
 //! A number such as a phone number is indexed a second time: its digits backwards, as one word. A
 //! search for a number in any spelling, with or without the country, is then a search for the
@@ -10,8 +10,8 @@ use serde_json::Value;
 const MAX_TEXT: usize = 8 * 1024;
 /// Fewer digits are not taken for a phone number.
 const MIN_NUMBER: usize = 6;
-/// Of a term, so many digits are searched as the end of a phone number: what stands before them is
-/// written in many ways.
+/// The number of digits of a term that are searched as the end of a phone number: what stands before
+/// them is written in many ways.
 const MIN_END: usize = 4;
 const MAX_END: usize = 7;
 /// The most words of a term.
@@ -32,19 +32,26 @@ pub(super) fn of_record(body: &str) -> String {
 
 fn read(value: &Value, text: &mut String) {
     match value {
-        Value::String(said) if !is_time(said) => {
-            push(text, said);
-            if let Some(digits) = digits(said).filter(|digits| digits.len() >= MIN_NUMBER) {
+        Value::String(words) if !is_time(words) => {
+            push(text, words);
+            if let Some(digits) = digits(words)
+                && digits.len() >= MIN_NUMBER
+            {
                 push(text, &backwards(&digits));
             }
         }
         Value::Number(number) if !number.is_f64() => push(text, &number.to_string()),
-        Value::Array(items) => items.iter().for_each(|item| read(item, text)),
+        Value::Array(items) => {
+            for item in items {
+                read(item, text);
+            }
+        }
         Value::Object(object) => {
-            object
-                .iter()
-                .filter(|(name, _)| *name != LEFT_OUT)
-                .for_each(|(_, item)| read(item, text));
+            for (name, item) in object {
+                if name != LEFT_OUT {
+                    read(item, text);
+                }
+            }
         }
         _ => {}
     }
@@ -62,18 +69,24 @@ fn is_time(text: &str) -> bool {
     bytes.len() >= 20 && bytes[4] == b'-' && bytes[10] == b'T' && bytes.ends_with(b"Z")
 }
 
-/// The digits of text that looks like a phone number.
+/// The digits of text that is written like a phone number.
 fn digits(text: &str) -> Option<String> {
-    let is_number = text
-        .trim()
-        .chars()
-        .all(|c| c.is_ascii_digit() || "+ ()-./".contains(c));
-    is_number.then(|| text.chars().filter(char::is_ascii_digit).collect())
+    let mut digits = String::new();
+    for c in text.trim().chars() {
+        if c.is_ascii_digit() {
+            digits.push(c);
+        } else if !"+ ()-./".contains(c) {
+            return None;
+        }
+    }
+    Some(digits)
 }
 
 /// The word of a phone number: `r` and its digits from the last to the first.
 fn backwards(digits: &str) -> String {
-    std::iter::once('r').chain(digits.chars().rev()).collect()
+    let mut word = String::from("r");
+    word.extend(digits.chars().rev());
+    word
 }
 
 /// The question of a term in the language of FTS5; `None` if it holds no word. Its last word may be
@@ -89,7 +102,9 @@ pub(super) fn question(term: &str) -> Option<String> {
         return None;
     }
     let mut question = format!("{}*", words.join(" "));
-    if let Some(digits) = digits(term).filter(|digits| digits.len() >= MIN_END) {
+    if let Some(digits) = digits(term)
+        && digits.len() >= MIN_END
+    {
         let end = &digits[digits.len().saturating_sub(MAX_END)..];
         question.push_str(&format!(" OR \"{}\"*", backwards(end)));
     }

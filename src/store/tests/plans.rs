@@ -6,7 +6,7 @@ use shopmirror_core::record::Route;
 
 use crate::store::fixtures::plan;
 use crate::store::ingest::compare;
-use crate::store::keep::rebuild;
+use crate::store::maintenance::rebuild;
 use crate::store::{fixtures, gaps, log, pollers, search_index};
 
 /// Steps that go through something small or bounded by the statement itself.

@@ -19,11 +19,11 @@ const ENTERED_DATES: [&str; 4] = [
 ];
 /// Our own columns of a mirror table that a view shows.
 const OWN: [&str; 3] = ["_business", "_first_seen_at", "_changed_at"];
-/// What a report tool takes the values of a column for: the column of the table `_types` that has
-/// this type. It has one for integers, `i`, as well.
+/// The type that a report tool sees: the column of the table `_types` that has it. There is one for
+/// integers, `i`, as well.
 const REAL: &str = "r";
 const TEXT: &str = "t";
-/// Rows by which the type of a column is told.
+/// The newest rows decide the type of a column.
 const SAMPLE: u32 = 200;
 /// Further columns of the view of a route that stand for custom fields, at most.
 const MAX_CUSTOM: usize = 100;
@@ -33,7 +33,7 @@ pub(in crate::store) struct RouteColumns {
     pub(in crate::store) route: Route,
     /// The columns of the record's fields, without `id` and our own.
     pub(in crate::store) fields: Vec<String>,
-    /// Of `id` and each field, what its newest values are.
+    /// The type of the newest values of `id` and of each field.
     types: HashMap<String, String>,
     /// The labels of the custom fields.
     pub(in crate::store) custom: Vec<String>,
@@ -49,7 +49,7 @@ impl RouteColumns {
             || self.fields.iter().any(|field| field == column)
     }
 
-    /// What a column holds; text as long as nothing is known of it.
+    /// The type of a column; text as long as it has no values.
     fn type_of(&self, column: &str) -> &str {
         self.types.get(column).map_or(TEXT, String::as_str)
     }
@@ -65,7 +65,7 @@ pub(in crate::store) struct View {
 }
 
 impl View {
-    /// Adds a column, under another name if its own is taken. SQLite before 3.41 knows no type of
+    /// Adds a column, under another name if its own is taken. SQLite before 3.41 has no type for
     /// an expression: it takes that of the last part, a column of a table without rows. The value
     /// stays as it is.
     fn add(&mut self, name: &str, column_type: &str, sql: &str) {
@@ -89,25 +89,21 @@ impl View {
 pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns>> {
     let custom = custom_labels(connection)?;
     let links = job_links::read(connection)?;
-    Route::ALL
-        .into_iter()
-        .map(|route| {
-            let fields = mirror::field_columns(connection, route)?;
-            let types = types(connection, route, &fields)?;
-            let custom = custom.get(&route).cloned().unwrap_or_default();
-            let link = links.iter().find(|link| link.route == route).cloned();
-            Ok(RouteColumns {
-                route,
-                fields,
-                types,
-                custom,
-                link,
-            })
-        })
-        .collect()
+    let mut routes = Vec::new();
+    for route in Route::ALL {
+        let fields = mirror::field_columns(connection, route)?;
+        routes.push(RouteColumns {
+            route,
+            types: types(connection, route, &fields)?,
+            fields,
+            custom: custom.get(&route).cloned().unwrap_or_default(),
+            link: links.iter().find(|link| link.route == route).cloned(),
+        });
+    }
+    Ok(routes)
 }
 
-/// What the newest values of each field are; nothing of a field without values. An id is text in
+/// The type of the newest values of each field; none for a field without values. An id is text in
 /// the table. A column that holds reals among integers is real, and one that holds any text is
 /// text: the last letter of all.
 fn types(
@@ -115,39 +111,49 @@ fn types(
     route: Route,
     fields: &[String],
 ) -> rusqlite::Result<HashMap<String, String>> {
-    let columns = fields
-        .iter()
-        .map(|field| (field.as_str(), format!("r.{}", quoted(field))));
-    let (names, kinds): (Vec<&str>, Vec<String>) = std::iter::once(("id", id("r.id")))
-        .chain(columns)
-        .map(|(name, column)| {
-            let kind = format!(
-                "max(CASE typeof({column}) WHEN 'integer' THEN 'i' WHEN 'real' THEN 'r' WHEN 'null' THEN NULL ELSE 't' END)"
-            );
-            (name, kind)
-        })
-        .unzip();
+    let mut names = vec!["id"];
+    let mut letters = vec![type_letter(&id("r.id"))];
+    for field in fields {
+        names.push(field);
+        letters.push(type_letter(&format!("r.{}", quoted(field))));
+    }
     let sql = format!(
-        "SELECT {} FROM (SELECT * FROM \"{route}\" ORDER BY rowid DESC LIMIT {SAMPLE}) r",
-        kinds.join(", ")
+        "SELECT {}
+        FROM (SELECT * FROM \"{route}\" ORDER BY rowid DESC LIMIT {SAMPLE}) r",
+        letters.join(", ")
     );
     connection.query_row(&sql, [], |row| {
-        let kinds = names.iter().enumerate().map(|(place, name)| {
-            Ok(row
-                .get::<_, Option<String>>(place)?
-                .map(|kind| ((*name).to_owned(), kind)))
-        });
-        kinds.filter_map(Result::transpose).collect()
+        let mut types = HashMap::new();
+        for (place, name) in names.iter().enumerate() {
+            if let Some(letter) = row.get(place)? {
+                types.insert((*name).to_owned(), letter);
+            }
+        }
+        Ok(types)
     })
+}
+
+/// The letter of the type of a column's values, as SQL.
+fn type_letter(column: &str) -> String {
+    format!(
+        "max(CASE typeof({column})
+            WHEN 'integer' THEN 'i'
+            WHEN 'real' THEN 'r'
+            WHEN 'null' THEN NULL
+            ELSE 't'
+        END)"
+    )
 }
 
 /// The labels of the custom fields by the route whose records carry them. One definition is in
 /// memory at a time.
 fn custom_labels(connection: &Connection) -> rusqlite::Result<BTreeMap<Route, Vec<String>>> {
     let mut custom: BTreeMap<Route, Vec<String>> = BTreeMap::new();
-    let mut statement = connection.prepare_cached(
-        "SELECT form_type, definition FROM _custom_fields ORDER BY form_type, business",
-    )?;
+    let sql = "
+        SELECT form_type, definition
+        FROM _custom_fields
+        ORDER BY form_type, business";
+    let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let Some(route) = route_of_form(row.get_ref(0)?.as_str()?) else {
@@ -181,22 +187,40 @@ fn route_of_form(form: &str) -> Option<Route> {
         ("repair", Route::Jobs),
         ("checkin", Route::Jobs),
     ];
-    forms
-        .into_iter()
-        .find(|(part, _)| word.contains(part))
-        .map(|(_, route)| route)
+    for (part, route) in forms {
+        if word.contains(part) {
+            return Some(route);
+        }
+    }
+    None
 }
 
 /// The labels in a form's definitions. The contract does not name the members of a definition.
-fn labels(definition: &str) -> Vec<String> {
-    let fields: Vec<&RawValue> = serde_json::from_str(definition).unwrap_or_default();
-    let label = |definition: &&RawValue| {
-        ["field_name", "name", "label"]
-            .into_iter()
-            .find_map(|key| serde_json::from_str::<String>(field(definition.get(), key)?).ok())
-            .filter(|label| !label.is_empty() && label.len() <= 200 && !label.contains('\0'))
-    };
-    fields.iter().filter_map(label).collect()
+fn labels(definitions: &str) -> Vec<String> {
+    let definitions: Vec<&RawValue> = serde_json::from_str(definitions).unwrap_or_default();
+    let mut labels = Vec::new();
+    for definition in definitions {
+        if let Some(label) = label(definition.get())
+            && !label.is_empty()
+            && label.len() <= 200
+            && !label.contains('\0')
+        {
+            labels.push(label);
+        }
+    }
+    labels
+}
+
+/// The first member of a definition that may be its label and is a text.
+fn label(definition: &str) -> Option<String> {
+    for member in ["field_name", "name", "label"] {
+        if let Some(json) = field(definition, member)
+            && let Ok(text) = serde_json::from_str(json)
+        {
+            return Some(text);
+        }
+    }
+    None
 }
 
 /// The columns of a route's view; `all` are the tables that it may be joined with.
@@ -232,14 +256,17 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
                 .replace('\'', "''");
             let path = format!("'$.\"{key}\"'");
             let sql = format!(
-                "CASE WHEN json_valid(r.custom_fields) THEN json_extract(r.custom_fields, {path}) END"
+                "CASE WHEN json_valid(r.custom_fields) \
+                 THEN json_extract(r.custom_fields, {path}) END"
             );
             columns.add(label, TEXT, &sql);
         }
     }
     let last_seen = format!(
-        "{} FROM (SELECT coalesce(r._last_seen_at, (SELECT p.last_success_at FROM _pollers p \
-         WHERE p.route = '{}' AND p.business = coalesce(r._business, '')), r._changed_at) AS at) seen",
+        "{} FROM (SELECT coalesce(r._last_seen_at, \
+         (SELECT p.last_success_at FROM _pollers p \
+         WHERE p.route = '{}' AND p.business = coalesce(r._business, '')), \
+         r._changed_at) AS at) seen",
         local("seen.at"),
         table.route
     );
@@ -269,50 +296,52 @@ fn add_current_state(columns: &mut View) {
 /// by e-mail. Each finds one row at most, so that SQLite leaves out a join that a query does not
 /// use.
 fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut View) -> String {
-    let of = |route: Route| all.iter().find(|other| other.route == route);
     let mut joins = String::new();
-    let mut contact = ("r", table);
-    if let Some((link, jobs)) = table.link.as_ref().zip(of(Route::Jobs)) {
+    // Where the contact of the customer is: in the job, if there is one.
+    let mut alias = "r";
+    let mut source = table;
+    if let Some(link) = &table.link
+        && let Some(jobs) = all.iter().find(|other| other.route == Route::Jobs)
+    {
         joins.push_str(&format!(
             " LEFT JOIN jobs j ON j.rowid = (SELECT n.rowid FROM jobs n \
              WHERE {} ORDER BY n.rowid LIMIT 1)",
             link.condition("r", "n")
         ));
         columns.derive(table, "job_id", jobs.type_of("id"), &id("j.id"));
-        contact = ("j", jobs);
+        alias = "j";
+        source = jobs;
     }
-    let customers = of(Route::Customers).filter(|_| table.route != Route::Customers);
+    if table.route == Route::Customers {
+        return joins;
+    }
+    let customers = all.iter().find(|other| other.route == Route::Customers);
     let Some(customers) = customers else {
         return joins;
     };
-    let (alias, source) = contact;
-    let has = |field: &str| source.has(field) && customers.has(field);
-    let mut ways: Vec<String> = same_contact(alias, "n", has)
-        .iter()
-        .map(|same| {
-            format!("(SELECT n.rowid FROM customers n WHERE {same} ORDER BY n.rowid LIMIT 1)")
-        })
-        .collect();
-    if ways.is_empty() {
-        return joins;
+    let mut rows = Vec::new();
+    for same in same_contact(alias, "n", |field| {
+        source.has(field) && customers.has(field)
+    }) {
+        rows.push(format!(
+            "(SELECT n.rowid FROM customers n WHERE {same} ORDER BY n.rowid LIMIT 1)"
+        ));
     }
-    let row = if ways.len() == 1 {
-        ways.remove(0)
-    } else {
-        format!("coalesce({})", ways.join(", "))
+    let row = match rows.len() {
+        0 => return joins,
+        1 => rows.remove(0),
+        _ => format!("coalesce({})", rows.join(", ")),
     };
     joins.push_str(&format!(" LEFT JOIN customers c ON c.rowid = {row}"));
     columns.derive(table, "customer_id", customers.type_of("id"), &id("c.id"));
-    for field in ["name", "customer_type", "created_at"] {
-        if customers.has(field) {
-            let column = format!("c.{}", quoted(field));
-            let (name, sql) = match field {
-                "name" => ("customer_name", column),
-                "created_at" => ("customer_since", local(&column)),
-                other => (other, column),
-            };
-            columns.derive(table, name, TEXT, &sql);
-        }
+    if customers.has("name") {
+        columns.derive(table, "customer_name", TEXT, "c.\"name\"");
+    }
+    if customers.has("customer_type") {
+        columns.derive(table, "customer_type", TEXT, "c.\"customer_type\"");
+    }
+    if customers.has("created_at") {
+        columns.derive(table, "customer_since", TEXT, &local("c.\"created_at\""));
     }
     joins
 }
@@ -335,7 +364,9 @@ fn is_amount(field: &str) -> bool {
 /// An id as a number if it is an integer as the API writes them.
 fn id(column: &str) -> String {
     format!(
-        "CASE WHEN {column} GLOB '[1-9]*' AND {column} NOT GLOB '*[^0-9]*' AND length({column}) < 19 \
+        "CASE WHEN {column} GLOB '[1-9]*' \
+         AND {column} NOT GLOB '*[^0-9]*' \
+         AND length({column}) < 19 \
          THEN CAST({column} AS INTEGER) ELSE {column} END"
     )
 }
@@ -344,7 +375,8 @@ fn id(column: &str) -> String {
 /// cut first, because SQLite would round it up into the next second.
 pub(in crate::store) fn local(column: &str) -> String {
     format!(
-        "CASE WHEN {column} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z' \
+        "CASE WHEN {column} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]\
+         T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z' \
          THEN strftime('%Y-%m-%d %H:%M:%S', substr({column}, 1, 19), \
          (SELECT z.seconds FROM _time_zone_offsets z WHERE z.from_at <= {column} \
          ORDER BY z.from_at DESC LIMIT 1) || ' seconds') ELSE {column} END"
@@ -363,7 +395,9 @@ pub fn amount_sql(column: &str) -> String {
 fn number(column: &str) -> String {
     format!(
         "CASE WHEN typeof({column}) = 'text' AND {column} GLOB '*[0-9]*' \
-         AND {column} NOT GLOB '*[^-0-9.]*' AND {column} NOT GLOB '?*-*' AND {column} NOT GLOB '*.*.*' \
+         AND {column} NOT GLOB '*[^-0-9.]*' \
+         AND {column} NOT GLOB '?*-*' \
+         AND {column} NOT GLOB '*.*.*' \
          THEN CAST({column} AS NUMERIC) ELSE {column} END"
     )
 }

@@ -1,4 +1,4 @@
-//! The indexes of the built-in reports; each is made once its columns exist.
+//! The indexes of the built-in reports; each is created once its columns exist.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use shopmirror_core::record::Route;
 use crate::store::mirror::quoted;
 use crate::store::mirror::views::columns::RouteColumns;
 
-/// An index of the reports, of those of its columns that the table has; it is made once the first
-/// one is there.
+/// An index of the reports, over those of its columns that the table has; it is created once the
+/// first one exists.
 struct Index {
     name: &'static str,
     table: &'static str,
     columns: &'static [&'static str],
-    /// A column, and what must hold of it.
+    /// A column, and its condition for a row to be in the index.
     only: Option<(&'static str, &'static str)>,
 }
 
@@ -108,27 +108,38 @@ pub(in crate::store) const PERSON: [&str; 3] = ["name", "email", "mobile_number"
 
 /// The statements that make the indexes whose columns exist.
 pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
-    // The last changed first, for the records browser and `shopmirror records`.
-    let by_seq =
-        Route::ALL.map(|route| format!("CREATE INDEX report_{route}_seq ON {route} (_seq)"));
-    let of_reports = INDEXES.iter().filter_map(|index| index.sql(routes));
-    let of_reports = of_reports.chain(of_links(routes)).chain(of_people(routes));
-    by_seq.into_iter().chain(of_reports).collect()
+    let mut wanted = Vec::new();
+    for route in Route::ALL {
+        // The last changed first, for the records browser and `shopmirror records`.
+        wanted.push(format!("CREATE INDEX report_{route}_seq ON {route} (_seq)"));
+    }
+    for index in INDEXES {
+        wanted.extend(index.sql(routes));
+    }
+    wanted.extend(of_links(routes));
+    wanted.extend(of_persons(routes));
+    wanted
 }
 
 /// The indexes by which the search for missed customers asks whether the mirror has a person whom
 /// another route names. Without one each such question would read the whole table.
-fn of_people(routes: &[RouteColumns]) -> impl Iterator<Item = String> {
+fn of_persons(routes: &[RouteColumns]) -> Vec<String> {
     let customers = routes
         .iter()
         .find(|columns| columns.route == Route::Customers);
-    let has = move |column: &&str| customers.is_some_and(|customers| customers.has(column));
-    PERSON.into_iter().filter(has).map(|column| {
-        format!(
-            "CREATE INDEX customers_by_{column} ON customers ({})",
-            compared(column)
-        )
-    })
+    let Some(customers) = customers else {
+        return Vec::new();
+    };
+    let mut indexes = Vec::new();
+    for column in PERSON {
+        if customers.has(column) {
+            let compared = compared(column);
+            indexes.push(format!(
+                "CREATE INDEX customers_by_{column} ON customers ({compared})"
+            ));
+        }
+    }
+    indexes
 }
 
 /// A column in the form in which people are compared: as text, without spaces around it, in lower
@@ -139,64 +150,54 @@ pub(in crate::store) fn compared(column: &str) -> String {
 
 /// The indexes by which a job finds its status changes and payments, and these their job.
 fn of_links(routes: &[RouteColumns]) -> Vec<String> {
-    let linked = routes
-        .iter()
-        .filter_map(|columns| Some((columns, columns.link.as_ref()?)));
-    let of_records = linked.clone().map(|(columns, link)| {
-        let (route, field) = (link.route, quoted(&link.field));
+    let mut indexes = Vec::new();
+    let mut job_fields = BTreeSet::new();
+    for columns in routes {
+        let Some(link) = &columns.link else { continue };
+        let route = link.route;
+        let field = quoted(&link.field);
         // A list that shows no times is linked all the same.
         let then = if columns.has("created_at") {
             ", created_at"
         } else {
             ""
         };
-        format!("CREATE INDEX report_{route}_job ON {route} ({field}{then})")
-    });
-    let keys: BTreeSet<&str> = linked.map(|(_, link)| link.job_field.as_str()).collect();
-    let of_jobs = keys
-        .into_iter()
-        .filter(|key| *key != "id")
-        .zip(1..)
-        .map(|(key, number)| {
-            format!(
-                "CREATE INDEX report_jobs_key_{number} ON jobs ({})",
-                quoted(key)
-            )
-        });
-    of_records.chain(of_jobs).collect()
+        indexes.push(format!(
+            "CREATE INDEX report_{route}_job ON {route} ({field}{then})"
+        ));
+        if link.job_field != "id" {
+            job_fields.insert(link.job_field.as_str());
+        }
+    }
+    for (number, field) in (1..).zip(job_fields) {
+        let field = quoted(field);
+        indexes.push(format!(
+            "CREATE INDEX report_jobs_key_{number} ON jobs ({field})"
+        ));
+    }
+    indexes
 }
 
 impl Index {
     /// The statement that makes it; `None` while its first column or that of its condition is
     /// missing.
     fn sql(&self, routes: &[RouteColumns]) -> Option<String> {
-        let Self {
-            name,
-            table,
-            columns,
-            only,
-        } = self;
+        let Self { name, table, .. } = self;
         let in_table = routes
             .iter()
             .find(|columns| columns.route.as_str() == *table)?;
-        let mut needed = columns
-            .iter()
-            .take(1)
-            .copied()
-            .chain(only.map(|(column, _)| column));
-        if !needed.all(|column| in_table.has(column)) {
+        let first = self.columns.first()?;
+        if !in_table.has(first) {
             return None;
         }
-        let columns: Vec<&str> = columns
-            .iter()
-            .copied()
-            .filter(|column| in_table.has(column))
-            .collect();
-        let only = only.map(|(column, holds)| format!(" WHERE {column} {holds}"));
-        let only = only.unwrap_or_default();
-        Some(format!(
-            "CREATE INDEX {name} ON {table} ({}){only}",
-            columns.join(", ")
-        ))
+        let only = match self.only {
+            Some((column, _)) if !in_table.has(column) => return None,
+            Some((column, condition)) => format!(" WHERE {column} {condition}"),
+            None => String::new(),
+        };
+        let mut columns = self.columns.to_vec();
+        columns.retain(|column| in_table.has(column));
+        let columns = columns.join(", ");
+        Some(format!("CREATE INDEX {name} ON {table} ({columns}){only}"))
     }
 }

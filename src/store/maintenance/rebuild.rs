@@ -1,27 +1,27 @@
-//! Making the mirror tables again from the log: they are a projection of it.
+//! Rebuilds the mirror tables from the log: they are a projection of it.
 //!
 //! The daemon must not run. One transaction: an error leaves the mirror as it was.
 
 use std::path::Path;
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Transaction, named_params};
 use serde::Deserialize;
 use shopmirror_core::record::{Fields, Kind, Route};
 
 use crate::store::error::StoreError;
-use crate::store::keep::checkpoint;
+use crate::store::maintenance;
 use crate::store::mirror::{Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
-use crate::store::sql::{self, Sql};
+use crate::store::sql::Sql;
 use crate::store::{schema, search_index};
 
-/// Makes the mirror of the store at `path` again from the log, and removes the search index, which
-/// the caller makes again. Returns how many records there are. Blocks.
+/// Rebuilds the mirror of the store at `path` from the log, and removes the search index, which the
+/// caller creates again. Returns how many records there are. Blocks.
 ///
-/// A record that a table still holds keeps when it was first seen and how it was found; of others,
+/// A record that a table still holds keeps when it was first seen and how it was found; for others,
 /// the oldest version in the log says when.
 ///
-/// `progress` is given the rows that were made and about how many will be.
+/// `progress` gets the number of rows written and about how many will be.
 ///
 /// # Errors
 /// [`StoreError`] if there is no store, if a daemon holds it, or if the file is not ours; nothing
@@ -33,7 +33,7 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize,
     let (mut connection, _lock) = schema::open(path)?;
     search_index::remove(path)?;
     let records = rebuild_all(&mut connection, progress)?;
-    checkpoint::cut_wal(&connection)?;
+    maintenance::cut_wal(&connection)?;
     Ok(records)
 }
 
@@ -60,17 +60,38 @@ fn rebuild_all(
 }
 
 /// The latest versions of the records after one, in the order of their ids, with what only the old
-/// table says of a record.
+/// table has of a record.
 pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
     format!(
-        "SELECT latest.record_id AS id, latest.seq, latest.observed_at AS changed_at, latest.body, latest.kind, \
-         iif(o.id IS NULL, latest.business, o._business) AS business, coalesce(o._first_seen_at, \
-         (SELECT f.observed_at FROM changes f WHERE f.route = ?1 AND f.record_id = latest.record_id \
-         ORDER BY f.version LIMIT 1)) AS first_seen_at, \
-         iif(o.id IS NULL, latest.observed_at, o._last_seen_at) AS last_seen_at, o._via AS via \
-         FROM (SELECT record_id, max(version), seq, observed_at, business, body, kind FROM changes \
-         WHERE route = ?1 AND record_id > ?2 GROUP BY record_id ORDER BY record_id LIMIT 500) latest \
-         LEFT JOIN \"{old}\" o ON o.id = latest.record_id ORDER BY latest.record_id"
+        "SELECT
+            latest.record_id AS id,
+            latest.seq,
+            latest.observed_at AS changed_at,
+            latest.body,
+            latest.kind,
+            iif(o.id IS NULL, latest.business, o._business) AS business,
+            coalesce(
+                o._first_seen_at,
+                (
+                    SELECT f.observed_at
+                    FROM changes f
+                    WHERE f.route = :route AND f.record_id = latest.record_id
+                    ORDER BY f.version
+                    LIMIT 1
+                )
+            ) AS first_seen_at,
+            iif(o.id IS NULL, latest.observed_at, o._last_seen_at) AS last_seen_at,
+            o._via AS via
+        FROM (
+            SELECT record_id, max(version), seq, observed_at, business, body, kind
+            FROM changes
+            WHERE route = :route AND record_id > :after
+            GROUP BY record_id
+            ORDER BY record_id
+            LIMIT 500
+        ) latest
+        LEFT JOIN \"{old}\" o ON o.id = latest.record_id
+        ORDER BY latest.record_id"
     )
 }
 
@@ -94,29 +115,27 @@ fn rebuild_route(
     let old = format!("old_{route}");
     tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
     mirror.create(tx)?;
-    let mut statement = tx.prepare(&latest_versions_sql(&old))?;
-    let (mut records, mut last) = (0, String::new());
+    let sql = latest_versions_sql(&old);
+    let mut records = 0;
+    let mut last = String::new();
     loop {
-        let step = statement.query_map((route.as_str(), &last), sql::read)?;
-        let step = step.collect::<rusqlite::Result<Vec<LatestVersion>>>()?;
+        let values = named_params! { ":route": route.as_str(), ":after": last };
+        let step: Vec<LatestVersion> = tx.rows(&sql, values)?;
         let Some(end) = step.last() else { break };
         last.clone_from(&end.facts.id);
-        let kept: Vec<&LatestVersion> = step
-            .iter()
-            .filter(|latest| latest.kind != Kind::Forgotten)
-            .collect();
-        let fields: Vec<Fields<'_>> = kept
-            .iter()
-            .map(|latest| Fields::of(&latest.body).unwrap_or_default())
-            .collect();
-        mirror.grow(tx, fields.iter())?;
-        for (latest, fields) in kept.iter().zip(&fields) {
+        let mut fields = Vec::with_capacity(step.len());
+        for latest in &step {
+            if latest.kind != Kind::Forgotten {
+                fields.push((latest, Fields::of(&latest.body).unwrap_or_default()));
+            }
+        }
+        mirror.grow(tx, fields.iter().map(|(_, fields)| fields))?;
+        for (latest, fields) in &fields {
             mirror.put(tx, &latest.facts, fields)?;
         }
-        records += kept.len();
+        records += fields.len();
         progress(records);
     }
-    drop(statement);
     // Its indexes go with it.
     tx.execute_batch(&format!("DROP TABLE \"{old}\""))?;
     Ok(records)

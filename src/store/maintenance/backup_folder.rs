@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::files::owner;
-use crate::store::keep::backup::PARTIAL;
+use crate::store::maintenance::backup::PARTIAL;
 
 /// The time in a name: `20261121T033000Z`.
 const STAMP: &str = "%Y%m%dT%H%M%SZ";
@@ -43,7 +43,7 @@ pub struct BackupFile {
 }
 
 impl BackupFile {
-    /// Whether nothing tells when it was made.
+    /// Whether its time lies in the future, so that it does not say when the backup was made.
     #[must_use]
     pub fn is_from_future(&self, now: Timestamp) -> bool {
         self.at > now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now)
@@ -78,17 +78,18 @@ impl BackupFolder {
             .join(format!("{}-{}.db", self.stem, name_stamp(at)))
     }
 
-    /// Makes the folder if it is not there, with mode 0750, and removes what a killed process left.
+    /// Creates the folder unless it exists, with mode 0750, and removes what a killed process left.
     ///
     /// # Errors
     /// If the folder cannot be made or read.
     pub fn prepare(&self) -> io::Result<()> {
         owner::make_folder(&self.folder)?;
         for name in self.names()? {
-            let own = name
-                .rsplit_once(PARTIAL)
-                .and_then(|(name, _)| name.rsplit_once('.'));
-            if own.is_some_and(|(name, _)| self.time_of(name).is_some()) {
+            // `mirror-20261121T033000Z.db.4gT7x1.partial`, or its journal.
+            if let Some((whole, _)) = name.rsplit_once(PARTIAL)
+                && let Some((backup, _)) = whole.rsplit_once('.')
+                && self.time_of(backup).is_some()
+            {
                 fs::remove_file(self.folder.join(name))?;
             }
         }
@@ -100,17 +101,13 @@ impl BackupFolder {
     /// # Errors
     /// If the folder cannot be read.
     pub fn list(&self) -> io::Result<Vec<BackupFile>> {
-        let mut files: Vec<BackupFile> = self
-            .names()?
-            .iter()
-            .filter_map(|name| {
-                let at = self.time_of(name)?;
-                Some(BackupFile {
-                    path: self.folder.join(name),
-                    at,
-                })
-            })
-            .collect();
+        let mut files = Vec::new();
+        for name in self.names()? {
+            if let Some(at) = self.time_of(&name) {
+                let path = self.folder.join(name);
+                files.push(BackupFile { path, at });
+            }
+        }
         files.sort_by_key(|file| std::cmp::Reverse(file.at));
         Ok(files)
     }
@@ -122,10 +119,10 @@ impl BackupFolder {
     pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<()> {
         let mut files = self.list()?;
         files.sort_by_key(|file| file.is_from_future(now));
-        files
-            .iter()
-            .skip(keep)
-            .try_for_each(|file| fs::remove_file(&file.path))
+        for file in files.iter().skip(keep) {
+            fs::remove_file(&file.path)?;
+        }
+        Ok(())
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -153,8 +150,12 @@ impl BackupFolder {
             .strip_suffix(".db")?;
         let at = jiff::civil::DateTime::strptime(STAMP, stamp).ok()?;
         let at = at.to_zoned_datetime(TimeZone::UTC).ok()?.timestamp();
-        // What reads as a time need not be what would be written for it.
-        (name_stamp(at) == stamp).then_some(at)
+        // Names that only parse as a time are of others.
+        if name_stamp(at) == stamp {
+            Some(at)
+        } else {
+            None
+        }
     }
 }
 

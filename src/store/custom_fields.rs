@@ -3,17 +3,32 @@
 //! A form's row is written only if the meaning of its definitions changed.
 
 use jiff::Timestamp;
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, named_params};
 use shopmirror_core::clock::stamp;
 use shopmirror_core::record::same_meaning;
 
 use super::error::StoreError;
 use super::handle::Store;
-use super::kept::Kept;
-use super::meta;
+use super::meta::{self, Kept};
 use super::open::write_tx;
 use super::sql::Sql;
 use crate::store::mirror::views;
+
+const FIND: &str = "
+    SELECT definition
+    FROM _custom_fields
+    WHERE form_type = :form AND business = :business";
+
+const SET: &str = "
+    INSERT OR REPLACE INTO _custom_fields (form_type, business, definition, changed_at)
+    VALUES (:form, :business, :definition, :at)";
+
+/// Removes the forms that are not in `:listed`, a JSON list; returns which.
+const REMOVE: &str = "
+    DELETE FROM _custom_fields
+    WHERE business = :business
+        AND form_type NOT IN (SELECT value FROM json_each(:listed))
+    RETURNING form_type";
 
 impl Store {
     /// Stores the custom fields of a business: of each form that was read, its name and a JSON
@@ -35,27 +50,32 @@ impl Store {
             let tx = write_tx(&mut writer.connection)?;
             let mut changed = Vec::new();
             for (form, definition) in read {
-                let known =
-                    "SELECT definition FROM _custom_fields WHERE form_type = ?1 AND business = ?2";
-                let known: Option<String> = tx.value(known, [&form, &business]).optional()?;
-                let what = match known {
-                    Some(known) if same_meaning(&known, &definition) => continue,
+                let stored: Option<String> = tx
+                    .value(FIND, named_params! { ":form": form, ":business": business })
+                    .optional()?;
+                let what = match stored {
+                    Some(stored) if same_meaning(&stored, &definition) => continue,
                     Some(_) => "changed",
                     None => "added",
                 };
                 tx.run(
-                    "INSERT OR REPLACE INTO _custom_fields (form_type, business, definition, changed_at) \
-                     VALUES (?1, ?2, ?3, ?4)",
-                    (&form, &business, &definition, stamp(at)),
+                    SET,
+                    named_params! {
+                        ":form": form,
+                        ":business": business,
+                        ":definition": definition,
+                        ":at": stamp(at),
+                    },
                 )?;
                 changed.push((form, what));
             }
             let removed: Vec<String> = tx.values(
-                "DELETE FROM _custom_fields WHERE business = ?1 \
-                 AND form_type NOT IN (SELECT value FROM json_each(?2)) RETURNING form_type",
-                [business, listed],
+                REMOVE,
+                named_params! { ":business": business, ":listed": listed },
             )?;
-            changed.extend(removed.into_iter().map(|form| (form, "removed")));
+            for form in removed {
+                changed.push((form, "removed"));
+            }
             meta::write(&tx, Kept::FORMS_READ.0, &stamp(at))?;
             views::refresh(&tx)?;
             tx.commit()?;

@@ -1,5 +1,7 @@
-//! Whom the mirror and the log name: what a search for missed or older customers needs to know.
+//! Look-ups for the searches for missed and for older customers: in the mirror, in the log and in
+//! the table `_backfill_terms`.
 
+use rusqlite::named_params;
 use shopmirror_core::record::Route;
 
 use super::error::StoreError;
@@ -11,36 +13,36 @@ use super::sql::Sql;
 /// Letters beyond ASCII count as different in upper and lower case.
 fn has_customer_sql(field: &str) -> String {
     format!(
-        "SELECT 1 FROM customers WHERE {} = lower(trim(?1)) LIMIT 1",
+        "SELECT 1
+        FROM customers
+        WHERE {} = lower(trim(:text))
+        LIMIT 1",
         compared(field)
     )
 }
+
+/// The terms that a backfill has searched.
+const TERMS: &str = "
+    SELECT term, returned
+    FROM _backfill_terms
+    WHERE business = :business
+    ORDER BY asked_at
+    LIMIT 100000";
 
 impl Reader {
     /// Whether any business has a customer with this text in a field, `email`, `mobile_number` or
     /// `name`, whatever the case of its ASCII letters: branches share their customers. Found by
     /// index.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn has_customer(&self, field: &str, text: &str) -> Result<bool, StoreError> {
-        if !self
-            .columns(Route::Customers)?
-            .iter()
-            .any(|column| column == field)
-        {
+        let columns = self.columns(Route::Customers)?;
+        if !columns.iter().any(|column| column == field) {
             return Ok(false);
         }
-        Ok(self
-            .connection
-            .prepare_cached(&has_customer_sql(field))?
-            .exists([text])?)
+        let mut find = self.connection.prepare_cached(&has_customer_sql(field))?;
+        Ok(find.exists(named_params! { ":text": text })?)
     }
 
     /// The names, e-mail addresses and numbers of all customers, one a line. Reads the whole table.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn customer_texts(&self) -> Result<String, StoreError> {
         let columns = self.columns(Route::Customers)?;
         let mut texts = String::new();
@@ -59,23 +61,20 @@ impl Reader {
 
     /// The terms that a backfill of a business has searched, in no order, and how many records each
     /// returned.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn backfill_terms(&self, business: Option<&str>) -> Result<Vec<(String, u32)>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT term, returned FROM _backfill_terms WHERE business = ?1 ORDER BY asked_at LIMIT 100000",
-        )?;
-        let rows = statement.query_map([business.unwrap_or("")], |row| row.try_into())?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let business = business.unwrap_or("");
+        let mut statement = self.connection.prepare_cached(TERMS)?;
+        let mut rows = statement.query(named_params! { ":business": business })?;
+        let mut terms = Vec::new();
+        while let Some(row) = rows.next()? {
+            terms.push(row.try_into()?);
+        }
+        Ok(terms)
     }
 
     /// Gives `each` the body of every `created` and `updated` record of a business, except
-    /// customers, in the next `span` numbers of the log after `seq`. Returns the last number looked
-    /// at, `None` at the end of the log.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
+    /// customers, in the next `span` numbers of the log after `seq`. Returns the last number read,
+    /// `None` at the end of the log.
     pub fn each_naming_record(
         &self,
         seq: i64,
@@ -96,9 +95,6 @@ impl Reader {
     }
 
     /// The position in the log just before the first row observed at or after `stamp`.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn position_at(&self, stamp: &str) -> Result<i64, StoreError> {
         Ok(log::position_at(&self.connection, stamp)?)
     }

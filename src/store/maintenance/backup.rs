@@ -9,20 +9,23 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use crate::files::owner;
 use crate::store::error::StoreError;
-use crate::store::keep::verify::soundness;
+use crate::store::maintenance::restore;
+use crate::store::maintenance::verify::soundness;
 use crate::store::reader::STEPS;
 use crate::store::sql::Sql;
 use crate::store::{log, open};
 
 /// How the temporary name ends.
 pub(in crate::store) const PARTIAL: &str = ".partial";
+/// How the name of the file ends with which SQLite rolls back.
+const JOURNAL: &str = "-journal";
 /// Room that must stay free on the disk beside the copy, unless the store itself is smaller.
 const ROOM_LEFT: u64 = 64 * 1024 * 1024;
 
@@ -31,8 +34,7 @@ const ROOM_LEFT: u64 = 64 * 1024 * 1024;
 pub struct CopyControl {
     /// Cancelled to stop the copy; nothing of it stays.
     pub stop: CancellationToken,
-    /// Called again and again while it is made, with the bytes that are copied and the bytes in
-    /// all.
+    /// Called repeatedly during the copy, with the bytes copied so far and in all.
     pub progress: Arc<dyn Fn(u64, u64) + Send + Sync>,
 }
 
@@ -48,7 +50,7 @@ pub struct CopyFacts {
 }
 
 /// Copies the store at `store` to the file `target`, with mode 0640. Works beside a running daemon
-/// and without one. Blocks.
+/// and without one. Removes what a killed restore left. Blocks.
 ///
 /// # Errors
 /// [`StoreError`]. A file that was at `target` before is then as it was.
@@ -59,6 +61,7 @@ pub fn back_up(
     control: &CopyControl,
 ) -> Result<CopyFacts, StoreError> {
     refuse_unfit(target, replace)?;
+    restore::log_left(restore::remove_unused_leftovers(store));
     let copy = copy(store, target, control)?;
     // A copy for another folder stays root's: its owner may not be meant to read customers' data.
     if is_below(target, owner::folder_of(store)) {
@@ -96,11 +99,10 @@ pub(in crate::store) fn same_file(one: &Path, other: &Path) -> bool {
 
 /// Whether a file that need not exist lies in this folder or in one below it.
 fn is_below(file: &Path, folder: &Path) -> bool {
-    let both = owner::folder_of(file)
-        .canonicalize()
-        .ok()
-        .zip(folder.canonicalize().ok());
-    both.is_some_and(|(of_file, folder)| of_file.starts_with(folder))
+    match (owner::folder_of(file).canonicalize(), folder.canonicalize()) {
+        (Ok(folder_of_file), Ok(folder)) => folder_of_file.starts_with(folder),
+        _ => false,
+    }
 }
 
 /// Copies one snapshot of the store at `source` into a temporary file beside `target`, and checks
@@ -111,37 +113,44 @@ pub(in crate::store) fn copy(
     control: &CopyControl,
 ) -> Result<NamedTempFile, StoreError> {
     let mut connection = open::open_reader(source)?;
-    let number = |pragma: &str| {
-        connection
-            .value(pragma, [])
-            .map(|number: i64| u64::try_from(number).unwrap_or_default())
-    };
-    let total = number("PRAGMA page_size")? * number("PRAGMA page_count")?;
+    let page_size = number(&connection, "PRAGMA page_size")?;
+    let total = page_size * number(&connection, "PRAGMA page_count")?;
     let partial = partial(target)?;
     refuse_without_room(&partial, total)?;
-    let (watched, path) = (control.clone(), partial.path().to_owned());
+    let path = partial.path().to_owned();
+    let progress = Arc::clone(&control.progress);
+    let stop = control.stop.clone();
     let watch = move || {
-        let bytes = fs::metadata(&path).map_or(0, |file| file.len()).min(total);
-        (watched.progress)(bytes, total);
-        watched.stop.is_cancelled()
+        let bytes = match fs::metadata(&path) {
+            Ok(file) => file.len().min(total),
+            Err(_) => 0,
+        };
+        progress(bytes, total);
+        stop.is_cancelled()
     };
     connection.progress_handler(STEPS, Some(watch))?;
-    let path = partial
-        .path()
-        .to_str()
-        .ok_or_else(|| StoreError::Unfit(target.to_owned()))?;
-    let copied = connection.execute("VACUUM INTO ?1", [path]);
+    let copied = match partial.path().to_str() {
+        Some(path) => connection.execute("VACUUM INTO ?", [path]),
+        None => return Err(StoreError::Unfit(target.to_owned())),
+    };
     if copied.is_err() {
         // SQLite leaves it where it may not write.
-        let _ = fs::remove_file(open::with_suffix(partial.path(), "-journal"));
+        let _ = fs::remove_file(open::with_suffix(partial.path(), JOURNAL));
     }
-    let checked = copied
-        .map_err(StoreError::from)
-        .and_then(|_| check(&partial, control));
+    let checked = match copied {
+        Ok(_) => check(&partial, control),
+        Err(error) => Err(error.into()),
+    };
     if control.stop.is_cancelled() {
         return Err(StoreError::Stopped);
     }
-    checked.map(|()| partial)
+    checked?;
+    Ok(partial)
+}
+
+fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
+    let number: i64 = connection.value(pragma, [])?;
+    Ok(u64::try_from(number).unwrap_or_default())
 }
 
 /// Reads a copy for damage.
@@ -156,7 +165,7 @@ fn check(copy: &NamedTempFile, control: &CopyControl) -> Result<(), StoreError> 
 }
 
 /// A temporary file for owner and group; it is removed unless it gets its name.
-fn partial(target: &Path) -> Result<NamedTempFile, StoreError> {
+pub(in crate::store) fn partial(target: &Path) -> Result<NamedTempFile, StoreError> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let partial = tempfile::Builder::new()
         .prefix(&format!("{name}."))
@@ -168,6 +177,18 @@ fn partial(target: &Path) -> Result<NamedTempFile, StoreError> {
         .set_permissions(Permissions::from_mode(0o640));
     set.map_err(StoreError::io("set the mode of", partial.path()))?;
     Ok(partial)
+}
+
+/// Whether a name is one that [`partial`] makes for a file of this name, or that of its journal.
+pub(in crate::store) fn is_partial_of(target: &str, name: &str) -> bool {
+    let name = name.strip_suffix(JOURNAL).unwrap_or(name);
+    let Some(name) = name.strip_suffix(PARTIAL) else {
+        return false;
+    };
+    let Some((before, random)) = name.rsplit_once('.') else {
+        return false;
+    };
+    before == target && random.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
 fn refuse_without_room(partial: &NamedTempFile, bytes: u64) -> Result<(), StoreError> {
@@ -195,7 +216,7 @@ pub(in crate::store) fn facts(copy: &NamedTempFile) -> Result<CopyFacts, StoreEr
     let bytes = synced.map_err(StoreError::io("write", copy.path()))?.len();
     let connection = open::open_reader(copy.path())?;
     let last_seq = log::last_seq(&connection)?;
-    let observed = "SELECT observed_at FROM changes WHERE seq = ?1";
+    let observed = "SELECT observed_at FROM changes WHERE seq = ?";
     let last_change_at = connection.value(observed, [last_seq]).optional()?;
     Ok(CopyFacts {
         bytes,

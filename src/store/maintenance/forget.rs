@@ -6,28 +6,28 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Transaction, named_params};
 use shopmirror_core::record::{Change, Kind, Route, field};
 
 use crate::store::error::StoreError;
 use crate::store::identity::Identities;
-use crate::store::keep::checkpoint;
 use crate::store::log::{self, NewChange};
-use crate::store::mirror::job_states;
+use crate::store::maintenance::{self, restore};
+use crate::store::mirror::{Mirror, job_states};
 use crate::store::open::{self, write_tx};
 use crate::store::operate::Operator;
 use crate::store::outbox::queue;
 use crate::store::search_index;
 use crate::store::sql::Sql;
 
-/// What a waiting alert says in the place of a text that may have quoted the record.
+/// The text of a waiting alert, in the place of one that may have quoted the record.
 const REMOVED: &str =
     "the details were removed together with a forgotten record; see `shopmirror status`";
 
-/// What forgetting a record came to.
+/// The result of forgetting a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forgotten {
-    /// Neither the mirror nor the log knows the record.
+    /// Neither the mirror nor the log has the record.
     Unknown,
     /// It was forgotten before.
     Before,
@@ -42,9 +42,6 @@ impl Operator {
     /// Removes the data of records from the mirror and from every version in the log, beside a
     /// running daemon or without one. If one of them is unknown, nothing is changed.
     /// [`Self::purge`] has to follow.
-    ///
-    /// # Errors
-    /// Nothing is changed.
     pub fn forget_records(
         &mut self,
         records: &[(Route, String)],
@@ -54,47 +51,49 @@ impl Operator {
         self.connection
             .execute_batch("PRAGMA secure_delete = ON;")?;
         let tx = write_tx(&mut self.connection)?;
-        let forgotten = records
-            .iter()
-            .map(|(route, id)| remove(&tx, *route, id, at));
-        let forgotten = forgotten.collect::<Result<Vec<_>, _>>()?;
+        let mut forgotten = Vec::with_capacity(records.len());
+        let mut is_removed = false;
+        for (route, id) in records {
+            let outcome = remove(&tx, *route, id, at)?;
+            is_removed |= matches!(outcome, Forgotten::Now { .. });
+            forgotten.push(outcome);
+        }
         if forgotten.contains(&Forgotten::Unknown) {
             return Ok(forgotten);
         }
-        if forgotten
-            .iter()
-            .any(|one| matches!(one, Forgotten::Now { .. }))
-        {
+        if is_removed {
             remove_quotes(&tx)?;
         }
         tx.commit()?;
         Ok(forgotten)
     }
 
-    /// Deletes the search index, writes the whole file anew and empties the write-ahead log;
-    /// returns whether the log is empty. If a program reads the store, the log keeps a copy until
-    /// the daemon empties it.
+    /// Deletes the search index and what a killed restore left, writes the whole file again and
+    /// empties the write-ahead log; returns whether the log is empty. If a program reads the store,
+    /// the log keeps a copy until the daemon empties it.
     ///
     /// SQLite copies rows when it divides a page, and what was copied stays in the old page, beyond
-    /// the reach of `secure_delete`: only a file that is written anew holds no word of a forgotten
+    /// the reach of `secure_delete`: only a file that is written again holds no word of a forgotten
     /// record. On a large store it takes seconds, and as much room as the store beside it and in
     /// the folder for temporary files.
     ///
     /// # Errors
     /// The files may still hold words of the records.
     pub fn purge(&mut self) -> Result<bool, StoreError> {
-        // One that fails keeps none of the others back.
+        // All are tried, even if one of them fails.
         let deleted = search_index::remove(&self.path);
+        let leftovers_removed = restore::remove_unused_leftovers(&self.path);
         let rewritten = self.connection.execute_batch("VACUUM");
-        let is_cut = checkpoint::cut_wal(&self.connection);
+        let is_cut = maintenance::cut_wal(&self.connection);
         deleted?;
+        leftovers_removed?;
         rewritten?;
         is_cut
     }
 }
 
-/// Removes a record's data in the caller's transaction and tells the sinks. If it was there, the
-/// caller removes what quotes it once, by [`remove_quotes`].
+/// Removes a record's data in the caller's transaction and adds the change for the sinks. If the
+/// record was there, the caller removes what quotes it, once, by [`remove_quotes`].
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
     let newest = format!("{} LIMIT 1", log::of_record_sql());
     let newest = tx.row::<Change>(&newest, (route.as_str(), id, 0, i64::MAX))?;
@@ -105,11 +104,13 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         return Ok(Forgotten::Before);
     }
     let tombstone = format!("{{\"id\":{}}}", field(&newest.body, "id").unwrap_or("null"));
-    let job = job_states::job_of(tx, route, id)?;
-    tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?1"), [id])?;
+    let job = Mirror::load(tx, route)?.job_of(tx, id)?;
+    tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?"), [id])?;
     job_states::refresh(tx, job.as_slice())?;
-    let erase = "UPDATE changes SET body = ?3 WHERE route = ?1 AND record_id = ?2";
-    let versions = tx.execute(erase, (route.as_str(), id, &tombstone))?;
+    let versions = tx.execute(
+        ERASE,
+        named_params! { ":route": route.as_str(), ":id": id, ":tombstone": tombstone },
+    )?;
     queue::skip_record(tx, route.as_str(), id, at)?;
     let change = NewChange {
         route,
@@ -120,26 +121,37 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         business: newest.business.as_deref(),
         body: &tombstone,
     };
-    log::append(
-        tx,
-        Identities::read(tx)?.for_next(Some(newest.seq)),
-        &change,
-    )?;
+    let identities = Identities::read(tx)?;
+    log::append(tx, identities.for_next(Some(newest.seq)), &change)?;
     Ok(Forgotten::Now { versions })
 }
 
-/// Removes what tables beside the mirror and the log hold of texts of records, whichever record
-/// they quote: errors and alerts that say what a receiver said, reports that wait, and the search
+/// Leaves the tombstone in every version of a record.
+const ERASE: &str = "
+    UPDATE changes
+    SET body = :tombstone
+    WHERE route = :route AND record_id = :id";
+
+/// A report that waits for its sink may name the record; the next one does not.
+const REMOVE_REPORTS: &str = "
+    DELETE FROM _queue
+    WHERE lane = 0
+        AND seq IN (SELECT id FROM _notices WHERE kind = 'report')";
+
+/// An alert that waits may quote the record.
+const CLEAR_ALERTS: &str = "
+    UPDATE _notices
+    SET body = json_set(body, '$.text', :text, '$.reasons', json_array())
+    WHERE kind = 'alert'
+        AND json_extract(body, '$.state') = 'begun'";
+
+/// Removes the texts of records that tables beside the mirror and the log hold, whichever record
+/// they quote: errors and alerts with the response of a receiver, waiting reports, and the search
 /// terms of a backfill.
 fn remove_quotes(tx: &Transaction<'_>) -> rusqlite::Result<()> {
-    // A report that waits for its sink may name the record; the next one does not.
-    tx.execute("DELETE FROM _queue WHERE lane = 0 AND seq IN (SELECT id FROM _notices WHERE kind = 'report')", [])?;
+    tx.execute(REMOVE_REPORTS, [])?;
     tx.execute("UPDATE _queue SET last_error = NULL", [])?;
-    tx.execute(
-        "UPDATE _notices SET body = json_set(body, '$.text', ?1, '$.reasons', json_array()) \
-         WHERE kind = 'alert' AND json_extract(body, '$.state') = 'begun'",
-        [REMOVED],
-    )?;
+    tx.execute(CLEAR_ALERTS, named_params! { ":text": REMOVED })?;
     tx.execute("UPDATE _replays SET last_error = NULL", [])?;
     tx.execute("UPDATE _sinks SET last_error = NULL", [])?;
     // They are beginnings of names. A later backfill searches all of them again.
@@ -151,7 +163,8 @@ fn remove_quotes(tx: &Transaction<'_>) -> rusqlite::Result<()> {
 /// cannot be read.
 pub(in crate::store) fn tombstones(store: &Path) -> Option<Vec<Change>> {
     let sql = format!("{} WHERE c.kind = 'forgotten' ORDER BY c.seq", log::SELECT);
-    open::open_reader(store).ok()?.rows(&sql, []).ok()
+    let connection = open::open_reader(store).ok()?;
+    connection.rows(&sql, []).ok()
 }
 
 /// Forgets these records in a copy of an older store that no other process has open; returns how
@@ -180,7 +193,7 @@ pub(in crate::store) fn forget_again(
             Forgotten::Now { .. } => held += 1,
             Forgotten::Before => {}
             // It is younger than the backup. Only a row of the log keeps the next page from storing
-            // it.
+            // it again.
             Forgotten::Unknown => {
                 let tombstone = NewChange {
                     route: *route,

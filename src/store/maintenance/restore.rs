@@ -1,9 +1,11 @@
-//! Puts a backup in the place of the store, and keeps the store that was there beside it.
+//! Puts a backup in the place of the store; the store that was there stays beside it.
 //!
 //! The backup is copied and checked first; until the last rename the store is as it was, and at no
 //! moment is there none. Refused while another process uses the store. Records that were forgotten
 //! after the backup was made are forgotten again.
 
+use std::error::Error;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -14,9 +16,10 @@ use tempfile::NamedTempFile;
 
 use crate::files::owner;
 use crate::store::error::StoreError;
-use crate::store::keep::backup::{self, CopyControl, CopyFacts};
-use crate::store::keep::{backup_folder, checkpoint, forget};
-use crate::store::{identity, open, schema, search_index};
+use crate::store::maintenance::backup::{self, CopyControl, CopyFacts};
+use crate::store::maintenance::{self, backup_folder, forget};
+use crate::store::open::{self, Lock};
+use crate::store::{identity, schema, search_index};
 
 /// What a restore did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,14 +29,14 @@ pub struct Restored {
     pub facts: CopyFacts,
     /// Where the store is that was there before; `None` if there was none.
     pub kept: Option<PathBuf>,
-    /// How many records the backup held that `forget` had removed since, and that were forgotten
-    /// again. `None` if no store can tell: the backup may hold some.
+    /// How many records of the backup `forget` had removed since, and were forgotten again. `None`
+    /// if no store says so: the backup may hold some.
     pub forgotten_again: Option<usize>,
 }
 
 /// Puts the backup `file` in the place of the store at `store`. Blocks.
 ///
-/// Positions, versions and event ids go on from where the backup has them, so that what is seen
+/// Positions, versions and event ids continue from where the backup has them, so that what is seen
 /// again is delivered again under the event id it had.
 ///
 /// # Errors
@@ -54,7 +57,8 @@ pub fn restore(
     }
     let folder = owner::folder_of(store);
     owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
-    let _lock = open::Lock::take(store)?;
+    let lock = Lock::take(store)?;
+    remove_leftovers(store, &lock)?;
     let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;
     match fs::metadata(store) {
         Ok(replaced) => owner::give_as(copy.as_file(), &replaced)
@@ -63,7 +67,7 @@ pub fn restore(
     }
     let forgotten_again = adapt(&copy, store)?;
     let facts = backup::facts(&copy)?;
-    // It follows another log, and may hold words that this one has not.
+    // It belongs to another log, and may hold words that this one does not have.
     search_index::remove(store)?;
     let kept = swap(store, copy, now)?;
     Ok(Restored {
@@ -73,6 +77,55 @@ pub fn restore(
     })
 }
 
+/// Removes the unfinished copies that a killed restore left beside the store. They may hold the
+/// data of people who were forgotten since the backup was made. The lock shows that no restore uses
+/// them.
+pub(in crate::store) fn remove_leftovers(store: &Path, _lock: &Lock) -> Result<(), StoreError> {
+    for leftover in leftovers(store)? {
+        fs::remove_file(&leftover).map_err(StoreError::io("remove", &leftover))?;
+    }
+    Ok(())
+}
+
+/// The same for a process without the lock. Another process that has it removed them when it took
+/// the lock.
+pub(in crate::store) fn remove_unused_leftovers(store: &Path) -> Result<(), StoreError> {
+    if leftovers(store)?.is_empty() {
+        return Ok(());
+    }
+    match Lock::take(store) {
+        Err(StoreError::Held { .. }) => Ok(()),
+        Err(error) => Err(error),
+        Ok(lock) => remove_leftovers(store, &lock),
+    }
+}
+
+/// Logs that leftovers could not be removed, where that must not stop the caller.
+pub(in crate::store) fn log_left(removed: Result<(), StoreError>) {
+    if let Err(error) = removed {
+        let cause = error.source().map(ToString::to_string);
+        tracing::warn!(%error, cause, "a killed restore left an unfinished copy");
+    }
+}
+
+fn leftovers(store: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let folder = owner::folder_of(store);
+    let failed = StoreError::io("read", folder);
+    let Some(store) = store.file_name().and_then(OsStr::to_str) else {
+        return Ok(Vec::new());
+    };
+    let mut leftovers = Vec::new();
+    for entry in fs::read_dir(folder).map_err(&failed)? {
+        let entry = entry.map_err(&failed)?;
+        if let Some(name) = entry.file_name().to_str()
+            && backup::is_partial_of(store, name)
+        {
+            leftovers.push(entry.path());
+        }
+    }
+    Ok(leftovers)
+}
+
 /// Brings the copy to the schema of this program; forgets records in it; and gives it
 /// another identity for what follows.
 fn adapt(copy: &NamedTempFile, store: &Path) -> Result<Option<usize>, StoreError> {
@@ -80,10 +133,10 @@ fn adapt(copy: &NamedTempFile, store: &Path) -> Result<Option<usize>, StoreError
     // Nothing of it stays beside a copy that is thrown away.
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     schema::bring_up_to_date(&mut connection)?;
-    let records = forget::tombstones(store);
-    let again = records
-        .map(|records| forget::forget_again(&mut connection, &records))
-        .transpose()?;
+    let again = match forget::tombstones(store) {
+        Some(records) => Some(forget::forget_again(&mut connection, &records)?),
+        None => None,
+    };
     identity::renew(&connection)?;
     // Since the backup, files of sinks have grown by lines that were acknowledged.
     connection.execute("UPDATE _sinks SET mark = NULL", ())?;
@@ -119,14 +172,18 @@ fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<Path
     let kept = store.with_file_name(name);
     fs::hard_link(store, &kept).map_err(StoreError::io("keep the store as", &kept))?;
     // A log left here would be taken for one of the restored store.
-    let moved = move_side_files(store, &kept);
-    let moved = moved.map_err(StoreError::io("keep the log of", store));
-    let synced = moved.and_then(|()| backup::sync_folder_of(store));
-    let swapped = synced.and_then(|()| backup::publish(copy, store, true));
-    if swapped.is_err() {
-        let _ = move_side_files(&kept, store).and_then(|()| fs::remove_file(&kept));
+    let swapped = move_log_and_publish(store, &kept, copy);
+    if swapped.is_err() && move_side_files(&kept, store).is_ok() {
+        let _ = fs::remove_file(&kept);
     }
-    swapped.map(|()| Some(kept))
+    swapped?;
+    Ok(Some(kept))
+}
+
+fn move_log_and_publish(store: &Path, kept: &Path, copy: NamedTempFile) -> Result<(), StoreError> {
+    move_side_files(store, kept).map_err(StoreError::io("keep the log of", store))?;
+    backup::sync_folder_of(store)?;
+    backup::publish(copy, store, true)
 }
 
 fn move_side_files(from: &Path, to: &Path) -> io::Result<()> {
@@ -139,18 +196,25 @@ fn move_side_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves the content of the write-ahead log into the store itself. A damaged store is what a
-/// restore is for: it is kept as it is, with its log.
+/// Moves the content of the write-ahead log into the store itself. A damaged store, for which a
+/// restore is made, stays as it is, with its log.
 fn settle(store: &Path) -> Result<(), StoreError> {
-    let connection = open::connect(store, open::LOCK_WAIT).map_err(StoreError::from);
-    match connection.and_then(|connection| checkpoint::run(&connection, "TRUNCATE")) {
+    match empty_log(store) {
+        Ok(true) => Ok(()),
         Ok(false) => Err(StoreError::Busy),
         Err(error) => {
-            tracing::debug!(%error, "could not settle the write-ahead log of the store to be replaced");
+            tracing::debug!(
+                %error,
+                "could not settle the write-ahead log of the store to be replaced"
+            );
             Ok(())
         }
-        Ok(true) => Ok(()),
     }
+}
+
+fn empty_log(store: &Path) -> Result<bool, StoreError> {
+    let connection = open::connect(store, open::LOCK_WAIT)?;
+    maintenance::checkpoint(&connection, "TRUNCATE")
 }
 
 #[cfg(test)]
@@ -221,5 +285,66 @@ mod tests {
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let restored = restore(&path, &backup, now, &control).unwrap();
         assert_eq!(restored.forgotten_again, None);
+    }
+
+    /// How many files of a folder hold this text.
+    fn count(folder: &Path, text: &[u8]) -> usize {
+        let mut files = 0;
+        for entry in fs::read_dir(folder).unwrap() {
+            if fs::read(entry.unwrap().path()).unwrap() == text {
+                files += 1;
+            }
+        }
+        files
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_restore_left_goes_with_the_next_start_backup_verify_or_forget() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mirror.db");
+        let store = Store::open(&path).unwrap();
+        Poll::USUAL.shows(&store, &[record(1, "N")]).await;
+        store.close().await.unwrap();
+        drop(store);
+        let leave = || {
+            let (file, left) = backup::partial(&path).unwrap().keep().unwrap();
+            drop(file);
+            fs::write(&left, b"left").unwrap();
+            fs::write(open::with_suffix(&left, "-journal"), b"left").unwrap();
+            assert_eq!(count(dir.path(), b"left"), 2);
+        };
+        for other in [
+            "mirror.db.partial",
+            "mirror.db.a1B2c3.partial.txt",
+            "other.db.a1B2c3.partial",
+            "mirror.db.old.a1B2c3.partial",
+        ] {
+            fs::write(dir.path().join(other), b"another's").unwrap();
+        }
+
+        leave();
+        drop(Store::open(&path).unwrap());
+        assert_eq!(count(dir.path(), b"left"), 0, "start");
+        leave();
+        let control = CopyControl {
+            stop: CancellationToken::new(),
+            progress: Arc::new(|_, _| ()),
+        };
+        back_up(&path, &dir.path().join("backup.db"), false, &control).unwrap();
+        assert_eq!(count(dir.path(), b"left"), 0, "backup");
+        leave();
+        let reader = Reader::open(&path).unwrap();
+        reader.verify(&mut |_, _| ()).unwrap();
+        assert_eq!(count(dir.path(), b"left"), 0, "verify");
+        leave();
+        Operator::open(&path).unwrap().purge().unwrap();
+        assert_eq!(count(dir.path(), b"left"), 0, "forget");
+        assert_eq!(count(dir.path(), b"another's"), 4);
+
+        let held = Lock::take(&path).unwrap();
+        leave();
+        Operator::open(&path).unwrap().purge().unwrap();
+        assert_eq!(count(dir.path(), b"left"), 2, "a restore may run");
+        drop(held);
     }
 }

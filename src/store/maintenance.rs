@@ -1,20 +1,30 @@
-//! Keeping the file bounded: checkpoints whose result is read, and retention.
+//! The maintenance of the store: upkeep in bounded steps (checkpoints whose result is read, and
+//! retention); and in the folder, what a person or the schedule asks for: backup, restore, checks,
+//! `forget`, and rebuilding the mirror.
+
+pub(super) mod backup;
+pub(super) mod backup_folder;
+pub(super) mod forget;
+pub(super) mod rebuild;
+pub(super) mod restore;
+pub(super) mod verify;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rusqlite::{Connection, named_params};
 use shopmirror_core::clock::stamp;
 
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
-use crate::store::keep::checkpoint;
+use crate::store::log;
 use crate::store::sql::Sql;
 use crate::store::writer::Writer;
-use crate::store::{log, open};
 
-/// Rows of the log looked at in one step of retention.
+/// Rows of the log that one step of retention checks.
 const PRUNE_SPAN: i64 = 2_000;
-/// Rounds of upkeep, half a minute each, after which is written when each route was read.
+/// After this many rounds of upkeep, half a minute each, the times at which each route was read are
+/// written.
 const READING_TIMES_EVERY: u64 = 2;
 /// Past this size the write-ahead log is cut, not only copied.
 const WAL_TARGET: u64 = 16 * 1024 * 1024;
@@ -31,7 +41,7 @@ pub struct Upkeep {
 }
 
 impl Store {
-    /// Writes a few pages that say nothing, to learn whether the disk takes them.
+    /// Writes a few pages of random bytes, to find out whether the disk takes them.
     ///
     /// # Errors
     /// [`StoreError::Full`] as long as it does not.
@@ -39,7 +49,8 @@ impl Store {
         self.write(|writer| {
             writer.refuse_long_wal()?;
             writer.connection.execute(
-                "INSERT OR REPLACE INTO _meta (name, value) VALUES ('room', hex(randomblob(4096)))",
+                "INSERT OR REPLACE INTO _meta (name, value)
+                VALUES ('room', hex(randomblob(4096)))",
                 [],
             )?;
             Ok(())
@@ -47,7 +58,7 @@ impl Store {
         .await
     }
 
-    /// One bounded step of upkeep: retention, unless the time is not known, and a checkpoint.
+    /// One bounded step of upkeep: retention, unless `now` is unknown, and a checkpoint.
     ///
     /// # Errors
     /// A checkpoint that cannot write is an error of the disk, and ends the process.
@@ -59,15 +70,19 @@ impl Store {
         self.write(move |writer| {
             writer.refuse_replaced_file()?;
             // First: on a full disk it is what gives room back.
-            let (wal_bytes, finished) = checkpoint(writer)?;
-            let pruned = now.map_or(Ok(0), |now| prune(writer, now, retention))?;
+            let is_copied = copy_wal(writer)?;
+            let wal_bytes = writer.wal_size();
+            let pruned = match now {
+                Some(now) => prune(writer, now, retention)?,
+                None => 0,
+            };
             writer.rounds += 1;
             if writer.rounds.is_multiple_of(READING_TIMES_EVERY) {
                 writer.save_memory()?;
             }
             Ok(Upkeep {
                 wal_bytes,
-                reader_in_the_way: !finished,
+                reader_in_the_way: !is_copied,
                 pruned,
             })
         })
@@ -75,15 +90,43 @@ impl Store {
     }
 }
 
-/// Copies the write-ahead log into the store, and cuts it when it is large and no reader is open.
-fn checkpoint(writer: &mut Writer) -> Result<(u64, bool), StoreError> {
-    let path = open::with_suffix(&writer.path, "-wal");
-    let size = || std::fs::metadata(&path).map_or(0, |m| m.len());
+/// Copies the write-ahead log into the store, and cuts it when it is large and no reader is open;
+/// returns whether nothing was in the way.
+fn copy_wal(writer: &Writer) -> Result<bool, StoreError> {
     // The copy goes as far as it can; what readers keep from being cut is cut by a later round.
-    let finished = checkpoint::run(&writer.connection, "PASSIVE")?
-        && (size() <= WAL_TARGET || checkpoint::run(&writer.connection, "TRUNCATE")?);
-    Ok((size(), finished))
+    let is_copied = checkpoint(&writer.connection, "PASSIVE")?;
+    if is_copied && writer.wal_size() > WAL_TARGET {
+        return checkpoint(&writer.connection, "TRUNCATE");
+    }
+    Ok(is_copied)
 }
+
+/// Copies the write-ahead log into the store and cuts it, if no reader is in the way.
+pub(super) fn cut_wal(connection: &Connection) -> Result<bool, StoreError> {
+    Ok(checkpoint(connection, "PASSIVE")? && checkpoint(connection, "TRUNCATE")?)
+}
+
+/// Runs a checkpoint; returns whether it copied everything.
+pub(super) fn checkpoint(connection: &Connection, mode: &str) -> Result<bool, StoreError> {
+    let sql = format!("PRAGMA wal_checkpoint({mode})");
+    let (busy, in_log, moved): (i64, i64, i64) =
+        connection.query_row(&sql, [], |row| row.try_into())?;
+    Ok(busy == 0 && in_log == moved)
+}
+
+/// Whether the next row of the log after `:seq` is older than the retention. A row from the future
+/// was observed while the clock was wrong: it says nothing of those behind it.
+const IS_NEXT_OLD: &str = "
+    SELECT coalesce(
+        (
+            SELECT observed_at
+            FROM changes
+            WHERE seq > :seq
+            ORDER BY seq
+            LIMIT 1
+        ) NOT BETWEEN :oldest AND :now,
+        0
+    )";
 
 fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usize, StoreError> {
     let last = log::last_seq(&writer.connection)?;
@@ -92,20 +135,19 @@ fn prune(writer: &mut Writer, now: Timestamp, retention: Duration) -> Result<usi
     } else {
         writer.prune_from
     };
-    let cutoff = now.checked_sub(retention).map(stamp).unwrap_or_default();
-    // Nothing is old enough yet: the common case on a young store, and it costs one look. A row
-    // from the future was observed while the clock was wrong: it says nothing of those behind it.
-    let old = "SELECT coalesce((SELECT observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1) NOT BETWEEN ?2 AND ?3, 0)";
-    let old: bool = writer.connection.value(old, (from, &cutoff, stamp(now)))?;
-    let mut pruned = 0;
-    if old {
-        writer.prune_from = from.saturating_add(PRUNE_SPAN);
-        let span = (from, writer.prune_from, &cutoff);
-        pruned += writer.connection.run(log::PRUNE, span)?;
-    } else {
+    let oldest = now.checked_sub(retention).map(stamp).unwrap_or_default();
+    let is_next_old: bool = writer.connection.value(
+        IS_NEXT_OLD,
+        named_params! { ":seq": from, ":oldest": oldest, ":now": stamp(now) },
+    )?;
+    // The common case on a young store, and it costs one look-up.
+    if !is_next_old {
         writer.prune_from = 0;
+        return Ok(0);
     }
-    Ok(pruned)
+    writer.prune_from = from.saturating_add(PRUNE_SPAN);
+    let span = (from, writer.prune_from, &oldest);
+    Ok(writer.connection.run(log::PRUNE, span)?)
 }
 
 #[cfg(test)]
