@@ -9,7 +9,7 @@ use jiff::{Timestamp, ZonedDateTime};
 use shopmirror_core::clock::second;
 
 use super::completeness::{BusinessChoice, Cell, Known, Lists};
-use super::head::{Parameter, Report};
+use super::head::Report;
 use super::horizon::Horizon;
 use super::notes;
 use super::period::Period;
@@ -34,20 +34,20 @@ pub(super) const NOTHING: &str = "nothing, as far as is known";
 /// The column with the day, week or month that a row counts.
 pub(super) const PERIOD: &str = "period";
 
-/// What is asked of a report.
+/// A question to a report.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
     /// The first day.
     pub from: Option<Date>,
     /// The last day.
     pub to: Option<Date>,
-    /// In what days are counted.
+    /// The grouping: day, week or month.
     pub by: CountedBy,
     /// Only this business.
     pub business: Option<String>,
     /// Values of the report's own parameters.
     pub set: Vec<(String, String)>,
-    /// What amounts are in, for example `EUR`.
+    /// The currency of amounts, for example `EUR`.
     pub currency: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct Answer {
     pub report: Report,
     /// The days it is about, if it is about days: see [`Report::has_period`].
     pub period: Period,
-    /// In what its days are counted.
+    /// The grouping: day, week or month.
     pub by: CountedBy,
     /// Up to when the mirror was read.
     pub as_of: ZonedDateTime,
@@ -68,9 +68,9 @@ pub struct Answer {
     pub rows: Vec<Vec<Cell>>,
     /// The sums of the columns that have one.
     pub totals: Option<Vec<Cell>>,
-    /// What the reader has to know. The last one says since when the data is complete.
+    /// Notes for the reader. The last one says since when the data is complete.
     pub notes: Vec<String>,
-    /// What amounts are in.
+    /// The currency of amounts.
     pub currency: Option<String>,
 }
 
@@ -86,15 +86,20 @@ impl Answer {
         &self.rows[..self.rows.len().min(most)]
     }
 
-    /// What to say below a table or a page: the notes, and how many rows it leaves out.
+    /// The notes below a table or a page: how many rows it leaves out, and the answer's own.
     #[must_use]
     pub fn shown_notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         let shown = self.shown_rows().len();
-        let cut = (shown < self.rows.len()).then(|| {
-            let (shown, all) = (whole(shown as i64), whole(self.rows.len() as i64));
-            format!("these are the first {shown} of {all} rows; CSV and JSON have all")
-        });
-        cut.into_iter().chain(self.notes.iter().cloned()).collect()
+        if shown < self.rows.len() {
+            let shown = whole(shown as i64);
+            let all = whole(self.rows.len() as i64);
+            notes.push(format!(
+                "these are the first {shown} of {all} rows; CSV and JSON have all"
+            ));
+        }
+        notes.extend_from_slice(&self.notes);
+        notes
     }
 
     /// The column with the day, week or month that each row counts, if there is one.
@@ -127,17 +132,18 @@ impl Answer {
         Some(shown)
     }
 
-    /// What time it is about: the days, if it is about days, and up to when they are known.
+    /// The time that it is about: the days, if it is about days, and up to when they were read.
     #[must_use]
     pub fn subject(&self) -> String {
-        let zone = self.as_of.time_zone();
-        let zone = zone
-            .iana_name()
-            .map_or_else(|| self.as_of.offset().to_string(), str::to_owned);
+        let zone = match self.as_of.time_zone().iana_name() {
+            Some(name) => name.to_owned(),
+            None => self.as_of.offset().to_string(),
+        };
         let as_of = format!("as of {}, {zone}", self.as_of.strftime("%Y-%m-%d %H:%M"));
-        match self.report.has_period() {
-            true => format!("{} to {}, {as_of}", self.period.from, self.period.to),
-            false => as_of,
+        if self.report.has_period() {
+            format!("{} to {}, {as_of}", self.period.from, self.period.to)
+        } else {
+            as_of
         }
     }
 }
@@ -190,7 +196,8 @@ pub fn answer(
     let business = chosen(&reader.pollers()?, question.business.as_deref())?;
     let unknown_jobs = match (days.first(), days.last()) {
         (Some(first), Some(last)) if report.has_period() && report.shows_states() => {
-            let (asked, default) = (business.asked.as_deref(), business.default.as_deref());
+            let asked = business.asked.as_deref();
+            let default = business.default.as_deref();
             reader.unknown_jobs_completed(first.from, last.to, asked, default)?
         }
         _ => Vec::new(),
@@ -233,9 +240,10 @@ fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, 
     let known: BTreeSet<&str> = named.chain(default.as_deref()).collect();
     if let Some(asked) = asked.filter(|asked| !known.contains(asked)) {
         let known: Vec<&str> = known.into_iter().collect();
-        let known = match known.is_empty() {
-            true => "none is known by name: leave the business out".to_owned(),
-            false => format!("known are: {}", known.join(", ")),
+        let known = if known.is_empty() {
+            "none is known by name: leave the business out".to_owned()
+        } else {
+            format!("known are: {}", known.join(", "))
         };
         return Err(ReportError::Refused(format!(
             "there is no business {asked:?}; {known}"
@@ -282,20 +290,28 @@ pub fn own_parameters(
         .find(|(name, _)| !report.parameters.contains_key(name))
     {
         let names: Vec<&str> = report.parameters.keys().map(String::as_str).collect();
-        let known = match names.is_empty() {
-            true => "it has none".to_owned(),
-            false => format!("it has: {}", names.join(", ")),
+        let names = if names.is_empty() {
+            "it has none".to_owned()
+        } else {
+            format!("it has: {}", names.join(", "))
         };
-        let why = format!("the report has no parameter {name:?}; {known}");
+        let why = format!("the report has no parameter {name:?}; {names}");
         return Err(ReportError::Refused(why));
     }
-    let value = |(name, parameter): (&String, &Parameter)| {
-        let given = set.iter().rev().find(|(known, _)| known == name);
-        let text = given.map_or_else(|| parameter.default(), |(_, text)| text.clone());
+    let mut values = Vec::with_capacity(report.parameters.len());
+    for (name, parameter) in &report.parameters {
+        // Of two values for one name, the last one counts.
+        let text = match set.iter().rev().find(|(own, _)| own == name) {
+            Some((_, text)) => text.clone(),
+            None => parameter.default(),
+        };
         match parameter.read(&text) {
-            Ok(value) => Ok((name.clone(), value)),
-            Err(why) => Err(ReportError::Refused(format!("the parameter {name} {why}"))),
+            Ok(value) => values.push((name.clone(), value)),
+            Err(why) => {
+                let why = format!("the parameter {name} {why}");
+                return Err(ReportError::Refused(why));
+            }
         }
-    };
-    report.parameters.iter().map(value).collect()
+    }
+    Ok(values)
 }

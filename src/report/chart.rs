@@ -125,14 +125,14 @@ impl<'a> Data<'a> {
         lengths.max().unwrap_or(1) as f64 * CHARACTER
     }
 
-    /// What is shown of a bar that is pointed at.
+    /// The text of a bar under the pointer.
     fn title(&self, index: usize, place: usize, cell: &Cell) -> Markup {
-        html! { title { (self.labels[index]) ": " (told(cell)) " " (self.series[place].0) } }
+        html! { title { (self.labels[index]) ": " (text_of(cell)) " " (self.series[place].0) } }
     }
 }
 
 /// A number in words.
-fn told(cell: &Cell) -> String {
+fn text_of(cell: &Cell) -> String {
     displayed(cell, "", None, None)
 }
 
@@ -239,7 +239,8 @@ const UNKNOWN: &str = "not all known";
 /// The grey of what is not all known.
 fn grey(x: f64, y: f64, width: f64, height: f64) -> Markup {
     html! {
-        rect x=(at(x)) y=(at(y)) width=(at(width)) height=(at(height)) fill=(LINE) fill-opacity="0.3" {}
+        rect x=(at(x)) y=(at(y)) width=(at(width)) height=(at(height))
+            fill=(LINE) fill-opacity="0.3" {}
     }
 }
 
@@ -274,18 +275,23 @@ fn over_time(data: &Data<'_>) -> Markup {
             @for index in unknown { (grey(LEFT + index as f64 * room, top, room, PLOT)) }
             @for value in axis.steps() {
                 @let y = y(value);
-                line x1=(at(LEFT)) x2=(at(width - RIGHT)) y1=(at(y)) y2=(at(y)) stroke=(LINE) stroke-opacity=(if value == 0.0 { "1" } else { "0.35" }) {}
+                @let opacity = if value == 0.0 { "1" } else { "0.35" };
+                line x1=(at(LEFT)) x2=(at(width - RIGHT)) y1=(at(y)) y2=(at(y))
+                    stroke=(LINE) stroke-opacity=(opacity) {}
                 text x=(at(LEFT - 6.0)) y=(at(y + 4.0)) text-anchor="end" { (grouped(value)) }
             }
             @for (index, place, cell) in data.cells() {
                 @if let Some(value) = number(cell) {
                     @let (high, low) = (y(value.max(0.0)), y(value.min(0.0)));
-                    rect x=(at(left(index, place))) y=(at(high)) width=(at((bar - 1.0).max(0.5))) height=(at(low - high)) fill=(colour(place)) {
+                    @let x = left(index, place);
+                    @let width = (bar - 1.0).max(0.5);
+                    rect x=(at(x)) y=(at(high)) width=(at(width)) height=(at(low - high))
+                        fill=(colour(place)) {
                         (data.title(index, place, cell))
                     }
                 }
             }
-            @for (index, label) in data.labels.iter().enumerate().filter(|(index, _)| index.is_multiple_of(every)) {
+            @for (index, label) in data.labels.iter().enumerate().step_by(every) {
                 text x=(at(label_x(index))) y=(at(height - 6.0)) text-anchor="middle" { (label) }
             }
         },
@@ -310,16 +316,18 @@ fn categories(data: &Data<'_>) -> Markup {
         &html! {
             (legend)
             @for (index, label) in data.labels.iter().enumerate() {
-                text x=(at(left - 8.0)) y=(at(y(index) + (group - BETWEEN) / 2.0 + 4.0)) text-anchor="end" { (label) }
+                @let y = y(index) + (group - BETWEEN) / 2.0 + 4.0;
+                text x=(at(left - 8.0)) y=(at(y)) text-anchor="end" { (label) }
             }
             @for (index, place, cell) in data.cells().filter(|(_, _, cell)| cell.is_number()) {
                 @let y = y(index) + BAR * place as f64;
                 @let value = number(cell).unwrap_or_default();
                 @let (low, high) = (x(value.min(0.0)), x(value.max(0.0)));
-                rect x=(at(low)) y=(at(y)) width=(at(high - low)) height=(at(BAR - 1.0)) rx="2" fill=(colour(place)) {
+                rect x=(at(low)) y=(at(y)) width=(at(high - low)) height=(at(BAR - 1.0)) rx="2"
+                    fill=(colour(place)) {
                     (data.title(index, place, cell))
                 }
-                text x=(at(high + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (told(cell)) }
+                text x=(at(high + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (text_of(cell)) }
             }
             line x1=(at(x(0.0))) x2=(at(x(0.0))) y1=(at(top - 4.0)) y2=(at(height)) stroke=(LINE) {}
         },

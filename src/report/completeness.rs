@@ -1,8 +1,8 @@
-//! What the mirror knows of a time: since when it is complete, where gaps are, until when it was
-//! read.
+//! How complete the mirror is for a time: since when it has everything, where gaps are, until when
+//! it was read.
 //!
-//! A number of a time that is not known whole is at least what
-//! was counted; if nothing was counted, it is unknown, never zero.
+//! If a time is not wholly known, a number of it is at least what was counted; if nothing was
+//! counted, it is unknown, never zero.
 
 use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::record::Route;
@@ -10,15 +10,15 @@ use shopmirror_core::record::Route;
 use super::value::number;
 use crate::store::{Gap, GapState, PollerRow, Reader, SqlValue, StoreError};
 
-/// After this time a mirror has seen every record that still stands: something happened to it.
+/// After this long every open record has been seen at least once, because it was changed.
 pub(super) const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
-/// A list that was not read for longer than this is named, and does not say how things stand.
+/// A list that was not read for longer than this is named, and does not show how things are now.
 pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 
 /// How much of a time is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Known {
-    /// None for sure; records of it may be known by chance.
+    /// Unknown; some records may have been seen by chance.
     Not,
     /// Those of a part of it.
     Partly,
@@ -50,7 +50,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A value of which this much is known.
+    /// A value that is this sure; NULL if it is unknown.
     pub(super) fn of(value: SqlValue, exactness: Exactness) -> Self {
         let value = if exactness == Exactness::Unknown {
             SqlValue::Null
@@ -83,7 +83,7 @@ impl Cell {
 pub(super) struct BusinessChoice {
     /// The one that is asked for.
     pub asked: Option<String>,
-    /// The one that answers for the workspace default, as far as it has said so.
+    /// The one that answers for the workspace default, if a response has named it.
     pub default: Option<String>,
 }
 
@@ -161,13 +161,16 @@ impl Coverage {
         let to = if to > now { read_at } else { to };
         let before = self.since.map(|since| (Timestamp::MIN, since));
         let after = (read_at, Timestamp::MAX);
-        let (mut at, mut is_partly_known, mut is_whole) = (from, from == to, true);
+        let mut at = from;
+        let mut is_partly_known = from == to;
+        let mut is_whole = true;
         for (start, end) in before
             .into_iter()
             .chain(self.gaps.iter().copied())
             .chain([after])
         {
-            let (start, end) = (start.max(from), end.min(to));
+            let start = start.max(from);
+            let end = end.min(to);
             if start < end {
                 is_whole = false;
                 is_partly_known |= start > at;
@@ -211,10 +214,9 @@ impl Lists {
         self.coverages.iter().find(|known| known.route == route)
     }
 
-    /// How much is known of the records of a list that stand now, such as open repairs. One that
-    /// came before the mirror began, and did not change since, is not in it, nor one that came in a
-    /// gap; after half a year there is hardly one. A list that was not read lately lacks what came
-    /// since.
+    /// How much is known of the records of a list that are open now, such as repairs. One from
+    /// before the mirror began, or from a gap, is missing if it did not change since; after half a
+    /// year there is hardly one. A list that was not read lately lacks the newer ones.
     pub(super) fn knows_standing(&self, route: Route) -> Known {
         let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
         else {
@@ -223,14 +225,15 @@ impl Lists {
         let begun = list.since.map(|since| (Timestamp::MIN, since));
         let mut missing = list.gaps.iter().copied().chain(begun);
         let is_old = self.now.duration_since(read_at) > OLD;
-        match is_old || missing.any(|(_, to)| self.now.duration_since(to) < SETTLED) {
-            true => Known::Partly,
-            false => Known::Wholly,
+        if is_old || missing.any(|(_, to)| self.now.duration_since(to) < SETTLED) {
+            Known::Partly
+        } else {
+            Known::Wholly
         }
     }
 
-    /// Whether status changes or payments of the mirrored jobs may be missing, so that it is not
-    /// sure how these jobs stand now. What was missed half a year ago hardly matters.
+    /// Whether status changes or payments of the mirrored jobs may be missing, so that the current
+    /// state of these jobs is not sure. What was missed half a year ago hardly matters.
     pub(super) fn lacks(&self, route: Route) -> bool {
         let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
         let matters = |(_, to): &(Timestamp, Timestamp)| {

@@ -1,5 +1,5 @@
-//! A scheduled report on its way: the question that its settings ask, its text in their form, the
-//! file that it replaces, and what a sink is given.
+//! The delivery of a scheduled report: the question that its settings ask, its text in their format,
+//! the file that it replaces, and the content for a sink.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -38,7 +38,7 @@ pub struct ScheduledContent<'a> {
     to: String,
     /// Up to when the mirror was read (UTC).
     as_of: String,
-    /// What the reader has to know. The last one says since when the data is complete.
+    /// Notes for the reader. The last one says since when the data is complete.
     notes: &'a [String],
     /// How many rows it has.
     rows: usize,
@@ -115,8 +115,8 @@ pub fn form(format: ReportFormat) -> (&'static str, &'static str, &'static str) 
     }
 }
 
-/// What a sink is given, a JSON object: what was asked, the content in the form of the settings,
-/// and the text, the document and the chart, of which a sink takes what it can show.
+/// The content for a sink, a JSON object: the question, the answer in the format of the settings, and
+/// the text, the document and the chart, of which a sink takes what it can show.
 ///
 /// # Errors
 /// If the form is the chart, and the report has none.
@@ -127,9 +127,10 @@ pub fn notice_body(
 ) -> Result<String, ReportError> {
     let (word, end, content_type) = form(format);
     let day = answer.as_of.date();
-    let (from, to) = match answer.report.has_period() {
-        true => (answer.period.from, answer.period.to),
-        false => (day, day),
+    let (from, to) = if answer.report.has_period() {
+        (answer.period.from, answer.period.to)
+    } else {
+        (day, day)
     };
     let content = ScheduledContent {
         name,
@@ -152,7 +153,7 @@ pub fn notice_body(
     Ok(serde_json::to_string(&content).expect("the content holds plain values"))
 }
 
-/// What a sink is given in a report that does not exist, with this title and text; for `check`.
+/// The content for a sink of a report that does not exist, with this title and text; for `check`.
 #[must_use]
 pub fn sample_body(name: &str, title: &str, text: &str, now: Timestamp) -> String {
     let content = ScheduledContent {

@@ -16,7 +16,8 @@ const TEXT_MAX: u64 = 256 * 1024;
 /// The built-in reports and those of the folder; a file that cannot be used is an error of its own.
 #[must_use]
 pub fn list(folder: Option<&Path>) -> (Vec<Report>, Vec<ReportError>) {
-    let (mut reports, mut errors) = (built_in(), Vec::new());
+    let mut reports = built_in();
+    let mut errors = Vec::new();
     let mut files = files(folder).unwrap_or_else(|error| {
         errors.push(error);
         Vec::new()

@@ -58,13 +58,13 @@ pub struct Report {
     pub chart: Option<Chart>,
     /// Whether each row is one record.
     pub is_list: bool,
-    /// Whether it is one of the shop's own, of which nothing else is known.
+    /// Whether it is one of the shop's own, whose meaning this program does not know.
     #[serde(skip)]
     pub is_own: bool,
     /// The SELECT, with its comment.
     #[serde(skip)]
     pub sql: String,
-    /// The SELECTs of what the reader has to know.
+    /// The SELECTs of the notes for the reader.
     #[serde(skip)]
     pub notes: Vec<String>,
     /// The whole text.
@@ -72,7 +72,7 @@ pub struct Report {
     pub text: String,
 }
 
-/// Of which time the records are that a column counts.
+/// The time span that a column counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CountedTime {
     /// Of the period, or of the day, week or month of the row.
@@ -181,7 +181,7 @@ impl Report {
         Route::ALL.into_iter().filter(reads).collect()
     }
 
-    /// The routes of whose records a column's numbers are made, each with the time of these.
+    /// The routes whose records a column's numbers count, each with the time span.
     pub(super) fn counted_routes(&self, column: &str) -> Vec<(Route, CountedTime)> {
         let times = [
             (&self.counts, CountedTime::Period),

@@ -1,7 +1,7 @@
-//! The numbers of the page Home: what came in, what was completed, and how things stand now.
+//! The numbers of the page Home: what came in, what was completed, and the state of things now.
 //!
-//! Each is the answer of a report that is not listed, so that it says what is known: all of it, a
-//! part of it, or nothing. Repairs count by their current state. The numbers name no person.
+//! Each is the answer of a report that is not listed, so that it shows how much is known: all of it,
+//! a part of it, or nothing. Repairs count by their current state. The numbers name no person.
 
 mod ready;
 mod span;
@@ -40,7 +40,7 @@ pub struct Figure {
     pub days: Vec<Cell>,
 }
 
-/// The numbers as things stand now, whatever the range.
+/// The numbers of the current state, whatever the range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     /// Repairs that are open.
@@ -64,7 +64,7 @@ pub struct Standing {
 pub struct Home {
     /// The days of the range.
     pub days: Period,
-    /// When the numbers were made.
+    /// When the numbers were read.
     pub as_of: Timestamp,
     /// Repairs taken in.
     pub taken_in: Figure,
@@ -80,7 +80,7 @@ pub struct Home {
     pub by_status: Vec<(String, f64)>,
     /// The numbers of now.
     pub now: Standing,
-    /// What the reader has to know beside the numbers.
+    /// Notes beside the numbers.
     pub notes: BTreeSet<String>,
     /// Since when every list is complete, in words.
     pub complete_since: String,
@@ -99,10 +99,8 @@ pub fn home(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<Home, ReportError> {
-    let (today, days) = (
-        now.to_zoned_datetime(zone.clone()).date(),
-        spans(range, zone, now),
-    );
+    let today = now.to_zoned_datetime(zone.clone()).date();
+    let days = spans(range, zone, now);
     reader.set_days(&days)?;
     let from = days.iter().map(|span| span.from).min().unwrap_or(now);
     let horizon = Horizon {
@@ -130,8 +128,10 @@ pub fn home(
     let knows_ready = !named.is_empty()
         || !ready_status.is_empty()
         || !ready(&source.rows(include_str!("sql/home/used-statuses.sql"))?).is_empty();
-    let said = Vec::from_iter(ready_status.iter().map(String::as_str)).join("|");
-    source.parameters.push(("ready".to_owned(), said.into()));
+    let statuses_text = Vec::from_iter(ready_status.iter().map(String::as_str)).join("|");
+    source
+        .parameters
+        .push(("ready".to_owned(), statuses_text.into()));
     let if_known = |count: Cell| if knows_ready { count } else { Cell::unknown() };
     let standing = Standing {
         open: source.number(include_str!("sql/home/open.sql"))?,
@@ -206,10 +206,10 @@ impl Source<'_> {
             .and_then(Cell::number)
             .is_some_and(|about| about > 0.0);
         let number = row.into_iter().next().unwrap_or(Cell::unknown());
-        match is_about && number.exactness != Exactness::Unknown {
-            true => Ok(Cell::of(number.value, Exactness::About)),
-            false => Ok(number),
+        if is_about && number.exactness != Exactness::Unknown {
+            return Ok(Cell::of(number.value, Exactness::About));
         }
+        Ok(number)
     }
 
     /// The rows of a report; none if the workspace does not send what it needs.

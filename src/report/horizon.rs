@@ -1,5 +1,5 @@
-//! What a report can know of the days that it is about: the rows of its SELECT with how sure each
-//! number is, and the line that says so.
+//! How complete the data behind a report is: the rows of its SELECT with how sure each number is,
+//! and the line that says so.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,8 @@ impl Horizon {
         let name = &report.name;
         if !missing.is_empty() {
             return Err(ReportError::NotSent(format!(
-                "the report {name} needs {}, which the workspace has not sent so far; with it, it would show this: {}",
+                "the report {name} needs {}, which the workspace has not sent so far; with it, it \
+                 would show this: {}",
                 missing.join(" and "),
                 report.about
             )));
@@ -228,18 +229,18 @@ impl Horizon {
         let is_old = |at: &Timestamp| self.lists.now.duration_since(*at) > OLD;
         let last_read = |at| format!("last read on {}", moment(at));
         parts.extend(self.grouped(|known| known.read_at.filter(is_old).map(last_read)));
-        match parts.is_empty() {
-            true => "nothing is known of how complete the data is".to_owned(),
-            false => parts.join("; "),
+        if parts.is_empty() {
+            return "nothing is known of how complete the data is".to_owned();
         }
+        parts.join("; ")
     }
 
-    /// What is said of the lists, those of which the same is said together.
-    fn grouped(&self, said: impl Fn(&Coverage) -> Option<String>) -> Vec<String> {
+    /// A text for each list that has one; lists with the same text are named together.
+    fn grouped(&self, text_of: impl Fn(&Coverage) -> Option<String>) -> Vec<String> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-        for known in &self.lists.coverages {
-            let Some(text) = said(known) else { continue };
-            let name = known.route.as_str().replace('_', " ");
+        for list in &self.lists.coverages {
+            let Some(text) = text_of(list) else { continue };
+            let name = list.route.as_str().replace('_', " ");
             match groups.iter_mut().find(|(other, _)| *other == text) {
                 Some((_, names)) => names.push(name),
                 None => groups.push((text, vec![name])),
@@ -272,7 +273,8 @@ impl Horizon {
             Some(match near.len() {
                 1 => format!("{name} may be missing between {from} and {to}"),
                 gaps => format!(
-                    "{name} may be missing in {gaps} gaps between {from} and {to}: see `shopmirror gaps`"
+                    "{name} may be missing in {gaps} gaps between {from} and {to}: see \
+                     `shopmirror gaps`"
                 ),
             })
         };

@@ -11,11 +11,21 @@ use crate::text::escape::{cut, shown_lines};
 /// The longest text of a cell, in characters.
 const CELL_MAX: usize = 2_000;
 /// For a document of its own, which may load nothing.
-const STYLE: &str = ":root{color-scheme:light dark}body{margin:1rem auto;max-width:60rem;padding:0 1rem;\
-font:1rem/1.45 system-ui,sans-serif}table{border-collapse:collapse;width:100%}th,td{padding:.25rem .5rem;\
-border-top:1px solid #8a969166;text-align:left;vertical-align:top}.number{text-align:right;\
-font-variant-numeric:tabular-nums}.day{white-space:nowrap}tfoot{font-weight:600}.unknown{opacity:.7}\
-figure{margin:0}svg{width:100%;min-width:36rem;height:auto}figure,.scroll{overflow-x:auto}";
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{margin:1rem auto;max-width:60rem;padding:0 1rem;font:1rem/1.45 system-ui,sans-serif}\
+table{border-collapse:collapse;width:100%}\
+th,td{padding:.25rem .5rem;border-top:1px solid #8a969166;text-align:left;vertical-align:top}\
+.number{text-align:right;font-variant-numeric:tabular-nums}\
+.day{white-space:nowrap}\
+tfoot{font-weight:600}\
+.unknown{opacity:.7}\
+figure{margin:0}\
+svg{width:100%;min-width:36rem;height:auto}\
+figure,.scroll{overflow-x:auto}";
+
+/// A document of its own loads nothing.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a
 /// phone. A record that a row names by its id is a link.
@@ -44,33 +54,21 @@ fn figure(class: &str, answer: &Answer, width: f64) -> Markup {
 
 /// The table and the notes; a table of days begins with the newest.
 fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Markup {
-    let mut rows: Vec<_> = answer.shown_rows().iter().collect();
-    if answer.period_column() == Some(0) {
-        rows.reverse();
-    }
+    let label = format!("Table of {}", cell(&answer.report.title));
     html! {
         @if answer.rows.is_empty() {
             p { (first_upper(NOTHING)) "." }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label=(format!("Table of {}", cell(&answer.report.title))) {
+            div.scroll tabindex="0" role="region" aria-label=(label) {
                 table.report {
-                    thead { tr { @for (index, column) in answer.columns.iter().enumerate() {
-                        th.number[answer.has_numbers(index)] scope="col" { (cell(&column.replace('_', " "))) }
-                    } } }
-                    tbody {
-                        @for row in rows {
-                            tr {
-                                @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
-                                    td.number[value.is_number()] .unknown[value.exactness == Exactness::Unknown] .day[answer.period_column() == Some(index)] {
-                                        @match named_route(&answer.columns[index]).and_then(|route| link(route, &text)) {
-                                            Some(link) if !text.is_empty() => a href=(link) { (cell(&text)) },
-                                            _ => (cell(&text)),
-                                        }
-                                    }
-                                }
+                    thead { tr {
+                        @for (index, column) in answer.columns.iter().enumerate() {
+                            th.number[answer.has_numbers(index)] scope="col" {
+                                (cell(&column.replace('_', " ")))
                             }
                         }
-                    }
+                    } }
+                    (body(answer, link))
                     @if let Some(totals) = answer.shown_totals() {
                         tfoot { tr {
                             @for (index, total) in totals.iter().enumerate() {
@@ -82,6 +80,38 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
             }
         }
         @for note in answer.shown_notes() { p.note { (cell(&first_upper(&note))) "." } }
+    }
+}
+
+/// The rows; a value that names a record is a link.
+fn body(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Markup {
+    let period = answer.period_column();
+    let mut rows: Vec<_> = answer.shown_rows().iter().collect();
+    if period == Some(0) {
+        rows.reverse();
+    }
+    let address = |column: usize, text: &str| match named_route(&answer.columns[column]) {
+        Some(route) if !text.is_empty() => link(route, text),
+        _ => None,
+    };
+    html! {
+        tbody {
+            @for row in rows {
+                tr {
+                    @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
+                        @let is_unknown = value.exactness == Exactness::Unknown;
+                        @let is_day = period == Some(index);
+                        td.number[value.is_number()] .unknown[is_unknown] .day[is_day] {
+                            @if let Some(address) = address(index, &text) {
+                                a href=(address) { (cell(&text)) }
+                            } @else {
+                                (cell(&text))
+                            }
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -112,7 +142,7 @@ pub fn document(answer: &Answer) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }

@@ -5,28 +5,31 @@ use shopmirror_core::clock::stamp;
 
 use super::answer::Answer;
 use super::completeness::{Cell, Exactness};
-use super::head::{Parameter, Report};
+use super::head::Report;
 use super::value::json_of;
 
 /// The list of reports for programs.
 #[must_use]
 pub fn listed(reports: &[Report]) -> Value {
-    let parameter = |(name, parameter): (&String, &Parameter)| json!({ "name": name, "default": parameter.default(), "about": parameter.about });
-    let listed = reports.iter().map(|report| {
-        let Report {
-            name,
-            title,
-            about,
-            chart,
-            ..
-        } = report;
-        let parameters: Vec<Value> = report.parameters.iter().map(parameter).collect();
-        json!({
-            "name": name, "title": title, "about": about, "has_chart": chart.is_some(),
+    let mut listed = Vec::with_capacity(reports.len());
+    for report in reports {
+        let mut parameters = Vec::with_capacity(report.parameters.len());
+        for (name, parameter) in &report.parameters {
+            parameters.push(json!({
+                "name": name,
+                "default": parameter.default(),
+                "about": parameter.about,
+            }));
+        }
+        listed.push(json!({
+            "name": report.name,
+            "title": report.title,
+            "about": report.about,
+            "has_chart": report.chart.is_some(),
             "parameters": parameters,
-        })
-    });
-    listed.collect()
+        }));
+    }
+    listed.into()
 }
 
 /// The answer of a report for programs.
@@ -55,8 +58,11 @@ pub(super) fn json(answer: &Answer) -> Value {
             .map(|cell| cell.exactness == wanted)
             .collect()
     };
-    let (from, to) = (answer.period.from.to_string(), answer.period.to.to_string());
-    let period = json!({ "from": from, "to": to, "by": answer.by });
+    let period = json!({
+        "from": answer.period.from.to_string(),
+        "to": answer.period.to.to_string(),
+        "by": answer.by,
+    });
     json!({
         "report": answer.report.name,
         "columns": answer.columns,

@@ -1,4 +1,4 @@
-//! What the reader of a report has to know beside its numbers.
+//! The notes for the reader of a report, beside its numbers.
 
 use shopmirror_core::record::Route;
 
@@ -8,7 +8,7 @@ use super::value::shown;
 use crate::store::{Reader, SqlValue, StoreError, missing_link};
 use crate::text::number::count;
 
-/// That states or paid sums are as last seen, if records that say otherwise do not name their job.
+/// A note that states or paid sums are as last seen, if newer records do not name their job.
 pub(super) fn of_links(reader: &Reader, report: &Report) -> Result<Vec<String>, StoreError> {
     let matters = |route: &Route| match route {
         Route::JobStatusChanges => report.shows_states(),
@@ -39,12 +39,13 @@ pub(super) fn of_report(
     Ok(notes)
 }
 
-/// That repairs are left out because the mirror does not hold them.
+/// A note that repairs are left out because the mirror does not hold them.
 pub(super) fn of_unknown_jobs(jobs: usize) -> Option<String> {
     let repairs = count(jobs, "completed repair is", "completed repairs are");
     (jobs > 0).then(|| {
         format!(
-            "{repairs} left out, of which only a status change was seen: most were taken in before the mirror began, so the true numbers may be higher"
+            "{repairs} left out, of which only a status change was seen: most were taken in before \
+             the mirror began, so the true numbers may be higher"
         )
     })
 }

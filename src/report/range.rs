@@ -33,7 +33,7 @@ impl Range {
         first_upper(&word(&self).replace('-', " "))
     }
 
-    /// In what its days are counted.
+    /// The grouping of its days: day or month.
     #[must_use]
     pub fn by(self) -> CountedBy {
         match self {

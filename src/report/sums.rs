@@ -32,11 +32,14 @@ pub(super) fn totals(
         let sum = parts.sum::<f64>() / 10_000.0;
         let is_exact =
             is_known(column) && cells.clone().all(|cell| cell.exactness == Exactness::Exact);
-        let exactness = match is_exact {
-            true => Exactness::Exact,
-            false if cells.any(|cell| cell.exactness == Exactness::About) => Exactness::About,
-            false if report.can_only_grow(column) && sum > 0.0 => Exactness::AtLeast,
-            false => Exactness::Unknown,
+        let exactness = if is_exact {
+            Exactness::Exact
+        } else if cells.any(|cell| cell.exactness == Exactness::About) {
+            Exactness::About
+        } else if report.can_only_grow(column) && sum > 0.0 {
+            Exactness::AtLeast
+        } else {
+            Exactness::Unknown
         };
         let value = if is_real {
             SqlValue::Real(sum)

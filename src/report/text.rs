@@ -11,16 +11,17 @@ const CELL_MAX: usize = 60;
 /// `width` are left out and named.
 #[must_use]
 pub fn text(answer: &Answer, width: usize) -> String {
-    let mut made = shown(&format!("{}, {}", answer.report.title, answer.subject())) + "\n\n";
-    match answer.rows.is_empty() {
-        true => made.push_str(&format!("{NOTHING}\n")),
-        false => made.push_str(&rows(answer, width)),
+    let mut text = shown(&format!("{}, {}", answer.report.title, answer.subject())) + "\n\n";
+    if answer.rows.is_empty() {
+        text.push_str(&format!("{NOTHING}\n"));
+    } else {
+        text.push_str(&rows(answer, width));
     }
-    made.push('\n');
+    text.push('\n');
     for note in answer.shown_notes() {
-        made.push_str(&format!("note: {}\n", shown(&note)));
+        text.push_str(&format!("note: {}\n", shown(&note)));
     }
-    made
+    text
 }
 
 fn rows(answer: &Answer, width: usize) -> String {

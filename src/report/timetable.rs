@@ -16,7 +16,7 @@ const LATEST: SignedDuration = SignedDuration::from_hours(24);
 /// The wait between attempts of one that fails.
 const RETRY: SignedDuration = SignedDuration::from_mins(10);
 
-/// What became of one scheduled report.
+/// The last runs of one scheduled report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportRun {
     /// The latest time for which it was made. At first, when it was first seen in the
@@ -58,7 +58,8 @@ impl ReportRun {
 
     /// Notes that an attempt has failed.
     pub fn note_failed(&mut self, now: Timestamp, why: String) {
-        (self.failed_at, self.error) = (Some(now), Some(why));
+        self.failed_at = Some(now);
+        self.error = Some(why);
         self.failures += 1;
     }
 }
