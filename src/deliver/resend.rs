@@ -43,12 +43,13 @@ pub fn resend(
     sink: &SinkRow,
     resend: &Resend<'_>,
 ) -> Result<Resent, StoreError> {
-    let states = [RowState::Dead, RowState::Retrying];
+    let states = [RowState::Dead, RowState::Retrying, RowState::Waiting];
     let mut rows = match resend.seq {
         Some(seq) => reader.exception(&sink.name, seq)?.into_iter().collect(),
         None => reader.exceptions(&sink.name, &states, MAX)?,
     };
-    rows.retain(|row| states.contains(&row.state));
+    // What waits and was never tried follows on its own.
+    rows.retain(|row| row.state == RowState::Dead || row.due_at.is_some());
     let mut current = Vec::with_capacity(rows.len());
     let mut superseded = 0;
     for row in rows {

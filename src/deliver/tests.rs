@@ -3,6 +3,7 @@
 mod beside;
 mod forgotten;
 mod held;
+mod order;
 mod replays;
 mod room;
 mod shop;

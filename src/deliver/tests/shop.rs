@@ -55,12 +55,17 @@ impl Shop {
 
     /// Sends the dead letters of `erp` again.
     pub(super) fn resend(&self, task: &Task, all_versions: bool) -> Resent {
+        self.redrive(task, None, all_versions)
+    }
+
+    /// Sends one refused change of `erp` again, or all of them.
+    pub(super) fn redrive(&self, task: &Task, seq: Option<i64>, all_versions: bool) -> Resent {
         let reader = Reader::open(&self.dir.path().join("mirror.db")).unwrap();
         let row = reader.sink("erp").unwrap().unwrap();
         let filter = settings().filter;
         let wanted = Resend {
             filter: Some(&filter),
-            seq: None,
+            seq,
             all_versions,
         };
         let done = resend(&mut self.operator(), &reader, &row, &wanted).unwrap();
@@ -160,6 +165,14 @@ impl Shop {
     /// Rows of all queues.
     pub(super) fn owed(&self) -> i64 {
         self.count("SELECT count(*) FROM _queue")
+    }
+
+    /// The first column of each row.
+    pub(super) fn numbers(&self, sql: &str) -> Vec<i64> {
+        let connection = rusqlite::Connection::open(self.dir.path().join("mirror.db")).unwrap();
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
     }
 
     pub(super) fn count(&self, sql: &str) -> i64 {

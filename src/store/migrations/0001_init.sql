@@ -92,7 +92,8 @@ CREATE TABLE _sinks (
 -- What each sink is still owed: a row goes when the sink has acknowledged it. `seq` is a row of `changes`, in
 -- lane 0 one of `_notices`. The lanes are 0 alerts and reports, 1 what a destination has lost, 2 changes,
 -- 3 replay; lower ones go first. A row is 'ready', 'retrying' at `due_at`, 'waiting' for an earlier row of its
--- record, or 'dead'. `attempts` counts refusals, `faults` how often the destination failed with this row.
+-- record, or 'dead'. A row that was tried and is to be tried again has a `due_at`, also while it is waiting.
+-- `attempts` counts refusals, `faults` how often the destination failed with this row.
 -- `only_if_newest` is 1 for what is sent only while the sink has no newer version of the record.
 CREATE TABLE _queue (
     sink           TEXT NOT NULL,
@@ -113,6 +114,46 @@ CREATE INDEX _queue_next ON _queue (sink, state, lane, seq);
 CREATE INDEX _queue_due ON _queue (sink, state, due_at);
 CREATE INDEX _queue_record ON _queue (route, record_id, sink, state);
 CREATE INDEX _queue_seq ON _queue (seq);
+
+-- The order of a record, at one sink and in one lane: while a row that was tried is neither gone nor dead, every
+-- later one is 'waiting'. These three triggers keep it, so that no statement can let a row pass another one.
+-- Without a waiting row, each costs one look into the index of records, which `+` makes SQLite choose.
+CREATE TRIGGER _queue_behind AFTER INSERT ON _queue
+WHEN new.record_id <> '' AND new.state = 'ready' AND EXISTS (
+    SELECT 1 FROM _queue INDEXED BY _queue_record
+    WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
+        AND state IN ('retrying', 'waiting') AND +lane = new.lane AND +seq < new.seq
+) BEGIN
+    UPDATE _queue SET state = 'waiting'
+    WHERE sink = new.sink AND lane = new.lane AND seq = new.seq;
+END;
+CREATE TRIGGER _queue_ordered AFTER UPDATE OF state, lane ON _queue
+WHEN new.record_id <> '' AND (old.state <> new.state OR old.lane <> new.lane) BEGIN
+    UPDATE _queue SET state = 'waiting'
+    WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
+        AND state IN ('ready', 'retrying') AND +lane = new.lane AND +seq > (
+            SELECT min(seq) FROM _queue INDEXED BY _queue_record
+            WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
+                AND state IN ('retrying', 'waiting') AND +lane = new.lane AND due_at IS NOT NULL
+        );
+    UPDATE _queue SET state = iif(due_at IS NULL, 'ready', 'retrying')
+    WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
+        AND state = 'waiting' AND +lane = new.lane AND +seq <= (
+            SELECT coalesce(min(seq), 9223372036854775807) FROM _queue INDEXED BY _queue_record
+            WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
+                AND state IN ('retrying', 'waiting') AND +lane = new.lane AND due_at IS NOT NULL
+        );
+END;
+CREATE TRIGGER _queue_released AFTER DELETE ON _queue
+WHEN old.record_id <> '' AND old.due_at IS NOT NULL BEGIN
+    UPDATE _queue SET state = iif(due_at IS NULL, 'ready', 'retrying')
+    WHERE route = old.route AND record_id = old.record_id AND sink = old.sink
+        AND state = 'waiting' AND +lane = old.lane AND +seq <= (
+            SELECT coalesce(min(seq), 9223372036854775807) FROM _queue INDEXED BY _queue_record
+            WHERE route = old.route AND record_id = old.record_id AND sink = old.sink
+                AND state IN ('retrying', 'waiting') AND +lane = old.lane AND due_at IS NOT NULL
+        );
+END;
 
 CREATE TRIGGER _queue_removed AFTER DELETE ON _queue WHEN old.lane = 2 AND old.state <> 'ready' BEGIN
     UPDATE _sinks SET retrying = retrying - (old.state <> 'dead'), dead = dead - (old.state = 'dead'),

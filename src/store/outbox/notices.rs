@@ -6,7 +6,7 @@
 //! [`MAX`]; then the oldest goes.
 
 use bytes::Bytes;
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use shopmirror_core::record::{Change, Kind};
@@ -53,35 +53,94 @@ pub struct NoticeCounts {
     pub refused_error: Option<String>,
 }
 
-const INSERT: &str = "INSERT INTO _notices (event_id, kind, about, version, made_at, body) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (event_id) DO UPDATE SET event_id = event_id RETURNING id";
+/// Stores a notice once; returns its number.
+const INSERT: &str = "
+    INSERT INTO _notices (event_id, kind, about, version, made_at, body)
+    VALUES (:event_id, :kind, :about, :version, :made_at, :body)
+    ON CONFLICT (event_id) DO UPDATE SET event_id = event_id
+    RETURNING id
+";
 
-/// What is said about one matter arrives in order.
-const QUEUE: &str = "INSERT INTO _queue (sink, lane, seq, route, record_id, since, state) VALUES (?1, 0, ?2, '', ?3, ?4, \
-     CASE WHEN EXISTS (SELECT 1 FROM _queue q WHERE q.route = '' AND q.record_id = ?3 AND q.sink = ?1 \
-     AND q.state IN ('retrying', 'waiting') AND q.lane = 0) THEN 'waiting' ELSE 'ready' END) ON CONFLICT DO NOTHING";
+/// Queues a notice for a sink. What is said about one matter arrives in order.
+const QUEUE: &str = "
+    INSERT INTO _queue (sink, lane, seq, route, record_id, since)
+    VALUES (:sink, 0, :id, '', :about, :at)
+    ON CONFLICT DO NOTHING
+";
 
-/// Those that waited for a notice that was dropped go on.
-const RELEASE: &str =
-    "UPDATE _queue SET state = 'ready' WHERE sink = ?1 AND lane = 0 AND state = 'waiting'";
+/// Drops the oldest notices beyond a number.
+const TRIM: &str = "
+    DELETE FROM _queue
+    WHERE sink = :sink
+        AND lane = 0
+        AND seq <= (
+            SELECT seq
+            FROM _queue
+            WHERE sink = :sink
+                AND lane = 0
+            ORDER BY seq DESC
+            LIMIT 1 OFFSET :most
+        )
+";
 
-const TRIM: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND seq <= (SELECT seq FROM _queue \
-     WHERE sink = ?1 AND lane = 0 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
+/// A notice in the shape of a change.
+const ONE: &str = "
+    SELECT 0 AS seq,
+        event_id,
+        'jobs' AS route,
+        about AS record_id,
+        kind,
+        version,
+        made_at AS observed_at,
+        body
+    FROM _notices
+    WHERE id = :id
+";
 
-const ONE: &str = "SELECT 0 AS seq, event_id, 'jobs' AS route, about AS record_id, kind, version, made_at AS observed_at, body \
-     FROM _notices WHERE id = ?1";
+/// How many notices a sink has not taken, and why.
+const COUNT: &str = "
+    SELECT count(*) FILTER (WHERE state <> 'dead') AS waiting,
+        count(*) FILTER (WHERE state = 'dead') AS refused,
+        (
+            SELECT last_error
+            FROM _queue
+            WHERE sink = :sink
+                AND lane = 0
+                AND state <> 'dead'
+                AND last_error IS NOT NULL
+            ORDER BY seq DESC
+            LIMIT 1
+        ) AS waiting_error,
+        (
+            SELECT last_error
+            FROM _queue
+            WHERE sink = :sink
+                AND lane = 0
+                AND state = 'dead'
+            ORDER BY seq DESC
+            LIMIT 1
+        ) AS refused_error
+    FROM _queue
+    WHERE sink = :sink
+        AND lane = 0
+";
 
-const COUNT: &str = "SELECT count(*) FILTER (WHERE state <> 'dead') AS waiting, count(*) FILTER (WHERE state = 'dead') AS refused, \
-     (SELECT last_error FROM _queue WHERE sink = ?1 AND lane = 0 AND state <> 'dead' AND last_error IS NOT NULL \
-     ORDER BY seq DESC LIMIT 1) AS waiting_error, \
-     (SELECT last_error FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead' ORDER BY seq DESC LIMIT 1) AS refused_error \
-     FROM _queue WHERE sink = ?1 AND lane = 0";
+/// Has what a sink refused for good sent again, with all attempts that a new notice has.
+const REVIVE: &str = "
+    UPDATE _queue
+    SET state = 'retrying', attempts = 0, faults = 0, due_at = ''
+    WHERE sink = :sink
+        AND lane = 0
+        AND state = 'dead'
+";
 
-/// With all attempts that a new one has.
-const REVIVE: &str = "UPDATE _queue SET state = 'retrying', attempts = 0, faults = 0, due_at = '' \
-     WHERE sink = ?1 AND lane = 0 AND state = 'dead'";
-
-const DROP: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 0 AND state = 'dead'";
+/// Drops what a sink refused for good.
+const DROP: &str = "
+    DELETE FROM _queue
+    WHERE sink = :sink
+        AND lane = 0
+        AND state = 'dead'
+";
 
 /// The event id: the same for every sink and however often it is said. A report that is repeated
 /// for the same time keeps its id, though records may have changed in between.
@@ -125,17 +184,22 @@ pub(in crate::store) fn add(
         return Ok(0);
     }
     let event_id = event_id(identity, notice);
-    let (kind, about, made_at) = (notice.kind.as_str(), &notice.about, &notice.made_at);
-    let said = (event_id, kind, about, notice.version, made_at, &notice.body);
-    let id: i64 = connection.value(INSERT, said)?;
+    let about = &notice.about;
+    let values = named_params! {
+        ":event_id": event_id,
+        ":kind": notice.kind.as_str(),
+        ":about": about,
+        ":version": notice.version,
+        ":made_at": notice.made_at,
+        ":body": notice.body,
+    };
+    let id: i64 = connection.value(INSERT, values)?;
     let mut dropped = 0;
     for sink in sinks {
-        connection.run(QUEUE, (sink, id, about, made_at))?;
-        let trimmed = connection.run(TRIM, (sink, MAX))?;
-        if trimmed > 0 {
-            connection.run(RELEASE, [sink])?;
-        }
-        dropped += trimmed;
+        let values =
+            named_params! {":sink": sink, ":id": id, ":about": about, ":at": notice.made_at};
+        connection.run(QUEUE, values)?;
+        dropped += connection.run(TRIM, named_params! {":sink": sink, ":most": MAX})?;
     }
     Ok(dropped)
 }
@@ -147,7 +211,7 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn notice(&self, id: i64) -> Result<Option<Change>, StoreError> {
-        Ok(self.connection.row(ONE, [id])?)
+        Ok(self.connection.row(ONE, named_params! {":id": id})?)
     }
 
     /// How many alerts and reports a sink has not taken, and why.
@@ -155,7 +219,10 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn notice_counts(&self, sink: &str) -> Result<NoticeCounts, StoreError> {
-        Ok(self.connection.row(COUNT, [sink])?.unwrap_or_default())
+        Ok(self
+            .connection
+            .row(COUNT, named_params! {":sink": sink})?
+            .unwrap_or_default())
     }
 }
 
@@ -165,7 +232,7 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn revive_notices(&mut self, sink: &str) -> Result<usize, StoreError> {
-        Ok(self.connection.execute(REVIVE, [sink])?)
+        Ok(self.connection.run(REVIVE, named_params! {":sink": sink})?)
     }
 
     /// Deletes the alerts and reports that a sink refused for good; returns how many.
@@ -173,7 +240,7 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn drop_notices(&mut self, sink: &str) -> Result<usize, StoreError> {
-        Ok(self.connection.execute(DROP, [sink])?)
+        Ok(self.connection.run(DROP, named_params! {":sink": sink})?)
     }
 }
 
@@ -206,7 +273,9 @@ impl Store {
     /// Nothing is changed.
     pub async fn revive_notices(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
-            writer.connection.execute(REVIVE, [&sink])?;
+            writer
+                .connection
+                .run(REVIVE, named_params! {":sink": sink})?;
             Ok(())
         })
         .await

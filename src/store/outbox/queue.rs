@@ -1,103 +1,280 @@
 //! The table `_queue`: what each sink is still owed. A row goes when the sink has acknowledged it.
 //!
-//! A row is `ready`, `retrying` at a time, `waiting` for an earlier row of its record, or `dead`. A
-//! refused row makes the later rows of its record wait; they are ready again once it is gone or
-//! dead. No statement here costs more when other rows of the same sink are retried or dead.
-//! Triggers keep the counters in `_sinks`.
+//! A row is `ready`, `retrying` at a time, `waiting` for an earlier row of its record, or `dead`.
+//! Which rows wait is decided by triggers of the table alone, so that no statement here can let a
+//! version of a record pass an earlier one. No statement here costs more when other rows of the
+//! same sink are retried or dead: each names its index. Triggers keep the counters in `_sinks`.
+//!
+//! The lanes are 0 notices, 1 what a destination has lost, 2 changes, 3 a replay.
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, named_params};
 
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
-use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
 use crate::store::outbox::replays;
 use crate::store::outbox::rows::{Feed, Gone, Lane, Outcomes, QueueRow, RowState};
 use crate::store::outbox::sinks::{self, SinkRow};
 use crate::store::reader::Reader;
-use crate::store::sql::{Sql, word};
+use crate::store::sql::Sql;
 
-const READY: &str = "SELECT * FROM _queue WHERE sink = ?1 AND state = 'ready' AND lane <= ?3 ORDER BY lane, seq LIMIT ?2";
+/// The first rows that are ready, in the order in which they go.
+const READY: &str = "
+    SELECT *
+    FROM _queue INDEXED BY _queue_next
+    WHERE sink = :sink
+        AND state = 'ready'
+        AND lane <= :lane
+    ORDER BY lane, seq
+    LIMIT :most
+";
 
-const DUE: &str = "SELECT * FROM _queue WHERE sink = ?1 AND state = 'retrying' AND due_at <= ?2 ORDER BY due_at LIMIT ?3";
+/// The rows that are tried again by now, those first that are due longest.
+const DUE: &str = "
+    SELECT *
+    FROM _queue INDEXED BY _queue_due
+    WHERE sink = :sink
+        AND state = 'retrying'
+        AND due_at <= :now
+    ORDER BY due_at
+    LIMIT :most
+";
 
-const NEXT_DUE: &str =
-    "SELECT min(due_at) FROM _queue WHERE sink = ?1 AND state = 'retrying' AND due_at > ?2";
+/// When the next row after these is tried again.
+const NEXT_DUE: &str = "
+    SELECT min(due_at)
+    FROM _queue INDEXED BY _queue_due
+    WHERE sink = :sink
+        AND state = 'retrying'
+        AND due_at > :now
+";
 
-const COUNT_READY: &str = "SELECT count(*) FROM (SELECT 1 FROM _queue WHERE sink = ?1 AND state = 'ready' AND lane = ?2 LIMIT 10000)";
+/// How many rows of a lane are ready, at most 10,000.
+const COUNT_READY: &str = "
+    SELECT count(*)
+    FROM (
+        SELECT 1
+        FROM _queue INDEXED BY _queue_next
+        WHERE sink = :sink
+            AND state = 'ready'
+            AND lane = :lane
+        LIMIT 10000
+    )
+";
 
-const CHANGE_BYTES: &str =
-    "SELECT octet_length(body) * (1 + (kind = 'updated')) FROM changes WHERE seq = ?1";
+/// How many rows of a lane are not dead.
+const COUNT_OWED: &str = "
+    SELECT count(*)
+    FROM _queue INDEXED BY _queue_next
+    WHERE sink = :sink
+        AND state IN ('ready', 'retrying', 'waiting')
+        AND lane = :lane
+";
 
-const NOTICE_BYTES: &str = "SELECT octet_length(body) FROM _notices WHERE id = ?1";
+/// The bytes of a change; an update is sent with the state before, which is taken for as long.
+const CHANGE_BYTES: &str = "
+    SELECT octet_length(body) * (1 + (kind = 'updated'))
+    FROM changes
+    WHERE seq = :seq
+";
 
-const COUNT_OWED: &str = "SELECT count(*) FROM _queue INDEXED BY _queue_next \
-     WHERE sink = ?1 AND state IN ('ready', 'retrying', 'waiting') AND lane = ?2";
+/// The bytes of a notice.
+const NOTICE_BYTES: &str = "
+    SELECT octet_length(body)
+    FROM _notices
+    WHERE id = :seq
+";
 
-/// A forgotten record's versions are not queued.
-const INSERT: &str = "INSERT INTO _queue (sink, lane, seq, route, record_id, state, since, only_if_newest) \
-     SELECT ?1, ?2, seq, route, record_id, CASE WHEN record_id <> '' AND EXISTS \
-     (SELECT 1 FROM _queue q WHERE q.route = changes.route AND q.record_id = changes.record_id AND q.sink = ?1 \
-     AND q.state IN ('retrying', 'waiting') AND q.lane = ?2) THEN 'waiting' ELSE 'ready' END, ?4, ?5 \
-     FROM changes WHERE seq = ?3 ON CONFLICT DO NOTHING";
+/// Queues changes, many at a time. No version of a forgotten record is queued but that it was
+/// forgotten, and no change twice.
+const INSERT: &str = "
+    INSERT INTO _queue (sink, lane, seq, route, record_id, since, only_if_newest)
+    SELECT :sink, :lane, seq, route, record_id, :at, :only_if_newest
+    FROM changes c
+    WHERE seq IN (SELECT value FROM json_each(:seqs))
+        AND (record_id = '' OR kind = 'forgotten' OR NOT EXISTS (
+            SELECT 1
+            FROM changes f
+            WHERE f.route = c.route
+                AND f.record_id = c.record_id
+                AND f.kind = 'forgotten'
+        ))
+    ON CONFLICT DO NOTHING
+";
 
-const DELETE: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = ?2 AND seq = ?3";
+/// Removes rows of one lane, many at a time.
+const DELETE: &str = "
+    DELETE FROM _queue
+    WHERE sink = :sink
+        AND lane = :lane
+        AND seq IN (SELECT value FROM json_each(:seqs))
+";
 
-/// What a destination has lost and now refuses counts no longer as delivered.
-const KEEP: &str = "UPDATE _queue SET lane = CASE lane WHEN 1 THEN 2 ELSE lane END, state = ?4, attempts = ?5, faults = ?6, due_at = ?7, last_error = ?8 \
-     WHERE sink = ?1 AND lane = ?2 AND seq = ?3";
+/// Keeps a row with what is new about it. What a destination has lost and now refuses is owed like
+/// any other change.
+const KEEP: &str = "
+    UPDATE _queue
+    SET lane = CASE lane WHEN 1 THEN 2 ELSE lane END,
+        state = :state,
+        attempts = :attempts,
+        faults = :faults,
+        due_at = :due_at,
+        last_error = :last_error
+    WHERE sink = :sink
+        AND lane = :lane
+        AND seq = :seq
+";
 
-/// Lanes do not wait for each other.
-const HOLD_BACK: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'waiting', due_at = NULL \
-     WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state IN ('ready', 'retrying') AND lane = ?4 AND seq > ?5";
+/// Whether anything that a destination has lost is queued: a statement that finds no row still
+/// takes the write lock.
+const ANY_REFILL: &str = "
+    SELECT EXISTS (
+        SELECT 1
+        FROM _queue
+        WHERE sink = :sink
+            AND lane = 1
+    )
+";
 
-const RELEASE: &str = "UPDATE _queue INDEXED BY _queue_record SET state = 'ready' \
-     WHERE route = ?2 AND record_id = ?3 AND sink = ?1 AND state = 'waiting' AND lane = ?4";
+/// Removes what a destination has lost from the queue.
+const DELETE_REFILL: &str = "
+    DELETE FROM _queue
+    WHERE sink = :sink
+        AND lane = 1
+";
 
-/// Asked first, because a statement that finds no row still takes the write lock.
-const ANY_REFILL: &str = "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 1)";
+/// Whether `RETRY_FAULTED` would find a row.
+const ANY_FAULTED: &str = "
+    SELECT EXISTS (
+        SELECT 1
+        FROM _queue INDEXED BY _queue_next
+        WHERE sink = :sink
+            AND state IN ('retrying', 'waiting')
+            AND due_at IS NOT NULL
+            AND (attempts = 0 OR due_at > :latest)
+    )
+";
 
-const DELETE_REFILL: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 1";
+/// Has rows tried again at once that only the destination failed with, and those that are planned
+/// for a time too far away. They stay `retrying`, so that no later row of their records passes them.
+const RETRY_FAULTED: &str = "
+    UPDATE _queue INDEXED BY _queue_next
+    SET due_at = ''
+    WHERE sink = :sink
+        AND state IN ('retrying', 'waiting')
+        AND due_at IS NOT NULL
+        AND (attempts = 0 OR due_at > :latest)
+";
 
-const ANY_FAULTED: &str = "SELECT EXISTS (SELECT 1 FROM _queue \
-     WHERE sink = ?1 AND state = 'retrying' AND (attempts = 0 OR due_at > ?2))";
+/// Counts the changes of a record as skipped at each sink that is owed them.
+const COUNT_SKIPPED: &str = "
+    UPDATE _sinks
+    SET skipped = skipped + (
+        SELECT count(*)
+        FROM _queue INDEXED BY _queue_record
+        WHERE route = :route
+            AND record_id = :record_id
+            AND sink = _sinks.name
+            AND state <> 'dead'
+            AND lane = 2
+    )
+";
 
-/// They stay `retrying`, so that no later row of their records passes them.
-const RETRY_FAULTED: &str = "UPDATE _queue SET due_at = '' \
-     WHERE sink = ?1 AND state = 'retrying' AND (attempts = 0 OR due_at > ?2)";
+/// Counts the changes of a record as left out of each replay that has them queued.
+const COUNT_LEFT_OUT: &str = "
+    UPDATE _replays
+    SET left_out = left_out + (
+        SELECT count(*)
+        FROM _queue INDEXED BY _queue_record
+        WHERE route = :route
+            AND record_id = :record_id
+            AND sink = _replays.sink
+            AND lane = 3
+    )
+";
 
-const COUNT_SKIPPED: &str = "UPDATE _sinks SET skipped = skipped + (SELECT count(*) FROM _queue q \
-     WHERE q.route = ?1 AND q.record_id = ?2 AND q.sink = _sinks.name AND q.state <> 'dead' AND q.lane = 2)";
+/// Removes the changes of a record at every sink.
+const DELETE_RECORD: &str = "
+    DELETE FROM _queue
+    WHERE route = :route
+        AND record_id = :record_id
+        AND lane > 0
+";
 
-const COUNT_LEFT_OUT: &str = "UPDATE _replays SET left_out = left_out + (SELECT count(*) FROM _queue q \
-     WHERE q.route = ?1 AND q.record_id = ?2 AND q.sink = _replays.sink AND q.lane = 3)";
+/// Whether a sink is owed a change, or refused it for good.
+const QUEUED: &str = "
+    SELECT EXISTS (
+        SELECT 1
+        FROM _queue
+        WHERE sink = :sink
+            AND lane = 2
+            AND seq = :seq
+    )
+";
 
-const DELETE_RECORD: &str = "DELETE FROM _queue WHERE route = ?1 AND record_id = ?2 AND lane > 0";
+/// The oldest changes of a sink in one state.
+const EXCEPTIONS: &str = "
+    SELECT *
+    FROM _queue INDEXED BY _queue_next
+    WHERE sink = :sink
+        AND state = :state
+        AND lane = 2
+    ORDER BY seq
+    LIMIT :most
+";
 
-const QUEUED: &str =
-    "SELECT EXISTS (SELECT 1 FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2)";
+/// A change that a sink refused, or that waits for such a one.
+const EXCEPTION: &str = "
+    SELECT *
+    FROM _queue
+    WHERE sink = :sink
+        AND lane = 2
+        AND seq = :seq
+        AND state <> 'ready'
+";
 
-const EXCEPTIONS: &str =
-    "SELECT * FROM _queue WHERE sink = ?1 AND state = ?2 AND lane = 2 ORDER BY seq LIMIT ?3";
+/// Drops a number of dead letters, all that there are or one.
+const DROP_DEAD: &str = "
+    DELETE FROM _queue
+    WHERE sink = :sink
+        AND lane = 2
+        AND seq IN (
+            SELECT seq
+            FROM _queue INDEXED BY _queue_next
+            WHERE sink = :sink
+                AND state = 'dead'
+                AND lane = 2
+                AND (:seq IS NULL OR seq = :seq)
+            LIMIT 10000
+        )
+";
 
-const EXCEPTION: &str =
-    "SELECT * FROM _queue WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state <> 'ready'";
-
-const DROP_DEAD: &str = "DELETE FROM _queue WHERE sink = ?1 AND lane = 2 AND seq IN ( \
-     SELECT seq FROM _queue WHERE sink = ?1 AND state = 'dead' AND lane = 2 AND (?2 IS NULL OR seq = ?2) \
-     LIMIT 10000)";
-
-/// A dead row may be older than what the sink has; one that is retried never is. It is `retrying`
-/// and due, so that no later row of its record passes it.
-const RESEND: &str = "UPDATE _queue SET attempts = 0, faults = 0, due_at = '', \
-     only_if_newest = CASE WHEN state = 'dead' THEN ?3 ELSE only_if_newest END, state = 'retrying' \
-     WHERE sink = ?1 AND lane = 2 AND seq = ?2 AND state IN ('dead', 'retrying')";
+/// Has a refused change sent again now, with all its attempts. A dead one may be older than what the
+/// sink has; one that is to be tried again is newer. It is `retrying` and due, unless an earlier row
+/// of its record is: then it waits.
+const RESEND: &str = "
+    UPDATE _queue
+    SET attempts = 0,
+        faults = 0,
+        due_at = '',
+        only_if_newest = CASE WHEN state = 'dead' THEN :only_if_newest ELSE only_if_newest END,
+        state = 'retrying'
+    WHERE sink = :sink
+        AND lane = 2
+        AND seq = :seq
+        AND (state = 'dead' OR due_at IS NOT NULL)
+";
 
 fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Numbers as a parameter of a statement, which reads them with `json_each`.
+fn list(seqs: &[i64]) -> String {
+    serde_json::to_string(seqs).expect("numbers are JSON")
 }
 
 impl Reader {
@@ -113,10 +290,18 @@ impl Reader {
         now: &str,
         limit: usize,
     ) -> Result<(Vec<QueueRow>, bool), StoreError> {
-        let connection = &self.connection;
+        // One snapshot: what an operator changes between the two reads would let a row pass.
+        let snapshot = self.connection.unchecked_transaction()?;
         let most = count(limit);
-        let ready: Vec<QueueRow> = connection.rows(READY, (sink, most, lane))?;
-        let due: Vec<QueueRow> = connection.rows(DUE, (sink, now, most))?;
+        let ready: Vec<QueueRow> = snapshot.rows(
+            READY,
+            named_params! {":sink": sink, ":lane": lane, ":most": most},
+        )?;
+        let due: Vec<QueueRow> = snapshot.rows(
+            DUE,
+            named_params! {":sink": sink, ":now": now, ":most": most},
+        )?;
+        drop(snapshot);
         let is_cut = ready.len() >= limit || due.len() >= limit;
         let mut rows = [ready, due].concat();
         rows.retain(|row| row.lane <= lane);
@@ -129,7 +314,9 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn next_due(&self, sink: &str, now: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.connection.value(NEXT_DUE, (sink, now))?)
+        Ok(self
+            .connection
+            .value(NEXT_DUE, named_params! {":sink": sink, ":now": now})?)
     }
 
     /// How many rows of this lane are ready for a sink.
@@ -137,7 +324,9 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn ready_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
-        Ok(self.connection.value(COUNT_READY, (sink, lane))?)
+        Ok(self
+            .connection
+            .value(COUNT_READY, named_params! {":sink": sink, ":lane": lane})?)
     }
 
     /// How many rows of this lane a sink is owed, those that it refused among them.
@@ -145,7 +334,9 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn owed_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
-        Ok(self.connection.value(COUNT_OWED, (sink, lane))?)
+        Ok(self
+            .connection
+            .value(COUNT_OWED, named_params! {":sink": sink, ":lane": lane})?)
     }
 
     /// How many rows of the log a sink that is no longer configured was not given: those after its
@@ -169,7 +360,10 @@ impl Reader {
         } else {
             CHANGE_BYTES
         };
-        let bytes: Option<i64> = self.connection.value(sql, [seq]).optional()?;
+        let bytes: Option<i64> = self
+            .connection
+            .value(sql, named_params! {":seq": seq})
+            .optional()?;
         Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or_default()))
     }
 
@@ -178,7 +372,9 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn is_queued(&self, sink: &str, seq: i64) -> Result<bool, StoreError> {
-        Ok(self.connection.value(QUEUED, (sink, seq))?)
+        Ok(self
+            .connection
+            .value(QUEUED, named_params! {":sink": sink, ":seq": seq})?)
     }
 
     /// Up to `limit` changes in each of these states that a sink has refused or that wait for such
@@ -192,15 +388,15 @@ impl Reader {
         states: &[RowState],
         limit: usize,
     ) -> Result<Vec<QueueRow>, StoreError> {
-        let of = |state: &RowState| {
-            self.connection
-                .rows(EXCEPTIONS, (sink, word(state), count(limit)))
-        };
-        Ok(states
-            .iter()
-            .map(of)
-            .collect::<rusqlite::Result<Vec<_>>>()?
-            .concat())
+        let mut found = Vec::new();
+        for state in states {
+            let rows: Vec<QueueRow> = self.connection.rows(
+                EXCEPTIONS,
+                named_params! {":sink": sink, ":state": state, ":most": count(limit)},
+            )?;
+            found.extend(rows);
+        }
+        Ok(found)
     }
 
     /// One such change, by its number in the log.
@@ -208,7 +404,9 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn exception(&self, sink: &str, seq: i64) -> Result<Option<QueueRow>, StoreError> {
-        Ok(self.connection.row(EXCEPTION, (sink, seq))?)
+        Ok(self
+            .connection
+            .row(EXCEPTION, named_params! {":sink": sink, ":seq": seq})?)
     }
 }
 
@@ -238,8 +436,9 @@ impl Store {
     pub async fn clear_refill(&self, sink: String) -> Result<(), StoreError> {
         self.write(move |writer| {
             let connection = &writer.connection;
-            if connection.value(ANY_REFILL, [&sink])? {
-                connection.execute(DELETE_REFILL, [&sink])?;
+            let values = named_params! {":sink": sink};
+            if connection.value(ANY_REFILL, values)? {
+                connection.run(DELETE_REFILL, values)?;
             }
             Ok(())
         })
@@ -255,8 +454,9 @@ impl Store {
     pub async fn retry_faulted(&self, sink: String, latest: String) -> Result<(), StoreError> {
         self.write(move |writer| {
             let connection = &writer.connection;
-            if connection.value(ANY_FAULTED, [&sink, &latest])? {
-                connection.execute(RETRY_FAULTED, [&sink, &latest])?;
+            let values = named_params! {":sink": sink, ":latest": latest};
+            if connection.value(ANY_FAULTED, values)? {
+                connection.run(RETRY_FAULTED, values)?;
             }
             Ok(())
         })
@@ -285,11 +485,16 @@ impl Store {
 
 /// Queues rows; false if the position is another one meanwhile.
 fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
-    let mut absent = 0;
-    for seq in &feed.rows {
-        let new = (sink, feed.lane, seq, &feed.at, feed.only_if_newest);
-        let is_inserted = !tx.value::<bool>(log::IS_ERASED, [seq])? && tx.run(INSERT, new)? > 0;
-        absent += i64::from(!is_inserted);
+    let mut absent = count(feed.rows.len());
+    if !feed.rows.is_empty() {
+        let values = named_params! {
+            ":sink": sink,
+            ":lane": feed.lane,
+            ":seqs": list(&feed.rows),
+            ":at": feed.at,
+            ":only_if_newest": feed.only_if_newest,
+        };
+        absent -= count(tx.run(INSERT, values)?);
     }
     match feed.lane {
         Lane::Change => sinks::advance(tx, sink, feed, absent),
@@ -301,43 +506,25 @@ fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
 /// A row that is no longer there belonged to a record that was forgotten meanwhile, and was counted
 /// then.
 fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite::Result<()> {
-    let mut gone: HashMap<(Lane, Gone), i64> = HashMap::new();
-    for (row, why) in &outcomes.gone {
-        if tx.run(DELETE, (sink, row.lane, row.seq))? > 0 {
-            tx.run(RELEASE, (sink, &row.route, &row.record_id, row.lane))?;
-            *gone.entry((row.lane, *why)).or_default() += 1;
-        }
-    }
+    let gone = delete(tx, sink, &outcomes.gone)?;
     let gone = |lane, why| gone.get(&(lane, why)).copied().unwrap_or(0);
     let mut delivered = gone(Lane::Change, Gone::Delivered);
     let left_out = gone(Lane::Change, Gone::Refused) + gone(Lane::Change, Gone::LeftOut);
     for row in &outcomes.kept {
-        let new = (
-            sink,
-            row.lane,
-            row.seq,
-            word(&row.state),
-            row.attempts,
-            row.faults,
-            &row.due_at,
-            &row.last_error,
-        );
-        if tx.run(KEEP, new)? == 0 {
-            continue;
-        }
-        delivered -= i64::from(row.lane == Lane::Refill);
-        if row.record_id.is_empty() {
-            continue;
-        }
-        let lane = if row.lane == Lane::Refill {
-            Lane::Change
-        } else {
-            row.lane
+        let values = named_params! {
+            ":sink": sink,
+            ":lane": row.lane,
+            ":seq": row.seq,
+            ":state": row.state,
+            ":attempts": row.attempts,
+            ":faults": row.faults,
+            ":due_at": row.due_at,
+            ":last_error": row.last_error,
         };
-        if row.state == RowState::Retrying {
-            tx.run(HOLD_BACK, (sink, &row.route, &row.record_id, lane, row.seq))?;
-        } else {
-            tx.run(RELEASE, (sink, &row.route, &row.record_id, lane))?;
+        let is_there = tx.run(KEEP, values)? > 0;
+        // What a destination has lost and now refuses counts no longer as delivered.
+        if is_there && row.lane == Lane::Refill {
+            delivered -= 1;
         }
     }
     sinks::count(tx, sink, (delivered, left_out), outcomes, at)?;
@@ -350,6 +537,24 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
     }
 }
 
+/// Removes rows from the queue; returns how many of each lane were there, by why they go.
+fn delete(
+    tx: &Connection,
+    sink: &str,
+    rows: &[(QueueRow, Gone)],
+) -> rusqlite::Result<HashMap<(Lane, Gone), i64>> {
+    let mut seqs: HashMap<(Lane, Gone), Vec<i64>> = HashMap::new();
+    for (row, why) in rows {
+        seqs.entry((row.lane, *why)).or_default().push(row.seq);
+    }
+    let mut removed = HashMap::new();
+    for ((lane, why), seqs) in seqs {
+        let values = named_params! {":sink": sink, ":lane": lane, ":seqs": list(&seqs)};
+        removed.insert((lane, why), count(tx.run(DELETE, values)?));
+    }
+    Ok(removed)
+}
+
 /// Deletes all rows of a record at every sink, and counts them as skipped.
 pub(in crate::store) fn skip_record(
     connection: &Connection,
@@ -358,7 +563,10 @@ pub(in crate::store) fn skip_record(
     at: &str,
 ) -> rusqlite::Result<()> {
     for sql in [COUNT_SKIPPED, COUNT_LEFT_OUT, DELETE_RECORD] {
-        connection.execute(sql, (route, record_id))?;
+        connection.run(
+            sql,
+            named_params! {":route": route, ":record_id": record_id},
+        )?;
     }
     replays::end_all(connection, at)
 }
@@ -379,7 +587,12 @@ impl Operator {
         let tx = write_tx(&mut self.connection)?;
         let mut sent = 0;
         for row in rows {
-            sent += tx.run(RESEND, (sink, row.seq, only_if_newest))?;
+            let values = named_params! {
+                ":sink": sink,
+                ":seq": row.seq,
+                ":only_if_newest": only_if_newest,
+            };
+            sent += tx.run(RESEND, values)?;
         }
         tx.commit()?;
         Ok(sent)
@@ -393,7 +606,8 @@ impl Operator {
         // In steps, so that the daemon's writes need not wait for all of them.
         let mut dropped = 0;
         loop {
-            match self.connection.run(DROP_DEAD, (sink, seq))? {
+            let values = named_params! {":sink": sink, ":seq": seq};
+            match self.connection.run(DROP_DEAD, values)? {
                 0 => return Ok(dropped),
                 more => dropped += more,
             }
@@ -406,43 +620,101 @@ mod tests {
     use super::*;
     use crate::store::fixtures::{open, plan};
 
+    /// Each statement of a delivery with the index by which it finds its rows: the key is that of
+    /// the table itself.
+    const INDEXES: [(&str, &str); 23] = [
+        (READY, "INDEX _queue_next (sink=? AND state=? AND lane<?)"),
+        (DUE, "INDEX _queue_due (sink=? AND state=? AND due_at<?)"),
+        (
+            NEXT_DUE,
+            "COVERING INDEX _queue_due (sink=? AND state=? AND due_at>?)",
+        ),
+        (
+            COUNT_READY,
+            "COVERING INDEX _queue_next (sink=? AND state=? AND lane=?)",
+        ),
+        (
+            COUNT_OWED,
+            "COVERING INDEX _queue_next (sink=? AND state=? AND lane=?)",
+        ),
+        (
+            INSERT,
+            "SEARCH f USING INDEX changes_version (route=? AND record_id=?)",
+        ),
+        (DELETE, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),
+        (KEEP, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),
+        (ANY_REFILL, "PRIMARY KEY (sink=? AND lane=?)"),
+        (DELETE_REFILL, "PRIMARY KEY (sink=? AND lane=?)"),
+        (ANY_FAULTED, "INDEX _queue_next (sink=? AND state=?)"),
+        (RETRY_FAULTED, "INDEX _queue_next (sink=? AND state=?)"),
+        (
+            DELETE_RECORD,
+            "INDEX _queue_record (route=? AND record_id=?)",
+        ),
+        (QUEUED, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),
+        (
+            EXCEPTIONS,
+            "INDEX _queue_next (sink=? AND state=? AND lane=?)",
+        ),
+        (EXCEPTION, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),
+        (RESEND, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),
+        (sinks::ADVANCE, "PRIMARY KEY (name=?)"),
+        (sinks::COUNT, "PRIMARY KEY (name=?)"),
+        (sinks::HOLD, "PRIMARY KEY (name=?)"),
+        (sinks::RELEASE, "PRIMARY KEY (name=?)"),
+        (sinks::SKIP, "PRIMARY KEY (name=?)"),
+        (sinks::FIND, "PRIMARY KEY (name=?)"),
+    ];
+
     #[test]
-    fn no_statement_of_a_delivery_reads_rows_of_other_states_or_sorts() {
+    fn each_statement_of_a_delivery_finds_its_rows_by_its_index_and_sorts_nothing() {
         let (dir, _store) = open();
         let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
-        let statements = [
-            READY.to_owned(),
-            DUE.to_owned(),
-            EXCEPTIONS.to_owned(),
-            EXCEPTION.to_owned(),
-            NEXT_DUE.to_owned(),
-            COUNT_OWED.to_owned(),
-            COUNT_READY.to_owned(),
-            INSERT.to_owned(),
-            DELETE.to_owned(),
-            KEEP.to_owned(),
-            HOLD_BACK.to_owned(),
-            RELEASE.to_owned(),
-            QUEUED.to_owned(),
-            RESEND.to_owned(),
-            DELETE_RECORD.to_owned(),
-        ];
-        let of_sinks = [
-            sinks::ADVANCE,
-            sinks::COUNT,
-            sinks::HOLD,
-            sinks::RELEASE,
-            sinks::SKIP,
-            sinks::FIND,
-        ];
-        for sql in statements.into_iter().chain(of_sinks.map(str::to_owned)) {
-            for step in plan(&connection, &sql) {
+        for (sql, index) in INDEXES {
+            let steps = plan(&connection, sql);
+            assert!(
+                steps.iter().any(|step| step.ends_with(index)),
+                "not {index}: {steps:?}\n{sql}"
+            );
+            for step in steps {
                 let is_search = !step.starts_with("SCAN ")
                     || step.starts_with("SCAN (")
+                    || step.starts_with("SCAN json_each")
                     || step == "SCAN CONSTANT ROW";
                 assert!(is_search && !step.contains("TEMP B-TREE"), "{step}\n{sql}");
                 let reads_sink = step.ends_with("(sink=?)") && step.contains("_queue");
                 assert!(!reads_sink, "it reads every row of the sink: {step}\n{sql}");
+            }
+        }
+    }
+
+    /// The triggers that keep the order of a record.
+    #[test]
+    fn the_triggers_of_the_queue_look_only_at_the_rows_of_a_record() {
+        let (dir, _store) = open();
+        let connection = Connection::open(dir.path().join("mirror.db")).unwrap();
+        let bodies: Vec<String> = connection
+            .values(
+                "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name IN \
+                 ('_queue_behind', '_queue_ordered', '_queue_released')",
+                [],
+            )
+            .unwrap();
+        assert_eq!(bodies.len(), 3);
+        for body in bodies {
+            // In a plan, a trigger's row has no name: a parameter takes its place.
+            let body = body.replace("new.", ":").replace("old.", ":");
+            let statements = body.split("BEGIN").nth(1).unwrap();
+            for sql in statements.split(';').map(str::trim) {
+                if sql == "END" || sql.is_empty() {
+                    continue;
+                }
+                for step in plan(&connection, sql) {
+                    let is_of_record = step.contains("_queue_record (route=? AND record_id=?")
+                        || step.contains("PRIMARY KEY (sink=? AND lane=? AND seq=?)")
+                        || step.starts_with("SCALAR SUBQUERY");
+                    assert!(is_of_record, "{step}\n{sql}");
+                }
             }
         }
     }

@@ -20,8 +20,9 @@ pub enum Lane {
 }
 
 /// What happens next to a row of a sink's queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RowState {
     /// It goes in its turn.
     Ready,
@@ -51,7 +52,8 @@ pub struct QueueRow {
     pub attempts: i64,
     /// How often the destination failed when it was given this change.
     pub faults: i64,
-    /// When the next attempt is due; only while `retrying`.
+    /// When the next attempt is due; absent if none was made or none follows. While the row is
+    /// `waiting`, an earlier one may come after that time.
     pub due_at: Option<String>,
     /// Why the last attempt failed.
     pub last_error: Option<String>,
@@ -142,6 +144,12 @@ impl Outcomes {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+impl ToSql for RowState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(<&'static str>::from(self).into())
     }
 }
 
