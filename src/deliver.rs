@@ -1,25 +1,31 @@
-//! Delivery: what a sink is still owed is a row of its queue, and a row goes when the sink has
-//! acknowledged it.
+//! Delivery: what a sink is still owed is a row of its queue, or a change after its saved position;
+//! a row goes when the sink has acknowledged it.
 //!
 //! Each sink has one task, which feeds its queue from the log and sends from it; a dead sink slows
 //! no other. Order is kept per record. A change that the sink refuses is retried and blocks only
-//! its record; a fault of the endpoint pauses the sink. Rows that were acknowledged leave the queue
-//! in groups, so a crash repeats a bounded number of changes, under the same event ids.
+//! its record; a fault of the endpoint pauses the sink. A change that the sink takes at once needs no
+//! row: the position is saved past it. What was acknowledged is saved in groups, so a crash repeats
+//! a bounded number of changes, under the same event ids.
 
 mod backlog;
+mod call;
 mod feed;
 mod filter;
 mod flood;
 mod health;
-mod outcome;
+mod outcomes;
 mod pace;
+mod pending;
+mod positions;
 mod refusals;
 mod replay;
 mod resend;
+mod retry_policy;
 mod room;
 mod send;
 mod status;
 mod task;
+mod window;
 
 use std::time::Duration;
 
@@ -27,10 +33,12 @@ use shopmirror_core::clock::{Clock, stamp};
 use tokio::sync::watch;
 
 use crate::config;
+use crate::net::retry_after;
 use crate::sink::Sink;
-use crate::store::{Begin, SinkRow, Store, StoreError};
+use crate::store::{Begin, LatestDue, SinkRow, Store, StoreError};
 pub use backlog::{SinkView, behind, unread};
 pub use filter::wants;
+pub use positions::Positions;
 pub use replay::{Take, replay_filter, replay_rule};
 pub use resend::{Resend, Resent, resend};
 pub use room::Room;
@@ -61,6 +69,8 @@ pub struct Deliverer {
     pub clock: Clock,
     /// The room for large records, which it shares with the other sinks.
     pub room: Room,
+    /// The positions that are saved together with those of the other sinks.
+    pub positions: Positions,
     /// Woken when an operator changed something about this sink.
     pub wake: watch::Receiver<()>,
     /// Where the sink's status is published.
@@ -82,6 +92,35 @@ impl Deliverer {
         self.store
             .open_sink(self.name.clone(), self.settings.type_name, begin, at)
             .await
+    }
+
+    /// The longest wait for a change that was refused so often and with which the endpoint failed so
+    /// often: that of the schedule with its jitter, or what a receiver can ask for.
+    fn longest_wait(&self, attempts: i64, faults: i64) -> Duration {
+        let retry = &self.settings.retry;
+        let refused = usize::try_from(attempts)
+            .unwrap_or_default()
+            .min(retry.len());
+        let mut longest = Duration::ZERO;
+        if refused > 0 {
+            longest = retry[refused - 1].mul_f64(1.2);
+        }
+        if faults > 0 {
+            longest = longest.max(retry_after::MAX_WAIT).max(health::PAUSE.cap);
+        }
+        // Between the plan and this look some time has passed.
+        longest + Duration::from_secs(1)
+    }
+
+    /// The latest times for which an attempt can be planned now.
+    fn latest_due(&self) -> LatestDue {
+        let now = self.clock.now().wall;
+        let after = |wait| stamp(now.checked_add(wait).unwrap_or(jiff::Timestamp::MAX));
+        let most = i64::try_from(self.settings.retry.len()).unwrap_or(i64::MAX);
+        LatestDue {
+            refused: (0..=most).map(|n| after(self.longest_wait(n, 0))).collect(),
+            failed: (0..=most).map(|n| after(self.longest_wait(n, 1))).collect(),
+        }
     }
 }
 

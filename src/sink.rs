@@ -67,6 +67,8 @@ pub enum Verdict {
         reason: String,
         /// The wait the destination asked for, at most an hour.
         retry_after: Option<Duration>,
+        /// Whether it limits how much it takes (429, 423): then it means every change.
+        is_limit: bool,
     },
     /// The destination is gone for good: the sink is disabled and keeps its changes.
     Gone {
@@ -84,6 +86,7 @@ impl Verdict {
         Self::Fault {
             reason: reason.to_string(),
             retry_after: None,
+            is_limit: false,
         }
     }
 

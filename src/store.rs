@@ -46,7 +46,7 @@ pub use open::holder;
 pub use operate::Operator;
 pub use outbox::alerts::{AlertRow, AlertStep};
 pub use outbox::notices::{NewNotice, NoticeCounts};
-pub use outbox::rows::{Acknowledged, Feed, Gone, Lane, Outcomes, QueueRow, RowState};
+pub use outbox::rows::{Acknowledged, Feed, Gone, Lane, LatestDue, QueueRow, RowState, Settlement};
 pub use pollers::PollerRow;
 pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;

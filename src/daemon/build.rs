@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::api::{Client, HttpTransport, Transport};
 use crate::config::{self, Config};
-use crate::deliver::{self, Deliverer, Room, SinkStatus};
+use crate::deliver::{self, Deliverer, Positions, Room, SinkStatus};
 use crate::poll::{self, Dispatcher, PollerPlan};
 use crate::sink::{self, SinkBuildError};
 use crate::store::{Kept, Store};
@@ -23,7 +23,7 @@ pub(super) fn deliverer(
     settings: &config::SinkSettings,
     clock: &Clock,
     store: &Store,
-    room: &Room,
+    (room, positions): (&Room, &Positions),
 ) -> Result<(Deliverer, watch::Sender<()>), SinkBuildError> {
     let (wake, woken) = watch::channel(());
     let deliverer = Deliverer {
@@ -33,6 +33,7 @@ pub(super) fn deliverer(
         store: store.clone(),
         clock: clock.clone(),
         room: room.clone(),
+        positions: positions.clone(),
         wake: woken,
         view: watch::Sender::new(None::<SinkStatus>),
     };
@@ -49,9 +50,10 @@ pub async fn deliverers(
     clock: &Clock,
     store: &Store,
 ) -> anyhow::Result<Vec<Deliverer>> {
-    let (mut deliverers, room) = (Vec::new(), Room::default());
+    let mut deliverers = Vec::new();
+    let shared = (&Room::default(), &Positions::default());
     for (name, settings) in &config.sinks {
-        deliverers.push(deliverer(name, settings, clock, store, &room)?.0);
+        deliverers.push(deliverer(name, settings, clock, store, shared)?.0);
     }
     for deliverer in &deliverers {
         deliverer.open().await?;

@@ -15,7 +15,7 @@ use super::build;
 use super::health::Watch;
 use super::running::result_of;
 use crate::config;
-use crate::deliver::{self, Deliverer, Room, SinkActivity, SinkView};
+use crate::deliver::{self, Deliverer, Positions, Room, SinkActivity, SinkView};
 use crate::store::Store;
 
 /// How long the changes in hand may take before they are cut short; they are then delivered again
@@ -62,6 +62,7 @@ pub(super) struct Deliveries {
     watch: Watch,
     /// What the sinks share.
     room: Room,
+    positions: Positions,
     tasks: JoinSet<anyhow::Result<()>>,
     running: BTreeMap<String, RunningSink>,
     /// Cuts short the changes in hand of all tasks.
@@ -70,11 +71,11 @@ pub(super) struct Deliveries {
 
 impl Deliveries {
     pub(super) fn new(watch: Watch, cut: CancellationToken) -> Self {
-        let (room, tasks) = (Room::default(), JoinSet::new());
         Self {
             watch,
-            room,
-            tasks,
+            room: Room::default(),
+            positions: Positions::default(),
+            tasks: JoinSet::new(),
             running: BTreeMap::new(),
             cut,
         }
@@ -90,10 +91,11 @@ impl Deliveries {
         sinks: &BTreeMap<String, config::SinkSettings>,
     ) -> anyhow::Result<()> {
         let Watch { store, clock, .. } = &self.watch;
+        let shared = (&self.room, &self.positions);
         let mut started = Vec::new();
         for (name, settings) in sinks {
             if !self.goes_on(name, settings) {
-                started.push(build::deliverer(name, settings, clock, store, &self.room)?);
+                started.push(build::deliverer(name, settings, clock, store, shared)?);
             }
         }
         for (deliverer, _) in &started {

@@ -109,23 +109,19 @@ impl Health {
             // A call that began before the wait says nothing of it.
             return false;
         }
-        let Self {
-            mut spacing,
-            left,
-            step,
-            ..
-        } = *self;
-        let mut left = left.saturating_sub(1);
+        let mut spacing = self.spacing;
+        let mut left = self.left.saturating_sub(1);
         if left == 0 {
-            spacing = Some(spacing / 2)
-                .filter(|half| *half >= NO_SPACING)
-                .unwrap_or_default();
+            spacing /= 2;
+            if spacing < NO_SPACING {
+                spacing = Duration::ZERO;
+            }
             left = STEP;
         }
         let responded = Self {
             spacing,
             left,
-            step,
+            step: self.step,
             next: now + spacing,
             ..Self::default()
         };
@@ -145,15 +141,14 @@ impl Health {
             self.rounds = self.rounds.max(1);
             self.until = self.until.max(now + asked);
             (self.is_asked, self.is_fresh, self.probes) = (true, false, 1);
-            // Calls that were under way beside the first that was refused say nothing new.
-            self.step = match self.spacing.is_zero() {
-                true => STEP,
-                false if self.spacing < SPACING || self.left < self.step => {
-                    (2 * self.step).min(MAX_STEP)
-                }
-                false => self.step,
-            };
-            (self.spacing, self.left) = (SPACING, self.step);
+            // Calls that were in flight beside the first that was refused say nothing new.
+            if self.spacing.is_zero() {
+                self.step = STEP;
+            } else if self.spacing < SPACING || self.left < self.step {
+                self.step = (2 * self.step).min(MAX_STEP);
+            }
+            self.spacing = SPACING;
+            self.left = self.step;
             return;
         }
         // A call that began before the pause says nothing new.

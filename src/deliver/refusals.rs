@@ -38,22 +38,24 @@ pub(super) struct Refusals {
 
 impl Refusals {
     pub(super) fn add(&mut self, row: &QueueRow, now: Duration) {
-        let first = || Refused {
+        let report = self.unreported.get_or_insert_with(|| Refused {
             count: 0,
             dead: 0,
             last: row.clone(),
-        };
-        let said = self.unreported.get_or_insert_with(first);
-        said.count += 1;
-        said.dead += u64::from(row.state == RowState::Dead);
-        said.last = row.clone();
+        });
+        report.count += 1;
+        if row.state == RowState::Dead {
+            report.dead += 1;
+        }
+        report.last = row.clone();
         self.in_a_row = self.in_a_row.saturating_add(1);
         self.since.get_or_insert(now);
     }
 
     /// The sink took something.
     pub(super) fn taken(&mut self) {
-        (self.in_a_row, self.since) = (0, None);
+        self.in_a_row = 0;
+        self.since = None;
     }
 
     /// Whether the sink refuses everything.

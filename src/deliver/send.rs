@@ -1,52 +1,83 @@
 //! Send: hands over the oldest due row of each record, as many at a time as the sink takes.
+//!
+//! The sender owns the rows that were read ahead, the calls in flight, and what is known about the
+//! endpoint. It writes nothing: what becomes of a row is the task's business.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use shopmirror_core::record::Change;
-use tokio::task::JoinError;
+use shopmirror_core::clock::Moment;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
 
-use super::health::Fault;
-use super::outcome::{Fate, Rules};
-use super::resend::is_superseded;
-use super::room::SMALL;
-use super::task::Task;
+use super::Deliverer;
+use super::call::{Ahead, Call, Ended};
+use super::health::{Fault, Health};
+use super::pace::Pace;
+use super::pending::Pending;
 use crate::sink::{Sink, Verdict};
-use crate::store::{
-    Acknowledged, Gone, Lane, Outcomes, QueueRow, Reader, RowState, SinkState, StoreError,
-};
+use crate::store::{Lane, QueueRow, StoreError};
 
 /// Rows read ahead, and the number below which more are read.
 const AHEAD: usize = 256;
 const LOW: usize = 64;
 /// Bytes of records read ahead, above which nothing more is read.
 const AHEAD_BYTES: usize = 512 * 1024;
-/// Acknowledged rows after which they are removed from the queue …
-const GROUP: usize = 64;
-/// … or this long after the first of them.
-const SAVE_AFTER: Duration = Duration::from_millis(100);
-/// Acknowledged rows that are still in the queue, at most.
-const UNSAVED: usize = 2 * GROUP;
-/// How often one change may have its sink wait.
-const MAX_TOLD: i64 = 8;
+/// How often one change may have its sink wait: after that it waits alone.
+const MAX_THROTTLES: i64 = 8;
 
-/// A row that was read and not handed over yet.
-pub(super) struct Ahead {
-    row: QueueRow,
-    /// Bytes of its record.
-    bytes: usize,
-    /// `None` for a large record, which is read only when there is room for it.
-    change: Option<Change>,
+/// The rows of one sink that go next, and those in flight.
+pub(super) struct Sender {
+    deliverer: Arc<Deliverer>,
+    /// Sinks that take a call now.
+    idle: Vec<Box<dyn Sink>>,
+    calls: JoinSet<Ended>,
+    /// Rows that go next, in their order.
+    ahead: VecDeque<Ahead>,
+    /// When the next row that was tried is due.
+    next_due: Option<Duration>,
+    /// Rows that are in flight, or whose outcome is not saved.
+    in_flight: HashSet<(Lane, i64)>,
+    /// The records of rows that are in flight.
+    records: HashSet<(String, String)>,
+    health: Health,
+    throttled: Option<Throttled>,
+    pace: Option<Pace>,
+    /// Ends the wait for room in memory.
+    ending: CancellationToken,
+    /// Cuts short what is in flight.
+    cut: CancellationToken,
 }
 
-/// A call that has ended.
-pub(super) struct Call {
-    sink: Box<dyn Sink>,
-    rows: Vec<QueueRow>,
-    /// One for each row; `None` if it was not sent, because the sink has a newer version of the
-    /// record.
-    verdicts: Vec<Option<Verdict>>,
+/// The row for which the endpoint last asked for a wait, and when that is over.
+#[derive(Debug, Clone, Copy)]
+struct Throttled {
+    row: (Lane, i64),
+    until: Duration,
+}
+
+/// What the sender has to know of the others before it begins calls.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// The queue was filled from the log up to this row.
+    pub(super) upto: i64,
+    /// Whether so many rows are acknowledged and still in the queue that none is handed over.
+    pub(super) is_full: bool,
+    /// Whether any acknowledged row is still in the queue.
+    pub(super) has_unsaved: bool,
+    /// Whether more rows may follow at once.
+    pub(super) is_more: bool,
+}
+
+/// What came of an attempt to begin calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Started {
+    /// How long to wait for more, if time alone brings it.
+    pub(super) wait: Option<Duration>,
+    /// The next row goes only once what was acknowledged is saved.
+    pub(super) must_save: bool,
 }
 
 /// Rows that were read from the queue.
@@ -57,167 +88,235 @@ struct Next {
     vanished: Vec<QueueRow>,
     /// There may be more that are due.
     is_cut: bool,
-    next_due: Option<String>,
+    next_due: Option<QueueRow>,
 }
 
-impl Task {
-    /// Whether few rows are at hand.
+/// What a look into the queue came to.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) pending: Pending,
+    /// Rows whose change is no longer in the log.
+    pub(super) vanished: Vec<QueueRow>,
+}
+
+/// The rows of the next call.
+enum Batch {
+    Rows(Vec<Ahead>),
+    /// A batch that is not full waits.
+    Later(Duration),
+    /// Whether the sink has a newer version is known once all acknowledged rows are saved.
+    AfterSave,
+}
+
+impl Sender {
+    pub(super) fn new(
+        deliverer: Arc<Deliverer>,
+        sinks: Vec<Box<dyn Sink>>,
+        ending: CancellationToken,
+        cut: CancellationToken,
+    ) -> Self {
+        let now = deliverer.clock.now().elapsed;
+        let pace = deliverer.settings.rate.map(|rate| Pace::new(rate, now));
+        Self {
+            deliverer,
+            idle: sinks,
+            calls: JoinSet::new(),
+            ahead: VecDeque::new(),
+            next_due: None,
+            in_flight: HashSet::new(),
+            records: HashSet::new(),
+            health: Health::default(),
+            throttled: None,
+            pace,
+            ending,
+            cut,
+        }
+    }
+
+    /// Whether few rows are ahead.
     pub(super) fn is_low(&self) -> bool {
         self.ahead.len() < LOW && self.bytes_ahead() < AHEAD_BYTES / 2
     }
 
-    fn bytes_ahead(&self) -> usize {
+    /// How many rows more may be ahead, and how many bytes of records.
+    pub(super) fn room(&self) -> (usize, usize) {
+        let rows = AHEAD.saturating_sub(self.ahead.len());
+        (rows, AHEAD_BYTES.saturating_sub(self.bytes_ahead()))
+    }
+
+    /// Takes changes that follow those that are ahead.
+    pub(super) fn add(&mut self, mut rows: Vec<Ahead>) {
+        rows.retain(|ahead| !self.in_flight.contains(&ahead.row.key()));
+        if rows.is_empty() {
+            return;
+        }
+        self.ahead.extend(rows);
+        self.sort();
+    }
+
+    fn sort(&mut self) {
         self.ahead
-            .iter()
-            .filter(|ahead| ahead.change.is_some())
-            .map(|ahead| ahead.bytes)
-            .sum()
+            .make_contiguous()
+            .sort_by_key(|ahead| (ahead.row.faults, ahead.row.lane, ahead.row.seq));
     }
 
-    /// How long to wait until rows are saved: not at all for what changes the order of the queue,
-    /// or if so many are acknowledged that none is handed over before they are saved.
-    pub(super) fn save_wait(&self, now: Duration) -> Option<Duration> {
-        let Outcomes {
-            gone,
-            kept,
-            disable,
-            last_error,
-            ..
-        } = &self.outcomes;
-        if !kept.is_empty() || *disable || last_error.is_some() || gone.len() >= GROUP {
-            return Some(Duration::ZERO);
+    /// Whether no call is in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Whether no row is in flight or unsaved.
+    pub(super) fn has_settled(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// What is known about the endpoint.
+    pub(super) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Ends a pause because an operator asks for it, and reads the rows ahead again.
+    pub(super) fn look_again(&mut self, now: Duration) {
+        self.ahead.clear();
+        self.health.end_pause(now);
+    }
+
+    /// Ends a pause.
+    pub(super) fn end_pause(&mut self, now: Duration) {
+        self.health.end_pause(now);
+    }
+
+    fn bytes_ahead(&self) -> usize {
+        self.ahead.iter().map(Ahead::bytes_read).sum()
+    }
+
+    /// Whether rows may be due that are not ahead, and there is use for them.
+    pub(super) fn may_read(&self, pending: Pending, now: Duration) -> bool {
+        if self.health.pause(now).is_some() {
+            return false;
         }
-        self.unsaved_since
-            .map(|since| (since + SAVE_AFTER).saturating_sub(now))
-    }
-
-    /// Whether rows may be due that are not at hand, and there is use for them.
-    pub(super) fn may_read(&self, now: Duration) -> bool {
-        let is_due = self.next_due.is_some_and(|at| now >= at);
-        let is_open = self.row.state != SinkState::Disabled && self.health.pause(now).is_none();
-        (self.look && self.is_low() || is_due) && is_open
-    }
-
-    /// Reads rows that are due, if few are at hand and there may be some.
-    pub(super) async fn read_ahead(&mut self) -> Result<(), StoreError> {
-        let now = self.it.clock.now();
-        if !self.may_read(now.elapsed) {
-            return Ok(());
-        }
-        let known: HashSet<(Lane, i64)> = self
-            .ahead
-            .iter()
-            .map(|ahead| ahead.row.key())
-            .chain(self.in_hand.clone())
-            .collect();
-        let at = now.stamp();
-        let lanes = if self.feeding.refill.is_some() {
-            Lane::Refill
-        } else {
-            Lane::Replay
+        let is_due = match self.next_due {
+            Some(at) => now >= at,
+            None => false,
         };
-        let (name, at_hand) = (self.it.name.clone(), self.bytes_ahead());
-        let read = self.it.store.read(move |reader| {
-            let limit = AHEAD + known.len();
-            let (mut rows, is_cut) = reader.next_rows(&name, lanes, &at, limit)?;
+        is_due || pending.queue && self.is_low()
+    }
+
+    /// Reads rows of lanes up to `lane` that are due.
+    pub(super) async fn read_ahead(&mut self, lane: Lane) -> Result<Read, StoreError> {
+        let now = self.deliverer.clock.now();
+        let next = self.next_rows(lane, now).await?;
+        let mut read = Read {
+            vanished: next.vanished,
+            ..Read::default()
+        };
+        read.pending.queue = next.is_cut;
+        self.next_due = None;
+        if let Some(row) = next.next_due
+            && let Some(at) = &row.due_at
+            && let Some(left) = left_until(at, now.wall)
+        {
+            self.next_due = Some(now.elapsed + left);
+            // It was planned while the clock was ahead.
+            let longest = self.deliverer.longest_wait(row.attempts, row.faults);
+            read.pending.operator = left > longest;
+        }
+        for row in &read.vanished {
+            self.in_flight.insert(row.key());
+        }
+        self.ahead.extend(next.rows);
+        self.sort();
+        Ok(read)
+    }
+
+    async fn next_rows(&self, lane: Lane, now: Moment) -> Result<Next, StoreError> {
+        let mut present: HashSet<(Lane, i64)> = self.in_flight.clone();
+        present.extend(self.ahead.iter().map(|ahead| ahead.row.key()));
+        let name = self.deliverer.name.clone();
+        let mut bytes = self.bytes_ahead();
+        let read = self.deliverer.store.read(move |reader| {
+            let at = now.stamp();
+            let limit = AHEAD + present.len();
+            let (rows, is_cut) = reader.next_rows(&name, lane, &at, limit)?;
             let mut next = Next {
                 is_cut,
+                next_due: reader.next_due(&name, &at)?,
                 ..Next::default()
             };
-            rows.retain(|row| !known.contains(&row.key()));
-            let mut bytes = at_hand;
             for row in rows {
+                if present.contains(&row.key()) {
+                    continue;
+                }
                 if next.rows.len() >= AHEAD || bytes >= AHEAD_BYTES {
                     next.is_cut = true;
                     break;
                 }
-                match read_row(reader, &row)? {
-                    None => next.vanished.push(row),
-                    Some((size, change)) => {
-                        bytes += change.as_ref().map_or(0, |_| size);
-                        next.rows.push(Ahead {
-                            row,
-                            bytes: size,
-                            change,
-                        });
+                match Ahead::read(reader, &row)? {
+                    Some(ahead) => {
+                        bytes += ahead.bytes_read();
+                        next.rows.push(ahead);
                     }
+                    None => next.vanished.push(row),
                 }
             }
-            next.next_due = reader.next_due(&name, &at)?;
             Ok(next)
         });
-        let next = read.await?;
-        self.look = next.is_cut;
-        self.next_due = next.next_due.and_then(|due| {
-            let due: Timestamp = due.parse().ok()?;
-            let left = Duration::try_from(due.duration_since(now.wall)).unwrap_or_default();
-            Some(now.elapsed + left)
-        });
-        // Planned while the clock was ahead.
-        let latest = now.elapsed + self.longest_wait();
-        self.is_woken |= self.next_due.is_some_and(|due| due > latest);
-        for row in next.vanished {
-            self.in_hand.insert(row.key());
-            self.gone(row, Gone::LeftOut);
-        }
-        self.ahead.extend(next.rows);
-        self.ahead
-            .make_contiguous()
-            .sort_by_key(|a| (a.row.faults, a.row.lane, a.row.seq));
-        Ok(())
+        read.await
     }
 
-    fn gone(&mut self, row: QueueRow, gone: Gone) {
-        self.outcomes.gone.push((row, gone));
-        self.unsaved_since
-            .get_or_insert(self.it.clock.now().elapsed);
-    }
-
-    /// Begins as many calls as the sink, its health and its rate allow. Returns how long to wait
-    /// for more, if time alone brings it.
-    pub(super) fn start(&mut self) -> Option<Duration> {
-        while self.row.state != SinkState::Disabled
-            && self.outcomes.gone.len() < UNSAVED
-            && !self.cut.is_cancelled()
-        {
-            let is_paused = self.health.pause(self.now()).is_some();
+    /// Begins as many calls as the sink, its health and its rate allow.
+    pub(super) fn start(&mut self, terms: Terms) -> Started {
+        let mut started = Started::default();
+        while !terms.is_full && !self.cut.is_cancelled() {
+            let now = self.deliverer.clock.now();
+            let is_paused = self.health.pause(now.elapsed).is_some();
             if is_paused || self.health.is_careful() && !self.calls.is_empty() {
-                return None;
+                break;
             }
-            if let Some(wait) = self.rate_wait() {
-                return Some(wait);
+            started.wait = self.rate_wait(now.elapsed);
+            if started.wait.is_some() {
+                break;
             }
-            let sink = self.idle.pop()?;
-            match self.batch(&*sink) {
-                Ok(batch) if !batch.is_empty() => {
-                    if let Some(pace) = &mut self.pace {
-                        pace.take(1);
-                    }
-                    self.call(sink, batch);
-                }
+            let Some(sink) = self.idle.pop() else {
+                break;
+            };
+            let batch = match self.batch(&*sink, terms, now.wall) {
+                Batch::Rows(rows) if !rows.is_empty() => rows,
                 none => {
                     self.idle.push(sink);
-                    return none.err();
+                    match none {
+                        Batch::Rows(_) => {}
+                        Batch::Later(wait) => started.wait = Some(wait),
+                        Batch::AfterSave => started.must_save = true,
+                    }
+                    break;
                 }
+            };
+            if let Some(pace) = &mut self.pace {
+                pace.take(1);
             }
+            self.call(sink, batch, terms.upto);
         }
-        None
+        started
     }
 
     /// How long the next row waits for the rate of the sink, or because its endpoint asked for a
     /// wait.
-    pub(super) fn rate_wait(&mut self) -> Option<Duration> {
-        let now = self.now();
-        let rate = self
-            .pace
-            .as_mut()
-            .and_then(|pace| pace.allows(now, 1).err());
-        rate.max(self.health.spacing(now))
-            .filter(|_| !self.ahead.is_empty())
+    pub(super) fn rate_wait(&mut self, now: Duration) -> Option<Duration> {
+        if self.ahead.is_empty() {
+            return None;
+        }
+        let mut wait = self.health.spacing(now);
+        if let Some(pace) = &mut self.pace
+            && let Err(left) = pace.allows(now, 1)
+        {
+            wait = wait.max(Some(left));
+        }
+        wait
     }
 
-    /// Takes the rows of the next call; the error is how long a batch that is not full waits.
-    fn batch(&mut self, sink: &dyn Sink) -> Result<Vec<Ahead>, Duration> {
+    /// Takes the rows of the next call.
+    fn batch(&mut self, sink: &dyn Sink, terms: Terms, now: Timestamp) -> Batch {
         let keeps_order = sink.keeps_order();
         let most = if self.health.is_well() || keeps_order {
             sink.batch()
@@ -227,280 +326,206 @@ impl Task {
         let mut chosen: Vec<usize> = Vec::new();
         let mut records: HashSet<(&str, &str)> = HashSet::new();
         for (index, ahead) in self.ahead.iter().enumerate() {
-            let record = ahead.row.record();
-            let is_taken = record.is_some_and(|(route, id)| {
-                self.records.contains(&(route.to_owned(), id.to_owned()))
-                    || !keeps_order && records.contains(&(route, id))
-            });
-            if is_taken {
-                continue;
+            if let Some((route, id)) = ahead.row.record() {
+                let is_in_flight = self.records.contains(&(route.to_owned(), id.to_owned()));
+                if is_in_flight || !keeps_order && records.contains(&(route, id)) {
+                    continue;
+                }
             }
-            if ahead.row.only_if_newest && !self.outcomes.gone.is_empty() {
-                // Whether the sink has a newer version is known once all of these are saved.
-                self.unsaved_since = Some(Duration::ZERO);
+            if ahead.row.only_if_newest && terms.has_unsaved {
+                if chosen.is_empty() {
+                    return Batch::AfterSave;
+                }
                 break;
             }
-            let first = chosen.first().map(|first| &self.ahead[*first]);
-            // A notice, and a record for which there must be room, go alone.
-            let fits = first.is_none_or(|first| {
-                first.row.lane == ahead.row.lane && is_small(first) && is_small(ahead)
-            });
-            if !fits {
-                break;
+            if let Some(first) = chosen.first() {
+                let first = &self.ahead[*first];
+                let fits = first.row.lane == ahead.row.lane && first.is_small() && ahead.is_small();
+                if !fits {
+                    break;
+                }
             }
-            records.extend(record);
+            records.extend(ahead.row.record());
             chosen.push(index);
-            if chosen.len() == most || !is_small(ahead) {
+            if chosen.len() == most || !ahead.is_small() {
                 break;
             }
         }
-        let is_complete = chosen.len() >= most || self.look || self.may_feed();
-        if let Some(first) = chosen.first().map(|first| &self.ahead[*first])
+        let is_complete = chosen.len() >= most || terms.is_more;
+        if let Some(first) = chosen.first()
             && !is_complete
-            && let Some(left) = lingers(sink.linger(), first, self.it.clock.now().wall)
+            && let Some(left) = lingers(sink.linger(), &self.ahead[*first], now)
         {
-            return Err(left);
+            return Batch::Later(left);
         }
-        let from_last = chosen
-            .into_iter()
-            .rev()
-            .filter_map(|index| self.ahead.remove(index));
-        let mut taken: Vec<Ahead> = from_last.collect();
+        let mut taken = Vec::with_capacity(chosen.len());
+        for index in chosen.into_iter().rev() {
+            taken.extend(self.ahead.remove(index));
+        }
         taken.reverse();
-        Ok(taken)
+        Batch::Rows(taken)
     }
 
-    /// Begins a call. A large record is read once there is room for it.
-    fn call(&mut self, mut sink: Box<dyn Sink>, batch: Vec<Ahead>) {
+    /// Begins a call.
+    fn call(&mut self, sink: Box<dyn Sink>, batch: Vec<Ahead>, upto: i64) {
         for Ahead { row, .. } in &batch {
-            self.in_hand.insert(row.key());
-            self.records.extend(
-                row.record()
-                    .map(|(route, id)| (route.to_owned(), id.to_owned())),
-            );
+            self.in_flight.insert(row.key());
+            self.records.extend(owned_record(row));
         }
-        let rows: Vec<QueueRow> = batch.iter().map(|ahead| ahead.row.clone()).collect();
-        let (store, room, clock) = (
-            self.it.store.clone(),
-            self.it.room.clone(),
-            self.it.clock.clone(),
-        );
-        let (ending, cut) = (self.ending.clone(), self.cut.clone());
-        let (name, filter) = (self.it.name.clone(), self.it.settings.filter.clone());
-        let upto = self.row.position;
-        self.calls.spawn(async move {
-            let handed = async {
-                let mut superseded = vec![false; rows.len()];
-                if rows.iter().any(|row| row.only_if_newest) {
-                    let rows = rows.clone();
-                    let read = store.read(move |reader| {
-                        let is_old = |row: &QueueRow| {
-                            Ok(row.only_if_newest
-                                && is_superseded(reader, &name, Some(&filter), upto, row)?)
-                        };
-                        rows.iter().map(is_old).collect()
-                    });
-                    superseded = read.await?;
-                }
-                let (mut changes, mut permit) = (Vec::with_capacity(rows.len()), None);
-                let current = batch
-                    .into_iter()
-                    .zip(&superseded)
-                    .filter(|(_, is_old)| !**is_old);
-                for (Ahead { row, bytes, change }, _) in current {
-                    if change.is_some() {
-                        changes.extend(change);
-                    } else {
-                        permit = ending.run_until_cancelled(room.take(bytes)).await;
-                        if permit.is_some() {
-                            changes.extend(store.read(move |r| change_of(r, &row)).await?);
-                        }
-                    }
-                }
-                let given = superseded.iter().filter(|is_old| !**is_old).count();
-                let verdicts = if given > 0 && changes.len() == given {
-                    sink.hand_over(&changes, clock.now().wall, &cut).await
-                } else {
-                    vec![Verdict::NotTried; given]
-                };
-                drop((changes, permit));
-                let mut verdicts = verdicts.into_iter();
-                let of_row =
-                    |is_old: bool| (!is_old).then(|| verdicts.next().unwrap_or(Verdict::NotTried));
-                Ok(superseded.into_iter().map(of_row).collect())
-            };
-            let verdicts = handed.await.unwrap_or_else(|error: StoreError| {
-                // It is tried again after a pause.
-                let reason = format!("reading the change: {error}");
-                vec![
-                    Some(Verdict::Fault {
-                        reason,
-                        retry_after: None
-                    });
-                    rows.len()
-                ]
-            });
-            Call {
-                sink,
-                rows,
-                verdicts,
-            }
-        });
+        let call = Call {
+            deliverer: Arc::clone(&self.deliverer),
+            sink,
+            batch,
+            upto,
+            ending: self.ending.clone(),
+            cut: self.cut.clone(),
+        };
+        self.calls.spawn(call.run());
     }
 
-    /// Takes in what became of a call.
-    pub(super) fn ended(&mut self, ended: Result<Call, JoinError>) {
-        let call = ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        let Call {
-            mut sink,
-            rows,
-            verdicts,
-        } = call;
-        let moment = self.it.clock.now();
-        let retry = self.it.settings.retry.clone();
-        let rules = Rules {
-            retry: &retry,
-            keeps_order: sink.keeps_order(),
-            chance: fastrand::f64(),
-            now: moment.wall,
+    /// Waits for a call to end; `None` if none is in flight.
+    pub(super) async fn next_ended(&mut self) -> Option<Result<Ended, JoinError>> {
+        self.calls.join_next().await
+    }
+
+    /// Takes a call back that has ended: other versions of its records may go.
+    pub(super) fn take_back(&mut self, ended: Result<Ended, JoinError>) -> Ended {
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        for (row, verdict) in rows.into_iter().zip(verdicts) {
-            if let Some((route, id)) = row.record() {
-                self.records.remove(&(route.to_owned(), id.to_owned()));
-            }
-            let fate = rules.fate(&row, verdict.as_ref());
-            if let Some(verdict) = verdict {
-                self.note(&row, verdict, moment.elapsed);
-            }
-            match fate {
-                Fate::Gone(gone) => self.gone(row, gone),
-                Fate::Kept(kept) => {
-                    // Those behind it wait in the store from now on.
-                    self.ahead.retain(|ahead| {
-                        ahead.row.record() != kept.record() || ahead.row.record().is_none()
-                    });
-                    if kept.attempts > row.attempts {
-                        self.refusals.add(&kept, moment.elapsed);
-                    }
-                    self.outcomes.kept.push(kept);
-                }
-                Fate::Untouched => {
-                    // It is read again in its place.
-                    self.in_hand.remove(&row.key());
-                    self.ahead.clear();
-                    self.look = true;
-                }
+        for (row, _) in &ended.rows {
+            if let Some(record) = owned_record(row) {
+                self.records.remove(&record);
             }
         }
-        self.outcomes.mark = sink.mark().or(self.outcomes.mark.take());
-        if let Some(held) = sink.take_lost() {
-            self.begin_refill(held);
-        }
-        if let Some(upto) = sink.stored()
-            && self.feeding.refill.is_none()
-            && self.acknowledged().upto != upto
-        {
-            self.outcomes.acknowledged = Some(Acknowledged {
-                upto,
-                ..self.acknowledged()
-            });
-        }
+        ended
+    }
+
+    /// A sink that takes the next call.
+    pub(super) fn put_idle(&mut self, sink: Box<dyn Sink>) {
         self.idle.push(sink);
     }
 
-    /// Learns from a verdict about the endpoint, and says when it fails or takes changes again.
-    fn note(&mut self, row: &QueueRow, verdict: Verdict, now: Duration) {
-        let name = &self.it.name;
-        let has_responded = matches!(verdict, Verdict::Done | Verdict::Refused { .. });
-        if has_responded && self.health.responded(now) {
-            tracing::info!(sink = %name, "the sink takes changes again");
+    /// Tells each idle sink where it stopped, and what its destination must have.
+    pub(super) fn resume(&mut self, mark: Option<&str>, upto: i64) {
+        for sink in &mut self.idle {
+            sink.resume(mark);
+            if sink.stored().is_some() {
+                sink.expect_stored(upto);
+            }
         }
+    }
+
+    /// A row that stays in the queue: those behind it wait in the store from now on.
+    pub(super) fn hold_back(&mut self, row: &QueueRow) {
+        let Some(record) = row.record() else {
+            return;
+        };
+        self.ahead
+            .retain(|ahead| ahead.row.record() != Some(record));
+    }
+
+    /// A row that was not tried: it is read again in its place.
+    pub(super) fn put_back(&mut self, row: &QueueRow) {
+        self.in_flight.remove(&row.key());
+        self.ahead.clear();
+    }
+
+    /// Reads again what is ahead.
+    pub(super) fn clear_ahead(&mut self) {
+        self.ahead.clear();
+    }
+
+    /// What became of these rows is saved.
+    pub(super) fn settled(&mut self, rows: &[(Lane, i64)]) {
+        for key in rows {
+            self.in_flight.remove(key);
+        }
+    }
+
+    /// Learns from a verdict about the endpoint, and logs when it fails or takes changes again.
+    /// Returns the reason of a fault that is the first one of the endpoint or of the change.
+    pub(super) fn learn(
+        &mut self,
+        row: &QueueRow,
+        verdict: &Verdict,
+        keeps_order: bool,
+    ) -> Option<String> {
+        let now = self.deliverer.clock.now().elapsed;
+        let name = self.deliverer.name.clone();
         match verdict {
-            Verdict::Done => self.refusals.taken(),
-            Verdict::Refused { reason, .. } => self.outcomes.last_error = Some(reason),
-            // The same change is told so again, and waits alone. Where several are told so in turn,
-            // each has its sink wait a few times.
-            Verdict::Fault {
-                retry_after: Some(_),
-                ..
-            } if self.told_to_wait == Some(row.key()) || row.faults > MAX_TOLD => {}
+            Verdict::Done | Verdict::Refused { .. } => {
+                if self.health.responded(now) {
+                    tracing::info!(sink = %name, "the sink takes changes again");
+                }
+                None
+            }
             Verdict::Fault {
                 reason,
                 retry_after,
+                is_limit,
             } => {
-                if retry_after.is_some() {
-                    self.told_to_wait = Some(row.key());
+                if let Some(wait) = retry_after {
+                    let is_second = self.throttles(row, now + *wait, now);
+                    let is_common = *is_limit || is_second;
+                    let is_own = !is_common || row.faults > MAX_THROTTLES;
+                    if is_own && !keeps_order {
+                        return Some(reason.clone()).filter(|_| row.faults == 0);
+                    }
                 }
-                if self.health.is_well() {
+                let was_well = self.health.is_well();
+                if was_well {
                     tracing::warn!(sink = %name, reason, "delivery failed; changes are kept and will be retried");
-                    self.outcomes.last_error = Some(reason.clone());
                 }
                 let fault = Fault {
-                    reason,
-                    asked: retry_after,
+                    reason: reason.clone(),
+                    asked: *retry_after,
                     is_first: row.faults == 0,
                 };
                 self.health.failed(fault, now, fastrand::f64());
+                was_well.then(|| reason.clone())
             }
-            Verdict::Gone { reason } => {
-                tracing::error!(sink = %name, "the endpoint is gone (410): the sink is disabled and keeps its changes; correct its url, then reload");
-                self.outcomes.last_error = Some(reason);
-                self.outcomes.disable = true;
-            }
-            Verdict::NotTried | Verdict::CutShort => {}
+            Verdict::Gone { .. } | Verdict::NotTried | Verdict::CutShort => None,
         }
     }
 
-    /// Saves what became of rows.
-    pub(super) async fn save(&mut self) -> Result<(), StoreError> {
-        if self.outcomes.is_empty() {
-            return Ok(());
+    /// Notes that the endpoint asked for a wait until then; returns whether it did so for another
+    /// row, too, whose wait is not over. A 503 is its record's while others are taken: only a second
+    /// one shows that the endpoint means all of them.
+    fn throttles(&mut self, row: &QueueRow, until: Duration, now: Duration) -> bool {
+        let this = Throttled {
+            row: row.key(),
+            until,
+        };
+        match self.throttled.replace(this) {
+            Some(before) => before.row != this.row && now < before.until,
+            None => false,
         }
-        let at = self.it.clock.now().stamp();
-        let saved = self
-            .it
-            .store
-            .settle(self.it.name.clone(), self.outcomes.clone(), at)
-            .await?;
-        let Outcomes { gone, kept, .. } = std::mem::take(&mut self.outcomes);
-        self.unsaved_since = None;
-        self.feeding.look |= !gone.is_empty() || !kept.is_empty();
-        for row in gone.iter().map(|(row, _)| row).chain(&kept) {
-            self.in_hand.remove(&row.key());
-            self.feeding.look_for_replay |= row.lane == Lane::Replay;
-            // What waited for it is ready now, or it is due again.
-            self.look |= row.attempts + row.faults > 0 || row.state != RowState::Ready;
+    }
+
+    /// How long to wait until a row that was tried is due, or a pause is over.
+    pub(super) fn wait(&self, now: Duration) -> Option<Duration> {
+        let mut wait = self.health.pause(now);
+        if let Some(at) = self.next_due
+            && at > now
+        {
+            let left = at - now;
+            wait = Some(wait.map_or(left, |pause| pause.min(left)));
         }
-        self.look |= !kept.is_empty();
-        self.adopt(saved).await
+        wait
     }
 }
 
-fn is_small(ahead: &Ahead) -> bool {
-    ahead.row.lane != Lane::Notice && ahead.change.is_some()
+fn owned_record(row: &QueueRow) -> Option<(String, String)> {
+    let (route, id) = row.record()?;
+    Some((route.to_owned(), id.to_owned()))
 }
 
-/// The size of a row's record, with the record unless it is large; `None` if it is no longer there.
-fn read_row(
-    reader: &Reader,
-    row: &QueueRow,
-) -> Result<Option<(usize, Option<Change>)>, StoreError> {
-    let Some(bytes) = reader.weight(row.lane, row.seq)? else {
-        return Ok(None);
-    };
-    if bytes > SMALL {
-        return Ok(Some((bytes, None)));
-    }
-    Ok(change_of(reader, row)?.map(|change| (bytes, Some(change))))
-}
-
-fn change_of(reader: &Reader, row: &QueueRow) -> Result<Option<Change>, StoreError> {
-    if row.lane == Lane::Notice {
-        return reader.notice(row.seq);
-    }
-    let mut changes = reader.changes(&[row.seq])?;
-    reader.add_jobs(&mut changes)?;
-    Ok(changes.pop())
+/// How long until this time of the wall clock.
+fn left_until(due: &str, now: Timestamp) -> Option<Duration> {
+    let due: Timestamp = due.parse().ok()?;
+    Some(Duration::try_from(due.duration_since(now)).unwrap_or_default())
 }
 
 /// How much longer a batch that is not full waits for more changes after its oldest one.

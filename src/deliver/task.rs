@@ -1,63 +1,39 @@
-//! The task of one sink: feeds its queue, sends from it, and saves what became of it.
+//! The task of one sink. It passes values between three owners: the feeder fills the queue from the
+//! log, the sender hands rows over, and the outcomes are saved. Neither knows of the others.
+//!
+//! A round saves, feeds, reads and begins calls; then the task waits for the first of: a call that
+//! ends, a log that grows, an operator, or a time that one of the owners named.
 
-use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use shopmirror_core::clock::stamp;
-use tokio::task::JoinSet;
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use super::backlog::counted;
-use super::feed::Feeding;
-use super::health::Health;
-use super::pace::Pace;
-use super::refusals::{Refusals, Refused};
-use super::send::{Ahead, Call};
+use super::call::Ended;
+use super::feed::{Demand, Feeder};
+use super::outcomes::Outcomes;
+use super::pending::Pending;
+use super::retry_policy::{RetryPolicy, RowUpdate};
+use super::send::{Sender, Terms};
 use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus};
-use crate::net::retry_after;
-use crate::sink::Sink;
-use crate::store::{Lane, Outcomes, Reader, SinkRow, SinkState, StoreError};
+use crate::store::{Gone, Lane, Reader, StoreError};
 
 /// Faults in a row after which a single run tries no further change.
 const MAX_FAULTS_ONCE: u32 = 16;
 
 /// What a task knows. A restart loses only the health and the pace.
-pub(super) struct Task {
-    pub(super) it: Deliverer,
-    /// The sink's row as it was saved last.
-    pub(super) row: SinkRow,
-    pub(super) feeding: Feeding,
-    /// Sinks that take a call now.
-    pub(super) idle: Vec<Box<dyn Sink>>,
-    pub(super) calls: JoinSet<Call>,
-    /// Rows that go next, in their order.
-    pub(super) ahead: VecDeque<Ahead>,
-    /// There may be due rows in the queue that are not at hand.
-    pub(super) look: bool,
-    pub(super) next_due: Option<Duration>,
-    /// Rows that are under way, or whose outcome is not saved.
-    pub(super) in_hand: HashSet<(Lane, i64)>,
-    /// The records of rows that are under way.
-    pub(super) records: HashSet<(String, String)>,
-    pub(super) outcomes: Outcomes,
-    /// When the first of the rows was acknowledged that are not saved.
-    pub(super) unsaved_since: Option<Duration>,
-    pub(super) health: Health,
-    /// The row for which the endpoint last asked for a wait.
-    pub(super) told_to_wait: Option<(Lane, i64)>,
-    pub(super) refusals: Refusals,
-    pub(super) pace: Option<Pace>,
-    /// The task begins, an operator changed something, or the configuration was read again.
-    /// It also finds what was planned while the clock was ahead.
-    pub(super) is_woken: bool,
-    /// Ends the wait for room in memory.
-    pub(super) ending: CancellationToken,
-    /// Cuts short what is under way.
-    pub(super) cut: CancellationToken,
+struct Task {
+    deliverer: Arc<Deliverer>,
+    pending: Pending,
+    feeder: Feeder,
+    sender: Sender,
+    outcomes: Outcomes,
 }
 
 impl Deliverer {
-    /// Delivers until `finish`, which lets what is under way end; `cut` cuts that short.
+    /// Delivers until `finish`, which lets what is in flight end; `cut` cuts that short.
     ///
     /// # Errors
     /// [`StoreError`] if the store fails in a way that waiting cannot fix.
@@ -72,7 +48,7 @@ impl Deliverer {
         let mut is_blocked = false;
         loop {
             // Before reading: growth between the read and the wait would otherwise be missed.
-            task.feeding.look |= log.has_changed().is_ok_and(|grown| grown);
+            task.pending.log |= log.has_changed().unwrap_or(false);
             log.borrow_and_update();
             let wait = match task.step(finish.is_cancelled()).await {
                 Ok(wait) => {
@@ -81,7 +57,7 @@ impl Deliverer {
                 }
                 Err(error) if error.is_transient() => {
                     if !is_blocked {
-                        tracing::warn!(sink = %task.it.name, %error, "could not save what was delivered; retrying");
+                        tracing::warn!(sink = %task.deliverer.name, %error, "could not save what was delivered; retrying");
                     }
                     is_blocked = true;
                     DISK_WAIT
@@ -89,25 +65,24 @@ impl Deliverer {
                 Err(error) => return Err(error),
             };
             task.publish();
-            if finish.is_cancelled() && task.calls.is_empty() {
-                // What could not be saved is handed over again under the same event ids.
-                task.report(true);
+            if finish.is_cancelled() && task.sender.is_idle() {
+                // What could not be saved is sent again under the same event ids.
+                task.outcomes.report(true);
                 return Ok(());
             }
             let finishing = finish.is_cancelled();
             tokio::select! {
                 biased;
                 () = finish.cancelled(), if !finishing => {}
-                Some(ended) = task.calls.join_next() => task.ended(ended),
-                Ok(()) = wake.changed(), if !finishing => task.is_woken = true,
+                Some(ended) = task.sender.next_ended() => task.ended(ended),
+                Ok(()) = wake.changed(), if !finishing => task.pending.add(Pending::OPERATOR),
                 grown = log.changed(), if !finishing => match grown {
-                    Ok(()) => task.feeding.look = true,
+                    Ok(()) => task.pending.add(Pending::LOG),
                     Err(_) => return Ok(()),
                 },
                 () = tokio::time::sleep(wait) => {
                     if wait == LOOK_AGAIN {
-                        task.look = true;
-                        task.feeding.look_at_all();
+                        task.pending.add(Pending::ALL);
                     }
                 }
             }
@@ -122,18 +97,21 @@ impl Deliverer {
     pub async fn once(self, cut: &CancellationToken) -> Result<SinkStatus, StoreError> {
         let mut task = Task::begin(self, CancellationToken::new(), cut.clone()).await?;
         let mut faults = 0;
-        while !(cut.is_cancelled() && task.calls.is_empty()) {
+        while !(cut.is_cancelled() && task.sender.is_idle()) {
             let wait = task.step(false).await?;
-            if let Some(ended) = task.calls.join_next().await {
+            if let Some(ended) = task.sender.next_ended().await {
                 task.ended(ended);
-                faults = if task.health.is_well() { 0 } else { faults + 1 };
-                continue;
-            }
-            if let Some(left) = task.rate_wait().filter(|_| !cut.is_cancelled()) {
-                cut.run_until_cancelled(tokio::time::sleep(left)).await;
+                let is_well = task.sender.health().is_well();
+                faults = if is_well { 0 } else { faults + 1 };
                 continue;
             }
             let now = task.now();
+            if !cut.is_cancelled()
+                && let Some(left) = task.sender.rate_wait(now)
+            {
+                cut.run_until_cancelled(tokio::time::sleep(left)).await;
+                continue;
+            }
             if wait.is_zero() {
                 continue;
             }
@@ -142,178 +120,285 @@ impl Deliverer {
                 task.save().await?;
                 continue;
             }
-            let is_paused = task.health.pause(now).is_some();
-            let is_hopeless = faults >= MAX_FAULTS_ONCE || task.health.is_asked();
+            let is_paused = task.sender.health().pause(now).is_some();
+            let is_hopeless = faults >= MAX_FAULTS_ONCE || task.sender.health().is_asked();
             if !is_paused || is_hopeless {
                 break;
             }
-            task.health.end_pause(now);
+            task.sender.end_pause(now);
         }
         task.save().await?;
-        task.report(true);
-        let (status, filter) = (task.status(), task.it.settings.filter.clone());
+        task.feeder.save_position(true).await?;
+        task.outcomes.report(true);
+        let status = task.status();
+        let filter = task.deliverer.settings.filter.clone();
         let count = move |reader: &Reader| counted(status, reader, &filter, reader.last_seq()?);
-        task.it.store.read(count).await
+        task.deliverer.store.read(count).await
     }
 }
 
 impl Task {
     async fn begin(
-        mut it: Deliverer,
+        mut deliverer: Deliverer,
         ending: CancellationToken,
         cut: CancellationToken,
     ) -> Result<Self, StoreError> {
-        let row = it.open().await?;
-        let idle = std::mem::take(&mut it.sinks);
-        let pace = it
-            .settings
-            .rate
-            .map(|rate| Pace::new(rate, it.clock.now().elapsed));
-        let mut task = Self {
-            it,
-            row,
-            feeding: Feeding::default(),
-            idle,
-            calls: JoinSet::new(),
-            ahead: VecDeque::new(),
-            look: false,
-            next_due: None,
-            in_hand: HashSet::new(),
-            records: HashSet::new(),
-            outcomes: Outcomes::default(),
-            unsaved_since: None,
-            health: Health::default(),
-            told_to_wait: None,
-            refusals: Refusals::default(),
-            pace,
-            is_woken: true,
-            ending,
-            cut,
+        let row = deliverer.open().await?;
+        let sinks = std::mem::take(&mut deliverer.sinks);
+        let deliverer = Arc::new(deliverer);
+        let mut sender = Sender::new(Arc::clone(&deliverer), sinks, ending, cut);
+        sender.resume(row.mark.as_deref(), row.acknowledged.upto);
+        let name = deliverer.name.clone();
+        deliverer.positions.withdraw(&name).await;
+        deliverer.store.clear_refill(name).await?;
+        let task = Self {
+            pending: Pending::OPERATOR,
+            feeder: Feeder::new(Arc::clone(&deliverer), row),
+            sender,
+            outcomes: Outcomes::new(Arc::clone(&deliverer)),
+            deliverer,
         };
-        task.it.store.clear_refill(task.it.name.clone()).await?;
-        task.resume();
         task.publish();
         Ok(task)
     }
 
-    pub(super) fn now(&self) -> Duration {
-        self.it.clock.now().elapsed
+    fn now(&self) -> Duration {
+        self.deliverer.clock.now().elapsed
     }
 
     /// Saves, feeds, reads and begins calls; returns how long to wait before the next step.
     async fn step(&mut self, finishing: bool) -> Result<Duration, StoreError> {
-        if self
-            .save_wait(self.now())
-            .is_some_and(|wait| wait.is_zero())
-            || finishing && self.calls.is_empty()
-        {
+        let now = self.now();
+        let is_due = self.outcomes.wait(now) == Some(Duration::ZERO)
+            || self.feeder.wait(now) == Some(Duration::ZERO);
+        let is_last = finishing && self.sender.is_idle();
+        if is_due || is_last {
             self.save().await?;
         }
         if finishing {
+            self.feeder.save_position(is_last).await?;
             return Ok(LOOK_AGAIN);
         }
-        if self.is_woken {
-            self.woken().await?;
-            self.is_woken = false;
+        if self.pending.operator {
+            self.look_at_all().await?;
         }
+        // First what is in the queue: it is older than what the log has.
+        self.read_ahead().await?;
         self.feed().await?;
         self.read_ahead().await?;
-        let start = self.start();
-        self.report(false);
-        let now = self.now();
-        if self.may_feed() || self.may_read(now) || self.is_woken {
-            return Ok(Duration::ZERO);
-        }
-        let next_due = self
-            .next_due
-            .map(|at| at.saturating_sub(now))
-            .filter(|left| !left.is_zero());
-        let waits = [
-            start,
-            next_due,
-            self.health.pause(now),
-            self.save_wait(now),
-            self.feed_wait(now),
-            self.refusals.wait(now),
-        ];
-        Ok(waits
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(LOOK_AGAIN)
-            .min(LOOK_AGAIN))
+        let started = self.start();
+        self.feeder.save_position(false).await?;
+        self.outcomes.report(false);
+        Ok(self.wait(started))
     }
 
-    /// The task begins, an operator changed something, or the configuration was read again.
-    async fn woken(&mut self) -> Result<(), StoreError> {
-        let name = self.it.name.clone();
-        // What waits because of the endpoint alone is tried again.
-        let latest = self.it.clock.now().wall.checked_add(self.longest_wait());
-        let latest = latest.map(stamp).unwrap_or_default();
-        self.it.store.retry_faulted(name.clone(), latest).await?;
-        let row = self.it.store.read(move |reader| reader.sink(&name)).await?;
-        self.adopt(row).await?;
-        self.ahead.clear();
-        self.look = true;
-        self.feeding.look_at_all();
-        self.health.end_pause(self.now());
+    /// An operator may have changed anything: everything is read again, and what waits because of
+    /// the endpoint alone is tried again.
+    async fn look_at_all(&mut self) -> Result<(), StoreError> {
+        self.feeder.queue_all();
+        self.save().await?;
+        let name = self.deliverer.name.clone();
+        let latest = self.deliverer.latest_due();
+        let store = &self.deliverer.store;
+        store.retry_faulted(name.clone(), latest).await?;
+        let row = store.read(move |reader| reader.sink(&name)).await?;
+        self.feeder.adopt(row).await?;
+        self.sender.look_again(self.now());
+        self.pending = Pending::ALL;
         Ok(())
     }
 
-    /// No attempt is planned for later than the longest wait with its jitter.
-    pub(super) fn longest_wait(&self) -> Duration {
-        let longest = self
-            .it
-            .settings
-            .retry
-            .iter()
-            .max()
-            .copied()
-            .unwrap_or_default();
-        longest.max(retry_after::MAX_WAIT).mul_f64(1.8)
+    /// Feeds new changes to the sender at once, unless the queue has others that go first.
+    async fn feed(&mut self) -> Result<(), StoreError> {
+        let mut demand = Demand {
+            is_low: self.sender.is_low(),
+            is_idle: self.sender.has_settled(),
+            is_direct: !self.pending.queue && !self.feeder.is_refilling(),
+            room: self.sender.room(),
+        };
+        loop {
+            if !demand.is_direct && self.may_feed() {
+                self.feeder.queue_all();
+                self.save().await?;
+                self.feeder.save_position(true).await?;
+            }
+            let fed = self.feeder.feed(self.pending, demand).await?;
+            self.pending = fed.pending;
+            self.sender.add(fed.rows);
+            if !fed.is_blocked {
+                return Ok(());
+            }
+            demand.is_direct = false;
+        }
     }
 
-    pub(super) fn publish(&self) {
-        self.it.view.send_replace(Some(self.status()));
+    async fn read_ahead(&mut self) -> Result<(), StoreError> {
+        if !self.may_read() {
+            return Ok(());
+        }
+        // Nothing passes what the destination has lost.
+        let lane = if self.feeder.is_refilling() {
+            Lane::Refill
+        } else {
+            Lane::Replay
+        };
+        let read = self.sender.read_ahead(lane).await?;
+        self.pending.queue = false;
+        self.pending.add(read.pending);
+        for row in read.vanished {
+            self.outcomes.remove(row, Gone::LeftOut);
+        }
+        Ok(())
+    }
+
+    fn may_read(&self) -> bool {
+        !self.feeder.is_disabled() && self.sender.may_read(self.pending, self.now())
+    }
+
+    /// Whether changes of the log may follow at once.
+    fn may_feed(&self) -> bool {
+        self.pending.log && self.sender.is_low() && self.feeder.is_open()
+    }
+
+    fn start(&mut self) -> Option<Duration> {
+        if self.feeder.is_disabled() {
+            return None;
+        }
+        let started = self.sender.start(Terms {
+            upto: self.feeder.row().position,
+            is_full: self.outcomes.is_full(),
+            has_unsaved: self.outcomes.has_unsaved(),
+            is_more: self.pending.queue || self.may_feed(),
+        });
+        if started.must_save {
+            self.outcomes.hurry();
+        }
+        started.wait
+    }
+
+    /// How long nothing is to be done; `start` is how long the sender waits for its rate.
+    fn wait(&self, start: Option<Duration>) -> Duration {
+        if self.may_feed() || self.may_read() || self.pending.operator {
+            return Duration::ZERO;
+        }
+        let now = self.now();
+        let waits = [
+            start,
+            self.sender.wait(now),
+            self.outcomes.wait(now),
+            self.outcomes.refusals().wait(now),
+            self.feeder.wait(now),
+        ];
+        let first = waits.into_iter().flatten().min();
+        first.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN)
+    }
+
+    /// Saves what became of rows.
+    async fn save(&mut self) -> Result<(), StoreError> {
+        let done = self.outcomes.done_after(self.feeder.row().position);
+        let fed = self.feeder.part(&done).await;
+        let Some(settled) = self.outcomes.settle(fed).await? else {
+            return Ok(());
+        };
+        self.feeder.saved();
+        self.sender.settled(&settled.rows);
+        self.pending.add(settled.pending);
+        if !self.feeder.adopt(settled.row).await? {
+            // An operator moved the position.
+            self.pending.add(Pending::OPERATOR);
+        }
+        Ok(())
+    }
+
+    /// Takes in what became of a call.
+    fn ended(&mut self, ended: Result<Ended, JoinError>) {
+        let Ended { mut sink, rows } = self.sender.take_back(ended);
+        let keeps_order = sink.keeps_order();
+        let retry = Arc::clone(&self.deliverer.settings.retry);
+        let policy = RetryPolicy {
+            retry: &retry,
+            keeps_order,
+            chance: fastrand::f64(),
+            now: self.deliverer.clock.now().wall,
+        };
+        for (row, verdict) in rows {
+            let update = policy.update(&row, verdict.as_ref());
+            if let Some(verdict) = &verdict {
+                self.outcomes.hear(verdict);
+                if let Some(reason) = self.sender.learn(&row, verdict, keeps_order) {
+                    self.outcomes.note_error(reason);
+                }
+            }
+            // What leaves the memory must be in the queue.
+            match &update {
+                RowUpdate::Remove(_) => {}
+                RowUpdate::Keep(kept) => {
+                    self.feeder.queue_all();
+                    self.sender.hold_back(kept);
+                }
+                RowUpdate::Unchanged => {
+                    self.feeder.queue_all();
+                    self.sender.put_back(&row);
+                    self.pending.add(Pending::QUEUE);
+                }
+            }
+            self.outcomes.add(row, update);
+        }
+        self.outcomes.remember(sink.mark());
+        let row = self.feeder.row();
+        if let Some(held) = sink.take_lost() {
+            let acknowledged = self.outcomes.acknowledged(row);
+            if let Some(report) = self.feeder.begin_refill(held, acknowledged) {
+                self.outcomes.note_error(report);
+            }
+            self.feeder.queue_all();
+            self.sender.clear_ahead();
+            self.pending.add(Pending::QUEUE);
+        } else if let Some(upto) = sink.stored()
+            && !self.feeder.is_refilling()
+        {
+            self.outcomes.acknowledge(upto, row);
+        }
+        self.sender.put_idle(sink);
+    }
+
+    fn publish(&self) {
+        self.deliverer.view.send_replace(Some(self.status()));
     }
 
     fn status(&self) -> SinkStatus {
         let now = self.now();
-        let state = match self.row.state {
-            SinkState::Disabled => SinkActivity::Disabled,
-            _ if self.is_held() => SinkActivity::Held,
-            _ if !self.health.is_well() => SinkActivity::Paused,
-            _ if self.is_holding() => SinkActivity::Holding,
-            _ if self.refusals.are_all(now) => SinkActivity::Refusing,
-            _ => SinkActivity::Active,
-        };
+        let row = self.feeder.row();
+        let health = self.sender.health();
         // The last refusal, while refused changes are left, or why the sink is disabled.
-        let is_left =
-            self.row.retrying + self.row.dead > 0 || self.row.state == SinkState::Disabled;
-        let refused = self.row.last_error.clone().filter(|_| is_left);
-        let pause = self.health.pause(now).unwrap_or_default();
+        let is_left = row.retrying + row.dead > 0 || self.feeder.is_disabled();
+        let refused = row.last_error.clone().filter(|_| is_left);
+        let mut next_attempt_s = None;
+        if !health.is_well() {
+            let pause = health.pause(now).unwrap_or_default();
+            next_attempt_s = Some(pause.as_secs_f64());
+        }
         SinkStatus {
-            position: self.position(),
-            next_attempt_s: (!self.health.is_well()).then_some(pause.as_secs_f64()),
-            last_error: self.health.reason().map(str::to_owned).or(refused),
-            ..SinkStatus::of_row(self.row.clone(), state)
+            position: self.feeder.position(),
+            next_attempt_s,
+            last_error: health.reason().map(str::to_owned).or(refused),
+            ..SinkStatus::of_row(row.clone(), self.activity(now))
         }
     }
 
-    /// Writes the line about refusals that is due, or the last one.
-    fn report(&mut self, is_last: bool) {
-        let now = self.now();
-        let due = self.refusals.due(now, is_last);
-        let Some(Refused { count, dead, last }) = due else {
-            return;
-        };
-        let (name, reason) = (&self.it.name, last.last_error.as_deref());
-        if last.lane == Lane::Notice {
-            tracing::warn!(sink = %name, count, dead, about = %last.record_id, reason,
-                "the sink refused alerts or reports: correct the sink, see `shopmirror check --sink {name}`, then reload, and they are sent again");
+    fn activity(&self, now: Duration) -> SinkActivity {
+        if self.feeder.is_disabled() {
+            SinkActivity::Disabled
+        } else if self.feeder.is_held() {
+            SinkActivity::Held
+        } else if !self.sender.health().is_well() {
+            SinkActivity::Paused
+        } else if self.feeder.has_refused_too_much() {
+            SinkActivity::Holding
+        } else if self.outcomes.refusals().are_all(now) {
+            SinkActivity::Refusing
         } else {
-            tracing::warn!(sink = %name, count, dead, seq = last.seq, route = %last.route, reason,
-                "the sink refused changes, the last one for this reason: see `shopmirror sinks {name} dead`");
+            SinkActivity::Active
         }
     }
 }

@@ -83,6 +83,7 @@ impl Answer {
         Verdict::Fault {
             reason: self.reason(meaning),
             retry_after,
+            is_limit: matches!(self.code, 423 | 429),
         }
     }
 }

@@ -63,19 +63,18 @@ async fn a_notice_arrives_beside_a_backlog_and_counts_as_no_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_notice_is_meant() {
+async fn a_limit_that_a_notice_meets_holds_changes_and_an_operator_does_not_end_it() {
     let shop = Shop::new().await;
     let task = shop
-        .start("erp", refusing(4, "Notice bad", wait_for(600)), settings())
+        .start("erp", refusing(4, "Notice bad", limit(600)), settings())
         .await;
     post(&shop, &task, "bad").await;
     until("it is asked to wait", MINUTE, || {
         task.status().state == SinkActivity::Paused
     })
     .await;
-    assert!(task.status().last_error.unwrap().contains("503"));
+    assert!(task.status().last_error.unwrap().contains("429"));
     shop.see("1", "First").await;
-    // An operator does not end the wait either.
     task.wake.send_replace(());
     tokio::time::sleep(Duration::from_secs(590)).await;
     assert_eq!(
@@ -91,13 +90,21 @@ async fn a_wait_that_a_notice_is_told_holds_changes_once_and_not_when_only_the_n
         task.attempts("Notice bad").len() == 2
     })
     .await;
-    shop.see("2", "Second").await;
-    until("the change goes first again", 11 * MINUTE, || {
-        task.taken().len() == 2
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_only_a_notice_is_told_holds_no_change() {
+    let shop = Shop::new().await;
+    let task = shop
+        .start("erp", refusing(4, "Notice bad", wait_for(600)), settings())
+        .await;
+    post(&shop, &task, "bad").await;
+    until("it is tried", MINUTE, || {
+        task.attempts("Notice bad").len() == 1
     })
     .await;
-    // The endpoint took a change each time: from now on it means the notice.
-    for id in 3..=60 {
+    for id in 1..=60 {
         shop.see(&id.to_string(), "Later").await;
         until("changes go on", millis(1_500), || task.taken().len() == id).await;
         tokio::time::sleep(MINUTE).await;

@@ -252,3 +252,22 @@ async fn a_replay_that_fails_keeps_no_new_change_waiting_and_ends_with_its_endpo
     assert_eq!(shop.owed(), 0);
     task.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_a_newer_one_has_overtaken_take_no_time_of_a_replay() {
+    let shop = Shop::new().await;
+    let task = shop
+        .start("erp", Scripted::new(4, |_| Verdict::Done), settings())
+        .await;
+    for version in 1..=50 {
+        shop.see("1", &format!("Version {version}")).await;
+    }
+    until("all have arrived", HOUR, || task.status().delivered == 50).await;
+    let begun = Instant::now();
+    begin(&shop, &task, &ReplayChoice::default(), 1.0);
+    let done = until_done(&shop).await;
+    assert_eq!((done.sent, done.left_out), (1, 49));
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?} for one change");
+    task.stop().await;
+}

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, CommandSettings, SinkFilter, SinkKind, Start};
-use crate::deliver::{Deliverer, Resend, Resent, Room, SinkStatus, resend};
+use crate::deliver::{Deliverer, Positions, Resend, Resent, Room, SinkStatus, resend};
 use crate::shape::Format;
 use crate::sink::{Scripted, Verdict};
 use crate::store::{Operator, PollFacts, Reader, SinkRow, Store, StoreError};
@@ -22,6 +22,7 @@ pub(super) struct Shop {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) room: Room,
+    pub(super) positions: Positions,
 }
 
 /// A delivery task.
@@ -43,6 +44,7 @@ impl Shop {
             store,
             clock,
             room: Room::of(8_000),
+            positions: Positions::default(),
         };
         shop.see("0", "baseline").await;
         shop
@@ -120,6 +122,7 @@ impl Shop {
             store: self.store.clone(),
             clock: self.clock.clone(),
             room: self.room.clone(),
+            positions: self.positions.clone(),
             wake: woken,
             view: watch::Sender::new(None),
         };
@@ -145,6 +148,12 @@ impl Shop {
             finish,
             handle,
         }
+    }
+
+    /// The row of a sink, read at once.
+    pub(super) fn row_now(&self, sink: &str) -> SinkRow {
+        let reader = Reader::open(&self.dir.path().join("mirror.db")).unwrap();
+        reader.sink(sink).unwrap().unwrap()
     }
 
     pub(super) async fn row(&self, sink: &'static str) -> SinkRow {

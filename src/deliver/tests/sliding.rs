@@ -210,3 +210,66 @@ async fn whatever_the_endpoint_does_each_record_arrives_in_order_and_each_change
         task.stop().await;
     }
 }
+
+/// How many pages of the write-ahead log were written.
+fn frames(shop: &Shop) -> u64 {
+    let log = std::fs::metadata(shop.dir.path().join("mirror.db-wal")).unwrap();
+    log.len() / 4_096
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_sinks_that_want_nothing_of_a_page_save_their_positions_together() {
+    let shop = Shop::new().await;
+    let nothing = || {
+        let mut settings = settings();
+        settings.filter.routes = Vec::new();
+        settings
+    };
+    let mut tasks = Vec::new();
+    for number in 0..50 {
+        let sink = Scripted::new(1, |_| Verdict::Done);
+        let name = format!("sink{number}");
+        tasks.push(shop.start(&name, sink, nothing()).await);
+    }
+    tokio::time::sleep(MINUTE).await;
+    let before = frames(&shop);
+    shop.see("1", "Lead").await;
+    let page = frames(&shop) - before;
+    tokio::time::sleep(MINUTE).await;
+    let positions = frames(&shop) - before - page;
+    assert!(positions <= 10, "{positions} beside {page} of the page");
+    let last = shop.store.seq();
+    assert_eq!(shop.count("SELECT min(position) FROM _sinks"), last);
+    assert_eq!(shop.count("SELECT min(filtered) FROM _sinks"), last - 1);
+    for task in tasks {
+        task.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_delivered_at_once_is_never_queued_and_what_is_not_done_is() {
+    let shop = Shop::new().await;
+    let slow = |change: &Change| {
+        if name(change) == "Lead 1" {
+            MINUTE
+        } else {
+            Duration::ZERO
+        }
+    };
+    let sink = Scripted::new(4, |_| Verdict::Done).slow(slow);
+    let task = shop.start("erp", sink, settings()).await;
+    shop.see("1", "Lead 1").await;
+    shop.see_all(&leads(90)[1..]).await;
+    until("the others are saved", MINUTE, || {
+        shop.row_now("erp").delivered == 89
+    })
+    .await;
+    let queued = shop.numbers("SELECT seq FROM _queue");
+    assert_eq!(queued.len(), 1, "only the slow one");
+    until("it arrives", 2 * MINUTE, || {
+        shop.row_now("erp").delivered == 90 && shop.owed() == 0
+    })
+    .await;
+    shop.assert_accounted().await;
+    task.stop().await;
+}

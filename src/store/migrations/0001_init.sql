@@ -130,14 +130,14 @@ END;
 CREATE TRIGGER _queue_ordered AFTER UPDATE OF state, lane ON _queue
 WHEN new.record_id <> '' AND (old.state <> new.state OR old.lane <> new.lane) BEGIN
     UPDATE _queue SET state = 'waiting'
-    WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
+    WHERE route = new.route AND record_id = new.record_id AND +sink = new.sink
         AND state IN ('ready', 'retrying') AND +lane = new.lane AND +seq > (
             SELECT min(seq) FROM _queue INDEXED BY _queue_record
             WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
                 AND state IN ('retrying', 'waiting') AND +lane = new.lane AND due_at IS NOT NULL
         );
     UPDATE _queue SET state = iif(due_at IS NULL, 'ready', 'retrying')
-    WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
+    WHERE route = new.route AND record_id = new.record_id AND +sink = new.sink
         AND state = 'waiting' AND +lane = new.lane AND +seq <= (
             SELECT coalesce(min(seq), 9223372036854775807) FROM _queue INDEXED BY _queue_record
             WHERE route = new.route AND record_id = new.record_id AND sink = new.sink
@@ -147,7 +147,7 @@ END;
 CREATE TRIGGER _queue_released AFTER DELETE ON _queue
 WHEN old.record_id <> '' AND old.due_at IS NOT NULL BEGIN
     UPDATE _queue SET state = iif(due_at IS NULL, 'ready', 'retrying')
-    WHERE route = old.route AND record_id = old.record_id AND sink = old.sink
+    WHERE route = old.route AND record_id = old.record_id AND +sink = old.sink
         AND state = 'waiting' AND +lane = old.lane AND +seq <= (
             SELECT coalesce(min(seq), 9223372036854775807) FROM _queue INDEXED BY _queue_record
             WHERE route = old.route AND record_id = old.record_id AND sink = old.sink

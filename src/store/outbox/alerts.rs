@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use rusqlite::named_params;
+
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::open::write_tx;
@@ -32,12 +34,26 @@ pub struct AlertStep {
     pub notice: Option<NewNotice>,
 }
 
-const LIST: &str = "SELECT about, since, told FROM _alerts WHERE sink = ?1";
+/// What a sink was told.
+const LIST: &str = "
+    SELECT about, since, told
+    FROM _alerts
+    WHERE sink = :sink
+";
 
-const KEEP: &str = "INSERT INTO _alerts (sink, about, since, told) VALUES (?1, ?2, ?3, ?4) \
-     ON CONFLICT (sink, about) DO UPDATE SET told = excluded.told";
+/// Stores what a sink is told of one matter.
+const KEEP: &str = "
+    INSERT INTO _alerts (sink, about, since, told)
+    VALUES (:sink, :about, :since, :told)
+    ON CONFLICT (sink, about) DO UPDATE SET told = excluded.told
+";
 
-const END: &str = "DELETE FROM _alerts WHERE sink = ?1 AND about = ?2";
+/// Forgets a matter that is over.
+const END: &str = "
+    DELETE FROM _alerts
+    WHERE sink = :sink
+        AND about = :about
+";
 
 impl Reader {
     /// What a sink was told of what was wrong, by what it is about.
@@ -46,7 +62,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn alerts(&self, sink: &str) -> Result<BTreeMap<String, AlertRow>, StoreError> {
         let mut statement = self.connection.prepare_cached(LIST)?;
-        let rows = statement.query_map([sink], |row| {
+        let rows = statement.query_map(named_params! {":sink": sink}, |row| {
             Ok((
                 row.get(0)?,
                 AlertRow {
@@ -76,8 +92,16 @@ impl Store {
             } in &steps
             {
                 match kept {
-                    Some(AlertRow { since, told }) => tx.run(KEEP, (&sink, about, since, told))?,
-                    None => tx.run(END, (&sink, about))?,
+                    Some(AlertRow { since, told }) => tx.run(
+                        KEEP,
+                        named_params! {
+                            ":sink": sink,
+                            ":about": about,
+                            ":since": since,
+                            ":told": told,
+                        },
+                    )?,
+                    None => tx.run(END, named_params! {":sink": sink, ":about": about})?,
                 };
                 if let Some(notice) = notice {
                     dropped += notices::add(&tx, &identity, std::slice::from_ref(&sink), notice)?;

@@ -16,7 +16,7 @@ use crate::store::handle::Store;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
 use crate::store::outbox::replays;
-use crate::store::outbox::rows::{Feed, Gone, Lane, Outcomes, QueueRow, RowState};
+use crate::store::outbox::rows::{Feed, Gone, Lane, LatestDue, QueueRow, RowState, Settlement};
 use crate::store::outbox::sinks::{self, SinkRow};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
@@ -43,13 +43,15 @@ const DUE: &str = "
     LIMIT :most
 ";
 
-/// When the next row after these is tried again.
+/// The next row after these that is tried again.
 const NEXT_DUE: &str = "
-    SELECT min(due_at)
+    SELECT *
     FROM _queue INDEXED BY _queue_due
     WHERE sink = :sink
         AND state = 'retrying'
         AND due_at > :now
+    ORDER BY due_at
+    LIMIT 1
 ";
 
 /// How many rows of a lane are ready, at most 10,000.
@@ -154,19 +156,26 @@ const ANY_FAULTED: &str = "
         WHERE sink = :sink
             AND state IN ('retrying', 'waiting')
             AND due_at IS NOT NULL
-            AND (attempts = 0 OR due_at > :latest)
+            AND (attempts = 0 OR due_at > json_extract(
+                iif(faults = 0, :latest_refused, :latest_failed),
+                '$[' || min(attempts, :last) || ']'
+            ))
     )
 ";
 
 /// Has rows tried again at once that only the destination failed with, and those that are planned
-/// for a time too far away. They stay `retrying`, so that no later row of their records passes them.
+/// for a time which is later than that of their number of attempts: the clock was set back. They
+/// stay `retrying`, so that no later row of their records passes them.
 const RETRY_FAULTED: &str = "
     UPDATE _queue INDEXED BY _queue_next
     SET due_at = ''
     WHERE sink = :sink
         AND state IN ('retrying', 'waiting')
         AND due_at IS NOT NULL
-        AND (attempts = 0 OR due_at > :latest)
+        AND (attempts = 0 OR due_at > json_extract(
+            iif(faults = 0, :latest_refused, :latest_failed),
+            '$[' || min(attempts, :last) || ']'
+        ))
 ";
 
 /// Counts the changes of a record as skipped at each sink that is owed them.
@@ -224,6 +233,19 @@ const EXCEPTIONS: &str = "
         AND lane = 2
     ORDER BY seq
     LIMIT :most
+";
+
+/// Whether a change of a record is to be tried again, or waits for such a one.
+const ANY_TRIED: &str = "
+    SELECT EXISTS (
+        SELECT 1
+        FROM _queue INDEXED BY _queue_record
+        WHERE route = :route
+            AND record_id = :record_id
+            AND sink = :sink
+            AND state IN ('retrying', 'waiting')
+            AND lane = 2
+    )
 ";
 
 /// A change that a sink refused, or that waits for such a one.
@@ -309,14 +331,14 @@ impl Reader {
         Ok((rows, is_cut))
     }
 
-    /// When the next row of a sink becomes due after `now`.
+    /// The next row of a sink that becomes due after `now`.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn next_due(&self, sink: &str, now: &str) -> Result<Option<String>, StoreError> {
+    pub fn next_due(&self, sink: &str, now: &str) -> Result<Option<QueueRow>, StoreError> {
         Ok(self
             .connection
-            .value(NEXT_DUE, named_params! {":sink": sink, ":now": now})?)
+            .row(NEXT_DUE, named_params! {":sink": sink, ":now": now})?)
     }
 
     /// How many rows of this lane are ready for a sink.
@@ -365,6 +387,15 @@ impl Reader {
             .value(sql, named_params! {":seq": seq})
             .optional()?;
         Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or_default()))
+    }
+
+    /// Whether a new version of a record has to wait for an earlier one at a sink.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn is_held_up(&self, sink: &str, route: &str, record_id: &str) -> Result<bool, StoreError> {
+        let values = named_params! {":sink": sink, ":route": route, ":record_id": record_id};
+        Ok(self.connection.value(ANY_TRIED, values)?)
     }
 
     /// Whether a sink is still owed this change, or refused it for good.
@@ -446,19 +477,42 @@ impl Store {
     }
 
     /// Has everything tried again at once that a failing destination was given, and what is planned
-    /// for later than `latest`, which it was while the clock was wrong. Costs no write if there is
-    /// nothing.
+    /// for later than the `latest` time of its number of attempts, which it was while the clock was
+    /// wrong. Costs no write if there is nothing.
     ///
     /// # Errors
     /// Nothing is changed.
-    pub async fn retry_faulted(&self, sink: String, latest: String) -> Result<(), StoreError> {
+    pub async fn retry_faulted(&self, sink: String, latest: LatestDue) -> Result<(), StoreError> {
         self.write(move |writer| {
             let connection = &writer.connection;
-            let values = named_params! {":sink": sink, ":latest": latest};
+            let last = latest.refused.len().saturating_sub(1);
+            let texts = |times: &[String]| serde_json::to_string(times).expect("texts are JSON");
+            let values = named_params! {
+                ":sink": sink,
+                ":latest_refused": texts(&latest.refused),
+                ":latest_failed": texts(&latest.failed),
+                ":last": count(last),
+            };
             if connection.value(ANY_FAULTED, values)? {
                 connection.run(RETRY_FAULTED, values)?;
             }
             Ok(())
+        })
+        .await
+    }
+
+    /// Moves the positions of sinks over changes that they do not want. A position that is another
+    /// one meanwhile stays.
+    ///
+    /// # Errors
+    /// None is moved.
+    pub async fn advance_sinks(&self, moves: Vec<(String, Feed)>) -> Result<(), StoreError> {
+        self.write(move |writer| {
+            let tx = write_tx(&mut writer.connection)?;
+            for (sink, feed) in &moves {
+                sinks::advance(&tx, sink, feed, 0)?;
+            }
+            Ok(tx.commit()?)
         })
         .await
     }
@@ -470,12 +524,12 @@ impl Store {
     pub async fn settle(
         &self,
         sink: String,
-        outcomes: Outcomes,
+        settlement: Settlement,
         at: String,
     ) -> Result<Option<SinkRow>, StoreError> {
         self.write(move |writer| {
             let tx = write_tx(&mut writer.connection)?;
-            save(&tx, &sink, &outcomes, &at)?;
+            save(&tx, &sink, &settlement, &at)?;
             tx.commit()?;
             Ok(sinks::find(&writer.connection, &sink)?)
         })
@@ -505,12 +559,13 @@ fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
 
 /// A row that is no longer there belonged to a record that was forgotten meanwhile, and was counted
 /// then.
-fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite::Result<()> {
-    let gone = delete(tx, sink, &outcomes.gone)?;
+fn save(tx: &Connection, sink: &str, settlement: &Settlement, at: &str) -> rusqlite::Result<()> {
+    let direct = feed_late(tx, sink, settlement)?;
+    let gone = delete(tx, sink, &settlement.gone, &direct)?;
     let gone = |lane, why| gone.get(&(lane, why)).copied().unwrap_or(0);
     let mut delivered = gone(Lane::Change, Gone::Delivered);
     let left_out = gone(Lane::Change, Gone::Refused) + gone(Lane::Change, Gone::LeftOut);
-    for row in &outcomes.kept {
+    for row in &settlement.kept {
         let values = named_params! {
             ":sink": sink,
             ":lane": row.lane,
@@ -527,30 +582,64 @@ fn save(tx: &Connection, sink: &str, outcomes: &Outcomes, at: &str) -> rusqlite:
             delivered -= 1;
         }
     }
-    sinks::count(tx, sink, (delivered, left_out), outcomes, at)?;
+    sinks::count(tx, sink, (delivered, left_out), settlement, at)?;
     let replayed =
         [Gone::Delivered, Gone::Refused, Gone::LeftOut].map(|why| gone(Lane::Replay, why));
-    replays::count(tx, sink, replayed, outcomes.last_error.as_deref(), at)?;
-    match outcomes.acknowledged {
+    replays::count(tx, sink, replayed, settlement.last_error.as_deref(), at)?;
+    match settlement.acknowledged {
         Some(acknowledged) => sinks::set_acknowledged(tx, sink, acknowledged),
         None => Ok(()),
     }
 }
 
-/// Removes rows from the queue; returns how many of each lane were there, by why they go.
+/// The changes that were sent without a row of the queue.
+enum Direct {
+    /// None.
+    None,
+    /// Those after this row of the log. They count when the position passes them.
+    After(i64),
+    /// Those after this row of the log. An operator has moved the position, and they were counted
+    /// then.
+    Counted(i64),
+}
+
+/// Moves the position over changes that were sent without a row of the queue, and queues those that
+/// are not done.
+fn feed_late(tx: &Connection, sink: &str, settlement: &Settlement) -> rusqlite::Result<Direct> {
+    let Some(feed) = &settlement.fed else {
+        return Ok(Direct::None);
+    };
+    let row = sinks::find(tx, sink)?;
+    if row.map(|row| row.position) != Some(feed.after) {
+        return Ok(Direct::Counted(feed.after));
+    }
+    insert(tx, sink, feed)?;
+    Ok(Direct::After(feed.after))
+}
+
+/// Removes rows from the queue; returns how many of each lane go, by why they do.
 fn delete(
     tx: &Connection,
     sink: &str,
     rows: &[(QueueRow, Gone)],
+    direct: &Direct,
 ) -> rusqlite::Result<HashMap<(Lane, Gone), i64>> {
+    let mut removed: HashMap<(Lane, Gone), i64> = HashMap::new();
     let mut seqs: HashMap<(Lane, Gone), Vec<i64>> = HashMap::new();
     for (row, why) in rows {
-        seqs.entry((row.lane, *why)).or_default().push(row.seq);
+        let key = (row.lane, *why);
+        match direct {
+            Direct::After(position) if row.lane == Lane::Change && row.seq > *position => {
+                *removed.entry(key).or_default() += 1;
+            }
+            Direct::Counted(position) if row.lane == Lane::Change && row.seq > *position => {}
+            _ => seqs.entry(key).or_default().push(row.seq),
+        }
     }
-    let mut removed = HashMap::new();
-    for ((lane, why), seqs) in seqs {
+    for (key, seqs) in seqs {
+        let (lane, _) = key;
         let values = named_params! {":sink": sink, ":lane": lane, ":seqs": list(&seqs)};
-        removed.insert((lane, why), count(tx.run(DELETE, values)?));
+        *removed.entry(key).or_default() += count(tx.run(DELETE, values)?);
     }
     Ok(removed)
 }
@@ -622,12 +711,12 @@ mod tests {
 
     /// Each statement of a delivery with the index by which it finds its rows: the key is that of
     /// the table itself.
-    const INDEXES: [(&str, &str); 23] = [
+    const INDEXES: [(&str, &str); 24] = [
         (READY, "INDEX _queue_next (sink=? AND state=? AND lane<?)"),
         (DUE, "INDEX _queue_due (sink=? AND state=? AND due_at<?)"),
         (
             NEXT_DUE,
-            "COVERING INDEX _queue_due (sink=? AND state=? AND due_at>?)",
+            "INDEX _queue_due (sink=? AND state=? AND due_at>?)",
         ),
         (
             COUNT_READY,
@@ -655,6 +744,10 @@ mod tests {
         (
             EXCEPTIONS,
             "INDEX _queue_next (sink=? AND state=? AND lane=?)",
+        ),
+        (
+            ANY_TRIED,
+            "COVERING INDEX _queue_record (route=? AND record_id=? AND sink=? AND state=? AND lane=?)",
         ),
         (EXCEPTION, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),
         (RESEND, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),

@@ -3,7 +3,7 @@
 //! A sink has at most one. It is kept after its end until the next one begins, so that its outcome
 //! can be read. Nothing here touches the position or the counters of the sink.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 
 use crate::store::error::StoreError;
@@ -77,26 +77,71 @@ pub struct Replay {
     pub ended_at: Option<String>,
 }
 
-const BEGIN: &str = "INSERT OR REPLACE INTO _replays (sink, id, from_seq, to_seq, wanted, rate, position, state, begun_at) \
-     VALUES (?1, lower(hex(randomblob(8))), ?2, ?3, ?4, ?5, ?2, 'running', ?6)";
+/// Begins a replay, in place of the last one.
+const BEGIN: &str = "
+    INSERT OR REPLACE INTO _replays
+        (sink, id, from_seq, to_seq, wanted, rate, position, state, begun_at)
+    VALUES
+        (:sink, lower(hex(randomblob(8))), :after, :upto, :choice, :rate, :after, 'running', :at)
+";
 
-const ADVANCE: &str = "UPDATE _replays SET position = ?3, left_out = left_out + ?4 \
-     WHERE sink = ?1 AND position = ?2 AND state = 'running'";
+/// Moves a replay that runs over rows of the log, unless it is elsewhere meanwhile.
+const ADVANCE: &str = "
+    UPDATE _replays
+    SET position = :upto, left_out = left_out + :left_out
+    WHERE sink = :sink
+        AND position = :after
+        AND state = 'running'
+";
 
-const COUNT: &str = "UPDATE _replays SET sent = sent + ?2, refused = refused + ?3, left_out = left_out + ?4, \
-     last_error = CASE WHEN ?3 > 0 THEN ?5 ELSE last_error END WHERE sink = ?1";
+/// Counts what became of rows; the reason of a refusal is kept.
+const COUNT: &str = "
+    UPDATE _replays
+    SET sent = sent + :sent,
+        refused = refused + :refused,
+        left_out = left_out + :left_out,
+        last_error = CASE WHEN :refused > 0 THEN :last_error ELSE last_error END
+    WHERE sink = :sink
+";
 
-const END: &str = "UPDATE _replays SET state = 'done', ended_at = ?1 WHERE state = 'running' AND position >= to_seq \
-     AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.sink = _replays.sink AND q.lane = 3)";
+/// Ends each replay that has gone through its range and has no row left in its queue.
+const END: &str = "
+    UPDATE _replays
+    SET state = 'done', ended_at = :at
+    WHERE state = 'running'
+        AND position >= to_seq
+        AND NOT EXISTS (
+            SELECT 1
+            FROM _queue
+            WHERE sink = _replays.sink
+                AND lane = 3
+        )
+";
 
-const CANCEL: &str =
-    "UPDATE _replays SET state = 'cancelled', ended_at = ?2 WHERE sink = ?1 AND state = 'running'";
+/// Ends the replay of a sink before it is done.
+const CANCEL: &str = "
+    UPDATE _replays
+    SET state = 'cancelled', ended_at = :at
+    WHERE sink = :sink
+        AND state = 'running'
+";
+
+/// Removes what a replay has queued.
+const DELETE_QUEUED: &str = "
+    DELETE FROM _queue
+    WHERE sink = :sink
+        AND lane = 3
+";
+
+/// The last replay of a sink.
+const FIND: &str = "
+    SELECT *, wanted AS choice
+    FROM _replays
+    WHERE sink = :sink
+";
 
 fn find(connection: &Connection, sink: &str) -> rusqlite::Result<Option<Replay>> {
-    connection.row(
-        "SELECT *, wanted AS choice FROM _replays WHERE sink = ?1",
-        [sink],
-    )
+    connection.row(FIND, named_params! {":sink": sink})
 }
 
 impl Reader {
@@ -127,7 +172,18 @@ impl Operator {
         let before = find(&tx, sink)?.filter(|replay| replay.state == ReplayState::Running);
         if before.is_none() {
             let choice = serde_json::to_string(choice).expect("a choice holds plain texts");
-            tx.execute(BEGIN, (sink, rows.0, rows.1, choice, rate, at))?;
+            let (after, upto) = rows;
+            tx.run(
+                BEGIN,
+                named_params! {
+                    ":sink": sink,
+                    ":after": after,
+                    ":upto": upto,
+                    ":choice": choice,
+                    ":rate": rate,
+                    ":at": at,
+                },
+            )?;
         }
         tx.commit()?;
         Ok(before)
@@ -139,8 +195,8 @@ impl Operator {
     /// Nothing is changed.
     pub fn cancel_replay(&mut self, sink: &str, at: &str) -> Result<bool, StoreError> {
         let tx = write_tx(&mut self.connection)?;
-        let is_cancelled = tx.execute(CANCEL, (sink, at))? > 0;
-        tx.execute("DELETE FROM _queue WHERE sink = ?1 AND lane = 3", [sink])?;
+        let is_cancelled = tx.run(CANCEL, named_params! {":sink": sink, ":at": at})? > 0;
+        tx.run(DELETE_QUEUED, named_params! {":sink": sink})?;
         tx.commit()?;
         Ok(is_cancelled)
     }
@@ -148,7 +204,7 @@ impl Operator {
 
 /// Ends each replay whose last row has left its queue.
 pub(in crate::store) fn end_all(connection: &Connection, at: &str) -> rusqlite::Result<()> {
-    connection.run(END, [at])?;
+    connection.run(END, named_params! {":at": at})?;
     Ok(())
 }
 
@@ -159,8 +215,13 @@ pub(in crate::store) fn advance(
     feed: &Feed,
     absent: i64,
 ) -> rusqlite::Result<bool> {
-    let moved = (sink, feed.after, feed.upto, feed.unwanted + absent);
-    let is_running = tx.run(ADVANCE, moved)? > 0;
+    let values = named_params! {
+        ":sink": sink,
+        ":after": feed.after,
+        ":upto": feed.upto,
+        ":left_out": feed.unwanted + absent,
+    };
+    let is_running = tx.run(ADVANCE, values)? > 0;
     end_all(tx, &feed.at)?;
     Ok(is_running)
 }
@@ -175,7 +236,14 @@ pub(in crate::store) fn count(
     at: &str,
 ) -> rusqlite::Result<()> {
     if sent + refused + left_out > 0 {
-        tx.run(COUNT, (sink, sent, refused, left_out, last_error))?;
+        let values = named_params! {
+            ":sink": sink,
+            ":sent": sent,
+            ":refused": refused,
+            ":left_out": left_out,
+            ":last_error": last_error,
+        };
+        tx.run(COUNT, values)?;
         end_all(tx, at)?;
     }
     Ok(())

@@ -98,6 +98,15 @@ pub struct Feed {
     pub at: String,
 }
 
+/// The latest times for which an attempt can be planned now, by the number of refusals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LatestDue {
+    /// After a refusal.
+    pub refused: Vec<String>,
+    /// After a fault of the destination.
+    pub failed: Vec<String>,
+}
+
 /// Why a row leaves the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gone {
@@ -124,7 +133,7 @@ pub struct Acknowledged {
 
 /// What became of rows that were handed over; saved in one transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcomes {
+pub struct Settlement {
     /// Rows that leave the queue.
     pub gone: Vec<(QueueRow, Gone)>,
     /// Rows that stay, with what is new about them.
@@ -137,9 +146,12 @@ pub struct Outcomes {
     pub acknowledged: Option<Acknowledged>,
     /// What the sink is to remember, if that changed.
     pub mark: Option<String>,
+    /// What moves the position over changes that had no row of the queue. Those that it names are
+    /// queued, because they are not done.
+    pub fed: Option<Feed>,
 }
 
-impl Outcomes {
+impl Settlement {
     /// Whether there is nothing to save.
     #[must_use]
     pub fn is_empty(&self) -> bool {

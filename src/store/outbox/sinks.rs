@@ -2,7 +2,7 @@
 //!
 //! The changes up to a sink's position are in its queue, were acknowledged, or were not asked for.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 use serde::Deserialize;
 
 use crate::store::error::StoreError;
@@ -10,7 +10,7 @@ use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
 use crate::store::operate::Operator;
-use crate::store::outbox::rows::{Acknowledged, Feed, Outcomes};
+use crate::store::outbox::rows::{Acknowledged, Feed, Settlement};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
@@ -138,13 +138,17 @@ impl Store {
                 if before.type_name != type_name {
                     begin_account(&tx, &before, &begin)?;
                 }
-                tx.execute(ACTIVATE, (&name, type_name))?;
+                tx.run(ACTIVATE, named_params! {":sink": name, ":type": type_name})?;
             } else {
                 let position = begin.position(&tx)?;
-                tx.execute(
-                    INSERT,
-                    (&name, type_name, position, &at, log::last_seq(&tx)?),
-                )?;
+                let values = named_params! {
+                    ":sink": name,
+                    ":type": type_name,
+                    ":position": position,
+                    ":at": at,
+                    ":released_to": log::last_seq(&tx)?,
+                };
+                tx.run(INSERT, values)?;
             }
             let row = find(&tx, &name)?.expect("it was written just now");
             tx.commit()?;
@@ -163,7 +167,9 @@ impl Store {
             let mut gone: Vec<SinkRow> = writer.connection.rows(LIST, [])?;
             gone.retain(|row| row.state != SinkState::Removed && !configured.contains(&row.name));
             for row in &gone {
-                writer.connection.execute(RETIRE, [&row.name])?;
+                writer
+                    .connection
+                    .run(RETIRE, named_params! {":sink": row.name})?;
             }
             Ok(gone)
         })
@@ -176,25 +182,46 @@ impl Store {
     /// Nothing is stored.
     pub async fn hold_sink(&self, sink: String) -> Result<Option<SinkRow>, StoreError> {
         self.write(move |writer| {
-            writer.connection.run(HOLD, [&sink])?;
+            writer.connection.run(HOLD, named_params! {":sink": sink})?;
             Ok(find(&writer.connection, &sink)?)
         })
         .await
     }
 }
 
-const LIST: &str = "SELECT * FROM _sinks ORDER BY name LIMIT 10000";
+/// Every sink.
+const LIST: &str = "
+    SELECT *
+    FROM _sinks
+    ORDER BY name
+    LIMIT 10000
+";
 
-pub(in crate::store) const FIND: &str = "SELECT * FROM _sinks WHERE name = ?1";
+/// One sink.
+pub(in crate::store) const FIND: &str = "
+    SELECT *
+    FROM _sinks
+    WHERE name = :sink
+";
 
-/// Every change ever stored that the log no longer holds after the position is skipped: those
-/// before the position, and those that were pruned.
-const INSERT: &str = "INSERT INTO _sinks (name, type, state, position, given_after, skipped, created_at, released_to) \
-     VALUES (?1, ?2, 'active', ?3, ?3, \
-     coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0) \
-     - (SELECT count(*) FROM changes WHERE seq > ?3), ?4, ?5)";
+/// A new sink. Counts as skipped every change before the position and every change pruned since.
+const INSERT: &str = "
+    INSERT INTO _sinks
+        (name, type, state, position, given_after, skipped, created_at, released_to)
+    VALUES (
+        :sink,
+        :type,
+        'active',
+        :position,
+        :position,
+        coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)
+            - (SELECT count(*) FROM changes WHERE seq > :position),
+        :at,
+        :released_to
+    )
+";
 
-/// The tables with what is kept for a sink, and the column that names it.
+/// The tables with what is stored for a sink, and the column that names it.
 const OWNED: [(&str, &str); 4] = [
     ("_sinks", "name"),
     ("_queue", "sink"),
@@ -202,34 +229,116 @@ const OWNED: [(&str, &str); 4] = [
     ("_replays", "sink"),
 ];
 
-/// While a sink was removed the log may have lost changes that it did not get.
-const ACTIVATE: &str = "UPDATE _sinks SET type = ?2, state = 'active', skipped = skipped + iif(state = 'removed', \
-     max(0, (SELECT coalesce(max(seq), 0) FROM changes) - position \
-     - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)), 0) WHERE name = ?1";
+/// Marks a sink active. While it was removed, the log may have lost changes that it did not get.
+const ACTIVATE: &str = "
+    UPDATE _sinks
+    SET type = :type,
+        state = 'active',
+        skipped = skipped + iif(
+            state = 'removed',
+            max(
+                0,
+                (SELECT coalesce(max(seq), 0) FROM changes)
+                    - position
+                    - (SELECT count(*) FROM changes c WHERE c.seq > _sinks.position)
+            ),
+            0
+        )
+    WHERE name = :sink
+";
 
-const RETIRE: &str = "UPDATE _sinks SET state = 'removed' WHERE name = ?1";
+/// Marks a sink removed.
+const RETIRE: &str = "
+    UPDATE _sinks
+    SET state = 'removed'
+    WHERE name = :sink
+";
 
-pub(in crate::store) const HOLD: &str = "UPDATE _sinks SET gate = 'held' WHERE name = ?1";
+/// Holds a sink until an operator releases it.
+pub(in crate::store) const HOLD: &str = "
+    UPDATE _sinks
+    SET gate = 'held'
+    WHERE name = :sink
+";
 
-pub(in crate::store) const RELEASE: &str =
-    "UPDATE _sinks SET gate = 'open', released_to = ?2 WHERE name = ?1 AND gate = 'held'";
+/// Lets the changes of a held sink go, and counts none of them up to a row of the log.
+pub(in crate::store) const RELEASE: &str = "
+    UPDATE _sinks
+    SET gate = 'open', released_to = :upto
+    WHERE name = :sink
+        AND gate = 'held'
+";
 
-pub(in crate::store) const SKIP: &str = "UPDATE _sinks SET gate = 'open', released_to = ?3, position = ?3, skipped = skipped + ?4, \
-     filtered = filtered + ?3 - ?2 - ?4 WHERE name = ?1 AND gate = 'held' AND position = ?2";
+/// Moves a held sink on from one row of the log to another, and counts what it wanted as skipped.
+pub(in crate::store) const SKIP: &str = "
+    UPDATE _sinks
+    SET gate = 'open',
+        released_to = :upto,
+        position = :upto,
+        skipped = skipped + :wanted,
+        filtered = filtered + :upto - :after - :wanted
+    WHERE name = :sink
+        AND gate = 'held'
+        AND position = :after
+";
 
-pub(in crate::store) const ADVANCE: &str = "UPDATE _sinks SET position = ?3, filtered = filtered + ?4, skipped = skipped + ?5 \
-     WHERE name = ?1 AND position = ?2";
+/// Moves the position, unless it is elsewhere meanwhile.
+pub(in crate::store) const ADVANCE: &str = "
+    UPDATE _sinks
+    SET position = :upto,
+        filtered = filtered + :unwanted,
+        skipped = skipped + :absent
+    WHERE name = :sink
+        AND position = :after
+";
 
-pub(in crate::store) const COUNT: &str = "UPDATE _sinks SET delivered = max(0, delivered + ?2), skipped = skipped + ?3, \
-     last_success_at = CASE WHEN ?2 > 0 THEN ?4 ELSE last_success_at END, \
-     last_error = coalesce(?5, last_error), \
-     state = CASE WHEN ?6 THEN 'disabled' ELSE state END, mark = coalesce(?7, mark) WHERE name = ?1";
+/// Counts what became of changes, and stores what the sink is to remember.
+pub(in crate::store) const COUNT: &str = "
+    UPDATE _sinks
+    SET delivered = max(0, delivered + :delivered),
+        skipped = skipped + :left_out,
+        last_success_at = CASE WHEN :delivered > 0 THEN :at ELSE last_success_at END,
+        last_error = coalesce(:last_error, last_error),
+        state = CASE WHEN :disable THEN 'disabled' ELSE state END,
+        mark = coalesce(:mark, mark)
+    WHERE name = :sink
+";
+
+/// Stores what the destination of a sink has acknowledged.
+const ACKNOWLEDGE: &str = "
+    UPDATE _sinks
+    SET given_after = :after, given_upto = :upto
+    WHERE name = :sink
+";
+
+/// Whether a sink was removed from the configuration.
+const IS_REMOVED: &str = "
+    SELECT EXISTS (
+        SELECT 1
+        FROM _sinks
+        WHERE name = :sink
+            AND state = 'removed'
+    )
+";
+
+/// Whether a sink has received something or is owed something.
+const IS_USED: &str = "
+    SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = :sink AND delivered > 0)
+        OR EXISTS (SELECT 1 FROM _queue WHERE sink = :sink)
+";
+
+/// What is told about a sink follows its name.
+const RENAME_ALERTS: &str = "
+    UPDATE OR REPLACE _alerts
+    SET about = 'sink/' || :new
+    WHERE about = 'sink/' || :sink
+";
 
 pub(in crate::store) fn find(
     connection: &Connection,
     name: &str,
 ) -> rusqlite::Result<Option<SinkRow>> {
-    connection.row(FIND, [name])
+    connection.row(FIND, named_params! {":sink": name})
 }
 
 /// A sink of another type takes the name over. What the sink before it was given is not at the new
@@ -254,8 +363,12 @@ pub(in crate::store) fn set_acknowledged(
     sink: &str,
     acknowledged: Acknowledged,
 ) -> rusqlite::Result<()> {
-    let sql = "UPDATE _sinks SET given_after = ?2, given_upto = ?3 WHERE name = ?1";
-    connection.run(sql, (sink, acknowledged.after, acknowledged.upto))?;
+    let values = named_params! {
+        ":sink": sink,
+        ":after": acknowledged.after,
+        ":upto": acknowledged.upto,
+    };
+    connection.run(ACKNOWLEDGE, values)?;
     Ok(())
 }
 
@@ -267,8 +380,14 @@ pub(in crate::store) fn advance(
     feed: &Feed,
     absent: i64,
 ) -> rusqlite::Result<bool> {
-    let moved = (name, feed.after, feed.upto, feed.unwanted, absent);
-    Ok(tx.run(ADVANCE, moved)? > 0)
+    let values = named_params! {
+        ":sink": name,
+        ":after": feed.after,
+        ":upto": feed.upto,
+        ":unwanted": feed.unwanted,
+        ":absent": absent,
+    };
+    Ok(tx.run(ADVANCE, values)? > 0)
 }
 
 /// Counts what became of changes: those that were delivered, and those that were no longer in the
@@ -277,17 +396,26 @@ pub(in crate::store) fn count(
     tx: &Connection,
     name: &str,
     (delivered, left_out): (i64, i64),
-    outcomes: &Outcomes,
+    settlement: &Settlement,
     at: &str,
 ) -> rusqlite::Result<()> {
-    let Outcomes {
+    let Settlement {
         last_error,
         disable,
         mark,
         ..
-    } = outcomes;
-    let counted = (name, delivered, left_out, at, last_error, disable, mark);
-    tx.run(COUNT, counted).map(|_| ())
+    } = settlement;
+    let values = named_params! {
+        ":sink": name,
+        ":delivered": delivered,
+        ":left_out": left_out,
+        ":at": at,
+        ":last_error": last_error,
+        ":disable": disable,
+        ":mark": mark,
+    };
+    tx.run(COUNT, values)?;
+    Ok(())
 }
 
 impl Operator {
@@ -297,7 +425,8 @@ impl Operator {
     /// Nothing is changed.
     pub fn release_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
         let tx = write_tx(&mut self.connection)?;
-        let released = tx.execute(RELEASE, (sink, log::last_seq(&tx)?))?;
+        let values = named_params! {":sink": sink, ":upto": log::last_seq(&tx)?};
+        let released = tx.run(RELEASE, values)?;
         tx.commit()?;
         Ok(released > 0)
     }
@@ -314,7 +443,13 @@ impl Operator {
         (from, to): (i64, i64),
         wanted: i64,
     ) -> Result<bool, StoreError> {
-        Ok(self.connection.execute(SKIP, (sink, from, to, wanted))? > 0)
+        let values = named_params! {
+            ":sink": sink,
+            ":after": from,
+            ":upto": to,
+            ":wanted": wanted,
+        };
+        Ok(self.connection.run(SKIP, values)? > 0)
     }
 
     /// Forgets a sink that is no longer configured, with its position, its queue and its
@@ -324,8 +459,7 @@ impl Operator {
     /// Nothing is changed.
     pub fn forget_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
         let tx = write_tx(&mut self.connection)?;
-        let removed = "SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = ?1 AND state = 'removed')";
-        let is_removed = tx.value(removed, [sink])?;
+        let is_removed = tx.value(IS_REMOVED, named_params! {":sink": sink})?;
         if is_removed {
             for (table, column) in OWNED {
                 tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [sink])?;
@@ -342,9 +476,7 @@ impl Operator {
     /// Nothing is changed.
     pub fn rename_sink(&mut self, sink: &str, new: &str) -> Result<bool, StoreError> {
         let tx = write_tx(&mut self.connection)?;
-        let used = "SELECT EXISTS (SELECT 1 FROM _sinks WHERE name = ?1 AND delivered > 0) \
-             OR EXISTS (SELECT 1 FROM _queue WHERE sink = ?1)";
-        if tx.value(used, [new])? {
+        if tx.value(IS_USED, named_params! {":sink": new})? {
             return Ok(false);
         }
         for (table, column) in OWNED {
@@ -352,10 +484,7 @@ impl Operator {
             let moved = format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1");
             tx.execute(&moved, [sink, new])?;
         }
-        tx.execute(
-            "UPDATE OR REPLACE _alerts SET about = 'sink/' || ?2 WHERE about = 'sink/' || ?1",
-            [sink, new],
-        )?;
+        tx.run(RENAME_ALERTS, named_params! {":sink": sink, ":new": new})?;
         tx.commit()?;
         Ok(true)
     }

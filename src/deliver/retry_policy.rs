@@ -13,20 +13,20 @@ use crate::store::{Gone, Lane, QueueRow, RowState};
 const SUPERSEDED: &str = "not sent again, because the sink has a newer version of the record: add \
      --all-versions to send it all the same";
 
-/// What happens to a row that was handed over.
+/// What happens to a row of the queue after a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RowUpdate {
     /// It leaves the queue.
-    Gone(Gone),
+    Remove(Gone),
     /// It stays in the queue, with something new about it.
-    Kept(QueueRow),
+    Keep(QueueRow),
     /// It stays as it is.
-    Untouched,
+    Unchanged,
 }
 
-/// By what a fate is decided.
+/// What is done after a failed attempt, and when it is repeated.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rules<'a> {
+pub(super) struct RetryPolicy<'a> {
     /// The wait after each refusal; after the last one, the row is dead.
     pub(super) retry: &'a [Duration],
     /// Whether a fault concerns all rows, so that their order stays.
@@ -36,27 +36,26 @@ pub(super) struct Rules<'a> {
     pub(super) now: Timestamp,
 }
 
-impl Rules<'_> {
-    /// The fate of a row after this verdict; `None` if it was not sent, because the sink has a
+impl RetryPolicy<'_> {
+    /// What happens to a row after this verdict; `None` if it was not sent, because the sink has a
     /// newer version of its record: a dead letter stays one, and what is sent once more leaves the
     /// queue.
-    pub(super) fn fate(&self, row: &QueueRow, verdict: Option<&Verdict>) -> Fate {
+    pub(super) fn update(&self, row: &QueueRow, verdict: Option<&Verdict>) -> RowUpdate {
         let Some(verdict) = verdict else {
-            let (state, last_error) = (RowState::Dead, Some(SUPERSEDED.to_owned()));
-            return match row.lane {
-                Lane::Change => Fate::Kept(QueueRow {
-                    state,
-                    due_at: None,
-                    last_error,
-                    ..row.clone()
-                }),
-                _ => Fate::Gone(Gone::LeftOut),
-            };
+            if row.lane != Lane::Change {
+                return RowUpdate::Remove(Gone::LeftOut);
+            }
+            return RowUpdate::Keep(QueueRow {
+                state: RowState::Dead,
+                due_at: None,
+                last_error: Some(SUPERSEDED.to_owned()),
+                ..row.clone()
+            });
         };
         match verdict {
-            Verdict::Done => Fate::Gone(Gone::Delivered),
+            Verdict::Done => RowUpdate::Remove(Gone::Delivered),
             // What a replay sends once more was delivered before: nothing waits for it.
-            Verdict::Refused { .. } if row.lane == Lane::Replay => Fate::Gone(Gone::Refused),
+            Verdict::Refused { .. } if row.lane == Lane::Replay => RowUpdate::Remove(Gone::Refused),
             Verdict::Refused { reason, for_good } => {
                 let attempts = row.attempts + 1;
                 let refused = usize::try_from(row.attempts).unwrap_or(usize::MAX);
@@ -68,7 +67,7 @@ impl Rules<'_> {
                     RowState::Dead
                 };
                 let last_error = Some(reason.clone());
-                Fate::Kept(QueueRow {
+                RowUpdate::Keep(QueueRow {
                     state,
                     attempts,
                     due_at,
@@ -76,17 +75,18 @@ impl Rules<'_> {
                     ..row.clone()
                 })
             }
-            Verdict::Fault { .. } if self.keeps_order => Fate::Untouched,
+            Verdict::Fault { .. } if self.keeps_order => RowUpdate::Unchanged,
             // The endpoint is to blame, so this is no attempt. Others go first all the same,
             // because a change that always fails would otherwise hold them up.
             Verdict::Fault {
                 reason,
                 retry_after,
+                ..
             } => {
                 let faults = row.faults + 1;
                 let times = u32::try_from(faults).unwrap_or(u32::MAX);
                 let wait = PAUSE.wait(times, self.chance, *retry_after);
-                Fate::Kept(QueueRow {
+                RowUpdate::Keep(QueueRow {
                     state: RowState::Retrying,
                     faults,
                     due_at: Some(self.after(wait)),
@@ -94,7 +94,7 @@ impl Rules<'_> {
                     ..row.clone()
                 })
             }
-            Verdict::Gone { .. } | Verdict::NotTried | Verdict::CutShort => Fate::Untouched,
+            Verdict::Gone { .. } | Verdict::NotTried | Verdict::CutShort => RowUpdate::Unchanged,
         }
     }
 
@@ -123,9 +123,9 @@ mod tests {
         }
     }
 
-    fn rules(keeps_order: bool) -> Rules<'static> {
+    fn policy(keeps_order: bool) -> RetryPolicy<'static> {
         const RETRY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(100)];
-        Rules {
+        RetryPolicy {
             retry: &RETRY,
             keeps_order,
             chance: 0.5,
@@ -133,9 +133,9 @@ mod tests {
         }
     }
 
-    fn kept(fate: Fate) -> (RowState, i64, i64, Option<String>) {
-        let Fate::Kept(row) = fate else {
-            panic!("{fate:?}")
+    fn kept(update: RowUpdate) -> (RowState, i64, i64, Option<String>) {
+        let RowUpdate::Keep(row) = update else {
+            panic!("{update:?}")
         };
         (row.state, row.attempts, row.faults, row.due_at)
     }
@@ -147,7 +147,7 @@ mod tests {
             for_good,
         };
         let fate = |attempts, for_good| {
-            kept(rules(false).fate(&row(Lane::Change, attempts), Some(&refused(for_good))))
+            kept(policy(false).update(&row(Lane::Change, attempts), Some(&refused(for_good))))
         };
         let at = |text: &str| Some(text.to_owned());
         let first = at("1970-01-01T00:00:10.000000Z");
@@ -155,8 +155,8 @@ mod tests {
         assert_eq!(fate(1, false).3, at("1970-01-01T00:01:40.000000Z"));
         assert_eq!(fate(2, false), (RowState::Dead, 3, 0, None));
         assert_eq!(fate(0, true), (RowState::Dead, 1, 0, None));
-        let replayed = rules(false).fate(&row(Lane::Replay, 0), Some(&refused(false)));
-        assert_eq!(replayed, Fate::Gone(Gone::Refused));
+        let replayed = policy(false).update(&row(Lane::Replay, 0), Some(&refused(false)));
+        assert_eq!(replayed, RowUpdate::Remove(Gone::Refused));
     }
 
     #[test]
@@ -164,16 +164,17 @@ mod tests {
         let fault = |retry_after| Verdict::Fault {
             reason: "answered 503".into(),
             retry_after,
+            is_limit: false,
         };
         let change = row(Lane::Change, 1);
-        let (state, attempts, faults, _) = kept(rules(false).fate(&change, Some(&fault(None))));
+        let (state, attempts, faults, _) = kept(policy(false).update(&change, Some(&fault(None))));
         assert_eq!((state, attempts, faults), (RowState::Retrying, 1, 1));
         let asked = fault(Some(Duration::from_secs(60)));
-        let due_at = kept(rules(false).fate(&change, Some(&asked))).3;
+        let due_at = kept(policy(false).update(&change, Some(&asked))).3;
         assert_eq!(due_at.as_deref(), Some("1970-01-01T00:01:00.000000Z"));
         assert_eq!(
-            rules(true).fate(&change, Some(&fault(None))),
-            Fate::Untouched
+            policy(true).update(&change, Some(&fault(None))),
+            RowUpdate::Unchanged
         );
     }
 }
