@@ -34,9 +34,6 @@ impl Store {
     /// Stores the custom fields of a business: of each form that was read, its name and a JSON
     /// array. Forgets the forms that are not listed any more. Returns each form that is another one
     /// now, and what became of it: `added`, `changed` or `removed`.
-    ///
-    /// # Errors
-    /// Nothing is changed.
     pub async fn store_forms(
         &self,
         business: Option<String>,

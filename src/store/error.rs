@@ -66,8 +66,8 @@ pub enum StoreError {
     Exists(PathBuf),
     /// The file for a backup is the store itself, no file, or a file that is no backup.
     #[error(
-        "{0} cannot hold a backup: it is a store, one of its side files, or no file that shopmirror \
-         wrote; name another file"
+        "{0} cannot hold a backup: it is a store, one of its side files, or no file that \
+         shopmirror wrote; name another file"
     )]
     Unfit(PathBuf),
     /// The file to restore is no usable backup.
@@ -80,8 +80,8 @@ pub enum StoreError {
     },
     /// A copy would leave too little room on the disk.
     #[error(
-        "too little room for {path}: {needed} bytes are needed and {free} are free; free some space, \
-         or name a file on another disk"
+        "too little room for {path}: {needed} bytes are needed and {free} are free; free some \
+         space, or name a file on another disk"
     )]
     NoRoom {
         /// The file to write.
@@ -105,8 +105,8 @@ pub enum StoreError {
     Busy,
     /// The file is damaged: it is not changed, so that a person can look at it.
     #[error(
-        "the store is damaged ({0}): stop the daemon, keep a copy of the file, then restore a backup, \
-         or run `sqlite3 FILE .recover` into a new file"
+        "the store is damaged ({0}): stop the daemon, keep a copy of the file, then restore a \
+         backup, or run `sqlite3 FILE .recover` into a new file"
     )]
     Corrupt(String),
     /// The file was deleted or replaced while it was open.
@@ -181,8 +181,8 @@ impl From<rusqlite::Error> for StoreError {
             }
             Some(ErrorCode::OperationInterrupted) => Self::TooLong,
             _ if is_refused_write(&error) => Self::Limit(
-                "a write was refused: look for a failing disk (`journalctl -k`), a quota or a file size \
-                 limit (LimitFSIZE= in the unit)",
+                "a write was refused: look for a failing disk (`journalctl -k`), a quota or a file \
+                 size limit (LimitFSIZE= in the unit)",
             ),
             _ => Self::Sqlite(error),
         }

@@ -23,6 +23,10 @@ pub(super) struct StoreParts {
 }
 
 /// A handle on the open store; cheap to clone.
+///
+/// # Errors
+/// Unless a method says more: the file cannot be read or written. Nothing of a failed write is
+/// stored.
 #[derive(Clone)]
 pub struct Store {
     pub(super) shared: Arc<StoreParts>,

@@ -84,7 +84,10 @@ mod tests {
             .execute_batch(
                 "CREATE TABLE _meta (name TEXT PRIMARY KEY, value TEXT);
                  CREATE TABLE changes (seq INTEGER PRIMARY KEY);
-                 INSERT INTO _meta VALUES ('identity', 'a'), ('identity_after_10', 'c'), ('identity_after_9', 'b');",
+                 INSERT INTO _meta VALUES
+                    ('identity', 'a'),
+                    ('identity_after_10', 'c'),
+                    ('identity_after_9', 'b');",
             )
             .unwrap();
         let identities = Identities::read(&connection).unwrap();

@@ -36,9 +36,6 @@ impl Kept {
 
 impl Store {
     /// Stores a value in place of the one before. The same one costs no write.
-    ///
-    /// # Errors
-    /// The value before stays.
     pub async fn keep(&self, what: Kept, value: &impl Serialize) -> Result<(), StoreError> {
         let text = text_of(value);
         self.write(move |writer| {
@@ -77,8 +74,8 @@ fn text_of(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a stored value can always be written as JSON")
 }
 
-/// The value that [`write`] stored under a name. A text that does not parse, because another version
-/// of the program wrote it, counts as absent.
+/// The value that [`write`] stored under a name. A text that does not parse, because another
+/// version of the program wrote it, counts as absent.
 pub(super) fn read<T: DeserializeOwned>(
     connection: &Connection,
     name: &str,

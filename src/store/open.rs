@@ -176,8 +176,8 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     Ok(version)
 }
 
-/// The number that a statement reads from the header of a file. A damaged store must not be reported
-/// as another program's file.
+/// The number that a statement reads from the header of a file. A damaged store must not be
+/// reported as another program's file.
 fn number(connection: &Connection, path: &Path, sql: &str) -> Result<i64, StoreError> {
     let number = connection.query_row(sql, [], |row| row.get(0));
     match number.map_err(StoreError::from) {

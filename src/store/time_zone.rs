@@ -21,9 +21,6 @@ const MAX: usize = 400;
 
 impl Store {
     /// Keeps the offsets of the workspace's time zone, which the views `report_*` use.
-    ///
-    /// # Errors
-    /// The views keep the offsets they had.
     pub async fn keep_time_zone(&self, zone: TimeZone, now: Timestamp) -> Result<(), StoreError> {
         self.write(move |writer| {
             let wanted = offsets(&zone, now);

@@ -1,8 +1,8 @@
 //! The current state of each job, from its newest source: the table `_job_states`.
 //!
-//! A list that is ordered by creation never shows an old job again, so the job's own row has what was
-//! last seen. Its status changes and payments add the rest. A row is rebuilt in the transaction that
-//! writes one of its sources; the table follows from the mirror.
+//! A list that is ordered by creation never shows an old job again, so the job's own row has what
+//! was last seen. Its status changes and payments add the rest. A row is rebuilt in the transaction
+//! that writes one of its sources; the table follows from the mirror.
 
 use rusqlite::{Connection, OptionalExtension, named_params};
 use serde::Deserialize;

@@ -10,8 +10,8 @@ use serde_json::Value;
 const MAX_TEXT: usize = 8 * 1024;
 /// Fewer digits are not taken for a phone number.
 const MIN_NUMBER: usize = 6;
-/// The number of digits of a term that are searched as the end of a phone number: what stands before
-/// them is written in many ways.
+/// The number of digits of a term that are searched as the end of a phone number: what stands
+/// before them is written in many ways.
 const MIN_END: usize = 4;
 const MAX_END: usize = 7;
 /// The most words of a term.
@@ -117,8 +117,9 @@ mod tests {
 
     #[test]
     fn a_record_is_indexed_by_its_words_and_the_end_of_its_numbers() {
-        let body = r#"{"id":12,"name":"Zoë","status_stage":"open","created_at":"2026-03-01T00:00:00.5Z",
-            "mobile_country_code":"+44","mobile_number":"07700 900123","tags":["a",{"b":"c"}],"paid":true,"amount":1.5}"#;
+        let body = r#"{"id":12,"name":"Zoë","status_stage":"open",
+            "created_at":"2026-03-01T00:00:00.5Z","mobile_country_code":"+44",
+            "mobile_number":"07700 900123","tags":["a",{"b":"c"}],"paid":true,"amount":1.5}"#;
         let text = of_record(body);
         for word in ["12 ", "Zoë ", "07700 900123 ", "r32100900770 ", "a c "] {
             assert!(text.contains(word), "{word} in {text}");

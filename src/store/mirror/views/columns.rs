@@ -51,7 +51,10 @@ impl RouteColumns {
 
     /// The type of a column; text as long as it has no values.
     fn type_of(&self, column: &str) -> &str {
-        self.types.get(column).map_or(TEXT, String::as_str)
+        match self.types.get(column) {
+            Some(letter) => letter,
+            None => TEXT,
+        }
     }
 }
 
