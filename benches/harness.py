@@ -21,21 +21,25 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUTES = ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"]
 
 
-def build(*benches):
+def build(*more, profile="dist"):
     """Builds the program with every sink, and these bench programs beside it; returns their paths in this order."""
-    command = ["cargo", "build", "--profile", "dist", "--all-features", "--locked", "--message-format=json", "--bin", "shopmirror"]
-    for bench in benches:
-        command += ["--bench", bench]
+    command = ["cargo", "build", "--profile", profile, "--all-features", "--locked", "--message-format=json"]
+    command += ["--package", "shopmirror", "--bin", "shopmirror"]
+    if any(name.startswith("bare-") for name in more):
+        command += ["--package", "shopmirror-bare", "--bins"]
+    for name in more:
+        if not name.startswith("bare-"):
+            command += ["--bench", name]
     made = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     paths = {}
     for line in made.stdout.splitlines():
         message = json.loads(line)
         if message.get("executable"):
             paths[message["target"]["name"]] = message["executable"]
-    return [paths[name] for name in ("shopmirror", *benches)]
+    return [paths[name] for name in ("shopmirror", *more)]
 
 
-def wait_until(condition, limit, what):
+def wait_until(condition, limit, what, every=0.005):
     """Waits until `condition` holds, `limit` seconds at most; returns what it gave."""
     deadline = time.monotonic() + limit
     while True:
@@ -44,7 +48,7 @@ def wait_until(condition, limit, what):
             return found
         if time.monotonic() > deadline:
             raise SystemExit(f"waited {limit} s for {what}")
-        time.sleep(0.005)
+        time.sleep(every)
 
 
 def cpu_seconds(pid):
