@@ -49,6 +49,16 @@ pub struct Shaped {
     pub headers: Vec<(&'static str, String)>,
 }
 
+impl Shaped {
+    fn new(body: String, content_type: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            body,
+            content_type: content_type.into(),
+            headers: Vec::new(),
+        }
+    }
+}
+
 const JSON: &str = "application/json";
 
 impl Format {
@@ -57,29 +67,25 @@ impl Format {
     /// # Errors
     /// [`TemplateError`] if the template fails for this change.
     pub fn shape(&self, change: &Change) -> Result<Shaped, TemplateError> {
-        let json = |body| Shaped {
-            body,
-            content_type: JSON.into(),
-            headers: Vec::new(),
-        };
-        Ok(match self {
-            Self::Standard => json(standard(change)),
+        let shaped = match self {
+            Self::Standard => Shaped::new(standard(change), JSON),
             Self::CloudEvents(events) => events.shape(change),
             Self::Raw => Shaped {
                 headers: vec![
                     ("shopmirror-type", change.event_type()),
                     ("shopmirror-seq", change.seq.to_string()),
                 ],
-                ..json(change.body.clone())
+                ..Shaped::new(change.body.clone(), JSON)
             },
             Self::Template {
                 template,
                 content_type,
-            } => Shaped {
-                content_type: content_type.clone().into(),
-                ..json(template.render(&Context::of(change))?)
-            },
-        })
+            } => {
+                let body = template.render(&Context::of(change))?;
+                Shaped::new(body, content_type.clone())
+            }
+        };
+        Ok(shaped)
     }
 
     /// Writes one change as one line of JSON without its end: the `data` object in place of the

@@ -1,7 +1,7 @@
-//! The keys that say how a sink writes a change: `format`, `template` and `content_type`.
+//! The keys for the shape in which a sink writes a change: `format`, `template` and `content_type`.
 //!
-//! A template is compiled here, so that `check` reports what is wrong with it without any change.
-//! It may hold a token, so that no message quotes it.
+//! A template is compiled here, so that `check` reports its problems without any change. It may
+//! hold a token, so no message quotes it.
 
 use std::path::PathBuf;
 
@@ -15,9 +15,9 @@ use crate::shape::{CloudEvents, Escape, Format, NAMES, Template};
 const TEMPLATE_MAX: u64 = 256 * 1024;
 
 #[derive(Deserialize)]
-struct Keys {
+struct ShapeKeys {
     #[serde(default)]
-    format: Word,
+    format: FormatName,
     template: Option<String>,
     #[serde(default, deserialize_with = "in_file")]
     template_file: Option<String>,
@@ -25,10 +25,10 @@ struct Keys {
     content_type: String,
 }
 
-/// The word of `format`.
+/// The value of `format`.
 #[derive(Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Word {
+enum FormatName {
     #[default]
     Standard,
     CloudEvents,
@@ -47,52 +47,55 @@ fn in_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> 
             "names a file that the user of the service cannot use: {error}"
         ))
     })?;
-    // An editor ends the last line; that end is no part of what is sent.
+    // An editor ends the last line; that line break is not part of the template.
     Ok(Some(text.trim_end_matches('\n').to_owned()))
 }
 
-/// The shape; `None` only if a problem was noted. `source` is what CloudEvents name as their
-/// source.
+/// The shape; `None` only if a problem was noted. `source` is the source of CloudEvents.
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<Format> {
-    let Keys {
+    let ShapeKeys {
         format,
         template,
         template_file,
         content_type,
     } = table.read(&[])?;
-    let from = if template_file.is_some() {
+    let template_key = if template_file.is_some() {
         "template_file"
     } else {
         "template"
     };
-    if format == Word::Template {
-        let Some(template) = template_file.or(template) else {
-            table.note_here("format = \"template\" needs `template`: what to send, with values in {{ }}; or name its file with template_file");
-            return None;
-        };
-        let escape = Escape::of_media_type(&content_type);
-        let template = compiled(table, &[from], &template, escape, &NAMES)?;
-        return Some(Format::Template {
-            template,
-            content_type,
-        });
+    if format != FormatName::Template {
+        for key in [template_key, "content_type"] {
+            if table.has(key) {
+                table.note(
+                    key,
+                    "is only for format = \"template\": add that, or remove this",
+                );
+            }
+        }
     }
-    for key in [from, "content_type"]
-        .into_iter()
-        .filter(|key| table.has(key))
-    {
-        table.note(
-            key,
-            "is only for format = \"template\": add that, or remove this",
-        );
-    }
-    Some(match format {
-        Word::CloudEvents => Format::CloudEvents(CloudEvents {
+    match format {
+        FormatName::Standard => Some(Format::Standard),
+        FormatName::CloudEvents => Some(Format::CloudEvents(CloudEvents {
             source: source.to_owned(),
-        }),
-        Word::Raw => Format::Raw,
-        _ => Format::Standard,
-    })
+        })),
+        FormatName::Raw => Some(Format::Raw),
+        FormatName::Template => {
+            let Some(text) = template_file.or(template) else {
+                table.note_here(
+                    "format = \"template\" needs `template`: what to send, with values in {{ }}; \
+                     or name its file with template_file",
+                );
+                return None;
+            };
+            let escape = Escape::for_media_type(&content_type);
+            let template = compiled(table, &[template_key], &text, escape, &NAMES)?;
+            Some(Format::Template {
+                template,
+                content_type,
+            })
+        }
+    }
 }
 
 /// The template at a path; `None` only if a problem was noted.
@@ -103,6 +106,11 @@ pub(super) fn compiled(
     escape: Escape,
     names: &[&str],
 ) -> Option<Template> {
-    let refused = |error| table.note_inside(path, format!("in `{}`, {error}", path[0]));
-    Template::compile(text, escape, names).map_err(refused).ok()
+    match Template::compile(text, escape, names) {
+        Ok(template) => Some(template),
+        Err(error) => {
+            table.note_inside(path, format!("in `{}`, {error}", path[0]));
+            None
+        }
+    }
 }

@@ -46,11 +46,7 @@ const STRUCTURED: &str = "application/cloudevents+json";
 
 impl CloudEvents {
     pub(super) fn shape(&self, change: &Change) -> Shaped {
-        Shaped {
-            body: self.structured(change),
-            content_type: STRUCTURED.into(),
-            headers: Vec::new(),
-        }
+        Shaped::new(self.structured(change), STRUCTURED)
     }
 
     /// The whole event as one JSON object. It begins with the id.

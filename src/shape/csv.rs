@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 use shopmirror_core::record::{Change, Kind, field};
 
-/// What every row of a change begins with.
+/// The first columns of every row of a change.
 const OWN: [&str; 8] = [
     "event_id",
     "seq",
@@ -43,12 +43,13 @@ pub fn csv_row<C: AsRef<str>>(cells: impl IntoIterator<Item = C>) -> String {
 /// white space and one in full width, as some spreadsheets read them. A number is no formula.
 #[must_use]
 pub fn guarded(text: &str) -> Cow<'_, str> {
-    let first = text.trim_start().chars().next();
-    let is_formula =
-        first.is_some_and(|c| "=+-@＝＋－＠|%".contains(c)) || text.starts_with(['\t', '\r', '\n']);
-    match is_formula && text.parse::<f64>().is_err() {
-        true => Cow::Owned(format!("'{text}")),
-        false => Cow::Borrowed(text),
+    let signs = ['=', '+', '-', '@', '＝', '＋', '－', '＠', '|', '%'];
+    let is_formula = text.trim_start().starts_with(signs) || text.starts_with(['\t', '\r', '\n']);
+    let is_number = text.parse::<f64>().is_ok();
+    if is_formula && !is_number {
+        Cow::Owned(format!("'{text}"))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
@@ -69,18 +70,23 @@ impl Columns {
     /// The first line of a file, without its end.
     #[must_use]
     pub fn header(&self) -> String {
-        let whole = self.fields.is_empty().then_some(WHOLE);
-        let names = OWN
-            .into_iter()
-            .chain(self.fields.iter().map(String::as_str))
-            .chain(whole);
-        csv_row(names.map(cell))
+        let mut names: Vec<String> = OWN.into_iter().map(cell).collect();
+        if self.fields.is_empty() {
+            names.push(cell(WHOLE));
+        }
+        for field in &self.fields {
+            names.push(cell(field));
+        }
+        csv_row(names)
     }
 
     /// One change, without the end of the line.
     #[must_use]
     pub fn row(&self, change: &Change) -> String {
-        let seq = change.row().map_or_else(String::new, |row| row.to_string());
+        let seq = match change.row() {
+            Some(seq) => seq.to_string(),
+            None => String::new(),
+        };
         let mut cells = vec![
             cell(&change.event_id),
             seq,
@@ -94,15 +100,13 @@ impl Columns {
         if self.fields.is_empty() {
             cells.push(cell(&change.body));
         }
-        let gap = change.kind == Kind::Gap;
-        cells.extend(
-            self.fields
-                .iter()
-                .map(|name| match field(&change.body, name) {
-                    Some(json) if !gap => shown(json),
-                    _ => String::new(),
-                }),
-        );
+        for name in &self.fields {
+            let value = match field(&change.body, name) {
+                Some(json) if change.kind != Kind::Gap => shown(json),
+                _ => String::new(),
+            };
+            cells.push(value);
+        }
         csv_row(cells)
     }
 }

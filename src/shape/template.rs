@@ -1,6 +1,6 @@
 //! Templates of the operator: compiled once, strict about names, bounded in work and output.
 //!
-//! A template is part of the configuration; what it is given comes from customers. So a value is
+//! A template is part of the configuration; the values in it come from customers. So a value is
 //! always escaped for the kind of text that the template writes, and no filter switches that off.
 
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum Escape {
 impl Escape {
     /// The kind that a media type asks for.
     #[must_use]
-    pub fn of_media_type(media_type: &str) -> Self {
+    pub fn for_media_type(media_type: &str) -> Self {
         let essence = media_type
             .split(';')
             .next()
@@ -44,9 +44,9 @@ impl Escape {
             .to_ascii_lowercase();
         if essence.ends_with("/json") || essence.ends_with("+json") {
             Self::Json
-        } else if ["html", "/xml", "+xml"]
-            .iter()
-            .any(|end| essence.ends_with(end))
+        } else if essence.ends_with("html")
+            || essence.ends_with("/xml")
+            || essence.ends_with("+xml")
         {
             Self::Html
         } else {
@@ -66,16 +66,10 @@ pub struct TemplateError {
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.at {
-            Some((line, column)) => {
-                write!(
-                    f,
-                    "line {line}, column {column} of the template: {}",
-                    self.problem
-                )
-            }
-            None => write!(f, "the template: {}", self.problem),
+        if let Some((line, column)) = self.at {
+            write!(f, "line {line}, column {column} of ")?;
         }
+        write!(f, "the template: {}", self.problem)
     }
 }
 
@@ -126,10 +120,6 @@ impl Template {
     /// # Errors
     /// The first problem.
     pub fn compile(source: &str, escape: Escape, names: &[&str]) -> Result<Self, TemplateError> {
-        let whole = |problem: &str| TemplateError {
-            at: None,
-            problem: problem.to_owned(),
-        };
         if let Some(at) = source.find([OPEN, CLOSE, '\0']) {
             let problem = "a control character stands here: remove it".to_owned();
             return Err(TemplateError {
@@ -144,14 +134,18 @@ impl Template {
         let compiled = environment
             .get_template(NAME)
             .map_err(|error| explained(&error, source))?;
+        let mut allowed: Vec<&str> = names.to_vec();
+        allowed.extend(environment.globals().map(|(name, _)| name));
         let mut unknown = compiled.undeclared_variables(false);
-        let globals: Vec<&str> = environment.globals().map(|(name, _)| name).collect();
-        unknown.retain(|name| !names.contains(&name.as_str()) && !globals.contains(&&**name));
+        unknown.retain(|name| !allowed.contains(&name.as_str()));
         if let Some(name) = unknown.into_iter().min() {
-            let known = names.join(", ");
-            return Err(whole(&format!(
-                "there is no `{name}`; a template may use: {known}"
-            )));
+            return Err(TemplateError {
+                at: None,
+                problem: format!(
+                    "there is no `{name}`; a template may use: {}",
+                    names.join(", ")
+                ),
+            });
         }
         Ok(Self {
             compiled: Arc::new(Compiled {
@@ -187,7 +181,8 @@ impl Template {
             Err(error) => Err(TemplateError {
                 at: None,
                 problem: format!(
-                    "its output is not JSON at line {}, column {}; `shopmirror sinks NAME test --dry-run` shows it",
+                    "its output is not JSON at line {}, column {}; `shopmirror sinks NAME test \
+                     --dry-run` shows it",
                     error.line(),
                     error.column()
                 ),
@@ -209,10 +204,10 @@ fn environment(escape: Escape) -> Environment<'static> {
         Escape::Html => AutoEscape::Html,
         Escape::Text => AutoEscape::None,
     });
-    // It does not ask what a block `autoescape` says.
+    // It ignores a block `autoescape`.
     environment.set_formatter(move |output, _, value| {
         if value.is_safe() && escape != Escape::Text {
-            // What a block or a macro of the template captured: its values are escaped already.
+            // A block or a macro of the template captured it: its values are escaped already.
             return Ok(output.write_str(value.as_str().unwrap_or_default())?);
         }
         match escape {
@@ -240,23 +235,28 @@ fn json(value: &Value) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|_| ErrorKind::BadSerialization.into())
 }
 
-/// A value as people read it: a list with commas, nothing for null. What is nested is JSON.
+/// A value as people read it: a list with commas, nothing for null. A nested value is JSON.
 fn plain(value: &Value) -> Result<String, Error> {
-    let is_list = |value: &Value| matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
-    let is_nested = |item: Value| is_list(&item) || item.kind() == ValueKind::Map;
     match value.kind() {
         ValueKind::None | ValueKind::Undefined => Ok(String::new()),
-        _ if is_list(value) && !value.try_iter()?.any(is_nested) => {
-            let items = value.try_iter()?.filter(|item| !item.is_none());
-            Ok(items
-                .map(|item| plain(&item))
-                .collect::<Result<Vec<_>, _>>()?
-                .join(", "))
-        }
-        // A bool by itself would be `True`.
-        ValueKind::Map | ValueKind::Bool | ValueKind::Seq | ValueKind::Iterable => json(value),
+        ValueKind::Seq | ValueKind::Iterable => list(value),
+        // `to_string` would write a bool as `True`.
+        ValueKind::Map | ValueKind::Bool => json(value),
         _ => Ok(value.to_string()),
     }
+}
+
+/// The items of a list with commas, without nulls; a list that holds a list or an object is JSON.
+fn list(value: &Value) -> Result<String, Error> {
+    let mut items = Vec::new();
+    for item in value.try_iter()? {
+        match item.kind() {
+            ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => return json(value),
+            ValueKind::None => {}
+            _ => items.push(plain(&item)?),
+        }
+    }
+    Ok(items.join(", "))
 }
 
 /// Takes a template's output up to a limit.
@@ -278,16 +278,16 @@ impl io::Write for Bounded {
 /// The problem in our words where there are better ones. The engine's own texts name types and
 /// words of the template, never values.
 fn explained(error: &Error, source: &str) -> TemplateError {
-    let at = error.range().map(|range| place(source, range.start));
-    let at = at.or_else(|| error.line().map(|line| (line, 1)));
+    let at = match error.range() {
+        Some(range) => Some(place(source, range.start)),
+        None => error.line().map(|line| (line, 1)),
+    };
     let problem = match error.kind() {
         ErrorKind::UndefinedError => {
-            let part = error.range().and_then(|range| {
-                filtered(source.get(..range.start)?).or_else(|| source.get(range))
-            });
+            let name = undefined_name(error, source).unwrap_or("a name");
             format!(
-                "`{}` is not defined for this change; use `… is defined` or `|default(\"\")` if it may be absent",
-                part.unwrap_or("a name")
+                "`{name}` is not defined for this change; use `… is defined` or `|default(\"\")` \
+                 if it may be absent"
             )
         }
         ErrorKind::WriteFailure => {
@@ -311,25 +311,31 @@ fn explained(error: &Error, source: &str) -> TemplateError {
     TemplateError { at, problem }
 }
 
-/// The name before a filter, from the text before the filter's own name.
-fn filtered(before: &str) -> Option<&str> {
-    let value = before.trim_end().strip_suffix('|')?.trim_end();
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
-    let name = &value[value.trim_end_matches(is_part).len()..];
-    (!name.is_empty()).then_some(name)
+/// The name that is not defined; where the engine points at a filter, the name before it.
+fn undefined_name<'s>(error: &Error, source: &'s str) -> Option<&'s str> {
+    let range = error.range()?;
+    match filtered_name(source.get(..range.start)?) {
+        "" => source.get(range),
+        name => Some(name),
+    }
+}
+
+/// The name before a filter, from the text before the filter's own name; empty if there is none.
+fn filtered_name(before: &str) -> &str {
+    let Some(value) = before.trim_end().strip_suffix('|') else {
+        return "";
+    };
+    let value = value.trim_end();
+    let rest = value.trim_end_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    &value[rest.len()..]
 }
 
 /// Line and column, from 1, in characters.
 fn place(source: &str, offset: usize) -> (usize, usize) {
-    let offset = (0..=offset.min(source.len()))
-        .rev()
-        .find(|at| source.is_char_boundary(*at));
-    let before = &source[..offset.unwrap_or(0)];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (
-        before.matches('\n').count() + 1,
-        before[line_start..].chars().count() + 1,
-    )
+    let before = &source[..source.floor_char_boundary(offset)];
+    let line = before.matches('\n').count() + 1;
+    let line_text = before.rsplit('\n').next().unwrap_or_default();
+    (line, line_text.chars().count() + 1)
 }
 
 #[cfg(test)]

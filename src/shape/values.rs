@@ -36,25 +36,30 @@ impl Context {
     /// One change.
     #[must_use]
     pub fn of(change: &Change) -> Self {
-        let gap = change.kind == Kind::Gap;
+        let none = Value::from(());
         let body = value_of(&change.body);
-        let none = || Value::from(());
-        let before = change.before.as_deref();
-        let changed = change.changed().into_iter().map(|field| {
-            let side = |text: Option<&str>| text.map_or_else(none, value_of);
-            let sides = [("before", side(field.before)), ("after", side(field.after))];
-            (Value::from(field.name), Value::from_pairs(sides))
-        });
+        let (record, gap) = if change.kind == Kind::Gap {
+            (none, body)
+        } else {
+            (body, none)
+        };
+        let mut changed = Vec::new();
+        for field in change.changed() {
+            let before = value_or_none(field.before);
+            let after = value_or_none(field.after);
+            let sides = Value::from_pairs([("before", before), ("after", after)]);
+            changed.push((Value::from(field.name), sides));
+        }
         Self(Value::from_pairs([
-            ("before", before.map_or_else(none, value_of)),
+            ("before", value_or_none(change.before.as_deref())),
             ("business", Value::from(change.business.clone())),
-            ("changed", Value::from_pairs(changed.collect::<Vec<_>>())),
+            ("changed", Value::from_pairs(changed)),
             ("event_id", Value::from(change.event_id.clone())),
-            ("gap", if gap { body.clone() } else { none() }),
-            ("job", change.job.as_deref().map_or_else(none, value_of)),
+            ("gap", gap),
+            ("job", value_or_none(change.job.as_deref())),
             ("kind", Value::from(change.kind.as_str())),
             ("observed_at", Value::from(change.observed_at.clone())),
-            ("record", if gap { none() } else { body }),
+            ("record", record),
             ("record_id", Value::from(change.record_id.clone())),
             ("route", Value::from(change.route_name())),
             ("seq", Value::from(change.row())),
@@ -75,38 +80,55 @@ impl Context {
     }
 }
 
-/// The value of a JSON text; a text that cannot be read is itself.
-fn value_of(text: &str) -> Value {
-    let read = serde_json::from_str(text).or_else(|_| serde_json::from_str(&as_text(text)));
-    read.unwrap_or_else(|_| Value::from(text))
+fn value_or_none(json: Option<&str>) -> Value {
+    match json {
+        Some(json) => value_of(json),
+        None => Value::from(()),
+    }
 }
 
-/// JSON whose every string is a text that others can hold: a NUL character and half of a surrogate
-/// pair become U+FFFD.
+/// The value of a JSON text; a text that is not JSON stays a text.
+fn value_of(json: &str) -> Value {
+    if let Ok(value) = serde_json::from_str(json) {
+        return value;
+    }
+    serde_json::from_str(&as_text(json)).unwrap_or_else(|_| Value::from(json))
+}
+
+/// JSON whose strings other programs can store: a NUL character and half of a surrogate pair become
+/// U+FFFD.
 #[must_use]
 pub fn as_text(json: &str) -> String {
-    let mut held = String::with_capacity(json.len());
+    let mut text = String::with_capacity(json.len());
     let mut rest = json;
     while let Some(at) = rest.find('\\') {
         let (before, escapes) = rest.split_at(at);
-        // The code unit of the escape `\uXXXX` at this place.
-        let unit = |at: usize| {
-            let digits = escapes.get(at..at + 6)?.strip_prefix("\\u")?;
-            u16::from_str_radix(digits, 16).ok()
+        text.push_str(before);
+        let length = match (code_unit(escapes, 0), code_unit(escapes, 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => {
+                text.push_str(&escapes[..12]);
+                12
+            }
+            (Some(0 | 0xd800..=0xdfff), _) => {
+                text.push_str("\\ufffd");
+                6
+            }
+            // A backslash and the character that it escapes.
+            _ => {
+                let pair = escapes.get(..2).unwrap_or(escapes);
+                text.push_str(pair);
+                pair.len()
+            }
         };
-        let (text, length) = match (unit(0), unit(6)) {
-            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (&escapes[..12], 12),
-            (Some(0 | 0xd800..=0xdfff), _) => ("\\ufffd", 6),
-            // A backslash and what it escapes.
-            _ => escapes
-                .get(..2)
-                .map_or((escapes, escapes.len()), |pair| (pair, 2)),
-        };
-        held.push_str(before);
-        held.push_str(text);
         rest = &escapes[length..];
     }
-    held + rest
+    text + rest
+}
+
+/// The code unit of the escape `\uXXXX` at this place.
+fn code_unit(escapes: &str, at: usize) -> Option<u16> {
+    let digits = escapes.get(at..at + 6)?.strip_prefix("\\u")?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]
@@ -116,7 +138,8 @@ mod tests {
     #[test]
     fn numbers_texts_and_half_characters_are_read() {
         let value = value_of(
-            r#"{"id":12345678901234567890,"n":-4,"f":1.5,"s":"a\\ud800","h":"x\ud83d!","p":"\ud83d\ude00"}"#,
+            r#"{"id":12345678901234567890,"n":-4,"f":1.5,
+                "s":"a\\ud800","h":"x\ud83d!","p":"\ud83d\ude00"}"#,
         );
         let shown = |name: &str| value.get_attr(name).unwrap().to_string();
         assert_eq!(shown("id"), "12345678901234567890");

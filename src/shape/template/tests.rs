@@ -110,8 +110,8 @@ fn work_and_output_are_bounded() {
         "x".repeat(300)
     );
     for escape in [Escape::Text, Escape::Html, Escape::Json] {
-        let said = rendered(&long, escape).unwrap_err().problem;
-        assert!(said.contains("longer than 262144 bytes"), "{said}");
+        let problem = rendered(&long, escape).unwrap_err().problem;
+        assert!(problem.contains("longer than 262144 bytes"), "{problem}");
     }
     let endless = "{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}1";
     assert!(problem(endless).contains("steps"), "{}", problem(endless));
@@ -128,7 +128,7 @@ fn the_media_type_says_what_is_escaped_and_nothing_switches_that_off() {
         ("application/xml", Escape::Html),
         ("application/x-www-form-urlencoded", Escape::Text),
     ] {
-        assert_eq!(Escape::of_media_type(media_type), escape, "{media_type}");
+        assert_eq!(Escape::for_media_type(media_type), escape, "{media_type}");
     }
     let source =
         "<b>{{ record.name }}</b>{% autoescape false %}{{ record.name }}{% endautoescape %}";
