@@ -39,7 +39,7 @@ fn socket_of(store: &Path) -> PathBuf {
 pub enum ControlRequest {
     /// Send the status as JSON.
     Status,
-    /// Look at the deliveries again, because an operator changed some.
+    /// Check the deliveries now, because an operator changed some.
     Wake,
     /// Search customers within the daemon's budget.
     Search(SearchRequest),
@@ -70,7 +70,8 @@ pub struct SearchRequest {
 }
 
 impl SearchRequest {
-    /// Stores what the search found, if the request says so, and returns the records as received.
+    /// Stores the customers that the search found, if the request asks for that, and returns the
+    /// records as received.
     ///
     /// `searched_after` is the last row of the log when the search was sent: records stored since
     /// then are newer than the page.
@@ -84,25 +85,22 @@ impl SearchRequest {
         searched_after: i64,
         at: Timestamp,
     ) -> Result<SearchResult, StoreError> {
-        let records = page
-            .records()
-            .iter()
-            .filter_map(|record| RawValue::from_string(page.text(record).to_owned()).ok())
-            .collect();
-        let found = match self.store {
-            None => None,
-            Some(kind) => {
-                let search = Search {
-                    business: self.business,
-                    page,
-                    kind,
-                    at,
-                    asked_after: searched_after,
-                    backfill_term: self.backfill.then_some(self.term),
-                };
-                Some(store.store_found(search).await?)
-            }
-        };
+        let mut records = Vec::new();
+        for record in page.records() {
+            records.extend(RawValue::from_string(page.text(record).to_owned()));
+        }
+        let mut found = None;
+        if let Some(kind) = self.store {
+            let search = Search {
+                business: self.business,
+                page,
+                kind,
+                at,
+                asked_after: searched_after,
+                backfill_term: self.backfill.then_some(self.term),
+            };
+            found = Some(store.store_found(search).await?);
+        }
         Ok(SearchResult { records, found })
     }
 }
@@ -137,12 +135,14 @@ pub enum ControlError {
     NotRunning,
     /// A process holds the store, but does not listen on the socket.
     #[error(
-        "process {0} holds the store but does not listen: a daemon is starting, reloading or stopping, or another command is running; try again in a few seconds"
+        "process {0} holds the store but does not listen: a daemon is starting, reloading or \
+         stopping, or another command is running; try again in a few seconds"
     )]
     NotListening(String),
     /// The daemon accepted the request and did not reply in time, or ended the connection.
     #[error(
-        "the daemon gave no reply: it was reloaded, it is paused, or its polls use the whole budget; see `shopmirror status`, then run the command again if you still need it"
+        "the daemon gave no reply: it was reloaded, it is paused, or its polls use the whole \
+         budget; see `shopmirror status`, then run the command again if you still need it"
     )]
     NoReply(#[source] io::Error),
 }

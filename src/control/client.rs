@@ -16,7 +16,7 @@ use crate::store;
 
 /// How long the socket of a process that holds the store may be absent.
 const MAX_ABSENT: Duration = Duration::from_secs(5);
-/// How often to look for it in that time.
+/// How often to try to connect in that time.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 /// The longest reply that is read.
 const REPLY_MAX: u64 = 16 * 1024 * 1024;
@@ -27,10 +27,11 @@ const REPLY_MAX: u64 = 16 * 1024 * 1024;
 /// [`ControlError`] if no daemon runs, or it does not reply in time.
 pub async fn send(store: &Path, request: &ControlRequest) -> Result<Vec<u8>, ControlError> {
     let stream = connect(store).await?;
-    let reply = timeout(request.time_limit(), exchange(stream, request)).await;
-    reply
-        .unwrap_or_else(|late| Err(late.into()))
-        .map_err(ControlError::NoReply)
+    match timeout(request.time_limit(), exchange(stream, request)).await {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(error)) => Err(ControlError::NoReply(error)),
+        Err(late) => Err(ControlError::NoReply(late.into())),
+    }
 }
 
 async fn exchange(mut stream: UnixStream, request: &ControlRequest) -> io::Result<Vec<u8>> {

@@ -1,8 +1,8 @@
 //! The daemon's side: accepts connections, checks who may send what, writes the reply.
 //!
-//! Every connection has a short time limit for its request, and their number is bounded, so that
-//! clients that send nothing delay the others by less than a second. The bound is far above the
-//! number of searches that anybody lets wait for the budget.
+//! Every connection has a short time limit for its request, and the number of connections is
+//! bounded, so that clients that send nothing delay the others by less than a second. The bound is
+//! far above the number of searches that wait for the budget in practice.
 
 use std::fs;
 use std::io;
@@ -39,9 +39,10 @@ where
     let path = socket_of(store);
     // The process that holds the store's lock owns this name: a socket that exists is left over
     // from a process that was killed.
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    if let Err(error) = fs::remove_file(&path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
     }
     let listener = UnixListener::bind(&path)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
@@ -66,9 +67,10 @@ where
     timeout(REQUEST_LIMIT, reader.read_line(&mut line)).await??;
     if let Ok(request) = serde_json::from_str::<ControlRequest>(&line) {
         let own = rustix::process::geteuid().as_raw();
-        let reply = match may_send(&request, sender, own) {
-            true => timeout(request.time_limit(), reply_to(request)).await?,
-            false => serde_json::to_vec(&Err::<(), _>(refusal()))?,
+        let reply = if may_send(&request, sender, own) {
+            timeout(request.time_limit(), reply_to(request)).await?
+        } else {
+            serde_json::to_vec(&Err::<(), _>(refusal()))?
         };
         timeout(QUICK, stream.write_all(&reply)).await??;
     }

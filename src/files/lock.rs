@@ -1,8 +1,8 @@
-//! Locks a file that somebody may hold for a moment only.
+//! Locks a file that another process may lock for a moment only.
 //!
-//! A program that is just being started has a copy of every file that its parent has open, until it
+//! A program that is just being started has a copy of every open file of its parent until it
 //! begins. If the parent is killed then, the copy keeps the lock a little longer. A command that
-//! asks whether a file is locked also has the lock for a moment.
+//! tests whether a file is locked also has the lock for a moment.
 
 use std::fs::{File, TryLockError};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use std::time::Duration;
 const RETRIES: u32 = 50;
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Locks the file; waits up to a second if another has the lock. Blocks.
+/// Locks the file; waits up to a second if another process has the lock. Blocks.
 ///
 /// # Errors
-/// [`TryLockError::WouldBlock`] if the other one still has it then.
+/// [`TryLockError::WouldBlock`] if the other process still has the lock then.
 pub(crate) fn lock_soon(file: &File) -> Result<(), TryLockError> {
     lock_with(file, || std::thread::sleep(RETRY))
 }

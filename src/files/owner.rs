@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown, lchown};
 use std::path::Path;
 
-/// Opens a file to read and write it; if there is none, makes it with mode 0640.
+/// Opens a file to read and write it; if it does not exist, creates it with mode 0640.
 pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o640);
@@ -24,8 +24,8 @@ pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Gives a file that was just made to the owner of its folder. Only for a file that `create_new`
-/// made: any other could be the target of a link that the folder's owner laid.
+/// Gives a file that was just created to the owner of its folder. Only for a file that `create_new`
+/// created: any other could be the target of a link that the folder's owner made.
 pub(crate) fn give_to_folder(file: &File, path: &Path) {
     give(path, |user, group| fchown(file, Some(user), Some(group)));
 }
@@ -41,24 +41,27 @@ pub(crate) fn give_as(file: &File, replaced: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a folder or a socket that was just made to the owner of its folder.
+/// Gives a folder or a socket that was just created to the owner of its folder.
 pub(crate) fn give_path_to_folder(path: &Path) {
     give(path, |user, group| lchown(path, Some(user), Some(group)));
 }
 
 /// The folder in which a file lies.
 pub(crate) fn folder_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
-/// Makes a folder and those above it, with mode 0750, unless they are there.
+/// Creates a folder and those above it, with mode 0750, unless they exist.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
     }
-    folder.parent().map_or(Ok(()), make_folder)?;
+    if let Some(parent) = folder.parent() {
+        make_folder(parent)?;
+    }
     match DirBuilder::new().mode(0o750).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {}
         made => {
@@ -70,17 +73,19 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Calls `change` with the user and group of the folder in which `path` lies, if this process is
-/// root and the folder belongs to another user. As SQLite does, it goes on where the owner cannot
-/// be changed.
+/// root and the folder belongs to another user. It continues if the owner cannot be changed, as
+/// SQLite does.
 fn give(path: &Path, change: impl FnOnce(u32, u32) -> io::Result<()>) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let given = fs::metadata(folder_of(path)).and_then(|folder| match folder.uid() {
-        0 => Ok(()),
-        user => change(user, folder.gid()),
-    });
-    if let Err(error) = given {
-        tracing::warn!(%error, path = %path.display(), "could not give a new file to the owner of its folder");
+    let changed = match fs::metadata(folder_of(path)) {
+        Ok(folder) if folder.uid() == 0 => Ok(()),
+        Ok(folder) => change(folder.uid(), folder.gid()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = changed {
+        let path = path.display();
+        tracing::warn!(%error, %path, "could not give a new file to the owner of its folder");
     }
 }

@@ -27,10 +27,10 @@ pub fn shown_lines(text: &str) -> String {
     escaped(text, &['\n', '\t'])
 }
 
-fn escaped(text: &str, kept: &[char]) -> String {
+fn escaped(text: &str, allowed: &[char]) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_unsafe(c) && !kept.contains(&c) {
+        if is_unsafe(c) && !allowed.contains(&c) {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);
@@ -45,7 +45,7 @@ pub fn cell(text: &str, most: usize) -> String {
     shown(&cut(text, most))
 }
 
-/// The first `most` characters of a text, with a mark behind them if there are more.
+/// The first `most` characters of a text, with `…` after them if there are more.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {

@@ -24,7 +24,10 @@ pub fn count(number: impl TryInto<i64>, one: &str, many: &str) -> String {
 #[must_use]
 pub fn money(amount: f64, currency: Option<&str>) -> String {
     let amount = separated(&decimals(amount));
-    currency.map_or_else(|| amount.clone(), |currency| format!("{currency} {amount}"))
+    match currency {
+        Some(currency) => format!("{currency} {amount}"),
+        None => amount,
+    }
 }
 
 /// Two decimals; up to four if the amount has them. Money of a sum of fractions is rounded.
@@ -56,18 +59,16 @@ pub fn plain(number: f64) -> String {
 /// The text of a number with a comma between thousands of its whole part.
 #[must_use]
 pub fn separated(text: &str) -> String {
-    let start = text
-        .find(|c: char| c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let length = text[start..]
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len() - start);
-    let mut made = text[..start].to_owned();
-    for (index, digit) in text[start..start + length].chars().enumerate() {
-        if index > 0 && (length - index).is_multiple_of(3) {
-            made.push(',');
+    let unsigned = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let fraction = unsigned.trim_start_matches(|c: char| c.is_ascii_digit());
+    let sign = &text[..text.len() - unsigned.len()];
+    let digits = &unsigned[..unsigned.len() - fraction.len()];
+    let mut separated = sign.to_owned();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            separated.push(',');
         }
-        made.push(digit);
+        separated.push(digit);
     }
-    made + &text[start + length..]
+    separated + fraction
 }

@@ -3,9 +3,9 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
-/// The rows below their heading, one line each; `is_number` says of a column and a value whether it
-/// is aligned to the right. If that is wider than `width`, the last columns are left out and named;
-/// the first one stays.
+/// The rows below their heading, one line each. A cell is aligned to the right if `is_number` is
+/// true for its column and value. If the table is wider than `width`, its last columns are left out
+/// and named; the first column stays.
 #[must_use]
 pub fn fitted(
     heading: &[&str],
@@ -16,21 +16,17 @@ pub fn fitted(
     let mut shown = heading.len();
     loop {
         let lines = aligned(&heading[..shown], rows, is_number);
-        let widest = lines
-            .iter()
-            .map(|line| line.chars().count())
-            .max()
-            .unwrap_or_default();
-        if widest > width && shown > 1 {
+        let is_too_wide = lines.iter().any(|line| line.chars().count() > width);
+        if is_too_wide && shown > 1 {
             shown -= 1;
             continue;
         }
-        let left_out = heading[shown..].join(", ").to_uppercase();
-        let hint = match left_out.as_str() {
-            "" => String::new(),
-            names => format!("  … also {names}: add --wide to see them\n"),
-        };
-        return lines.join("\n") + "\n" + &hint;
+        let mut text = lines.join("\n") + "\n";
+        if shown < heading.len() {
+            let names = heading[shown..].join(", ").to_uppercase();
+            text += &format!("  … also {names}: add --wide to see them\n");
+        }
+        return text;
     }
 }
 
@@ -46,19 +42,16 @@ fn aligned(
         .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(heading.iter().map(|name| Cell::new(name.to_uppercase())));
     for row in rows {
-        table.add_row(
-            row.iter()
-                .take(heading.len())
-                .enumerate()
-                .map(|(column, value)| {
-                    let alignment = if is_number(column, value) {
-                        CellAlignment::Right
-                    } else {
-                        CellAlignment::Left
-                    };
-                    Cell::new(value).set_alignment(alignment)
-                }),
-        );
+        let mut cells = Vec::new();
+        for (column, value) in row.iter().take(heading.len()).enumerate() {
+            let alignment = if is_number(column, value) {
+                CellAlignment::Right
+            } else {
+                CellAlignment::Left
+            };
+            cells.push(Cell::new(value).set_alignment(alignment));
+        }
+        table.add_row(cells);
     }
     table
         .lines()
