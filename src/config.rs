@@ -1,8 +1,8 @@
 //! The checked configuration that the rest of the program uses.
 //!
 //! Each section and each type of sink is a struct that serde reads: its fields are the keys, and
-//! their attributes are the defaults. What serde cannot say is checked beside the struct: bounds,
-//! and what contradicts something else. All problems are reported at once, each with its line and
+//! their attributes are the defaults. Bounds and contradictions, which serde cannot express, are
+//! checked beside the struct. All problems are reported at once, each with its line and
 //! column, and none repeats a value. No module below `daemon` sees the whole [`Config`]; each takes
 //! its own section. Invariant: the `Debug` output of these types shows no secret.
 
@@ -18,6 +18,7 @@ mod reports;
 mod secret;
 mod servers;
 mod shape;
+mod sink_url;
 mod sinks;
 mod status;
 mod store;
@@ -49,10 +50,11 @@ pub use problem::{Problem, Problems};
 pub use reports::{
     AlertsSettings, CountedBy, Day, Range, ReportFormat, ReportsSettings, ScheduledReport,
 };
-pub use secret::{Secret, SinkUrl};
+pub use secret::Secret;
 pub use servers::{MqttSettings, NatsSettings, PostgresSettings, S3Settings};
 #[cfg(feature = "postgres")]
 pub use servers::{is_on_this_machine, postgres_target};
+pub use sink_url::SinkUrl;
 pub use sinks::{SINK_VERBS, SinkFilter, SinkKind, SinkSettings, Start};
 pub use status::StatusSettings;
 pub use store::{BackupSettings, StoreSettings};
@@ -62,17 +64,17 @@ pub use workspace::{Auth, KeyError, KeySource, WorkspaceSettings, checked_key};
 use crate::files::read;
 use shopmirror_core::budget::BudgetSettings;
 use shopmirror_core::record::Route;
-use table::{Report, Table};
+use table::{FileContext, Table};
 
 /// A configuration file longer than this is refused.
 const FILE_MAX: u64 = 1024 * 1024;
 
-/// Everything one process needs to know.
+/// The settings of one process.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The workspace that is mirrored.
     pub workspace: WorkspaceSettings,
-    /// How many requests may be sent.
+    /// The number of requests that may be sent.
     pub budget: BudgetSettings,
     /// One entry for each enabled route, in the order of [`Route::ALL`].
     pub routes: Vec<RouteSettings>,
@@ -80,13 +82,13 @@ pub struct Config {
     pub poll: PollSettings,
     /// How often a timer runs `shopmirror once`; `None` if the daemon runs instead.
     pub once_every: Option<Duration>,
-    /// Where records are kept.
+    /// Where records are stored.
     pub store: StoreSettings,
     /// When the daemon copies the store, and where to.
     pub backup: BackupSettings,
     /// Where the status page listens; `None` is off.
     pub status: Option<StatusSettings>,
-    /// Which sinks are told when something is wrong.
+    /// The sinks that get alerts.
     pub alerts: AlertsSettings,
     /// The shop's own reports.
     pub reports: ReportsSettings,
@@ -105,7 +107,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
     },
     /// The file can be read and has problems.
@@ -114,7 +116,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads the file at `path`; [`Base::of_file`] says what else it looks at.
+    /// Reads the file at `path`, with the environment that [`Base::for_file`] reads.
     ///
     /// The file of the key is not opened here, and no key at all is no error here: see
     /// [`KeySource::read`].
@@ -122,8 +124,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] with every problem of the file at once.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = read::text(path, FILE_MAX);
-        let text = text.map_err(|why| ConfigError::Read {
+        let text = read::text(path, FILE_MAX).map_err(|why| ConfigError::Read {
             path: path.to_owned(),
             why,
         })?;
@@ -133,10 +134,11 @@ impl Config {
     /// The fields of each route whose changes do not make a new version of a record.
     #[must_use]
     pub fn ignored_fields(&self) -> HashMap<Route, Vec<String>> {
-        self.routes
-            .iter()
-            .map(|route| (route.route, route.ignore.clone()))
-            .collect()
+        let mut fields = HashMap::new();
+        for settings in &self.routes {
+            fields.insert(settings.route, settings.ignore.clone());
+        }
+        fields
     }
 
     /// Checks a text that is to become the file at `path`, or that stands in for it.
@@ -144,13 +146,13 @@ impl Config {
     /// # Errors
     /// [`Problems`] with every problem of the text.
     pub fn of_text(text: &str, path: &Path) -> Result<Self, Problems> {
-        Self::parse(text, &path.display().to_string(), &Base::of_file(path))
+        Self::parse(text, &path.display().to_string(), &Base::for_file(path))
     }
 
     /// The path of the store of the file at `path` unless it names another.
     #[must_use]
     pub fn default_store_path(path: &Path) -> PathBuf {
-        Base::of_file(path).store_path(store::DATABASE)
+        Base::for_file(path).store_path(store::DATABASE)
     }
 
     /// Checks the text of a file. Messages use `file_name` as its name.
@@ -160,21 +162,20 @@ impl Config {
     pub fn parse(text: &str, file_name: &str, base: &Base) -> Result<Self, Problems> {
         let (document, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
-            let problem = |error: &toml::de::Error| {
-                let place = error.span().map_or(0, |place| place.start);
-                Problem::new(text, place, error.message().to_owned())
-            };
-            return Err(Problems::new(
-                file_name,
-                errors.iter().map(problem).collect(),
-            ));
+            let mut problems = Vec::new();
+            for error in &errors {
+                let place = error.span().map_or(0, |span| span.start);
+                problems.push(Problem::new(text, place, error.message().to_owned()));
+            }
+            return Err(Problems::new(file_name, problems));
         }
-        let report = Report::new(text, base);
-        let config = sections(&Table::document(&report, document.get_ref()));
-        let problems = report.problems();
-        config
-            .filter(|_| problems.is_empty())
-            .ok_or_else(|| Problems::new(file_name, problems))
+        let file = FileContext::new(text, base);
+        let config = sections(&Table::document(&file, document.get_ref()));
+        let problems = file.problems();
+        match config {
+            Some(config) if problems.is_empty() => Ok(config),
+            _ => Err(Problems::new(file_name, problems)),
+        }
     }
 }
 
@@ -186,14 +187,21 @@ fn sections(document: &Table<'_>) -> Option<Config> {
     let routes = document.section("routes", |table| polling::routes(table, poll.as_ref()));
     let once_every = document.section("once", polling::once);
     let store = document.section("store", store::read);
-    let path = store.as_ref().map_or(Path::new(""), |store| &store.path);
+    let path = match &store {
+        Some(store) => store.path.as_path(),
+        None => Path::new(""),
+    };
     let backup = document.section("backup", |table| store::backup(table, path));
     let status = document.section("status", status::read);
-    // Every table of it is named by the shop, so that no key is unknown.
+    // The shop chooses the names of these tables, so that no key is unknown.
     let sinks = sinks::read(&document.table("sinks"), workspace.as_ref());
     let alerts = document.section("alerts", |table| reports::alerts(table, &sinks));
     let reports = document.section("reports", |table| reports::read(table, &sinks));
     document.finish();
+    let mut valid_sinks = BTreeMap::new();
+    for (name, sink) in sinks {
+        valid_sinks.insert(name, sink?);
+    }
     Some(Config {
         workspace: workspace?,
         budget: budget?,
@@ -205,49 +213,40 @@ fn sections(document: &Table<'_>) -> Option<Config> {
         status,
         alerts: alerts?,
         reports: reports?,
-        sinks: sinks
-            .into_iter()
-            .map(|(name, sink)| Some((name, sink?)))
-            .collect::<Option<_>>()?,
-        for_readers: for_readers(document.report.text),
+        sinks: valid_sinks,
+        for_readers: for_readers(document.file.text),
     })
 }
 
-/// What commands that only read the database need of a document. Nothing of it can be a secret: no
-/// sink, no file of a key.
+/// The part of a document that commands need which only read the database. It contains no secret:
+/// no sink, no file of a key.
 fn for_readers(text: &str) -> String {
     let document: toml::Table = text.parse().unwrap_or_default();
-    let mut kept = toml::Table::new();
+    let mut readable = toml::Table::new();
     for (name, keys) in [
         ("workspace", &["base_url", "businesses", "time_zone"][..]),
         ("reports", &["currency", "job_link", "ready_status"]),
         ("once", &["every"]),
     ] {
-        let Some(section) = document.get(name).and_then(toml::Value::as_table) else {
-            continue;
-        };
-        let own = section
-            .iter()
-            .filter(|(key, _)| keys.contains(&key.as_str()));
-        let own: toml::Table = own
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        kept.insert(name.to_owned(), own.into());
+        if let Some(toml::Value::Table(section)) = document.get(name) {
+            let mut section = section.clone();
+            section.retain(|key, _| keys.contains(&key));
+            readable.insert(name.to_owned(), section.into());
+        }
     }
-    kept.extend(
-        document
-            .get("routes")
-            .map(|routes| ("routes".to_owned(), routes.clone())),
-    );
-    kept.to_string()
+    if let Some(routes) = document.get("routes") {
+        readable.insert("routes".to_owned(), routes.clone());
+    }
+    readable.to_string()
 }
 
 /// What to do about a file that cannot be read.
 fn advice(why: &io::Error) -> &'static str {
-    match why.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "; run this as root, or as a member of a group that may read the database (usermod -aG shopmirror USER) or, to change something, this file as well (usermod -aG shopmirror-secrets USER); then log in again"
-        }
-        _ => "; name the right file with --config",
+    if why.kind() == io::ErrorKind::PermissionDenied {
+        "; run this as root, or as a member of a group that may read the database (usermod -aG \
+         shopmirror USER) or, to change something, this file as well (usermod -aG \
+         shopmirror-secrets USER); then log in again"
+    } else {
+        "; name the right file with --config"
     }
 }

@@ -1,4 +1,4 @@
-//! Checks addresses, and which of them are near: this machine, or the local network.
+//! Checks addresses, and tells which of them are on this machine or in the local network.
 //!
 //! A message never repeats an address, because it may contain a token.
 
@@ -8,12 +8,17 @@ use url::Url;
 
 /// Examples in messages.
 const WORKSPACE: &str = "https://myshop.example.com/api";
+const WEBHOOK: &str = "https://erp.example.com/hooks/shop";
+const BROKER: &str = "mqtts://user:password@broker.example.com";
 const SERVICE: &str = "https://s3.example.com";
 
 /// True if a host is this machine: `localhost` or a loopback address. Every other name, also one
 /// under `.localhost`, is resolved by a name server.
 pub(super) fn is_this_machine(host: &str) -> bool {
-    host == "localhost" || ip(host).is_some_and(|ip| ip.is_loopback())
+    match ip(host) {
+        Some(ip) => ip.is_loopback(),
+        None => host == "localhost",
+    }
 }
 
 /// True if requests to this address stay on this machine.
@@ -22,7 +27,7 @@ pub fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(is_this_machine)
 }
 
-/// True if an IP address is of this machine or of a local network.
+/// True if an IP address belongs to this machine or to a local network.
 #[must_use]
 pub fn is_private(ip: IpAddr) -> bool {
     match ip.to_canonical() {
@@ -31,20 +36,22 @@ pub fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// The address, unless records would leave for too far without TLS. A name is looked up when the
-/// sink connects.
+/// The address, unless records would leave this machine without TLS. With `allow_plain` they may
+/// reach the local network; a name is resolved when the sink connects.
 fn near_or_tls(url: Url, allow_plain: bool) -> Result<Url, String> {
+    let scheme = url.scheme();
     let host = url.host_str().unwrap_or_default();
-    let is_plain = ["http", "mqtt"].contains(&url.scheme());
-    let is_near = allow_plain && ip(host).is_none_or(is_private);
-    if !is_plain || is_this_machine(host) || is_near {
+    let has_tls = scheme != "http" && scheme != "mqtt";
+    if has_tls || is_this_machine(host) {
+        return Ok(url);
+    }
+    if allow_plain && ip(host).is_none_or(is_private) {
         return Ok(url);
     }
     Err(format!(
-        "must begin with {}s://: without TLS only this machine (127.0.0.1) is reached, because records and \
-         passwords would cross the network in clear text; with allow_plain = true, a sink that has this \
-         key also reaches the local network, such as 192.168.1.20",
-        url.scheme()
+        "must begin with {scheme}s://: without TLS only this machine (127.0.0.1) is reached, \
+         because records and passwords would cross the network in clear text; with allow_plain = \
+         true, a sink that has this key also reaches the local network, such as 192.168.1.20"
     ))
 }
 
@@ -58,12 +65,12 @@ fn ip(host: &str) -> Option<IpAddr> {
 /// The problem and what to do about it; it follows a name, for example "`base_url` must end in
 /// /api".
 pub fn workspace(text: &str) -> Result<Url, String> {
-    let mut url = near_or_tls(of(text, ["https", "http"], WORKSPACE)?, false)?;
+    let mut url = near_or_tls(parse(text, ["https", "http"], WORKSPACE)?, false)?;
     let path = url.path().trim_end_matches('/').to_owned();
     if !is_bare(&url) || !path.ends_with("/api") {
         return Err(format!(
-            "must end in /api and hold no user name and password, for example \"{WORKSPACE}\"; a white-label \
-             shop uses its own domain"
+            "must end in /api and hold no user name and password, for example \"{WORKSPACE}\"; a \
+             white-label shop uses its own domain"
         ));
     }
     url.set_path(&path);
@@ -75,14 +82,8 @@ pub fn workspace(text: &str) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
-    near_or_tls(
-        of(
-            text,
-            ["https", "http"],
-            "https://erp.example.com/hooks/shop",
-        )?,
-        allow_plain,
-    )
+    let url = parse(text, ["https", "http"], WEBHOOK)?;
+    near_or_tls(url, allow_plain)
 }
 
 /// The address of an MQTT broker.
@@ -90,14 +91,8 @@ pub fn webhook(text: &str, allow_plain: bool) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn mqtt(text: &str, allow_plain: bool) -> Result<Url, String> {
-    near_or_tls(
-        of(
-            text,
-            ["mqtts", "mqtt"],
-            "mqtts://user:password@broker.example.com",
-        )?,
-        allow_plain,
-    )
+    let url = parse(text, ["mqtts", "mqtt"], BROKER)?;
+    near_or_tls(url, allow_plain)
 }
 
 /// The address of a NATS server.
@@ -105,18 +100,18 @@ pub fn mqtt(text: &str, allow_plain: bool) -> Result<Url, String> {
 /// # Errors
 /// As those of [`workspace`].
 pub fn nats(text: &str) -> Result<Url, String> {
-    of(text, ["nats", "tls"], "nats://nats.example.com:4222")
+    parse(text, ["nats", "tls"], "nats://nats.example.com:4222")
 }
 
 /// The address of a service such as S3: a host, and a port if it needs one.
 pub(super) fn service(text: &str) -> Result<Url, String> {
-    let url = near_or_tls(of(text, ["https", "http"], SERVICE)?, false)?;
-    match is_bare(&url) && url.path() == "/" {
-        true => Ok(url),
-        false => Err(format!(
+    let url = near_or_tls(parse(text, ["https", "http"], SERVICE)?, false)?;
+    if !is_bare(&url) || url.path() != "/" {
+        return Err(format!(
             "must be a host and a port only, for example \"{SERVICE}\""
-        )),
+        ));
     }
+    Ok(url)
 }
 
 /// True if an address is a host, a port and a path, and nothing else.
@@ -126,15 +121,14 @@ fn is_bare(url: &Url) -> bool {
 }
 
 /// An address with one of these schemes.
-fn of(text: &str, schemes: [&str; 2], example: &str) -> Result<Url, String> {
-    let read = Url::parse(text).ok();
-    let fits = |url: &Url| schemes.contains(&url.scheme()) && url.has_host();
-    read.filter(fits).ok_or_else(|| {
-        format!(
+fn parse(text: &str, schemes: [&str; 2], example: &str) -> Result<Url, String> {
+    match Url::parse(text) {
+        Ok(url) if schemes.contains(&url.scheme()) && url.has_host() => Ok(url),
+        _ => Err(format!(
             "must begin with {}://, for example \"{example}\"",
             schemes.join(":// or ")
-        )
-    })
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -165,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_webhook_without_tls_is_for_the_local_network_and_only_if_the_shop_says_so() {
-        for (text, by_itself, when_allowed) in [
+        for (text, by_default, when_allowed) in [
             ("http://localhost:5678/webhook", true, true),
             ("http://192.168.1.20:5678/webhook", false, true),
             ("http://10.0.0.7/", false, true),
@@ -176,7 +170,7 @@ mod tests {
             ("http://172.32.0.1/", false, false),
             ("http://[2001:db8::7]/", false, false),
         ] {
-            assert_eq!(webhook(text, false).is_ok(), by_itself, "{text}");
+            assert_eq!(webhook(text, false).is_ok(), by_default, "{text}");
             assert_eq!(webhook(text, true).is_ok(), when_allowed, "{text}");
         }
     }

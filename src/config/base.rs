@@ -1,10 +1,12 @@
-//! What a configuration file is read against: its folder, the state folder, the key's other
-//! sources.
+//! The environment in which a configuration file is read: its folder, the state folder, the other
+//! sources of the key.
 
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use secrecy::SecretString;
+
+use crate::files::owner::folder_of;
 
 /// Where the shipped units keep the configuration and the state.
 const CONFIG_DIR: &str = "/etc/shopmirror";
@@ -28,25 +30,16 @@ pub struct Base {
 }
 
 impl Base {
-    /// The base of the file at `path`, with what the environment says: `$STATE_DIRECTORY`,
+    /// The base for the file at `path`, with the environment variables `$STATE_DIRECTORY`,
     /// `$CREDENTIALS_DIRECTORY` and `SHOPMIRROR_API_KEY`. Without the first, a file in
     /// `/etc/shopmirror` has its state where the shipped units put it.
-    pub(super) fn of_file(path: &Path) -> Self {
-        // systemd lists every folder of StateDirectory=, separated by colons. The first is ours.
-        let state_dir = std::env::var("STATE_DIRECTORY")
-            .ok()
-            .and_then(|dirs| dirs.split(':').next().map(PathBuf::from))
-            .filter(|dir| dir.is_absolute())
-            .or_else(|| installed_state_dir(path));
-        let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = parent.unwrap_or(Path::new(".")).to_owned();
+    pub(super) fn for_file(path: &Path) -> Self {
         let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-        let env_key = std::env::var("SHOPMIRROR_API_KEY")
-            .ok()
-            .map(SecretString::from);
+        let env_key = std::env::var("SHOPMIRROR_API_KEY").ok();
+        let env_key = env_key.map(SecretString::from);
         Self {
-            dir,
-            state_dir,
+            dir: folder_of(path).to_owned(),
+            state_dir: service_state_dir().or_else(|| installed_state_dir(path)),
             credentials_dir,
             env_key,
             time_zone: Some(TimeZone::system()),
@@ -58,8 +51,8 @@ impl Base {
         self.state_dir.as_deref().unwrap_or(&self.dir).join(path)
     }
 
-    /// The path of the store, of a link the file that it leads to: the lock and the socket lie
-    /// beside that file, so that they are found whichever link it is reached by.
+    /// The path of the store; if it is a link, the file that it leads to. The lock and the socket
+    /// lie beside that file, so that they are found through every link.
     pub(super) fn store_path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = self.state_path(path);
         match std::fs::read_link(&path) {
@@ -69,17 +62,30 @@ impl Base {
     }
 }
 
-/// The state folder of the shipped units, so that a command typed by hand finds the database of
-/// the service whose configuration it is given.
+/// The state folder that systemd has given to this process.
+fn service_state_dir() -> Option<PathBuf> {
+    let dirs = std::env::var("STATE_DIRECTORY").ok()?;
+    // systemd lists every folder of StateDirectory=, separated by colons. The first is ours.
+    let first = PathBuf::from(dirs.split(':').next()?);
+    if first.is_absolute() {
+        Some(first)
+    } else {
+        None
+    }
+}
+
+/// The state folder of the shipped units for a configuration of theirs, so that a command typed by
+/// hand finds the database of the service.
 fn installed_state_dir(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
-    (path.parent()? == Path::new(CONFIG_DIR)).then(|| {
-        let state = Path::new(STATE_DIR);
-        match path.file_stem() {
-            Some(name) if name != "shopmirror" => state.join(name),
-            _ => state.to_owned(),
-        }
-    })
+    if path.parent()? != Path::new(CONFIG_DIR) {
+        return None;
+    }
+    let state = Path::new(STATE_DIR);
+    match path.file_stem() {
+        Some(name) if name != "shopmirror" => Some(state.join(name)),
+        _ => Some(state.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -102,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_has_one_path_whichever_link_it_is_reached_by() {
+    fn the_database_has_one_path_through_every_link() {
         let dir = tempfile::tempdir().unwrap();
         let link = |target: &str, name: &str| {
             std::os::unix::fs::symlink(target, dir.path().join(name)).unwrap();

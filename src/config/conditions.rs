@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 pub enum Condition {
     /// At least one of these top-level fields differs from the version before.
     Changed(Vec<String>),
-    /// A top-level field is as wanted.
+    /// A top-level field has a certain value.
     Field {
-        /// Which version of the record is looked at.
+        /// The version of the record.
         side: Side,
         /// The field's name.
         name: String,
@@ -34,14 +34,14 @@ pub enum Side {
     After,
 }
 
-/// What a field must be.
+/// The values that a field may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// It is there, with any value, or it is not there.
+    /// It is present, with any value, or it is absent.
     Exists(bool),
     /// It means the same as one of these.
     In(Vec<Value>),
-    /// It is there and means something else.
+    /// It is present and means something else.
     Not(Value),
     /// It is less or greater than this value. Only two numbers, two times or two texts have an
     /// order.
@@ -55,17 +55,22 @@ pub(super) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Condition>, D:
         match (name.as_str(), value) {
             ("before", Value::Object(fields)) => {
                 for (name, value) in fields {
-                    conditions.extend(field(Side::Before, &name, value).map_err(D::Error::custom)?);
+                    let before = field(Side::Before, &name, value);
+                    conditions.extend(before.map_err(D::Error::custom)?);
                 }
             }
             ("changed", Value::Array(names)) => {
-                let names = names
-                    .into_iter()
-                    .filter_map(|name| Some(name.as_str()?.to_owned()));
-                conditions.push(Condition::Changed(names.collect()));
+                let mut fields = Vec::new();
+                for name in names {
+                    if let Value::String(name) = name {
+                        fields.push(name);
+                    }
+                }
+                conditions.push(Condition::Changed(fields));
             }
             (name, value) => {
-                conditions.extend(field(Side::After, name, value).map_err(D::Error::custom)?);
+                let after = field(Side::After, name, value);
+                conditions.extend(after.map_err(D::Error::custom)?);
             }
         }
     }
@@ -74,31 +79,42 @@ pub(super) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Condition>, D:
 
 /// The conditions on one field.
 fn field(side: Side, name: &str, value: Value) -> Result<Vec<Condition>, String> {
-    let refused = || {
-        format!(
-            "holds no condition in `{name}`: write a string, a number, a boolean, or a table with \"!=\", \"<\" or \
-             \">\" and one of these, `in` and a list of them, or `exists` and true or false"
-        )
-    };
-    let condition = |wanted| Condition::Field {
-        side,
-        name: name.to_owned(),
-        wanted,
-    };
-    let comparisons = match value {
-        Value::Object(comparisons) => comparisons,
-        Value::Array(_) => return Err(refused()),
-        value => return Ok(vec![condition(Wanted::In(vec![value]))]),
-    };
-    let each = comparisons
-        .into_iter()
-        .map(|(operator, value)| match (operator.as_str(), value) {
-            ("exists", Value::Bool(exists)) => Ok(condition(Wanted::Exists(exists))),
-            ("in", Value::Array(values)) => Ok(condition(Wanted::In(values))),
-            ("!=", value) => Ok(condition(Wanted::Not(value))),
-            ("<", value) => Ok(condition(Wanted::Ordered(Ordering::Less, value))),
-            (">", value) => Ok(condition(Wanted::Ordered(Ordering::Greater, value))),
-            _ => Err(refused()),
+    let mut conditions = Vec::new();
+    for wanted in comparisons(value).ok_or_else(|| no_condition(name))? {
+        conditions.push(Condition::Field {
+            side,
+            name: name.to_owned(),
+            wanted,
         });
-    each.collect()
+    }
+    Ok(conditions)
+}
+
+/// The comparisons that a value stands for; `None` if it stands for none.
+fn comparisons(value: Value) -> Option<Vec<Wanted>> {
+    let table = match value {
+        Value::Object(table) => table,
+        Value::Array(_) => return None,
+        value => return Some(vec![Wanted::In(vec![value])]),
+    };
+    let mut comparisons = Vec::new();
+    for (operator, value) in table {
+        comparisons.push(match (operator.as_str(), value) {
+            ("exists", Value::Bool(exists)) => Wanted::Exists(exists),
+            ("in", Value::Array(values)) => Wanted::In(values),
+            ("!=", value) => Wanted::Not(value),
+            ("<", value) => Wanted::Ordered(Ordering::Less, value),
+            (">", value) => Wanted::Ordered(Ordering::Greater, value),
+            _ => return None,
+        });
+    }
+    Some(comparisons)
+}
+
+fn no_condition(name: &str) -> String {
+    format!(
+        "holds no condition in `{name}`: write a string, a number, a boolean, or a table with \
+         \"!=\", \"<\" or \">\" and one of these, `in` and a list of them, or `exists` and true or \
+         false"
+    )
 }

@@ -1,4 +1,4 @@
-//! The keys of a sink of type `email`: the server, who gets the mails, and what they say.
+//! The keys of a sink of type `email`: the server, the recipients, and the texts of the mails.
 //!
 //! Sender and recipients are fixed here; no text of a record gets into an address. The login is
 //! read with the configuration, so that a reload reads it again.
@@ -16,7 +16,7 @@ use super::table::Table;
 use super::value::{DAY_MS, lasting, seconds, timeout, two_lines};
 use crate::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 
-/// What a mail about one change says unless the configuration says otherwise.
+/// The default subject and text of a mail about one change.
 const SUBJECT: &str = "{{ type }} {{ record_id }}";
 const TEXT: &str = "{{ type }} {{ record_id }}, seen {{ observed_at }}\n\n\
     {% for name, value in (record or gap)|items %}{{ name }}: {{ value }}\n{% endfor %}";
@@ -94,33 +94,33 @@ pub(super) fn read(table: &Table<'_>) -> Option<EmailSettings> {
     if read.to.is_empty() {
         table.note("to", "must hold at least one recipient");
     }
-    let (names, subject, text): (&[&str], _, _) = match read.digest {
-        None => (&NAMES, SUBJECT, TEXT),
-        Some(_) => (&DIGEST_NAMES, DIGEST_SUBJECT, DIGEST_TEXT),
-    };
+    let mut names: &[&str] = &NAMES;
+    let mut subject = SUBJECT;
+    let mut text = TEXT;
+    if read.digest.is_some() {
+        names = &DIGEST_NAMES;
+        subject = DIGEST_SUBJECT;
+        text = DIGEST_TEXT;
+    }
     let texts = texts?;
-    let template = |key, escape, text: &str| compiled(table, &[key], text, escape, names);
-    read.subject = template(
-        "subject",
-        Escape::Text,
-        texts.subject.as_deref().unwrap_or(subject),
-    )?;
-    read.text = template("text", Escape::Text, texts.text.as_deref().unwrap_or(text))?;
-    read.html = texts
-        .html
-        .and_then(|html| template("html", Escape::Html, &html));
+    let subject = texts.subject.as_deref().unwrap_or(subject);
+    let text = texts.text.as_deref().unwrap_or(text);
+    read.subject = compiled(table, &["subject"], subject, Escape::Text, names)?;
+    read.text = compiled(table, &["text"], text, Escape::Text, names)?;
+    if let Some(html) = &texts.html {
+        read.html = compiled(table, &["html"], html, Escape::Html, names);
+    }
     Some(read)
 }
 
-/// Takes `HOST` or `HOST:PORT` apart.
+/// Reads the server: `HOST` or `HOST:PORT`.
 fn check_server(table: &Table<'_>, read: &mut EmailSettings) {
-    let url = Url::parse(&format!("smtp://{}", read.server)).ok();
-    let url = url.filter(|url| url.path().is_empty() && url.username().is_empty());
-    let server = url
-        .as_ref()
-        .and_then(|url| Some((url.host_str()?, url.port())));
-    let Some((host, port)) = server else {
-        return table.note("server", "must be a host name, with a port if it is not the usual one, for example \"smtp.example.com:587\"");
+    let Some((host, port)) = host_and_port(&read.server) else {
+        return table.note(
+            "server",
+            "must be a host name, with a port if it is not the usual one, for example \
+             \"smtp.example.com:587\"",
+        );
     };
     if port == Some(TLS_PORT) && !table.has("tls") {
         read.tls = MailTls::Tls;
@@ -130,9 +130,21 @@ fn check_server(table: &Table<'_>, read: &mut EmailSettings) {
         MailTls::Tls => TLS_PORT,
         MailTls::Off => 25,
     });
-    let host = host.trim_matches(['[', ']']).to_owned();
     if read.tls == MailTls::Off && !is_this_machine(&host) {
-        table.note("tls", "can be \"none\" only for a server on this machine (localhost): use \"starttls\" or \"tls\"");
+        table.note(
+            "tls",
+            "can be \"none\" only for a server on this machine (localhost): use \"starttls\" or \
+             \"tls\"",
+        );
     }
     read.server = host;
+}
+
+fn host_and_port(server: &str) -> Option<(String, Option<u16>)> {
+    let url = Url::parse(&format!("smtp://{server}")).ok()?;
+    if !url.path().is_empty() || !url.username().is_empty() {
+        return None;
+    }
+    let host = url.host_str()?.trim_matches(['[', ']']);
+    Some((host.to_owned(), url.port()))
 }

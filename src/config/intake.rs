@@ -1,6 +1,8 @@
-//! The keys of a sink of type `intake`: a workspace, what is made in it, and from which fields.
+//! The keys of a sink of type `intake`: a workspace, the type of the record that is created in it,
+//! and its fields.
 //!
-//! A field that the contract does not list is no problem: the workspace keeps it as a custom field.
+//! A field that the contract does not list is no problem: the workspace stores it as a custom
+//! field.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,11 +25,11 @@ pub struct IntakeSettings {
     /// Where the key is read from, at each attempt.
     #[serde(rename = "api_key_file")]
     pub key: KeySource,
-    /// What is made.
+    /// The type of the record that is created.
     pub create: Intake,
-    /// The business (branch) it is made in; `None` is the workspace's default.
+    /// The business (branch) in which it is created; `None` is the workspace's default.
     pub business: Option<String>,
-    /// What it is made of; of address fields and custom fields, all of one kind are together.
+    /// Its fields: first those at the top, then those of the address, then the custom fields.
     #[serde(skip)]
     pub fields: Vec<IntakeField>,
     /// The longest time that one request may take.
@@ -35,10 +37,10 @@ pub struct IntakeSettings {
     pub timeout: Duration,
 }
 
-/// One field of what is made.
+/// One field of the record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IntakeField {
-    /// The object that it stands in, `address` or `custom_fields`; `None`: it stands at the top.
+    /// The object that contains it, `address` or `custom_fields`; `None`: it is at the top.
     pub inside: Option<&'static str>,
     /// Its name, or the label of a custom field.
     pub name: String,
@@ -50,12 +52,12 @@ pub struct IntakeField {
 
 #[derive(Deserialize)]
 struct FieldsKey {
-    fields: Fields,
+    fields: FieldTexts,
 }
 
-/// The values of the fields.
+/// The texts of the fields.
 #[derive(Deserialize)]
-struct Fields {
+struct FieldTexts {
     #[serde(default)]
     address: BTreeMap<String, String>,
     #[serde(default)]
@@ -64,7 +66,7 @@ struct Fields {
     others: BTreeMap<String, String>,
 }
 
-/// What an intake sink makes of a change.
+/// The type of the record that an intake sink creates for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intake {
@@ -78,13 +80,13 @@ pub enum Intake {
 pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
     let fields = table.read::<FieldsKey>(&["fields"]);
     let mut read: IntakeSettings = table.read(&["base_url", "api_key_file", "create"])?;
-    let Fields {
+    let FieldTexts {
         address,
         custom_fields,
         others,
     } = fields?.fields;
-    let has = |name: &str| others.contains_key(name);
-    if !has("name") || !(has("mobile_number") || has("email")) {
+    let has_contact = others.contains_key("mobile_number") || others.contains_key("email");
+    if !others.contains_key("name") || !has_contact {
         table.note("fields", "needs `name`, and `mobile_number` or `email`");
     }
     for (inside, values) in [
@@ -93,11 +95,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
         (Some("custom_fields"), custom_fields),
     ] {
         for (name, text) in values {
-            let path: Vec<&str> = ["fields"]
-                .into_iter()
-                .chain(inside)
-                .chain([&*name])
-                .collect();
+            let mut path = vec!["fields"];
+            path.extend(inside);
+            path.push(&name);
             let template = compiled(table, &path, &text, Escape::Text, &NAMES)?;
             let most = most(read.create, inside, &name);
             read.fields.push(IntakeField {
@@ -111,9 +111,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
     Some(read)
 }
 
-/// The most characters of a text of which a part still means the same thing (contract, "Lead
-/// (input)" and "Self check-in (input)"). Others are sent as they are: a part of a number or an
-/// address is another one.
+/// The most characters of a text that may be cut (contract, "Lead (input)" and "Self check-in
+/// (input)"). Other texts are sent whole: a part of a number or an address is another one.
 fn most(create: Intake, inside: Option<&str>, name: &str) -> usize {
     let (lead, checkin) = match (inside, name) {
         (Some("custom_fields"), _) => (1000, 1000),

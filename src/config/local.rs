@@ -15,11 +15,11 @@ use crate::shape::{CloudEvents, Columns, Format};
 pub struct FileSettings {
     /// The file that is appended to.
     pub path: PathBuf,
-    /// What a line looks like.
+    /// The form of a line.
     pub format: FileFormat,
 }
 
-/// What a line of a file looks like.
+/// The form of a line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileFormat {
     /// One JSON object.
@@ -32,15 +32,15 @@ pub enum FileFormat {
 struct FileKeys {
     path: PathBuf,
     #[serde(default)]
-    format: Word,
+    format: FormatName,
     #[serde(default)]
     columns: Vec<String>,
 }
 
-/// The word of `format`.
+/// The value of `format`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Word {
+enum FormatName {
     #[default]
     Standard,
     CloudEvents,
@@ -55,11 +55,11 @@ pub(super) fn file(table: &Table<'_>, source: &str) -> Option<FileSettings> {
         columns,
     } = table.read(&["path"])?;
     let format = match format {
-        Word::Standard => FileFormat::Lines(Format::Standard),
-        Word::CloudEvents => FileFormat::Lines(Format::CloudEvents(CloudEvents {
+        FormatName::Standard => FileFormat::Lines(Format::Standard),
+        FormatName::CloudEvents => FileFormat::Lines(Format::CloudEvents(CloudEvents {
             source: source.to_owned(),
         })),
-        Word::Csv => FileFormat::Csv(Columns::new(columns)),
+        FormatName::Csv => FileFormat::Csv(Columns::new(columns)),
     };
     if table.has("columns") && matches!(format, FileFormat::Lines(_)) {
         table.note(
@@ -67,7 +67,7 @@ pub(super) fn file(table: &Table<'_>, source: &str) -> Option<FileSettings> {
             "is only for format = \"csv\": add that, or remove this",
         );
     }
-    let path = table.report.base.state_path(path);
+    let path = table.file.base.state_path(path);
     table.claim(&path);
     Some(FileSettings { path, format })
 }
@@ -78,7 +78,7 @@ pub struct CommandSettings {
     /// The program as an absolute path, and its arguments. No shell is used.
     #[serde(rename = "command")]
     pub argv: Vec<String>,
-    /// What it gets for each change.
+    /// The shape of each change.
     #[serde(skip)]
     pub format: Format,
     /// The most changes that one run gets; 1: one run for each change.
@@ -92,13 +92,20 @@ pub struct CommandSettings {
     pub timeout: Duration,
 }
 
-/// The sink; `None` only if a problem was noted. `source` is what CloudEvents name as their source.
+/// The sink; `None` only if a problem was noted. `source` is the source of CloudEvents.
 pub(super) fn command(table: &Table<'_>, source: &str) -> Option<CommandSettings> {
     let format = shape::read(table, source);
     let read: CommandSettings = table.read(&["command"])?;
-    let program = read.argv.first().map_or("", String::as_str);
-    if !Path::new(program).is_absolute() {
-        table.note("command", "must begin with the absolute path of a program, for example \"/usr/local/bin/print-label\"; no shell and no PATH is used");
+    let has_program = match read.argv.first() {
+        Some(program) => Path::new(program).is_absolute(),
+        None => false,
+    };
+    if !has_program {
+        table.note(
+            "command",
+            "must begin with the absolute path of a program, for example \
+             \"/usr/local/bin/print-label\"; no shell and no PATH is used",
+        );
     }
     let format = format?;
     if read.batch > 1 && matches!(format, Format::Template { .. }) {

@@ -1,4 +1,4 @@
-//! `[budget]`, `[poll]`, `[routes.ROUTE]` and `[once]`: how many requests, and when.
+//! `[budget]`, `[poll]`, `[routes.ROUTE]` and `[once]`: the number of requests, and their times.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct RawBudget {
     reserve: u32,
 }
 
-/// `[poll]`: what all routes have in common.
+/// `[poll]`: the settings of all routes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct PollSettings {
     /// Shortest time between two polls of a route.
@@ -30,7 +30,7 @@ pub struct PollSettings {
     )]
     pub min_interval: Duration,
     /// Longest time between two polls of a route. In 90 seconds a client can create 90 records, one
-    /// per second, which is all that the key allows. They fit on one page with some known records,
+    /// per second, which is all that the key allows. They fit on one page with some stored records,
     /// even on a route that was quiet.
     #[serde(
         default = "seconds::<90>",
@@ -97,9 +97,13 @@ pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
         reserve = reserve.min(per_minute / 4);
     }
     if reserve >= per_minute {
-        table.note("reserve", format!(
-            "must be less than requests_per_minute, which is {per_minute}: otherwise no request is left for polls"
-        ));
+        table.note(
+            "reserve",
+            format!(
+                "must be less than requests_per_minute, which is {per_minute}: otherwise no \
+                 request is left for polls"
+            ),
+        );
     }
     Some(BudgetSettings {
         requests_per_minute: per_minute,
@@ -107,7 +111,7 @@ pub(super) fn budget(table: &Table<'_>) -> Option<BudgetSettings> {
     })
 }
 
-/// `[routes]`: the enabled ones, in the order of [`Route::ALL`]. `poll` is what `[poll]` says, if
+/// `[routes]`: the enabled ones, in the order of [`Route::ALL`]. `poll` is the section `[poll]`, if
 /// it can be read.
 pub(super) fn routes(table: &Table<'_>, poll: Option<&PollSettings>) -> Vec<RouteSettings> {
     let mut routes = Vec::new();

@@ -20,10 +20,10 @@ impl Problem {
     /// The problem of the part of `text` that begins at the byte `at`.
     pub(super) fn new(text: &str, at: usize, message: String) -> Self {
         let before = &text[..text.floor_char_boundary(at)];
-        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let line_text = before.rsplit('\n').next().unwrap_or_default();
         Self {
             line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            column: line_text.chars().count() + 1,
             message,
         }
     }

@@ -1,8 +1,7 @@
-//! `[reports]`: where the shop's own reports are, and `[reports.schedule.NAME]`: which reports are
-//! made on a schedule, when, and where they go; `[alerts]`: which sinks are told when something is
-//! wrong.
+//! `[reports]`: the folder of the shop's own reports; `[reports.schedule.NAME]`: the reports that
+//! are made on a schedule, their times and destinations; `[alerts]`: the sinks that get alerts.
 //!
-//! The names of reports and of their parameters are not checked here: `shopmirror check` does,
+//! The names of reports and of their parameters are not checked here: `shopmirror check` does that,
 //! since the files of the folder may change at any time.
 
 use std::collections::BTreeMap;
@@ -25,12 +24,12 @@ use super::value::parsed;
 pub struct ReportsSettings {
     /// The folder of the shop's own reports, `*.sql`.
     pub folder: Option<PathBuf>,
-    /// What amounts are in, for example `EUR`; it is written in front of them.
+    /// The currency of amounts, for example `EUR`; it is written in front of them.
     pub currency: Option<String>,
     /// The field of status changes and payments that names their job; `None` lets it be found in
     /// the data.
     pub job_link: Option<String>,
-    /// The statuses that mean ready for pickup; empty if their names say so.
+    /// The statuses that mean ready for pickup; if empty, they are recognised by their names.
     #[serde(default)]
     pub ready_status: Vec<String>,
     /// The reports that are made on a schedule, by the names of their tables.
@@ -52,7 +51,7 @@ pub struct ScheduledReport {
     /// The days that it is about.
     #[serde(default)]
     pub period: Range,
-    /// In what days are counted.
+    /// The unit in which days are counted.
     #[serde(default)]
     pub by: CountedBy,
     /// Only this business.
@@ -60,12 +59,12 @@ pub struct ScheduledReport {
     /// Values of the report's own parameters.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
-    /// In what form it is written.
+    /// The form in which it is written.
     #[serde(default)]
     pub format: ReportFormat,
-    /// The file that it replaces; this or a sink is there.
+    /// The file that it replaces; a report has a file, or a sink, or both.
     pub path: Option<PathBuf>,
-    /// The sink that it is handed to.
+    /// The sink that it is sent to.
     pub sink: Option<String>,
 }
 
@@ -75,16 +74,21 @@ pub struct Day(#[serde(deserialize_with = "weekday")] pub Weekday);
 
 fn weekday<'de, D: Deserializer<'de>>(d: D) -> Result<Weekday, D::Error> {
     parsed(d, |text| {
-        let read = BrokenDownTime::parse("%a", text)
-            .ok()
-            .and_then(|read| read.weekday());
-        read.ok_or_else(|| "must hold days from \"mon\" to \"sun\"".into())
+        if let Ok(time) = BrokenDownTime::parse("%a", text)
+            && let Some(day) = time.weekday()
+        {
+            return Ok(day);
+        }
+        Err("must hold days from \"mon\" to \"sun\"".into())
     })
 }
 
 /// Days with a name, seen from today.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Range {
     /// Today so far.
     Today,
@@ -92,10 +96,12 @@ pub enum Range {
     Yesterday,
     /// The seven days before today.
     #[serde(rename = "last-7-days")]
+    #[strum(serialize = "last-7-days")]
     Last7Days,
     /// Today and the 29 days before it.
     #[default]
     #[serde(rename = "last-30-days")]
+    #[strum(serialize = "last-30-days")]
     Last30Days,
     /// From Monday until now.
     ThisWeek,
@@ -109,12 +115,33 @@ pub enum Range {
     ThisYear,
     /// This month and the eleven before it.
     #[serde(rename = "12-months")]
+    #[strum(serialize = "12-months")]
     TwelveMonths,
 }
 
-/// In what the days of a report are counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+impl Range {
+    /// Its word in the configuration and in addresses: `this-week`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The unit in which the days of a report are counted.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ValueEnum,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum CountedBy {
     /// Each day.
     #[default]
@@ -125,7 +152,18 @@ pub enum CountedBy {
     Month,
 }
 
-/// In what form a report is written.
+impl CountedBy {
+    /// All of them, the shortest first.
+    pub const ALL: [Self; 3] = [Self::Day, Self::Week, Self::Month];
+
+    /// Its word: `day`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The form in which a report is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportFormat {
@@ -144,13 +182,15 @@ pub enum ReportFormat {
 
 /// The section; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>, sinks: &Sinks) -> Option<ReportsSettings> {
-    let base = table.report.base;
+    let base = table.file.base;
     let read: Option<ReportsSettings> = table.read(&[]);
     let mut schedule = BTreeMap::new();
     for (name, own) in table.table("schedule").named() {
         let report = scheduled(&own, sinks);
         own.finish();
-        schedule.extend(report.map(|report| (name, report)));
+        if let Some(report) = report {
+            schedule.insert(name, report);
+        }
     }
     let read = read?;
     let folder = read.folder.map(|folder| base.dir.join(folder));
@@ -171,15 +211,17 @@ fn scheduled(table: &Table<'_>, sinks: &Sinks) -> Option<ScheduledReport> {
             "a scheduled report needs `path`, a file to write, or `sink`, the name of a sink",
         ),
     }
-    let path = read.path.map(|path| table.report.base.state_path(path));
-    path.iter().for_each(|path| table.claim(path));
+    let path = read.path.map(|path| table.file.base.state_path(path));
+    if let Some(path) = &path {
+        table.claim(path);
+    }
     Some(ScheduledReport { path, ..read })
 }
 
 /// `[alerts]`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct AlertsSettings {
-    /// The sinks that are told; empty if none is.
+    /// The sinks that get alerts; empty if none does.
     #[serde(rename = "sink", default, deserialize_with = "names")]
     pub sinks: Vec<String>,
 }

@@ -12,7 +12,8 @@ use tokio_postgres::config::{Host, SslMode};
 use url::Url;
 
 use super::address;
-use super::secret::{Secret, SinkUrl};
+use super::secret::Secret;
+use super::sink_url::SinkUrl;
 use super::table::Table;
 use super::value::{parsed, seconds, timeout, two_lines, word};
 
@@ -27,8 +28,8 @@ pub struct PostgresSettings {
     /// The schema of the tables.
     #[serde(default = "schema")]
     pub schema: String,
-    /// What stands in the column `workspace` of every row: it keeps the rows of several shops
-    /// apart.
+    /// The value of the column `workspace` in every row: it distinguishes the rows of several
+    /// shops.
     #[serde(deserialize_with = "word")]
     pub workspace: String,
     /// The longest time that one transaction may take.
@@ -42,7 +43,7 @@ pub(super) fn postgres(table: &Table<'_>) -> Option<PostgresSettings> {
     let check = postgres_target;
     #[cfg(not(feature = "postgres"))]
     let check = |_: &str| Ok(());
-    let url = SinkUrl::of(table, check);
+    let url = SinkUrl::from_table(table, check);
     let read: Option<PostgresSettings> = table.read(&["workspace"]);
     Some(PostgresSettings { url: url?, ..read? })
 }
@@ -58,12 +59,10 @@ fn schema() -> String {
 #[cfg(feature = "postgres")]
 pub fn postgres_target(text: &str) -> Result<tokio_postgres::Config, String> {
     // The certificate is always verified, so these words of other clients mean the same here.
-    let known = ["verify-full", "verify-ca"]
-        .iter()
-        .fold(text.to_owned(), |text, mode| {
-            text.replace(&format!("sslmode={mode}"), "sslmode=require")
-        });
-    let target: tokio_postgres::Config = known.parse().map_err(|_| {
+    let text = text
+        .replace("sslmode=verify-full", "sslmode=require")
+        .replace("sslmode=verify-ca", "sslmode=require");
+    let target: tokio_postgres::Config = text.parse().map_err(|_| {
         "cannot be read: write it as postgresql://user:password@host/database, with %40 for an @ \
          in the password; for a certificate authority use `ca_file`"
             .to_owned()
@@ -83,12 +82,13 @@ pub fn postgres_target(text: &str) -> Result<tokio_postgres::Config, String> {
 #[must_use]
 pub fn is_on_this_machine(target: &tokio_postgres::Config) -> bool {
     let addresses = target.get_hostaddrs();
-    let is_near = |host: &Host| match host {
+    if !addresses.is_empty() {
+        return addresses.iter().all(std::net::IpAddr::is_loopback);
+    }
+    target.get_hosts().iter().all(|host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => address::is_this_machine(name),
-    };
-    addresses.iter().all(std::net::IpAddr::is_loopback)
-        && (!addresses.is_empty() || target.get_hosts().iter().all(is_near))
+    })
 }
 
 /// `type = "nats"`
@@ -118,7 +118,7 @@ fn stream() -> String {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn nats(table: &Table<'_>) -> Option<NatsSettings> {
-    let url = SinkUrl::of(table, address::nats);
+    let url = SinkUrl::from_table(table, address::nats);
     let read: Option<NatsSettings> = table.read(&["workspace"]);
     Some(NatsSettings { url: url?, ..read? })
 }
@@ -148,8 +148,11 @@ pub struct MqttSettings {
 /// The sink; `None` only if a problem was noted.
 pub(super) fn mqtt(table: &Table<'_>) -> Option<MqttSettings> {
     let read: Option<MqttSettings> = table.read(&["workspace"]);
-    let allow_plain = read.as_ref().is_some_and(|read| read.allow_plain);
-    let url = SinkUrl::of(table, |text| address::mqtt(text, allow_plain));
+    let allow_plain = match &read {
+        Some(read) => read.allow_plain,
+        None => false,
+    };
+    let url = SinkUrl::from_table(table, |text| address::mqtt(text, allow_plain));
     Some(MqttSettings { url: url?, ..read? })
 }
 

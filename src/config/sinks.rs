@@ -13,12 +13,12 @@ use super::intake::{self, IntakeSettings};
 use super::local::{self, CommandSettings, FileSettings};
 use super::servers::{self, MqttSettings, NatsSettings, PostgresSettings, S3Settings};
 use super::table::Table;
-use super::value::{Time, choice, parsed, within};
+use super::value::{TimeSpan, choice, parsed, within};
 use super::webhook::{self, WebhookSettings};
 use super::workspace::WorkspaceSettings;
 use crate::text::duration;
 
-/// Reads the keys of one type of sink. The text is what CloudEvents name as their source.
+/// Reads the keys of one type of sink. The text is the source of CloudEvents.
 type ReadKind = fn(&Table<'_>, &str) -> Option<SinkKind>;
 
 const TYPES: [(&str, ReadKind); 9] = [
@@ -50,7 +50,7 @@ const STANDARD_RETRY: [u64; 9] = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72
 /// `[sinks.NAME]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct SinkSettings {
-    /// Which changes it receives.
+    /// The changes that it receives.
     pub filter: SinkFilter,
     /// Where in the log a new sink starts.
     pub start: Start,
@@ -59,7 +59,7 @@ pub struct SinkSettings {
     /// The waits before each retry of a change that the sink refused. After the last retry the
     /// change is a dead letter.
     pub retry: Arc<[Duration]>,
-    /// At most so many calls per second.
+    /// The most calls per second.
     pub rate: Option<f64>,
     /// The name in the key `type`.
     pub type_name: &'static str,
@@ -120,13 +120,13 @@ pub enum SinkKind {
 
 /// The keys that all sinks have beside those of the filter.
 #[derive(Deserialize)]
-struct Keys {
+struct CommonKeys {
     r#type: String,
     #[serde(default, deserialize_with = "start")]
     start: Option<Start>,
     #[serde(default, deserialize_with = "within::<1, 1_000_000, _, _>")]
     hold_above: Option<u32>,
-    retry: Option<Vec<Time>>,
+    retry: Option<Vec<TimeSpan>>,
     #[serde(default, deserialize_with = "rate")]
     rate: Option<f64>,
 }
@@ -134,17 +134,24 @@ struct Keys {
 /// The sinks of a file by name; `None` is one with a problem.
 pub(super) type Sinks = BTreeMap<String, Option<SinkSettings>>;
 
-/// Notes if the sink that the key `sink` names cannot be told of alerts or given reports.
+/// Notes a problem if the sink that the key `sink` names cannot take alerts and reports.
 pub(super) fn check_notified(sinks: &Sinks, table: &Table<'_>, name: &str) {
-    match sinks.get(name) {
-        None => {
-            let known: Vec<&str> = sinks.keys().map(String::as_str).collect();
-            table.note("sink", format!("names no sink of this file; {}", choice(name, &known)));
-        }
-        Some(Some(SinkSettings { type_name: kind @ ("postgres" | "intake"), .. })) => table.note("sink", format!(
-            "names a sink of type {kind}, which takes records only: name one of type webhook, email, command, file, nats, mqtt or s3"
-        )),
-        Some(_) => {}
+    let Some(sink) = sinks.get(name) else {
+        let names: Vec<&str> = sinks.keys().map(String::as_str).collect();
+        let advice = choice(name, &names);
+        return table.note("sink", format!("names no sink of this file; {advice}"));
+    };
+    if let Some(sink) = sink
+        && matches!(sink.kind, SinkKind::Postgres(_) | SinkKind::Intake(_))
+    {
+        let type_name = sink.type_name;
+        table.note(
+            "sink",
+            format!(
+                "names a sink of type {type_name}, which takes records only: name one of type \
+                 webhook, email, command, file, nats, mqtt or s3"
+            ),
+        );
     }
 }
 
@@ -153,7 +160,7 @@ pub const SINK_VERBS: [&str; 9] = [
     "test", "dead", "redrive", "drop", "replay", "release", "rename", "forget", "help",
 ];
 
-/// Every sink of the file. `workspace` is what [workspace] says, if it can be read.
+/// Every sink of the file. `workspace` is the section `[workspace]`, if it can be read.
 pub(super) fn read(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Sinks {
     let mut sinks = Sinks::new();
     for (name, own) in table.named() {
@@ -170,105 +177,136 @@ pub(super) fn read(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> 
 
 /// One sink; `None` only if a problem was noted.
 fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<SinkSettings> {
-    let types = TYPES.map(|(name, _)| name);
     let mut filter: SinkFilter = table.read(&[])?;
-    // The keys of a type are checked when it is known.
-    let keys: Keys = table.read(&["type"])?;
+    // The keys of a type are checked when the type is known.
+    let keys: CommonKeys = table.read(&["type"])?;
     let Some(&(type_name, read)) = TYPES.iter().find(|(name, _)| *name == keys.r#type) else {
-        table.note(
-            "type",
-            format!("is none of the types; {}", choice(&keys.r#type, &types)),
-        );
+        let types = TYPES.map(|(name, _)| name);
+        let advice = choice(&keys.r#type, &types);
+        table.note("type", format!("is none of the types; {advice}"));
         return None;
     };
-    let kind = read(
-        table,
-        workspace.map_or("shopmirror", |it| it.base_url.as_str()),
-    );
+    let source = match workspace {
+        Some(workspace) => workspace.base_url.as_str(),
+        None => "shopmirror",
+    };
+    let kind = read(table, source);
     table.finish();
-    let is_postgres = type_name == "postgres";
-    // A copy of everything is what a database is for.
-    let start = keys.start.unwrap_or(if is_postgres {
+    // A database is for a copy of everything.
+    let default_start = if type_name == "postgres" {
         Start::Beginning
     } else {
         Start::Now
-    });
-    let default: &[Kind] = match start {
-        _ if is_postgres => &Kind::ALL,
-        // Another lead at each edit of a record is not wanted.
-        _ if type_name == "intake" => &[Kind::Created],
-        // Who asks for the beginning wants all there is.
-        Start::Beginning => &[Kind::Baseline, Kind::Created, Kind::Updated],
-        _ => &[Kind::Created, Kind::Updated],
     };
+    let start = keys.start.unwrap_or(default_start);
     // An empty list means the default, as everywhere.
     if filter.routes.is_empty() {
         filter.routes = Route::ALL.to_vec();
     }
     if filter.changes.is_empty() {
-        filter.changes = default.to_vec();
+        filter.changes = default_changes(type_name, start);
     }
-    if filter.changes.iter().any(|kind| kind.is_notice()) {
-        table.note(
-            "changes",
-            "cannot hold alert and report: name the sink in [alerts] and [reports]",
-        );
-    }
-    // A business that is not polled has no changes, so that the sink would never get anything.
-    let is_polled = |wanted: &String| workspace.is_none_or(|it| it.businesses.contains(wanted));
-    if !filter.businesses.iter().all(is_polled) {
-        table.note("businesses", "holds a business that is not polled: correct it, or name it in `businesses` of [workspace] as well");
-    }
-    let retry = keys.retry.map_or_else(
-        || STANDARD_RETRY.map(Duration::from_secs).to_vec(),
-        |waits| waits.into_iter().map(|Time(wait)| wait).collect(),
-    );
-    match &kind {
+    check_filter(table, &filter, workspace);
+    let retry: Vec<Duration> = match keys.retry {
+        Some(waits) => waits.into_iter().map(|TimeSpan(wait)| wait).collect(),
+        None => STANDARD_RETRY.map(Duration::from_secs).to_vec(),
+    };
+    let mut rate = keys.rate;
+    if let Some(SinkKind::Mqtt(broker)) = &kind
+        && broker.keep_states
+        && !filter.changes.contains(&Kind::Forgotten)
+    {
         // Otherwise the broker would keep the state of a forgotten record for ever.
-        Some(SinkKind::Mqtt(broker))
-            if broker.keep_states && !filter.changes.contains(&Kind::Forgotten) =>
-        {
-            filter.changes.push(Kind::Forgotten);
-        }
-        Some(SinkKind::Intake(intake))
-            if workspace.is_some_and(|it| it.base_url.origin() == intake.base_url.origin()) =>
-        {
-            table.note("base_url", "is that of [workspace], where what is made would be mirrored and made again, without end: name another workspace");
-        }
-        _ => {}
+        filter.changes.push(Kind::Forgotten);
     }
-    let retry = Arc::from(retry);
-    // A key has 60 requests a minute for all of its clients.
-    let rate = keys.rate.or((type_name == "intake").then_some(20.0 / 60.0));
-    let hold_above = keys.hold_above;
+    if let Some(SinkKind::Intake(intake)) = &kind {
+        check_other_workspace(table, intake, workspace);
+        // A key has 60 requests a minute for all of its clients.
+        rate = rate.or(Some(20.0 / 60.0));
+    }
     Some(SinkSettings {
         filter,
         start,
-        hold_above,
-        retry,
+        hold_above: keys.hold_above,
+        retry: retry.into(),
         rate,
         type_name,
         kind: kind?,
     })
 }
 
+/// The kinds of change that a sink receives unless the configuration names them.
+fn default_changes(type_name: &str, start: Start) -> Vec<Kind> {
+    match (type_name, start) {
+        ("postgres", _) => Kind::ALL.to_vec(),
+        // Otherwise every edit would create another lead.
+        ("intake", _) => vec![Kind::Created],
+        // From the beginning means all records, also those of the first page.
+        (_, Start::Beginning) => vec![Kind::Baseline, Kind::Created, Kind::Updated],
+        _ => vec![Kind::Created, Kind::Updated],
+    }
+}
+
+fn check_filter(table: &Table<'_>, filter: &SinkFilter, workspace: Option<&WorkspaceSettings>) {
+    if filter.changes.iter().any(|kind| kind.is_notice()) {
+        table.note(
+            "changes",
+            "cannot hold alert and report: name the sink in [alerts] and [reports]",
+        );
+    }
+    let Some(workspace) = workspace else {
+        return;
+    };
+    // A business that is not polled has no changes, so that the sink would never get anything.
+    let polled = &workspace.businesses;
+    if !filter
+        .businesses
+        .iter()
+        .all(|business| polled.contains(business))
+    {
+        table.note(
+            "businesses",
+            "holds a business that is not polled: correct it, or name it in `businesses` of \
+             [workspace] as well",
+        );
+    }
+}
+
+/// Notes a problem if an intake sink would write to the workspace that is mirrored.
+fn check_other_workspace(
+    table: &Table<'_>,
+    intake: &IntakeSettings,
+    workspace: Option<&WorkspaceSettings>,
+) {
+    if let Some(workspace) = workspace
+        && workspace.base_url.origin() == intake.base_url.origin()
+    {
+        table.note(
+            "base_url",
+            "is that of [workspace], where what is made would be mirrored and made again, without \
+             end: name another workspace",
+        );
+    }
+}
+
 fn rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
-    parsed(d, |text| {
-        let rate = duration::rate(text).map(Some);
-        rate.ok_or_else(|| {
-            "must be a number of calls such as \"1/s\", \"30/m\" or \"100/h\"".into()
-        })
+    parsed(d, |text| match duration::rate(text) {
+        Some(rate) => Ok(Some(rate)),
+        None => Err("must be a number of calls such as \"1/s\", \"30/m\" or \"100/h\"".into()),
     })
 }
 
 fn start<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Start>, D::Error> {
-    parsed(d, |text| {
-        match text {
+    parsed(d, |text| match text {
         "now" => Ok(Some(Start::Now)),
         "beginning" => Ok(Some(Start::Beginning)),
-        _ => text.parse().map(|time| Some(Start::At(time))).map_err(|_| {
-            "must be \"now\", \"beginning\" or a time with its offset, for example \"2026-03-01T08:00:00Z\"".into()
-        }),
-    }
+        _ => match text.parse() {
+            Ok(time) => Ok(Some(Start::At(time))),
+            Err(_) => Err(
+                "must be \"now\", \"beginning\" or a time with its offset, for example \
+                           \"2026-03-01T08:00:00Z\""
+                    .into(),
+            ),
+        },
     })
 }

@@ -34,11 +34,15 @@ pub struct StatusSettings {
 pub(super) fn read(table: &Table<'_>) -> Option<StatusSettings> {
     let mut read: StatusSettings = table.read(&[])?;
     if !read.listen.ip().is_loopback() && !table.has("token_file") {
-        table.note("listen", "can be reached by other machines, so the page needs a token: add `token_file`, or listen on 127.0.0.1");
+        table.note(
+            "listen",
+            "can be reached by other machines, so the page needs a token: add `token_file`, or \
+             listen on 127.0.0.1",
+        );
     }
-    read.hosts
-        .iter_mut()
-        .for_each(|host| host.make_ascii_lowercase());
+    for host in &mut read.hosts {
+        host.make_ascii_lowercase();
+    }
     Some(read)
 }
 
@@ -56,8 +60,8 @@ fn token<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret>, D::Error> {
             return Ok(Some(text.into()));
         }
         Err(format!(
-            "must name a file with one token of at least {TOKEN_LENGTH_MIN} letters and digits on one line; \
-             make one with: openssl rand -hex 24"
+            "must name a file with one token of at least {TOKEN_LENGTH_MIN} letters and digits on \
+             one line; make one with: openssl rand -hex 24"
         ))
     })
 }

@@ -1,4 +1,4 @@
-//! `[store]` and `[backup]`: where the records are, how long old versions stay, and the daily
+//! `[store]` and `[backup]`: the path of the database, how long old versions stay, and the daily
 //! copies.
 
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn half_past_three() -> Time {
 /// `[store]`; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
     let read: StoreSettings = table.read(&[])?;
-    let path = table.report.base.store_path(&read.path);
+    let path = table.file.base.store_path(&read.path);
     table.claim(&path);
     Some(StoreSettings { path, ..read })
 }
@@ -68,9 +68,10 @@ pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
 /// `[backup]`; `store` is where the store is. `None` only if a problem was noted.
 pub(super) fn backup(table: &Table<'_>, store: &Path) -> Option<BackupSettings> {
     let read: BackupSettings = table.read(&[])?;
-    let path = match table.has("path") {
-        true => table.report.base.state_path(&read.path),
-        false => store.with_file_name(&read.path),
+    let path = if table.has("path") {
+        table.file.base.state_path(&read.path)
+    } else {
+        store.with_file_name(&read.path)
     };
     Some(BackupSettings { path, ..read })
 }

@@ -1,7 +1,8 @@
 //! Reads one table of the file into a struct, and collects every problem.
 //!
-//! serde stops at the first value that it cannot use. [`Table::read`] notes it, leaves its key out
-//! and reads again, so that one run reports all. A key that no struct of its table has is unknown.
+//! serde stops at the first value that it cannot use. [`Table::read`] notes that problem, leaves
+//! the key out and reads again, so that one run reports all problems. A key is unknown if no struct
+//! into which its table was read has it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -13,27 +14,27 @@ use toml::de::{DeTable, DeValue};
 
 use super::Base;
 use super::problem::Problem;
-use super::value::{Keys, message, nearest};
+use super::value::{TableDeserializer, message, nearest};
 
 const NAME_LEN_MAX: usize = 64;
 
-/// What is found in one file.
-pub(super) struct Report<'d> {
+/// The file that is read: its text, and what the tables have noted about it.
+pub(super) struct FileContext<'d> {
     pub(super) text: &'d str,
-    /// What relative paths start from.
+    /// The folders from which relative paths start.
     pub(super) base: &'d Base,
     problems: RefCell<Vec<Problem>>,
-    /// The files that are written, and the tables that name them.
-    written: RefCell<Vec<(PathBuf, String)>>,
+    /// The files that will be written, each with the table that names it.
+    claims: RefCell<Vec<(PathBuf, String)>>,
 }
 
-impl<'d> Report<'d> {
+impl<'d> FileContext<'d> {
     pub(super) fn new(text: &'d str, base: &'d Base) -> Self {
         Self {
             text,
             base,
             problems: RefCell::default(),
-            written: RefCell::default(),
+            claims: RefCell::default(),
         }
     }
 
@@ -50,57 +51,58 @@ impl<'d> Report<'d> {
 
 /// One table of the file; a table that is absent is empty.
 pub(super) struct Table<'d> {
-    pub(super) report: &'d Report<'d>,
+    pub(super) file: &'d FileContext<'d>,
     /// The dotted name; empty for the whole document.
     name: String,
-    /// Where missing keys are reported.
+    /// The place at which missing keys are reported.
     place: usize,
     pub(super) entries: DeTable<'d>,
-    known: RefCell<BTreeSet<&'static str>>,
+    /// The keys that the structs have into which the table was read.
+    known_keys: RefCell<BTreeSet<&'static str>>,
 }
 
 impl<'d> Table<'d> {
     /// The whole document.
-    pub(super) fn document(report: &'d Report<'d>, table: &DeTable<'d>) -> Self {
-        Self::of(report, String::new(), 0, table.clone())
+    pub(super) fn document(file: &'d FileContext<'d>, table: &DeTable<'d>) -> Self {
+        Self::new(file, String::new(), 0, table.clone())
     }
 
-    fn of(report: &'d Report<'d>, name: String, place: usize, mut entries: DeTable<'d>) -> Self {
+    fn new(
+        file: &'d FileContext<'d>,
+        name: String,
+        place: usize,
+        mut entries: DeTable<'d>,
+    ) -> Self {
         for (key, value) in entries.iter_mut() {
             // A file that is only read is relative to the folder of the configuration.
-            if let (true, DeValue::String(path)) =
-                (key.get_ref().ends_with("_file"), value.get_mut())
+            if key.get_ref().ends_with("_file")
+                && let DeValue::String(path) = value.get_mut()
             {
-                *path = report
-                    .base
-                    .dir
-                    .join(&**path)
-                    .to_string_lossy()
-                    .into_owned()
-                    .into();
+                let absolute = file.base.dir.join(&**path);
+                *path = absolute.to_string_lossy().into_owned().into();
             }
         }
         Self {
-            report,
+            file,
             name,
             place,
             entries,
-            known: RefCell::default(),
+            known_keys: RefCell::default(),
         }
     }
 
     /// A table inside this one.
     pub(super) fn table(&self, key: &'static str) -> Self {
-        self.known.borrow_mut().insert(key);
+        self.known_keys.borrow_mut().insert(key);
         self.child(key)
     }
 
     /// Reads all of a table inside this one.
     pub(super) fn section<T>(&self, key: &'static str, read: impl FnOnce(&Self) -> T) -> T {
         let table = self.table(key);
-        let found = read(&table);
+        let section = read(&table);
         table.finish();
-        found
+        section
     }
 
     fn child(&self, key: &str) -> Self {
@@ -108,30 +110,31 @@ impl<'d> Table<'d> {
             "" => key.to_owned(),
             parent => format!("{parent}.{key}"),
         };
-        let value = self.entries.get(key);
-        let place = value.map_or(0, |value| value.span().start);
-        let table = value.and_then(|value| value.get_ref().as_table());
-        if value.is_some() && table.is_none() {
-            self.report
+        let Some(value) = self.entries.get(key) else {
+            return Self::new(self.file, name, 0, DeTable::default());
+        };
+        let place = value.span().start;
+        let Some(table) = value.get_ref().as_table() else {
+            self.file
                 .note(place, format!("`{key}` must be a table: write [{name}]"));
-        }
-        Self::of(self.report, name, place, table.cloned().unwrap_or_default())
+            return Self::new(self.file, name, place, DeTable::default());
+        };
+        Self::new(self.file, name, place, table.clone())
     }
 
     /// The tables of a table whose keys are names that the shop chose, such as `[sinks]`.
     pub(super) fn named(&self) -> Vec<(String, Self)> {
-        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
         let mut tables = Vec::new();
         for key in self.entries.keys() {
             let name = key.get_ref();
-            if (1..=NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(legal) {
+            if is_name(name) {
                 tables.push((name.to_string(), self.child(name)));
             } else {
                 let message = format!(
                     "a name in [{}] has 1 to {NAME_LEN_MAX} characters of a-z, 0-9, _ and -",
                     self.name
                 );
-                self.report.note(key.span().start, message);
+                self.file.note(key.span().start, message);
             }
         }
         tables
@@ -151,30 +154,37 @@ impl<'d> Table<'d> {
         let mut entries = self.entries.clone();
         loop {
             let last = Cell::new(None);
-            let keys = Keys {
+            let deserializer = TableDeserializer {
                 entries: &entries,
-                known: &self.known,
+                known_keys: &self.known_keys,
                 last: &last,
             };
-            let error = match T::deserialize(keys) {
-                Ok(read) => return Some(read),
+            let error = match T::deserialize(deserializer) {
+                Ok(value) => return Some(value),
                 Err(error) => error,
             };
-            let is_missing = error.message().starts_with("missing field");
-            let Some((key, place)) = last.get().filter(|_| !is_missing) else {
+            if error.message().starts_with("missing field") {
+                break;
+            }
+            let Some((key, place)) = last.get() else {
                 break;
             };
             let key = key.to_owned();
-            let place = error.span().map_or(place, |place| place.start);
-            self.report
+            let place = match error.span() {
+                Some(span) => span.start,
+                None => place,
+            };
+            self.file
                 .note(place, format!("`{key}` {}", message(&error)));
             entries.remove(key.as_str());
         }
-        needed.iter().for_each(|key| self.need(key));
+        for key in needed {
+            self.need(key);
+        }
         None
     }
 
-    /// Notes if a key that must be there is missing.
+    /// Notes a problem if a key that must be there is missing.
     pub(super) fn need(&self, key: &str) {
         if !self.has(key) {
             self.note_here(format!("[{}] needs `{key}`", self.name));
@@ -188,13 +198,19 @@ impl<'d> Table<'d> {
 
     /// Notes a problem with a value inside this table; the message is a whole sentence.
     pub(super) fn note_inside(&self, path: &[&str], message: impl Display) {
-        let (mut place, mut table) = (self.place, Some(&self.entries));
+        let mut place = self.place;
+        let mut table = &self.entries;
         for key in path {
-            let value = table.and_then(|table| table.get(*key));
-            place = value.map_or(place, |value| value.span().start);
-            table = value.and_then(|value| value.get_ref().as_table());
+            let Some(value) = table.get(*key) else {
+                break;
+            };
+            place = value.span().start;
+            match value.get_ref().as_table() {
+                Some(inner) => table = inner,
+                None => break,
+            }
         }
-        self.report.note(place, message.to_string());
+        self.file.note(place, message.to_string());
     }
 
     /// Notes a problem with the table as a whole.
@@ -202,57 +218,59 @@ impl<'d> Table<'d> {
         self.note_inside(&[], message);
     }
 
-    /// Notes if the file in `path` is one that another table has written, or is of the store.
+    /// Claims a file for this table; notes a problem if another table writes it, or if it belongs
+    /// to the store.
     pub(super) fn claim(&self, path: &Path) {
         let path = path
             .canonicalize()
             .or_else(|_| std::path::absolute(path))
             .unwrap_or_default();
-        let mut written = self.report.written.borrow_mut();
-        let is_same = |(other, owner): &(PathBuf, String)| {
-            *other == path || owner == "store" && is_of_store(&path, other)
-        };
-        if let Some((_, owner)) = written.iter().find(|file| is_same(file)) {
-            self.note(
-                "path",
-                format!("is written by [{owner}] already: choose another path"),
-            );
+        let mut claims = self.file.claims.borrow_mut();
+        for (other, owner) in claims.iter() {
+            if *other == path || owner == "store" && belongs_to_store(&path, other) {
+                self.note(
+                    "path",
+                    format!("is written by [{owner}] already: choose another path"),
+                );
+                break;
+            }
         }
-        written.push((path, self.name.clone()));
+        claims.push((path, self.name.clone()));
     }
 
-    /// Notes every key that no struct has. Call it when all of the table was read.
+    /// Notes every unknown key. Call it after the whole table was read.
     pub(super) fn finish(&self) {
-        let known: Vec<&str> = self.known.borrow().iter().copied().collect();
-        for key in self
-            .entries
-            .keys()
-            .filter(|key| !known.contains(&&**key.get_ref()))
-        {
+        let known: Vec<&str> = self.known_keys.borrow().iter().copied().collect();
+        let place = match self.name.as_str() {
+            "" => "at the top".to_owned(),
+            name => format!("in [{name}]"),
+        };
+        for key in self.entries.keys() {
             let name = &**key.get_ref();
+            if known.contains(&name) {
+                continue;
+            }
             let hint = match nearest(name, &known) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the keys here are: {}", known.join(", ")),
             };
-            let of = match self.name.as_str() {
-                "" => "at the top".to_owned(),
-                table => format!("in [{table}]"),
-            };
-            self.report
-                .note(key.span().start, format!("unknown key {of}; {hint}"));
+            self.file
+                .note(key.span().start, format!("unknown key {place}; {hint}"));
         }
     }
 }
 
+/// True for a name that the shop may choose for a table.
+fn is_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    (1..=NAME_LEN_MAX).contains(&name.len()) && name.chars().all(is_part)
+}
+
 /// True if this file belongs to the store: the database, the files that SQLite keeps beside it,
 /// whose names begin with its own, and the search index.
-fn is_of_store(path: &Path, store: &Path) -> bool {
-    let name = |path: &Path| {
-        path.file_name()
-            .unwrap_or_default()
-            .as_encoded_bytes()
-            .to_owned()
-    };
-    let is_own = name(path).starts_with(&name(store)) || name(path).starts_with(b"search.db");
-    path.parent() == store.parent() && is_own
+fn belongs_to_store(path: &Path, store: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let database = store.file_name().unwrap_or_default().as_encoded_bytes();
+    let is_own_name = name.starts_with(database) || name.starts_with(b"search.db");
+    path.parent() == store.parent() && is_own_name
 }

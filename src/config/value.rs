@@ -1,8 +1,7 @@
-//! Lets serde read a value of the file, and says in the words of this program what is wrong with
-//! it.
+//! Lets serde read a value of the file, and words the problem if it cannot.
 //!
-//! The crate `toml` finds the place of a wrong value. Its message may repeat the value, so that it
-//! is said anew.
+//! The crate `toml` finds the place of a wrong value. Its message may repeat the value, so it is
+//! replaced by our own.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -19,20 +18,22 @@ use super::secret::Secret;
 use crate::text::duration;
 
 const WORD_MAX: usize = 64;
+/// A word that is less alike than this is no misspelling.
+const MIN_SIMILARITY: f64 = 0.84;
 /// Milliseconds, for [`lasting`].
 const HOUR_MS: u64 = 3_600_000;
 pub(super) const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// The keys of a table for serde: it asks for the fields of a struct and gets those that are there.
-pub(super) struct Keys<'a, 'd> {
+/// A table for serde: it gives a struct those of its fields that the table has.
+pub(super) struct TableDeserializer<'a, 'd> {
     pub(super) entries: &'a DeTable<'d>,
-    /// Learns the fields of the struct.
-    pub(super) known: &'a RefCell<BTreeSet<&'static str>>,
+    /// Collects the fields of the struct.
+    pub(super) known_keys: &'a RefCell<BTreeSet<&'static str>>,
     /// The key that is read, and the place of its value.
     pub(super) last: &'a Cell<Option<(&'a str, usize)>>,
 }
 
-impl<'de> Deserializer<'de> for Keys<'_, 'de> {
+impl<'de> Deserializer<'de> for TableDeserializer<'_, 'de> {
     type Error = Error;
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -41,18 +42,17 @@ impl<'de> Deserializer<'de> for Keys<'_, 'de> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        self.known.borrow_mut().extend(fields);
-        let entries = self
-            .entries
-            .iter()
-            .map(|(key, value)| (&**key.get_ref(), value));
-        let own = entries
-            .filter(|(key, _)| fields.contains(key))
-            .map(|(key, value)| {
-                self.last.set(Some((key, value.span().start)));
-                (key, value.clone())
-            });
-        visitor.visit_map(MapDeserializer::new(own))
+        self.known_keys.borrow_mut().extend(fields);
+        let entries = self.entries.iter().filter_map(|(key, value)| {
+            let key = &**key.get_ref();
+            if !fields.contains(&key) {
+                return None;
+            }
+            // The iterator is read one by one, so this is the key that serde reads now.
+            self.last.set(Some((key, value.span().start)));
+            Some((key, value.clone()))
+        });
+        visitor.visit_map(MapDeserializer::new(entries))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
@@ -65,19 +65,17 @@ impl<'de> Deserializer<'de> for Keys<'_, 'de> {
     }
 }
 
-/// What is wrong with a value, without the value. It follows the name of the key.
+/// The problem of a value, without the value. It follows the name of the key.
 pub(super) fn message(error: &Error) -> String {
-    let Some((found, expected)) = error.message().rsplit_once(", expected ") else {
-        return error
-            .message()
-            .replace("wanted string or table", "must be a string in quotes");
+    let text = error.message();
+    let Some((found, expected)) = text.rsplit_once(", expected ") else {
+        return text.replace("wanted string or table", "must be a string in quotes");
     };
     if let Some(word) = found.strip_prefix("unknown variant `") {
-        let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        return format!(
-            "cannot be this word; {}",
-            choice(word.trim_end_matches('`'), &known)
-        );
+        // The words between the backticks.
+        let words: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        let advice = choice(word.trim_end_matches('`'), &words);
+        return format!("cannot be this word; {advice}");
     }
     match expected {
         "u32" => "must be a whole number from 0 to 4294967295",
@@ -108,7 +106,7 @@ pub(super) fn in_file<'de, D: Deserializer<'de>, T>(
     parse(text.expose_secret()).map_err(D::Error::custom)
 }
 
-/// The two lines of a file: a name and what is secret.
+/// The two lines of a file: a name and a secret.
 pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
     d: D,
 ) -> Result<T, D::Error> {
@@ -120,14 +118,14 @@ pub(super) fn two_lines<'de, D: Deserializer<'de>, T: From<(String, Secret)>>(
 
 /// One word of a subject, a topic or the name of an object.
 pub(super) fn word<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     parsed(d, |text| {
-        match (1..=WORD_MAX).contains(&text.len()) && text.chars().all(legal) {
-            true => Ok(text.to_owned()),
-            false => Err(format!(
-                "must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -"
-            )),
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if (1..=WORD_MAX).contains(&text.len()) && text.chars().all(is_part) {
+            return Ok(text.to_owned());
         }
+        Err(format!(
+            "must be 1 to {WORD_MAX} characters of a-z, A-Z, 0-9, _ and -"
+        ))
     })
 }
 
@@ -138,20 +136,21 @@ where
     T: TryFrom<u32>,
 {
     let number = u32::deserialize(d)?;
-    let read = T::try_from(number)
-        .ok()
-        .filter(|_| (LOW..=HIGH).contains(&number));
-    read.ok_or_else(|| D::Error::custom(format!("must be from {LOW} to {HIGH}")))
+    match T::try_from(number) {
+        Ok(value) if (LOW..=HIGH).contains(&number) => Ok(value),
+        _ => Err(D::Error::custom(format!("must be from {LOW} to {HIGH}"))),
+    }
 }
 
 /// A length of time, written for example `"90s"` or `"1h 30m"`.
 #[derive(Deserialize)]
-pub(super) struct Time(#[serde(deserialize_with = "time")] pub(super) Duration);
+pub(super) struct TimeSpan(#[serde(deserialize_with = "time")] pub(super) Duration);
 
 fn time<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
     parsed(d, |text| {
         humantime::parse_duration(text).map_err(|_| {
-            "must be a duration, for example \"30s\": write a number and a unit (ms, s, m, h, d)".into()
+            "must be a duration, for example \"30s\": write a number and a unit (ms, s, m, h, d)"
+                .into()
         })
     })
 }
@@ -163,11 +162,13 @@ where
     T: From<Duration>,
 {
     let time = time(d)?;
-    let [low, high] = [LOW, HIGH].map(Duration::from_millis);
+    let low = Duration::from_millis(LOW);
+    let high = Duration::from_millis(HIGH);
     if (low..=high).contains(&time) {
         return Ok(time.into());
     }
-    let [low, high] = [low, high].map(duration::exact);
+    let low = duration::exact(low);
+    let high = duration::exact(high);
     Err(D::Error::custom(format!("must be from {low} to {high}")))
 }
 
@@ -186,20 +187,24 @@ pub(super) fn number<const N: u16, T: From<u16>>() -> T {
     N.into()
 }
 
-/// The word of `known` that `word` is most likely a misspelling of.
-pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let alike = known
-        .iter()
-        .map(|known| (strsim::jaro_winkler(word, known), *known));
-    let near = alike.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    near.filter(|(alike, _)| *alike > 0.84)
-        .map(|(_, known)| known)
+/// The one of `words` that `word` is most likely a misspelling of.
+pub(super) fn nearest<'w>(word: &str, words: &[&'w str]) -> Option<&'w str> {
+    let mut nearest = None;
+    let mut best = MIN_SIMILARITY;
+    for candidate in words {
+        let similarity = strsim::jaro_winkler(word, candidate);
+        if similarity > MIN_SIMILARITY && similarity >= best {
+            best = similarity;
+            nearest = Some(*candidate);
+        }
+    }
+    nearest
 }
 
-/// Advice for a word that is not in `known`.
-pub(super) fn choice(word: &str, known: &[&str]) -> String {
-    match nearest(word, known) {
+/// Advice for a word that is not one of `words`.
+pub(super) fn choice(word: &str, words: &[&str]) -> String {
+    match nearest(word, words) {
         Some(near) => format!("did you mean {near:?}?"),
-        None => format!("use one of {}", known.join(", ")),
+        None => format!("use one of {}", words.join(", ")),
     }
 }

@@ -12,7 +12,8 @@ use reqwest::header::HeaderMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::secret::{Secret, SinkUrl};
+use super::secret::Secret;
+use super::sink_url::SinkUrl;
 use super::table::Table;
 use super::value::{in_file, number, seconds, timeout, within};
 use super::{address, shape};
@@ -53,7 +54,7 @@ pub struct WebhookSettings {
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let format = shape::read(table, source);
     let read: WebhookSettings = table.read(&[])?;
-    let url = SinkUrl::of(table, |text| address::webhook(text, read.allow_plain));
+    let url = SinkUrl::from_table(table, |text| address::webhook(text, read.allow_plain));
     Some(WebhookSettings {
         format: format?,
         url: url?,
@@ -63,38 +64,49 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
 
 /// The secrets in a file, one a line. Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.
 fn signing_secrets<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Secret>, D::Error> {
-    let is_secret = |word: &str| {
-        let encoded = word.strip_prefix("whsec_");
-        let bytes = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());
-        bytes.is_some_and(|bytes| (24..=64).contains(&bytes.len()))
-    };
     in_file(d, |text| {
-        let found: Vec<&str> = text.split_whitespace().collect();
-        match found
-            .iter()
-            .position(|word| !is_secret(word))
-            .or(found.is_empty().then_some(0))
-        {
-            None => Ok(found.into_iter().map(Secret::from).collect()),
-            Some(number) => Err(format!(
-                "names a file whose secret {} is not whsec_ and the base64 of 24 to 64 bytes; \
-                 make one with: echo whsec_$(openssl rand -base64 32)",
-                number + 1
-            )),
+        let mut secrets = Vec::new();
+        for word in text.split_whitespace() {
+            if !is_signing_secret(word) {
+                return Err(no_signing_secret(secrets.len() + 1));
+            }
+            secrets.push(Secret::from(word));
         }
+        if secrets.is_empty() {
+            return Err(no_signing_secret(1));
+        }
+        Ok(secrets)
     })
+}
+
+fn is_signing_secret(word: &str) -> bool {
+    let Some(encoded) = word.strip_prefix("whsec_") else {
+        return false;
+    };
+    match STANDARD.decode(encoded) {
+        Ok(bytes) => (24..=64).contains(&bytes.len()),
+        Err(_) => false,
+    }
+}
+
+fn no_signing_secret(number: usize) -> String {
+    format!(
+        "names a file whose secret {number} is not whsec_ and the base64 of 24 to 64 bytes; make \
+         one with: echo whsec_$(openssl rand -base64 32)"
+    )
 }
 
 /// Names and values. The name may be a secret, if name and value were swapped.
 fn headers<'de, D: Deserializer<'de>>(d: D) -> Result<HeaderMap, D::Error> {
-    let written = HashMap::<String, String>::deserialize(d)?;
-    let mut headers: HeaderMap = HeaderMap::try_from(&written).map_err(|_| {
+    let texts = HashMap::<String, String>::deserialize(d)?;
+    let mut headers: HeaderMap = HeaderMap::try_from(&texts).map_err(|_| {
         D::Error::custom(
-            "holds a name that no header can have, or a value with other characters than visible ASCII",
+            "holds a name that no header can have, or a value with other characters than visible \
+             ASCII",
         )
     })?;
-    headers
-        .values_mut()
-        .for_each(|value| value.set_sensitive(true));
+    for value in headers.values_mut() {
+        value.set_sensitive(true);
+    }
     Ok(headers)
 }

@@ -1,6 +1,6 @@
 //! `[workspace]`: the address, the key, the branches and the time zone of the shop.
 //!
-//! A message says where the key was looked for and the rule it breaks, never its content.
+//! A message names the place of the key and the rule that it breaks, never its content.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use super::address;
+use super::base::Base;
 use super::secret::{SECRET_MAX, Secret};
 use super::table::Table;
 use super::value::parsed;
@@ -44,10 +45,10 @@ impl WorkspaceSettings {
     /// The businesses to poll: the ids, or one `None` for the workspace's default.
     #[must_use]
     pub fn polled_businesses(&self) -> Vec<Option<String>> {
-        match self.businesses.is_empty() {
-            true => vec![None],
-            false => self.businesses.iter().cloned().map(Some).collect(),
+        if self.businesses.is_empty() {
+            return vec![None];
         }
+        self.businesses.iter().cloned().map(Some).collect()
     }
 }
 
@@ -65,19 +66,30 @@ pub enum Auth {
 /// The section; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
     let mut read: WorkspaceSettings = table.read(&["base_url"])?;
-    let base = table.report.base;
-    if let (false, Some(zone)) = (table.has("time_zone"), &base.time_zone) {
+    let base = table.file.base;
+    if !table.has("time_zone")
+        && let Some(zone) = &base.time_zone
+    {
         read.time_zone = zone.clone();
     }
     if read.key == KeySource::Absent {
-        let credential = base.credentials_dir.as_ref().map(|dir| dir.join("api-key"));
-        let environment = || Some(KeySource::Environment(Secret::from(base.env_key.clone()?)));
-        let found = credential
-            .filter(|path| path.is_file())
-            .map(KeySource::File);
-        read.key = found.or_else(environment).unwrap_or_default();
+        read.key = key_of_environment(base);
     }
     Some(read)
+}
+
+/// The key that systemd or the environment gives, if there is one.
+fn key_of_environment(base: &Base) -> KeySource {
+    if let Some(dir) = &base.credentials_dir {
+        let credential = dir.join("api-key");
+        if credential.is_file() {
+            return KeySource::File(credential);
+        }
+    }
+    match &base.env_key {
+        Some(key) => KeySource::Environment(Secret::from(key.clone())),
+        None => KeySource::Absent,
+    }
 }
 
 /// The address of a workspace.
@@ -123,7 +135,8 @@ impl From<PathBuf> for KeySource {
 pub enum KeyError {
     /// No source names a key.
     #[error(
-        "there is no API key: name its file with api_key_file under [workspace], or give it as the systemd credential `api-key` or in the variable SHOPMIRROR_API_KEY"
+        "there is no API key: name its file with api_key_file under [workspace], or give it as the \
+         systemd credential `api-key` or in the variable SHOPMIRROR_API_KEY"
     )]
     Absent,
     /// Its file cannot be used.
@@ -131,7 +144,8 @@ pub enum KeyError {
     File(io::Error),
     /// The content is empty, or has characters that no key has.
     #[error(
-        "{0} must hold only the key, on one line: it is empty, or holds white space or other characters that no key has"
+        "{0} must hold only the key, on one line: it is empty, or holds white space or other \
+         characters that no key has"
     )]
     Malformed(String),
 }
@@ -158,12 +172,13 @@ impl KeySource {
     pub fn warning(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         let mode = std::fs::metadata(path).ok()?.mode() & 0o7777;
-        (mode & 0o004 != 0).then(|| {
-            format!(
-                "{} can be read by everyone (mode {mode:04o}): run chmod 0640 on it",
-                path.display()
-            )
-        })
+        if mode & 0o004 == 0 {
+            return None;
+        }
+        let path = path.display();
+        Some(format!(
+            "{path} can be read by everyone (mode {mode:04o}): run chmod 0640 on it"
+        ))
     }
 }
 
