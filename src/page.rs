@@ -2,10 +2,11 @@
 //!
 //! Serves Home, System, `/metrics`, `/healthz`, `/readyz`, reports and, if `show_records` is on,
 //! the records. It only reads. Without `show_records`, it shows counts, states, ids and reports
-//! that name no customer. All requests share one status per second; without requests, none is asked
-//! for.
+//! that name no customer. All requests share one status per second; without requests, none is
+//! taken.
 
 mod access;
+mod cached;
 mod context;
 mod find;
 mod frame;
@@ -13,18 +14,16 @@ mod home;
 mod live;
 mod metrics;
 mod not_shown;
-mod ranges;
+mod period;
 mod record;
 mod records;
 mod reports;
 mod respond;
 mod server;
-mod shared;
 mod spark;
 mod system;
 mod text;
 mod titles;
-mod words;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,25 +42,25 @@ use context::PageContext;
 /// How long to wait before the address is tried again.
 const BIND_AGAIN: Duration = Duration::from_secs(5);
 
-/// What the page is about; another one needs another page.
+/// The settings of the page; if one changes, the page is opened again.
 #[derive(Clone, PartialEq)]
 pub struct StatusPage {
     /// `[status]`
     pub settings: StatusSettings,
     /// `[reports]`
     pub reports: ReportsSettings,
-    /// The workspace's host name, which stands for its name until a ping has told that.
+    /// The workspace's host name, which stands for its name until a ping has returned that.
     pub shop: String,
     /// The zone of the shop's dates.
     pub zone: TimeZone,
 }
 
-/// Asks for the status; `None` if the daemon's tasks do not answer.
+/// Takes the status; `None` if the daemon's tasks do not answer.
 pub type Ask = Box<dyn Fn() -> BoxFuture<'static, Option<WorkspaceStatus>> + Send + Sync>;
 
 impl StatusPage {
-    /// Serves the page until `stop`. `opened` is told the page's address, and none when it is
-    /// closed.
+    /// Serves the page until `stop`. `opened` is called with the page's address, and with `None`
+    /// when the page is closed.
     ///
     /// An address that cannot be opened is logged once and tried again: polling and delivery do
     /// not need the page.
@@ -92,7 +91,12 @@ async fn open(address: SocketAddr, stop: &CancellationToken) -> Option<TcpListen
             Ok(listener) => return Some(listener),
             Err(error) if !is_logged => {
                 is_logged = true;
-                tracing::error!(%address, %error, "could not open the status page: end the program that uses the port, or change `listen` in [status]; trying again");
+                tracing::error!(
+                    %address,
+                    %error,
+                    "could not open the status page: end the program that uses the port, or \
+                     change `listen` in [status]; trying again"
+                );
             }
             Err(_) => {}
         }

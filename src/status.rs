@@ -24,7 +24,7 @@ use crate::store::{Gap, JobLink, Reader, StoreError};
 pub use backup::BackupStatus;
 pub use health::Health;
 use health::{degraded, failing, judge_absence, judge_pollers, judge_polling};
-pub use overview::{SayTime, Table};
+pub use overview::{FormatTime, StatusTable};
 pub use reports::ScheduledReportStatus;
 
 /// The state of the workspace.
@@ -67,7 +67,7 @@ pub struct WorkspaceStatus {
     pub last_seq: i64,
     /// How status changes and payments name their job.
     pub job_links: Vec<JobLink>,
-    /// Of which of these routes no record is known to name its job.
+    /// Routes whose records cannot be linked to a job, because none was seen to name one.
     pub unlinked_routes: Vec<Route>,
     /// The state of the daily backup; `None` if none are made.
     pub backup: Option<BackupStatus>,
@@ -79,30 +79,30 @@ impl WorkspaceStatus {
     /// What is stored, with what the tasks of a running daemon report.
     #[must_use]
     pub fn of_daemon(self, polling: PollingStatus) -> Self {
-        let mut found = judge_polling(&polling);
+        let mut findings = judge_polling(&polling);
         if let Some(why) = &self.reload_refused {
-            found.push(degraded(format!(
-                "the last reload was refused, and the daemon still runs with the older configuration: {why}; correct the file, then reload"
+            findings.push(degraded(format!(
+                "the last reload was refused, and the daemon still runs with the older \
+                 configuration: {why}; correct the file, then reload"
             )));
         }
-        let is_halted = polling.paused.is_some();
+        let is_paused = polling.paused.is_some();
         let pollers = polling
             .pollers
             .into_iter()
             .map(|poller| self.completed(poller))
             .collect();
-        let (pid, budget) = (Some(std::process::id()), Some(polling.budget));
         let status = Self {
             running: true,
-            pid,
+            pid: Some(std::process::id()),
             pollers,
-            budget,
+            budget: Some(polling.budget),
             ..self
         };
-        if !is_halted {
-            found.extend(judge_pollers(&status.pollers));
+        if !is_paused {
+            findings.extend(judge_pollers(&status.pollers));
         }
-        status.judged(found)
+        status.judged(findings)
     }
 
     /// What is stored, because no daemon replied for the reason `why`.
@@ -123,18 +123,16 @@ impl WorkspaceStatus {
             .iter()
             .map(|id| self.completed(PollerStatus::stopped(id)))
             .collect();
-        let mut found = judge_absence(why, &pollers, once_every, reader.path());
-        found.extend(
-            reader
-                .other_workspace()?
-                .map(|other| failing(other.to_string())),
-        );
+        let mut findings = judge_absence(why, &pollers, once_every, reader.path());
+        if let Some(other) = reader.other_workspace()? {
+            findings.push(failing(other.to_string()));
+        }
         let sinks = stored::stopped_sinks(reader, self.last_seq)?;
-        Ok(Self {
+        let status = Self {
             pollers,
             sinks,
             ..self
-        }
-        .judged(found))
+        };
+        Ok(status.judged(findings))
     }
 }

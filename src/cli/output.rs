@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::status::Table;
+use crate::status::StatusTable;
 use crate::store::VerifyFinding;
 use crate::text::escape;
 pub(super) use crate::text::escape::{cell, shown_lines as plain};
@@ -120,7 +120,7 @@ impl Output {
     }
 
     /// Prints a table of the status with its notes.
-    pub(super) fn overview(self, table: &Table) -> anyhow::Result<ExitCode> {
+    pub(super) fn overview(self, table: &StatusTable) -> anyhow::Result<ExitCode> {
         let heading: Vec<&str> = table
             .rows
             .first()

@@ -18,7 +18,11 @@ use crate::config::StatusSettings;
 
 /// The refusal of a request that the settings do not allow to answer.
 pub(super) fn refusal(settings: &StatusSettings, headers: &HeaderMap) -> Option<Response> {
-    if !requested_host(headers).is_some_and(|host| is_own(settings, &host)) {
+    let is_own = match requested_host(headers) {
+        Some(host) => is_own(settings, &host),
+        None => false,
+    };
+    if !is_own {
         let text = "the page is not known by this name: open it by its address, or add the name to \
                     `hosts` in [status]\n";
         return Some((StatusCode::MISDIRECTED_REQUEST, text).into_response());
@@ -28,16 +32,18 @@ pub(super) fn refusal(settings: &StatusSettings, headers: &HeaderMap) -> Option<
         return Some((StatusCode::FORBIDDEN, text).into_response());
     }
     let token = settings.token.as_ref()?.expose_secret().as_bytes();
-    if sent_token(headers).is_some_and(|sent| sent.ct_eq(token).into()) {
+    if let Some(sent) = sent_token(headers)
+        && sent.ct_eq(token).into()
+    {
         return None;
     }
     let text = "the token is needed: send it as `Authorization: Bearer`, or as the password with \
                 any user name\n";
-    let ask = [(
+    let challenge = [(
         header::WWW_AUTHENTICATE,
         "Basic realm=\"shopmirror\", charset=\"UTF-8\"",
     )];
-    Some((StatusCode::UNAUTHORIZED, ask, text).into_response())
+    Some((StatusCode::UNAUTHORIZED, challenge, text).into_response())
 }
 
 /// True if the name cannot be a foreign one that was pointed at this machine.
@@ -47,27 +53,33 @@ fn is_own(settings: &StatusSettings, host: &Authority) -> bool {
         return true;
     }
     let literal = name.trim_start_matches('[').trim_end_matches(']');
-    let loopback_only = settings.listen.ip().is_loopback();
-    literal
-        .parse::<IpAddr>()
-        .is_ok_and(|ip| ip.is_loopback() || !loopback_only)
+    let is_local_only = settings.listen.ip().is_loopback();
+    match literal.parse::<IpAddr>() {
+        Ok(ip) => ip.is_loopback() || !is_local_only,
+        Err(_) => false,
+    }
 }
 
 /// The one host that the request names; a request that names two is malformed.
 fn requested_host(headers: &HeaderMap) -> Option<Authority> {
     let mut named = headers.get_all(header::HOST).iter();
     let host: Authority = named.next()?.to_str().ok()?.parse().ok()?;
-    (named.next().is_none() && !host.as_str().contains('@')).then_some(host)
+    if named.next().is_some() || host.as_str().contains('@') {
+        return None;
+    }
+    Some(host)
 }
 
 /// True if a browser says that a page of another site makes the request. Following a link to the
 /// page is allowed.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    let is = |name: &str, value: &str| headers.get(name).is_some_and(|sent| sent == value);
-    headers.contains_key("sec-fetch-site")
-        && !is("sec-fetch-site", "same-origin")
-        && !is("sec-fetch-site", "none")
-        && !is("sec-fetch-mode", "navigate")
+    let Some(site) = headers.get("sec-fetch-site") else {
+        return false;
+    };
+    let is_link = headers
+        .get("sec-fetch-mode")
+        .is_some_and(|mode| mode == "navigate");
+    site != "same-origin" && site != "none" && !is_link
 }
 
 /// The token as `Bearer`, or as the password of `Basic`, which browsers ask for.

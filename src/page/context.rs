@@ -1,4 +1,7 @@
-//! What every response of the page is made from.
+//! The shared state of the page: every response is made from it.
+//!
+//! However many requests come, it takes the status once a second at most, and reads the store for a
+//! few viewers at the same time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +12,8 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use super::cached::Cached;
 use super::not_shown::NotShown;
-use super::shared::Shared;
 use super::{Ask, StatusPage};
 use crate::report::{self, Home, Range, Report};
 use crate::status::WorkspaceStatus;
@@ -26,13 +29,13 @@ const TURN: Duration = Duration::from_secs(5);
 /// The longest time that one request may read. A report has its own limit within this one.
 const MAX_READ: Duration = Duration::from_secs(15);
 
-/// What the responses are made from.
+/// The state from which the responses are made.
 pub(super) struct PageContext {
-    /// The shop's name: that of the workspace, or its host until the workspace has told it.
+    /// The shop's name: that of the workspace, or its host until the workspace has returned one.
     shop: watch::Sender<String>,
     /// The numbers of Home for each of its ranges.
-    numbers: HashMap<Range, Shared<Option<Arc<Home>>>>,
-    newest: Shared<Option<Arc<WorkspaceStatus>>>,
+    numbers: HashMap<Range, Cached<Option<Arc<Home>>>>,
+    newest: Cached<Option<Arc<WorkspaceStatus>>>,
     ask: Ask,
     store: Store,
     pub(super) page: StatusPage,
@@ -43,8 +46,8 @@ impl PageContext {
     pub(super) fn new(page: StatusPage, store: Store, ask: Ask) -> Self {
         Self {
             shop: watch::Sender::new(page.shop.clone()),
-            numbers: Range::HOME.map(|range| (range, Shared::default())).into(),
-            newest: Shared::default(),
+            numbers: Range::HOME.map(|range| (range, Cached::default())).into(),
+            newest: Cached::default(),
             ask,
             store,
             page,
@@ -52,7 +55,7 @@ impl PageContext {
         }
     }
 
-    /// Whether single records may be shown.
+    /// True if single records may be shown.
     pub(super) fn shows_records(&self) -> bool {
         self.page.settings.show_records
     }
@@ -64,10 +67,12 @@ impl PageContext {
 
     /// A status that is at most a second old; `None` if the daemon's tasks do not answer.
     pub(super) async fn status(&self) -> Option<Arc<WorkspaceStatus>> {
-        // A viewer that leaves ends its own question, and the next one asks anew.
+        // If the viewer leaves, its request ends, and the next viewer takes the status again.
         let take = async {
             let status = (self.ask)().await?;
-            if let Some(name) = status.workspace.as_ref().filter(|name| !name.is_empty()) {
+            if let Some(name) = &status.workspace
+                && !name.is_empty()
+            {
                 self.shop.send_replace(name.clone());
             }
             Some(Arc::new(status))
@@ -77,8 +82,8 @@ impl PageContext {
 
     /// The numbers of Home that are at most a few seconds old; `None` if the store does not answer.
     pub(super) async fn numbers(self: &Arc<Self>, range: Range) -> Option<Arc<Home>> {
-        let read = self.read(move |reader, shared| {
-            let StatusPage { reports, zone, .. } = &shared.page;
+        let read = self.read(move |reader, context| {
+            let StatusPage { reports, zone, .. } = &context.page;
             let ready = &reports.ready_status;
             Ok(report::home(reader, range, ready, zone, Timestamp::now())?)
         });
@@ -97,25 +102,23 @@ impl PageContext {
             let text = "Too many requests are being answered: try again in a few seconds.";
             return Err(NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text));
         };
-        let shared = Arc::clone(self);
+        let context = Arc::clone(self);
         let read = move |reader: &mut Reader| {
             // A read continues although its client has left, so it keeps its turn until it ends.
             let _turn = turn;
             reader.limit_time(MAX_READ)?;
-            work(reader, &shared)
+            work(reader, &context)
         };
         self.store.read_long(read).await
     }
 
-    /// The reports that may be shown, and what is wrong with the others. Reads files, so it belongs
-    /// into [`Self::read`].
+    /// The reports that may be shown, and what is wrong with the others. It reads files, so it is
+    /// called within [`Self::read`].
     pub(super) fn reports(&self) -> (Vec<Report>, Vec<String>) {
-        let folder = self
-            .page
-            .reports
-            .folder
-            .as_deref()
-            .filter(|_| self.shows_records());
+        let mut folder = None;
+        if self.shows_records() {
+            folder = self.page.reports.folder.as_deref();
+        }
         let (mut reports, errors) = report::list(folder);
         reports.retain(|report| self.shows_records() || !report.shows_records());
         (reports, errors.iter().map(ToString::to_string).collect())

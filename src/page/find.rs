@@ -1,5 +1,5 @@
-//! What the box at the top of every page finds, on only with `show_records = true`. What belongs to
-//! a repair leads to the repair.
+//! The results of the search box at the top of every page, on only with `show_records = true`. A
+//! match that belongs to a repair leads to the repair.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -10,16 +10,15 @@ use shopmirror_core::record::Route;
 use super::context::PageContext;
 use super::frame::{framed, pages};
 use super::not_shown::NotShown;
-use super::text::shown;
+use super::text::{list_title, shown};
 use super::titles::listed;
-use super::words;
 use crate::store::{Found, Reader, RelatedRecord};
 use crate::text::number::count;
 
-/// Records that are looked at; a search with more matches says so.
+/// The most matches that are read; the page says if there are more.
 const MAX: usize = 1_000;
 /// Records of each list on one page.
-const SCREEN: usize = 20;
+const PAGE_SIZE: usize = 20;
 /// The lists in which records are shown: people, repairs, and records whose repair is not known.
 const LISTS: [Route; 6] = [
     Route::Customers,
@@ -30,27 +29,27 @@ const LISTS: [Route; 6] = [
     Route::OutsourcedJobs,
 ];
 
-/// What is to be found.
+/// The query of a search.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct FindQuery {
     #[serde(default)]
     q: String,
     #[serde(default)]
     page: u16,
 }
 
-/// The page of what was found.
+/// The page with the results.
 pub(super) fn found(
     reader: &mut Reader,
     context: &PageContext,
-    asked: &Asked,
+    query: &FindQuery,
 ) -> Result<Response, NotShown> {
-    if asked.q.is_empty() {
+    if query.q.is_empty() {
         let text = "Write what to find into the box: a name, a phone number, a repair.";
         return Err(NotShown::new(StatusCode::BAD_REQUEST, text));
     }
-    let Found { changes, searched } = reader.find(&asked.q, None, MAX)?;
+    let Found { changes, searched } = reader.find(&query.q, None, MAX)?;
     let has_more = changes.len() >= MAX;
     let mut found: Vec<(Route, String)> = Vec::new();
     for change in changes {
@@ -63,52 +62,58 @@ pub(super) fn found(
             found.push(one);
         }
     }
-    let before = usize::from(asked.page) * SCREEN;
-    let (mut sections, mut has_next) = (Vec::new(), false);
+    let before = usize::from(query.page) * PAGE_SIZE;
+    let mut sections = Vec::new();
+    let mut has_next = false;
     for list in LISTS {
-        let ids: Vec<&String> = found
-            .iter()
-            .filter(|(route, _)| *route == list)
-            .map(|(_, id)| id)
-            .collect();
+        let mut ids = Vec::new();
+        for (route, id) in &found {
+            if *route == list {
+                ids.push(id);
+            }
+        }
         let mut records = Vec::new();
-        for id in ids.iter().skip(before).take(SCREEN) {
-            let body = reader.current_body(list, id)?.unwrap_or_default();
+        for &id in ids.iter().skip(before).take(PAGE_SIZE) {
             records.push(RelatedRecord {
-                id: (*id).clone(),
-                body,
+                id: id.clone(),
+                body: reader.current_body(list, id)?.unwrap_or_default(),
             });
         }
         if !records.is_empty() {
-            sections.push((
-                list,
-                ids.len(),
-                listed(reader, &context.page, list, &records)?,
-            ));
+            let records = listed(reader, &context.page, list, &records)?;
+            sections.push((list, ids.len(), records));
         }
-        has_next |= ids.len() > before + SCREEN;
+        has_next |= ids.len() > before + PAGE_SIZE;
     }
-    let title = format!("Found: {}", asked.q);
+    let title = format!("Found: {}", query.q);
+    let unindexed = searched.last_seq - searched.indexed;
     let page = html! {
         div {
             h1 { (shown(&title)) }
             @if found.is_empty() {
-                p { "Nothing found. Each word must be in the record; the last may be the beginning of a word." }
+                p {
+                    "Nothing found. Each word must be in the record; the last may be the beginning "
+                    "of a word."
+                }
             }
             @if has_more {
-                p { "Only the " (MAX) " records that match and changed last are shown. Add a word to find fewer." }
+                p {
+                    "Only the " (MAX) " records that match and changed last are shown. Add a word "
+                    "to find fewer."
+                }
             }
             @if !searched.is_whole() {
                 p.note {
-                    "The newest " (count(searched.last_seq - searched.indexed, "change is", "changes are"))
-                    " not in the search index yet, so records may be missing here: try again in a minute."
+                    "The newest " (count(unindexed, "change is", "changes are"))
+                    " not in the search index yet, so records may be missing here: try again in a "
+                    "minute."
                 }
             }
         }
         @for (list, all, records) in &sections {
-            section { h2 { (words::list(*list)) " · " (all) } (records) }
+            section { h2 { (list_title(*list)) " · " (all) } (records) }
         }
-        (pages("find", ("q", &asked.q), asked.page, has_next))
+        (pages("find", ("q", &query.q), query.page, has_next))
     };
     Ok(framed(context, &title, "", &page).into_response())
 }

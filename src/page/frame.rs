@@ -8,7 +8,6 @@ use shopmirror_core::record::Route;
 use super::context::PageContext;
 use super::text::shown;
 use crate::report::Range;
-use crate::store::word;
 
 /// A whole page around its body; `tab` is the address of the page of the navigation that it belongs
 /// to, and empty if it is none of them.
@@ -36,7 +35,8 @@ pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Marku
                     (navigation(tab, context.shows_records()))
                     @if context.shows_records() {
                         form.find action="find" method="get" role="search" {
-                            input type="search" name="q" aria-label="Find" placeholder="Find a customer or a repair";
+                            input type="search" name="q" aria-label="Find"
+                                placeholder="Find a customer or a repair";
                             button { "Find" }
                         }
                     }
@@ -63,7 +63,7 @@ fn navigation(current: &str, shows_records: bool) -> Markup {
         nav aria-label="Pages" {
             @for (address, name) in pages {
                 @if shows_records || address != "records" {
-                    a href=(address) aria-current=[(address == current).then_some("page")] { (name) }
+                    a href=(address) aria-current=[marked(address == current, "page")] { (name) }
                 }
             }
         }
@@ -78,20 +78,30 @@ pub(super) fn ranges(
 ) -> Markup {
     html! {
         nav.ranges aria-label="Range" {
-            @for range in all.iter().copied() {
-                a href=(address(&word(&range))) aria-current=[is_current(range).then_some("true")] { (range.title()) }
+            @for &range in all {
+                @let address = address(range.as_str());
+                @let current = marked(is_current(range), "true");
+                a href=(address) aria-current=[current] { (range.title()) }
             }
         }
     }
 }
 
-/// The links to the page before and the page after; `asked` is what else the address of a page has.
-pub(super) fn pages(path: &str, asked: (&str, &str), number: u16, has_next: bool) -> Markup {
-    let of = |number: u16| link(path, &[asked, ("page", &number.to_string())]);
+/// The value of `aria-current`, which only the current link has.
+pub(super) fn marked(is_current: bool, value: &str) -> Option<&str> {
+    is_current.then_some(value)
+}
+
+/// The links to the previous and the next page of a list; `parameter` is in both addresses.
+pub(super) fn pages(path: &str, parameter: (&str, &str), number: u16, has_next: bool) -> Markup {
+    let previous = number.saturating_sub(1).to_string();
+    let previous = link(path, &[parameter, ("page", &previous)]);
+    let next = number.saturating_add(1).to_string();
+    let next = link(path, &[parameter, ("page", &next)]);
     html! {
         p.pages {
-            @if number > 0 { a rel="prev" href=(of(number - 1)) { "Previous page" } " " }
-            @if has_next { a rel="next" href=(of(number.saturating_add(1))) { "Next page" } }
+            @if number > 0 { a rel="prev" href=(previous) { "Previous page" } " " }
+            @if has_next { a rel="next" href=(next) { "Next page" } }
         }
     }
 }

@@ -19,8 +19,9 @@ const BARS_MAX: usize = 12;
 
 /// The parts of the page as it is now.
 pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Markup> {
-    let (status, home) = (context.status().await, context.numbers(range).await);
-    let head = [
+    let status = context.status().await;
+    let home = context.numbers(range).await;
+    let mut parts = vec![
         health(status.as_deref(), home.as_deref()),
         ranges(
             &Range::HOME,
@@ -28,24 +29,21 @@ pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Marku
             |range| link(".", &[("range", range)]),
         ),
     ];
-    let numbers = match &home {
-        Some(home) => {
-            let view = View {
-                context,
-                range,
-                home,
-            };
-            vec![view.cards(), view.statuses(), view.now(), view.as_of()]
-        }
-        None => {
-            let text = "The numbers cannot be read now: this page tries it again.";
-            vec![html! { div.cards #cards data-part { p { (text) } } }]
-        }
+    let Some(home) = home else {
+        let text = "The numbers cannot be read now: this page tries it again.";
+        parts.push(html! { div.cards #cards data-part { p { (text) } } });
+        return parts;
     };
-    head.into_iter().chain(numbers).collect()
+    let view = HomeView {
+        context,
+        range,
+        home: &home,
+    };
+    parts.extend([view.cards(), view.statuses(), view.now(), view.as_of()]);
+    parts
 }
 
-/// Whether the numbers can be trusted, in one line.
+/// In one line whether the numbers can be trusted.
 fn health(status: Option<&WorkspaceStatus>, home: Option<&Home>) -> Markup {
     let (is_good, text) = match status {
         None => (false, "The program does not answer.".to_owned()),
@@ -60,7 +58,8 @@ fn health(status: Option<&WorkspaceStatus>, home: Option<&Home>) -> Markup {
                     @if let Some(home) = home {
                         (home.complete_since)
                         @if home.gaps > 0 {
-                            ", except for " a href="system#gaps" { (count(home.gaps, "gap", "gaps")) }
+                            ", except for "
+                            a href="system#gaps" { (count(home.gaps, "gap", "gaps")) }
                         }
                         "."
                     }
@@ -72,15 +71,15 @@ fn health(status: Option<&WorkspaceStatus>, home: Option<&Home>) -> Markup {
 }
 
 /// The numbers of one range, ready to be drawn.
-struct View<'a> {
+struct HomeView<'a> {
     context: &'a PageContext,
     range: Range,
     home: &'a Home,
 }
 
-/// What a number of Home counts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+/// The unit of a number of Home.
+#[derive(Clone, Copy)]
+enum Unit {
     Count,
     Money,
 }
@@ -90,95 +89,111 @@ fn report_link(name: &str) -> String {
     link("report", &[("name", name)])
 }
 
-impl View<'_> {
+/// One number of the range, on a card that leads to its report.
+struct Card<'a> {
+    id: &'static str,
+    title: &'static str,
+    figure: &'a Figure,
+    unit: Unit,
+    report: &'static str,
+}
+
+impl HomeView<'_> {
     /// The numbers of the range, each beside that of the range before.
     fn cards(&self) -> Markup {
         let home = self.home;
-        let (from, to) = (home.days.from.to_string(), home.days.to.to_string());
-        let address = |name| link("report", &[("name", name), ("from", &from), ("to", &to)]);
+        let cards = [
+            Card {
+                id: "taken-in",
+                title: "Taken in",
+                figure: &home.taken_in,
+                unit: Unit::Count,
+                report: "intake",
+            },
+            Card {
+                id: "completed",
+                title: "Completed",
+                figure: &home.completed,
+                unit: Unit::Count,
+                report: "turnaround-by-brand",
+            },
+            Card {
+                id: "money-in",
+                title: "Money in",
+                figure: &home.money_in,
+                unit: Unit::Money,
+                report: "payments",
+            },
+            Card {
+                id: "leads",
+                title: "New leads",
+                figure: &home.leads,
+                unit: Unit::Count,
+                report: "leads",
+            },
+        ];
+        html! {
+            div.cards #cards data-part { @for card in &cards { (self.card(card)) } }
+        }
+    }
+
+    fn card(&self, card: &Card<'_>) -> Markup {
+        let from = self.home.days.from.to_string();
+        let to = self.home.days.to.to_string();
+        let query = [("name", card.report), ("from", &from), ("to", &to)];
         let before = match self.range {
             Range::Today | Range::ThisWeek => " a week before, by this time",
             Range::ThisMonth => " a month before, by this time",
             _ => " the month before",
         };
-        let cards: [(_, _, &Figure, _, _); 4] = [
-            (
-                "taken-in",
-                "Taken in",
-                &home.taken_in,
-                Kind::Count,
-                "intake",
-            ),
-            (
-                "completed",
-                "Completed",
-                &home.completed,
-                Kind::Count,
-                "turnaround-by-brand",
-            ),
-            (
-                "money-in",
-                "Money in",
-                &home.money_in,
-                Kind::Money,
-                "payments",
-            ),
-            ("leads", "New leads", &home.leads, Kind::Count, "leads"),
-        ];
+        let figure = card.figure;
         html! {
-            div.cards #cards data-part {
-                @for (id, title, figure, kind, report) in cards {
-                    div.card id=(id) {
-                        a href=(address(report)) {
-                            span.title { (title) }
-                            span.n { (self.amount(&figure.now, kind, None)) }
-                            span.d {
-                                @if figure.now.number().is_none() { "Not all of it is known" }
-                                @else { (self.amount(&figure.before, kind, None)) (before) }
-                            }
-                            (spark(&figure.days))
-                        }
+            div.card id=(card.id) {
+                a href=(link("report", &query)) {
+                    span.title { (card.title) }
+                    span.n { (self.amount(&figure.now, card.unit, None)) }
+                    span.d {
+                        @if figure.now.number().is_none() { "Not all of it is known" }
+                        @else { (self.amount(&figure.before, card.unit, None)) (before) }
                     }
+                    (spark(&figure.days))
                 }
             }
         }
     }
 
-    /// The list of repairs behind a number, or what may be shown of it.
-    fn list(&self, parameters: &[(&str, &str)]) -> String {
-        match self.context.shows_records() {
-            true => link("report", &[&[("name", "repairs")], parameters].concat()),
-            false => report_link("open-repairs"),
+    /// The address of the repairs behind a number; of their number only, if no record may be shown.
+    fn repairs_link(&self, parameters: &[(&str, &str)]) -> String {
+        if self.context.shows_records() {
+            link("report", &[&[("name", "repairs")], parameters].concat())
+        } else {
+            report_link("open-repairs")
         }
     }
 
-    /// The list of repairs that are ready for pickup; all that are open if none is known to be
-    /// ready.
-    fn ready(&self, status_days: &str) -> String {
+    /// The address of the repairs that are ready for pickup; of all open repairs if no status is
+    /// known to mean ready.
+    fn ready_link(&self, status_days: &str) -> String {
         let statuses: Vec<&str> = self.home.ready_status.iter().map(String::as_str).collect();
-        match statuses.is_empty() {
-            true => report_link("open-repairs"),
-            false => self.list(&[
-                ("status", &statuses.join("|")),
-                ("status_days", status_days),
-            ]),
+        if statuses.is_empty() {
+            return report_link("open-repairs");
         }
+        self.repairs_link(&[
+            ("status", &statuses.join("|")),
+            ("status_days", status_days),
+        ])
     }
 
     fn statuses(&self) -> Markup {
         let home = self.home;
-        let most = home
-            .by_status
-            .iter()
-            .map(|(_, count)| *count)
-            .next()
-            .unwrap_or(1.0);
-        let further: f64 = home
-            .by_status
-            .iter()
-            .skip(BARS_MAX)
-            .map(|(_, count)| count)
-            .sum();
+        let most = match home.by_status.first() {
+            Some((_, count)) => *count,
+            None => 1.0,
+        };
+        let mut further = 0.0;
+        for (_, count) in home.by_status.iter().skip(BARS_MAX) {
+            further += count;
+        }
         html! {
             section.statuses #statuses data-part aria-labelledby="statuses-title" {
                 h2 #statuses-title { "Open repairs by status" }
@@ -193,7 +208,9 @@ impl View<'_> {
                             span { (whole(*repairs as i64)) }
                         }
                     }
-                    @if further > 0.0 { li { span { "other statuses" } span {} span { (whole(further as i64)) } } }
+                    @if further > 0.0 {
+                        li { span { "other statuses" } span {} span { (whole(further as i64)) } }
+                    }
                 }
             }
         }
@@ -201,69 +218,56 @@ impl View<'_> {
 
     fn now(&self) -> Markup {
         let now = &self.home.now;
-        let shows_records = self.context.shows_records();
-        let due = if shows_records { "follow-ups" } else { "leads" };
-        let owing = match shows_records {
-            true => link(
-                "report",
-                &[("name", "outstanding"), ("completed_days", "90")],
-            ),
-            false => report_link("payments"),
-        };
-        let [ready, ready_long] = ["0", "14"].map(|days| self.ready(days));
-        let [late, long] = [("late", "1"), ("open_days", "30")].map(|only| self.list(&[only]));
-        let rows = [
-            (
-                "Open repairs",
-                &now.open,
-                Kind::Count,
-                report_link("open-repairs"),
-            ),
-            ("Ready for pickup", &now.ready, Kind::Count, ready),
+        let mut follow_ups = report_link("leads");
+        let mut unpaid = report_link("payments");
+        if self.context.shows_records() {
+            follow_ups = report_link("follow-ups");
+            let query = [("name", "outstanding"), ("completed_days", "90")];
+            unpaid = link("report", &query);
+        }
+        let open = report_link("open-repairs");
+        let ready = self.ready_link("0");
+        let ready_long = self.ready_link("14");
+        let overdue = self.repairs_link(&[("late", "1")]);
+        let open_long = self.repairs_link(&[("open_days", "30")]);
+        let counts = [
+            ("Open repairs", &now.open, open),
+            ("Ready for pickup", &now.ready, ready),
             (
                 "Ready for pickup for more than 14 days",
                 &now.ready_long,
-                Kind::Count,
                 ready_long,
             ),
-            ("Overdue repairs", &now.overdue, Kind::Count, late),
-            (
-                "Open for more than 30 days",
-                &now.open_long,
-                Kind::Count,
-                long,
-            ),
-            (
-                "Follow-ups that are due",
-                &now.follow_ups,
-                Kind::Count,
-                report_link(due),
-            ),
-            (
-                "Unpaid, completed in the last 90 days",
-                &now.unpaid,
-                Kind::Money,
-                owing,
-            ),
+            ("Overdue repairs", &now.overdue, overdue),
+            ("Open for more than 30 days", &now.open_long, open_long),
+            ("Follow-ups that are due", &now.follow_ups, follow_ups),
         ];
+        let long_unpaid = "Unpaid, completed in the last 90 days";
         html! {
             section #now data-part aria-labelledby="now-title" {
                 h2 #now-title { "Now" }
                 table.standing {
                     tbody {
-                        @for (title, amount, kind, address) in rows {
-                            tr {
-                                th scope="row" { (title) }
-                                td.number { (self.amount(amount, kind, Some(&address))) }
-                            }
+                        @for (title, cell, address) in counts {
+                            (self.row(title, cell, Unit::Count, &address))
                         }
+                        (self.row(long_unpaid, &now.unpaid, Unit::Money, &unpaid))
                     }
                 }
             }
         }
     }
 
-    /// How old the numbers are, and what the reader has to know.
+    fn row(&self, title: &str, cell: &Cell, unit: Unit, address: &str) -> Markup {
+        html! {
+            tr {
+                th scope="row" { (title) }
+                td.number { (self.amount(cell, unit, Some(address))) }
+            }
+        }
+    }
+
+    /// The age of the numbers, and the notes about them.
     fn as_of(&self) -> Markup {
         let zone = &self.context.page.zone;
         let at = self
@@ -280,13 +284,13 @@ impl View<'_> {
     }
 
     /// A number with how sure it is; with an address a link.
-    fn amount(&self, cell: &Cell, kind: Kind, address: Option<&str>) -> Markup {
+    fn amount(&self, cell: &Cell, unit: Unit, address: Option<&str>) -> Markup {
         let Some(value) = cell.number() else {
             return html! { span.least { "unknown" } };
         };
-        let written = match kind {
-            Kind::Money => money(value, self.context.page.reports.currency.as_deref()),
-            Kind::Count => whole(value.round() as i64),
+        let written = match unit {
+            Unit::Money => money(value, self.context.page.reports.currency.as_deref()),
+            Unit::Count => whole(value.round() as i64),
         };
         html! {
             @match cell.exactness {

@@ -1,6 +1,6 @@
 //! Live pages: they stay current by a stream of server-sent events with the parts that changed.
 //!
-//! Each viewer is sent a part only if it differs from what this viewer was sent last. A viewer that
+//! A part is sent only if it differs from the one that this viewer was sent last. A viewer that
 //! reads slowly is sent fewer events: nothing is queued for it.
 
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_secs(3);
 /// After this time without a change a comment is sent, which shows that a viewer has left.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// The pages that stay current by themselves.
+/// The pages that stay current automatically.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Live {
     Home(Range),
@@ -35,9 +35,8 @@ impl Live {
     /// The page, or the stream of what changes, for which the script of the page asks the same
     /// address.
     pub(super) async fn respond(self, context: Arc<PageContext>, headers: &HeaderMap) -> Response {
-        if headers
-            .get(header::ACCEPT)
-            .is_some_and(|kind| kind == "text/event-stream")
+        if let Some(kind) = headers.get(header::ACCEPT)
+            && kind == "text/event-stream"
         {
             return self.stream(context);
         }
@@ -46,13 +45,8 @@ impl Live {
             Self::Home(_) => ("Home", "."),
             Self::System => ("System", "system"),
         };
-        framed(
-            &context,
-            title,
-            tab,
-            &html! { @for part in &parts { (part) } },
-        )
-        .into_response()
+        let body = html! { @for part in &parts { (part) } };
+        framed(&context, title, tab, &body).into_response()
     }
 
     /// The parts in their order, as they are now. Those that change have an id and the attribute
@@ -74,13 +68,12 @@ impl Live {
                 tick.tick().await;
                 let parts = self.parts(&context).await;
                 let parts: Vec<String> = parts.into_iter().map(Markup::into_string).collect();
-                let is_new = |(index, part): &(usize, &String)| sent.get(*index) != Some(*part);
-                let changed = parts
-                    .iter()
-                    .enumerate()
-                    .filter(is_new)
-                    .map(|(_, part)| part.as_str());
-                let changed: String = changed.collect();
+                let mut changed = String::new();
+                for (index, part) in parts.iter().enumerate() {
+                    if sent.get(index) != Some(part) {
+                        changed += part;
+                    }
+                }
                 sent = parts;
                 if !changed.is_empty() {
                     let event = Event::default().event("page").retry(RETRY).data(changed);

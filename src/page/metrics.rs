@@ -11,11 +11,10 @@ use shopmirror_core::budget::BudgetStatus;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::status::{Health, WorkspaceStatus};
-use crate::store::word;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A metric of each thing of a kind: its name, what it says, and its value, if that is known.
+/// A metric of each item: its name, its help text, and its value, if that is known.
 type Metric<'a, T> = (&'static str, &'static str, &'a dyn Fn(&T) -> Option<f64>);
 type Labels = Vec<(&'static str, String)>;
 
@@ -25,9 +24,23 @@ pub(super) fn respond(status: &WorkspaceStatus) -> Response {
 }
 
 fn text(status: &WorkspaceStatus) -> String {
-    let now = seconds(&status.at).unwrap_or_default();
-    let begun_at = |s: &WorkspaceStatus| seconds(s.backup.as_ref()?.last_at.as_ref()?);
-    let of_workspace: [Metric<'_, WorkspaceStatus>; 4] = [
+    let mut text = workspace(status);
+    text += &health(status.health);
+    if let Some(budget) = &status.budget {
+        text += &budget_metrics(budget);
+    }
+    text += &pollers(status);
+    text += &sinks(&status.sinks);
+    text += &records(status);
+    text
+}
+
+fn workspace(status: &WorkspaceStatus) -> String {
+    let last_backup = |status: &WorkspaceStatus| {
+        let backup = status.backup.as_ref()?;
+        seconds(backup.last_at.as_ref()?)
+    };
+    let metrics: [Metric<'_, WorkspaceStatus>; 4] = [
         ("ready", "1 if every poller was read in time", &|s| {
             flag(s.hindrances().is_empty())
         }),
@@ -40,14 +53,24 @@ fn text(status: &WorkspaceStatus) -> String {
         (
             "last_backup_timestamp_seconds",
             "When the newest backup was begun",
-            &begun_at,
+            &last_backup,
         ),
     ];
-    let of_health: [Metric<'_, Health>; 1] =
+    family(&metrics, std::slice::from_ref(status), |_| Labels::new())
+}
+
+fn health(current: Health) -> String {
+    let metrics: [Metric<'_, Health>; 1] =
         [("health", "1 for the state that it is in", &|state| {
-            flag(*state == status.health)
+            flag(*state == current)
         })];
-    let of_budget: [Metric<'_, BudgetStatus>; 3] = [
+    family(&metrics, &Health::ALL, |state| {
+        vec![("state", state.as_str().to_owned())]
+    })
+}
+
+fn budget_metrics(budget: &BudgetStatus) -> String {
+    let metrics: [Metric<'_, BudgetStatus>; 3] = [
         (
             "budget_limit_requests",
             "Requests a minute of the key",
@@ -64,16 +87,19 @@ fn text(status: &WorkspaceStatus) -> String {
             &|b| Some(b.others_per_minute),
         ),
     ];
-    let read_at = |p: &PollerStatus| Some(now - p.last_success_age_s?);
-    let rate = |p: &PollerStatus| Some(p.rate_per_hour? / 3600.0);
-    let of_pollers: [Metric<'_, PollerStatus>; 6] = [
+    family(&metrics, std::slice::from_ref(budget), |_| Labels::new())
+}
+
+fn pollers(status: &WorkspaceStatus) -> String {
+    let now = seconds(&status.at).unwrap_or_default();
+    let metrics: [Metric<'_, PollerStatus>; 6] = [
         ("poller_up", "1 if the last poll succeeded", &|p| {
             flag(p.state == PollerState::Ok)
         }),
         (
             "poller_last_success_timestamp_seconds",
             "When a page was last read",
-            &read_at,
+            &|p| Some(now - p.last_success_age_s?),
         ),
         (
             "poller_interval_seconds",
@@ -88,7 +114,7 @@ fn text(status: &WorkspaceStatus) -> String {
         (
             "poller_estimated_records_per_second",
             "New records, as estimated",
-            &rate,
+            &|p| Some(p.rate_per_hour? / 3600.0),
         ),
         (
             "open_gaps",
@@ -96,7 +122,17 @@ fn text(status: &WorkspaceStatus) -> String {
             &|p| number(p.gaps),
         ),
     ];
-    let of_sinks: [Metric<'_, SinkStatus>; 7] = [
+    // The workspace's default business is the empty label, which Prometheus treats as absent.
+    family(&metrics, &status.pollers, |poller| {
+        vec![
+            ("route", poller.route.clone()),
+            ("business", poller.business.clone().unwrap_or_default()),
+        ]
+    })
+}
+
+fn sinks(sinks: &[SinkStatus]) -> String {
+    let metrics: [Metric<'_, SinkStatus>; 7] = [
         ("sink_up", "1 if the sink takes changes", &|s| {
             flag(s.state == SinkActivity::Active)
         }),
@@ -125,67 +161,60 @@ fn text(status: &WorkspaceStatus) -> String {
             number(s.delivered)
         }),
     ];
-    let of_records: [Metric<'_, (&String, &i64)>; 1] =
+    family(&metrics, sinks, |sink| {
+        vec![
+            ("sink", sink.name.clone()),
+            ("type", sink.type_name.clone()),
+        ]
+    })
+}
+
+fn records(status: &WorkspaceStatus) -> String {
+    let metrics: [Metric<'_, (&String, &i64)>; 1] =
         [("records", "Records in the mirror", &|(_, records)| {
             number(**records)
         })];
     let records: Vec<(&String, &i64)> = status.records.iter().collect();
-    [
-        family(&of_workspace, std::slice::from_ref(status), |_| {
-            Labels::new()
-        }),
-        family(&of_health, &Health::ALL, |h| vec![("state", word(h))]),
-        family(&of_budget, status.budget.as_slice(), |_| Labels::new()),
-        family(&of_pollers, &status.pollers, of_poller),
-        family(&of_sinks, &status.sinks, of_sink),
-        family(&of_records, &records, |(route, _)| {
-            vec![("route", (*route).clone())]
-        }),
-    ]
-    .concat()
+    family(&metrics, &records, |(route, _)| {
+        vec![("route", (*route).clone())]
+    })
 }
 
-/// The workspace's default business is the empty label, which Prometheus treats as absent.
-fn of_poller(poller: &PollerStatus) -> Labels {
-    let business = poller.business.clone().unwrap_or_default();
-    vec![("route", poller.route.clone()), ("business", business)]
-}
-
-fn of_sink(sink: &SinkStatus) -> Labels {
-    vec![
-        ("sink", sink.name.clone()),
-        ("type", sink.type_name.clone()),
-    ]
-}
-
-/// The metrics of one kind with a sample of each thing; nothing of a metric that none has.
-fn family<T>(metrics: &[Metric<'_, T>], of: &[T], labels: impl Fn(&T) -> Labels) -> String {
+/// The metrics with a sample of each item; a metric without a sample is left out.
+fn family<T>(metrics: &[Metric<'_, T>], items: &[T], labels: impl Fn(&T) -> Labels) -> String {
     let mut text = String::new();
     for (name, help, value) in metrics {
+        let mut samples = String::new();
+        for item in items {
+            if let Some(value) = value(item) {
+                let labels = labels_text(labels(item));
+                samples += &format!("shopmirror_{name}{labels} {value}\n");
+            }
+        }
+        if samples.is_empty() {
+            continue;
+        }
         let kind = if name.ends_with("_total") {
             "counter"
         } else {
             "gauge"
         };
-        let mut head =
-            format!("# HELP shopmirror_{name} {help}.\n# TYPE shopmirror_{name} {kind}\n");
-        for (one, value) in of.iter().filter_map(|one| Some((one, value(one)?))) {
-            let label = |(name, text): (&str, String)| format!("{name}=\"{}\"", escaped(&text));
-            let labels = labels(one)
-                .into_iter()
-                .map(label)
-                .collect::<Vec<_>>()
-                .join(",");
-            let labels = if labels.is_empty() {
-                labels
-            } else {
-                format!("{{{labels}}}")
-            };
-            text += &std::mem::take(&mut head);
-            text += &format!("shopmirror_{name}{labels} {value}\n");
-        }
+        text += &format!("# HELP shopmirror_{name} {help}.\n# TYPE shopmirror_{name} {kind}\n");
+        text += &samples;
     }
     text
+}
+
+/// The labels as they stand after the name of a metric; nothing if there are none.
+fn labels_text(labels: Labels) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let mut pairs = Vec::new();
+    for (name, value) in labels {
+        pairs.push(format!("{name}=\"{}\"", escaped(&value)));
+    }
+    format!("{{{}}}", pairs.join(","))
 }
 
 fn escaped(text: &str) -> String {

@@ -1,19 +1,15 @@
-//! Why an address shows nothing, in a sentence.
+//! Why an address shows nothing, in a sentence. How that looks is in `respond`.
 
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use maud::html;
 
-use super::context::PageContext;
-use super::frame::framed;
-use super::text::message;
 use crate::store::QueryError;
 
-/// The answer of an address that shows nothing.
+/// The reason that an address shows nothing.
 #[derive(Debug)]
 pub(super) struct NotShown {
-    code: StatusCode,
-    text: String,
+    pub(super) code: StatusCode,
+    /// A sentence with what to do.
+    pub(super) text: String,
 }
 
 impl NotShown {
@@ -22,18 +18,6 @@ impl NotShown {
             code,
             text: text.into(),
         }
-    }
-
-    /// The page of the sentence, in place of what was asked for.
-    pub(super) fn page(&self, context: &PageContext) -> Response {
-        let body = html! {
-            section {
-                h1 { "Not shown" }
-                p { (message(&self.text)) }
-                p { a href="." { "Home" } ", " a href="reports" { "all reports" } }
-            }
-        };
-        (self.code, framed(context, "Not shown", "", &body)).into_response()
     }
 }
 

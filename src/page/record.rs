@@ -1,88 +1,105 @@
-//! One record with what belongs to it and its history, on only with `show_records = true`.
+//! One record with its related records and its history, on only with `show_records = true`.
+
+use std::cmp::Reverse;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use shopmirror_core::record::Route;
+use shopmirror_core::record::{Change, Route};
 
 use super::StatusPage;
 use super::context::PageContext;
 use super::frame::framed;
 use super::not_shown::NotShown;
-use super::text::{moment, money, shown};
-use super::titles::{Fields, TIME, listed, value};
-use super::words;
+use super::text::{label, list_title, moment, money, nouns, shown};
+use super::titles::{RecordFields, TIME, listed, value};
 use crate::report::first_upper;
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 use crate::text::escape;
 
-/// Records of one kind that are shown with another one.
+/// The most related records of one route that are shown.
 const MAX_RELATED: usize = 50;
 
-/// Which record is asked for.
+/// The query of a record.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct RecordQuery {
     route: Route,
     id: String,
 }
 
-/// One record with what belongs to it.
+/// One record with its related records.
 pub(super) fn one(
     reader: &mut Reader,
     context: &PageContext,
-    Asked { route, id }: &Asked,
+    query: &RecordQuery,
 ) -> Result<Response, NotShown> {
-    let (shop, route, what) = (&context.page, *route, words::record(*route).0);
+    let RecordQuery { route, id } = query;
+    let route = *route;
+    let settings = &context.page;
+    let noun = nouns(route).0;
     let history = reader.history(route, id)?;
     if history.changes.is_empty() {
-        let text = format!("There is no {what} {id:?} in the mirror.");
+        let text = format!("There is no {noun} {id:?} in the mirror.");
         return Err(NotShown::new(StatusCode::NOT_FOUND, text));
     }
     let body = reader.current_body(route, id)?;
-    let fields = Fields::of(body.as_deref().unwrap_or_default(), shop);
+    let fields = RecordFields::parse(body.as_deref().unwrap_or_default(), settings);
     let title = fields.title(route, id);
     let last_seen = reader.last_seen_at(route, id)?;
-    let state = if route == Route::Jobs {
-        reader.job_state(id)?
-    } else {
-        None
-    };
+    let mut state = None;
+    if route == Route::Jobs {
+        state = reader.job_state(id)?;
+    }
     let mut related = Vec::new();
-    for (of, mut records) in related_to(reader, route, id)? {
+    for (route, mut records) in related_to(reader, route, id)? {
         records.sort_by_key(|record| {
-            std::cmp::Reverse(Fields::of(&record.body, shop).text("created_at"))
+            Reverse(RecordFields::parse(&record.body, settings).text("created_at"))
         });
-        related.push((of, records.len(), listed(reader, shop, of, &records)?));
+        let list = listed(reader, settings, route, &records)?;
+        related.push((route, records.len(), list));
     }
     let page = html! {
         div {
             h1 { (title) }
-            p.note { (first_upper(what)) " " (shown(id)) @if body.is_some() { ", made " (fields.created()) } }
+            p.note {
+                (first_upper(noun)) " " (shown(id))
+                @if body.is_some() { ", made " (fields.created()) }
+            }
         }
-        @if let Some(state) = &state { (now(state, shop)) }
+        @if let Some(state) = &state { (now(state, settings)) }
         section {
             h2 { "Details" }
             @if let Some(body) = &body {
                 @if let Some(seen) = &last_seen {
-                    p.note { "As it was last seen, " (moment(seen, &shop.zone, TIME)) ". It has left the newest 100 since." }
+                    p.note {
+                        "As it was last seen, " (moment(seen, &settings.zone, TIME))
+                        ". It has left the newest 100 since."
+                    }
                 }
                 (fields.list())
-                details { summary { "As the workspace sent it" } pre tabindex="0" { (pretty(body)) } }
+                details {
+                    summary { "As the workspace sent it" }
+                    pre tabindex="0" { (pretty(body)) }
+                }
             } @else {
                 p { "The mirror does not hold this record any more. Its history is below." }
             }
         }
-        @for (of, count, records) in &related {
+        @for (route, count, records) in &related {
             @if *count > 0 {
                 section {
-                    h2 { (words::list(*of)) " · " @if *count == MAX_RELATED { "the newest " } (count) }
+                    h2 {
+                        (list_title(*route)) " · "
+                        @if *count == MAX_RELATED { "the newest " }
+                        (count)
+                    }
                     (records)
                 }
             }
         }
-        (versions(&history, &fields, shop))
+        (versions(&history, &fields, settings))
     };
     Ok(framed(context, &title, "records", &page).into_response())
 }
@@ -90,8 +107,10 @@ pub(super) fn one(
 /// The text of a record with a line for each field. Characters that turn the direction of text are
 /// shown as `\u{..}`.
 fn pretty(body: &str) -> String {
-    let value: Option<serde_json::Value> = serde_json::from_str(body).ok();
-    let text = value.and_then(|value| serde_json::to_string_pretty(&value).ok());
+    let mut text = None;
+    if let Ok(value) = serde_json::from_str::<serde_json::Value>(body) {
+        text = serde_json::to_string_pretty(&value).ok();
+    }
     escape::shown_lines(text.as_deref().unwrap_or(body))
 }
 
@@ -101,57 +120,56 @@ fn related_to(
     route: Route,
     id: &str,
 ) -> Result<Vec<(Route, Vec<RelatedRecord>)>, QueryError> {
-    let job = match route {
-        Route::Jobs => Some(id.to_owned()),
-        other => reader.job_of(other, id)?,
+    let mut related = Vec::new();
+    let customer = if route == Route::Jobs {
+        reader.customer_of(Route::Jobs, id)?
+    } else if let Some(job) = reader.job_of(route, id)? {
+        let customer = reader.customer_of(Route::Jobs, &job)?;
+        related.push((Route::Jobs, stored_record(reader, Route::Jobs, job)?));
+        customer
+    } else if route == Route::Leads {
+        reader.customer_of(route, id)?
+    } else {
+        None
     };
-    let customer = match (&job, route) {
-        (Some(job), _) => reader.customer_of(Route::Jobs, job)?,
-        (None, Route::Leads) => reader.customer_of(route, id)?,
-        (None, _) => None,
-    };
-    let job = job.filter(|_| route != Route::Jobs);
-    let mut related = vec![
-        (Route::Jobs, one_of(reader, Route::Jobs, job)?),
-        (
-            Route::Customers,
-            one_of(reader, Route::Customers, customer)?,
-        ),
-    ];
+    if let Some(id) = customer {
+        let customer = stored_record(reader, Route::Customers, id)?;
+        related.push((Route::Customers, customer));
+    }
     if route == Route::Jobs {
-        for of in [
+        for of_job in [
             Route::JobStatusChanges,
             Route::Payments,
             Route::OutsourcedJobs,
         ] {
-            related.push((of, reader.records_of_job(of, id, MAX_RELATED)?));
+            related.push((of_job, reader.records_of_job(of_job, id, MAX_RELATED)?));
         }
     }
     if route == Route::Customers {
-        for of in [Route::Jobs, Route::Leads] {
-            related.push((of, reader.records_of_customer(of, id, MAX_RELATED)?));
+        for of_customer in [Route::Jobs, Route::Leads] {
+            let records = reader.records_of_customer(of_customer, id, MAX_RELATED)?;
+            related.push((of_customer, records));
         }
     }
     Ok(related)
 }
 
-/// The record with an id, if it is in the mirror.
-fn one_of(
+/// The record with an id; empty if it is not in the mirror.
+fn stored_record(
     reader: &Reader,
     route: Route,
-    id: Option<String>,
+    id: String,
 ) -> Result<Vec<RelatedRecord>, StoreError> {
-    let Some(id) = id else { return Ok(Vec::new()) };
-    let body = reader.current_body(route, &id)?;
-    Ok(body
-        .map(|body| RelatedRecord { id, body })
-        .into_iter()
-        .collect())
+    match reader.current_body(route, &id)? {
+        Some(body) => Ok(vec![RelatedRecord { id, body }]),
+        None => Ok(Vec::new()),
+    }
 }
 
-/// How a repair stands now.
+/// The current state of a repair.
 fn now(state: &JobState, page: &StatusPage) -> Markup {
-    let (zone, currency) = (&page.zone, page.reports.currency.as_deref());
+    let zone = &page.zone;
+    let currency = page.reports.currency.as_deref();
     html! {
         section {
             h2 { "Now" }
@@ -173,33 +191,61 @@ fn now(state: &JobState, page: &StatusPage) -> Markup {
 }
 
 /// The versions that the log holds, the newest first.
-fn versions(history: &RecordHistory, fields: &Fields<'_>, page: &StatusPage) -> Markup {
-    let said = |name: &str, json: Option<&str>| match json {
-        Some(json) => fields.written(name, &value(json)),
-        None => html! { "(absent)" },
-    };
+fn versions(history: &RecordHistory, fields: &RecordFields<'_>, page: &StatusPage) -> Markup {
     html! {
         section {
             h2 { "History" }
             @if history.has_older {
-                p.note { "Only the newest " (history.changes.len()) " versions are shown. The table " code { "changes" } " of the database has all." }
+                p.note {
+                    "Only the newest " (history.changes.len()) " versions are shown. The table "
+                    code { "changes" } " of the database has all."
+                }
             }
             @for change in history.changes.iter().rev() {
-                h3 { "Version " (change.version) ", seen " (moment(&change.observed_at, &page.zone, "%Y-%m-%d %H:%M:%S")) }
-                @let differences = change.changed();
-                @if !differences.is_empty() {
-                    div.scroll tabindex="0" role="region" aria-label=(format!("What version {} changed", change.version)) {
-                        table.report.diff {
-                            thead { tr { th scope="col" { "Field" } th scope="col" { "Before" } th scope="col" { "After" } } }
-                            tbody { @for field in &differences { tr {
-                                td { (words::field(&shown(&field.name))) }
-                                td { del { (said(&field.name, field.before)) } }
-                                td { ins { (said(&field.name, field.after)) } }
-                            } } }
+                h3 {
+                    "Version " (change.version) ", seen "
+                    (moment(&change.observed_at, &page.zone, "%Y-%m-%d %H:%M:%S"))
+                }
+                (differences(change, fields))
+            }
+        }
+    }
+}
+
+/// The fields that a change changed, with their values before and after.
+fn differences(change: &Change, fields: &RecordFields<'_>) -> Markup {
+    let changed = change.changed();
+    if changed.is_empty() {
+        return html! {};
+    }
+    let title = format!("What version {} changed", change.version);
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(title) {
+            table.report.diff {
+                thead {
+                    tr {
+                        th scope="col" { "Field" }
+                        th scope="col" { "Before" }
+                        th scope="col" { "After" }
+                    }
+                }
+                tbody {
+                    @for field in &changed {
+                        tr {
+                            td { (label(&shown(&field.name))) }
+                            td { del { (side(fields, &field.name, field.before)) } }
+                            td { ins { (side(fields, &field.name, field.after)) } }
                         }
                     }
                 }
             }
         }
+    }
+}
+
+fn side(fields: &RecordFields<'_>, name: &str, json: Option<&str>) -> Markup {
+    match json {
+        Some(json) => fields.written(name, &value(json)),
+        None => html! { "(absent)" },
     }
 }

@@ -8,78 +8,81 @@ use serde::Deserialize;
 use shopmirror_core::record::Route;
 
 use super::context::PageContext;
-use super::frame::{framed, link, pages};
+use super::frame::{framed, link, marked, pages};
 use super::not_shown::NotShown;
 use super::reports::download;
+use super::text::list_title;
 use super::titles::listed;
-use super::words;
 use crate::config::ReportFormat;
 use crate::report::{csv_head, csv_values};
 use crate::store::{QueryLimits, Reader};
 use crate::text::number::whole;
 
-/// Records on one screen, and in one CSV file.
-const SCREEN: usize = 50;
+/// Records on one page, and in one CSV file.
+const PAGE_SIZE: usize = 50;
 const MAX_CSV: i64 = 10_000;
 const LIMITS: QueryLimits = QueryLimits {
     time: Duration::from_secs(5),
     bytes: 16 * 1024 * 1024,
 };
 
-/// Which list is asked for.
+/// The query of a list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct RecordsQuery {
     route: Option<Route>,
     #[serde(default)]
     page: u16,
 }
 
-/// One screen of a list.
+/// One page of a list.
 pub(super) fn list(
     reader: &mut Reader,
     context: &PageContext,
-    asked: &Asked,
+    query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
-    let (route, before) = (
-        asked.route.unwrap_or(Route::Jobs),
-        usize::from(asked.page) * SCREEN,
-    );
-    // One more than is shown says whether there is another screen.
-    let mut records = reader.newest_records(route, before, SCREEN + 1)?;
-    let has_next = records.len() > SCREEN;
-    records.truncate(SCREEN);
-    let of = |route: Route| ("route", route.as_str());
+    let route = query.route.unwrap_or(Route::Jobs);
+    let before = usize::from(query.page) * PAGE_SIZE;
+    // One record more than is shown: it shows whether there is another page.
+    let mut records = reader.newest_records(route, before, PAGE_SIZE + 1)?;
+    let has_next = records.len() > PAGE_SIZE;
+    records.truncate(PAGE_SIZE);
+    let parameter = ("route", route.as_str());
     let page = html! {
         section {
             h1 { "Records" }
             nav.ranges aria-label="List" {
                 @for each in Route::ALL {
-                    a href=(link("records", &[of(each)])) aria-current=[(each == route).then_some("true")] { (words::list(each)) }
+                    @let address = link("records", &[("route", each.as_str())]);
+                    @let current = marked(each == route, "true");
+                    a href=(address) aria-current=[current] { (list_title(each)) }
                 }
             }
             @if records.is_empty() { p { "There are no more records." } }
             (listed(reader, &context.page, route, &records)?)
-            (pages("records", of(route), asked.page, has_next))
-            p.note { "The last changed first. " a href=(link("records.csv", &[of(route)])) { "CSV" } ", at most " (whole(MAX_CSV)) " records" }
+            (pages("records", parameter, query.page, has_next))
+            p.note {
+                "The last changed first. "
+                a href=(link("records.csv", &[parameter])) { "CSV" }
+                ", at most " (whole(MAX_CSV)) " records"
+            }
         }
     };
-    Ok(framed(context, &words::list(route), "records", &page).into_response())
+    Ok(framed(context, &list_title(route), "records", &page).into_response())
 }
 
 /// A list with the columns of the mirror as CSV.
 pub(super) fn csv(
     reader: &mut Reader,
     _: &PageContext,
-    asked: &Asked,
+    query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
-    let route = asked.route.unwrap_or(Route::Jobs);
+    let route = query.route.unwrap_or(Route::Jobs);
     let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_CSV}");
     let rows = reader.query(&sql, &[], LIMITS)?;
-    let head = csv_head(&rows.columns);
-    let text = rows
-        .rows
-        .iter()
-        .fold(head, |text, row| text + &csv_values(row));
+    let mut text = csv_head(&rows.columns);
+    for row in &rows.rows {
+        text += &csv_values(row);
+    }
     Ok(download(route.as_str(), ReportFormat::Csv, text))
 }

@@ -12,15 +12,14 @@ use serde::Deserialize;
 use super::context::PageContext;
 use super::frame::{framed, link, ranges, record_link};
 use super::not_shown::NotShown;
-use super::text::shown;
-use super::words;
+use super::text::{label, shown};
 use crate::config::{CountedBy, ReportFormat};
-use crate::report::{self, Answer, Period, Question, Range, Report, ReportError};
-use crate::store::{Reader, word};
+use crate::report::{self, Answer, Period, Question, Range, ReportError};
+use crate::store::Reader;
 
-/// What is asked of a report.
+/// The query of a report.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ReportQuery {
     name: String,
     range: Option<Range>,
     from: Option<Date>,
@@ -41,92 +40,93 @@ pub(super) fn list(_: &mut Reader, context: &PageContext, (): &()) -> Result<Res
             h1 { "Reports" }
             dl.reports {
                 @for report in &reports {
-                    dt { a href=(link("report", &[("name", &report.name)])) { (shown(&report.title)) } }
+                    @let address = link("report", &[("name", &report.name)]);
+                    dt { a href=(address) { (shown(&report.title)) } }
                     dd { (shown(&report.about)) }
                 }
             }
             @for error in &errors { p.note { (shown(error)) } }
             @if !context.shows_records() {
-                p.note { "Reports that show single records or come from your own folder need " code { "show_records = true" } " in " code { "[status]" } "." }
+                p.note {
+                    "Reports that show single records or come from your own folder need "
+                    code { "show_records = true" } " in " code { "[status]" } "."
+                }
             }
         }
     };
     Ok(framed(context, "Reports", "reports", &body).into_response())
 }
 
-/// One report as a page, or as a file of the `format` that is asked for.
+/// One report as a page, or as a file of the `format` in the query.
 pub(super) fn one(
     reader: &mut Reader,
     context: &PageContext,
-    asked: &Asked,
+    query: &ReportQuery,
 ) -> Result<Response, NotShown> {
-    let report = context
-        .reports()
-        .0
-        .into_iter()
-        .find(|report| report.name == asked.name);
-    let absent = || NotShown::new(StatusCode::NOT_FOUND, "There is no such report here.");
-    let report = report.ok_or_else(absent)?;
-    let (now, format) = (Timestamp::now(), asked.format);
-    let today = now.to_zoned_datetime(context.page.zone.clone()).date();
-    let question = question(asked, today, context.page.reports.currency.clone());
-    let mut answer = |report: &Report, question: &Question| {
-        report::answer(reader, report, question, &context.page.zone, now)
+    let (reports, _) = context.reports();
+    let Some(report) = reports.iter().find(|report| report.name == query.name) else {
+        let text = "There is no such report here.";
+        return Err(NotShown::new(StatusCode::NOT_FOUND, text));
     };
-    let answered = answer(&report, &question)?;
-    if format != ReportFormat::Html {
-        return Ok(download(
-            &report.name,
-            format,
-            report::rendered(&answered, format)?,
-        ));
+    let zone = &context.page.zone;
+    let now = Timestamp::now();
+    let today = now.to_zoned_datetime(zone.clone()).date();
+    let question = question(query, today, context.page.reports.currency.clone());
+    let answer = report::answer(reader, report, &question, zone, now)?;
+    if query.format != ReportFormat::Html {
+        let text = report::rendered(&answer, query.format)?;
+        return Ok(download(&report.name, query.format, text));
     }
-    let days = answered.period.shifted(-1);
-    let of_before = Question {
-        from: Some(days.from),
-        to: Some(days.to),
-        ..question.clone()
-    };
-    let before = match &answered.totals {
-        Some(_) if report.has_period() => answer(&report, &of_before).ok(),
-        _ => None,
-    };
-    let businesses = businesses(reader);
-    let view = View {
+    let mut before = None;
+    if answer.totals.is_some() && report.has_period() {
+        let days = answer.period.shifted(-1);
+        let question = Question {
+            from: Some(days.from),
+            to: Some(days.to),
+            ..question.clone()
+        };
+        before = report::answer(reader, report, &question, zone, now).ok();
+    }
+    let view = ReportView {
         question,
-        answer: &answered,
+        answer: &answer,
         today,
         before,
-        businesses,
+        businesses: businesses(reader),
     };
     Ok(framed(context, &report.title, "reports", &view.page()).into_response())
 }
 
-fn question(asked: &Asked, today: Date, currency: Option<String>) -> Question {
-    let days = asked.range.map(|range| range.days(today));
-    Question {
-        from: days.map(|days| days.from).or(asked.from),
-        to: days.map(|days| days.to).or(asked.to),
-        by: asked.by.or(asked.range.map(Range::by)).unwrap_or_default(),
-        business: asked
-            .business
-            .clone()
-            .filter(|business| !business.is_empty()),
-        set: asked.set.clone().into_iter().collect(),
+/// The question that a query asks; a range counts before single days.
+fn question(query: &ReportQuery, today: Date, currency: Option<String>) -> Question {
+    let mut question = Question {
+        from: query.from,
+        to: query.to,
+        by: query.by.unwrap_or_default(),
+        business: query.business.clone(),
+        set: query.set.clone().into_iter().collect(),
         currency,
+    };
+    if let Some(range) = query.range {
+        let days = range.days(today);
+        question.from = Some(days.from);
+        question.to = Some(days.to);
+        question.by = query.by.unwrap_or(range.by());
     }
+    question.business.take_if(|business| business.is_empty());
+    question
 }
 
 /// The businesses that are polled, if there are several.
 fn businesses(reader: &Reader) -> BTreeSet<String> {
-    let pollers = reader.pollers().unwrap_or_default().into_iter();
-    let served = pollers.filter_map(|poller| poller.business.or(poller.served_business));
-    let distinct: BTreeSet<String> = served.collect();
-    if distinct.len() > 1 {
-        distinct
-    } else {
-        BTreeSet::new()
+    let mut businesses = BTreeSet::new();
+    for poller in reader.pollers().unwrap_or_default() {
+        businesses.extend(poller.business.or(poller.served_business));
     }
+    if businesses.len() < 2 {
+        businesses.clear();
+    }
+    businesses
 }
 
 impl From<ReportError> for NotShown {
@@ -143,7 +143,7 @@ impl From<ReportError> for NotShown {
 }
 
 /// One report as a page.
-struct View<'a> {
+struct ReportView<'a> {
     question: Question,
     answer: &'a Answer,
     today: Date,
@@ -152,81 +152,80 @@ struct View<'a> {
     businesses: BTreeSet<String>,
 }
 
-impl View<'_> {
+impl ReportView<'_> {
     fn page(&self) -> Markup {
         let report = &self.answer.report;
         let days = self.answer.period;
-        let file = |format: &str| self.of_days(days, &[("format", format)]);
+        let csv = self.address_for(days, &[("format", "csv")]);
+        let json = self.address_for(days, &[("format", "json")]);
         html! {
             section {
                 h1 { (shown(&report.title)) }
                 p { (shown(&report.about)) }
                 @if report.has_period() {
-                    (ranges(&Range::REPORT, |range| range.days(self.today) == days, |range| self.address(&[("range", range)])))
+                    (ranges(
+                        &Range::REPORT,
+                        |range| range.days(self.today) == days,
+                        |range| self.address(&[("range", range)]),
+                    ))
                     (self.steps())
                 }
                 (self.form())
                 p.note { (report::first_upper(&shown(&self.answer.subject()))) "." }
                 (self.sums())
                 (report::fragment(self.answer, record_link))
-                p.note { "Download: " a href=(file("csv")) { "CSV" } ", " a href=(file("json")) { "JSON" } "." }
+                p.note { "Download: " a href=(csv) { "CSV" } ", " a href=(json) { "JSON" } "." }
             }
         }
     }
 
-    /// An address of the report with what else is asked of it.
-    fn address(&self, more: &[(&str, &str)]) -> String {
-        let Question { business, set, .. } = &self.question;
+    /// An address of the report with these parameters, and with the business and the parameters of
+    /// the report that are chosen now.
+    fn address(&self, parameters: &[(&str, &str)]) -> String {
         let mut pairs = vec![("name", self.answer.report.name.as_str())];
-        pairs.extend_from_slice(more);
-        pairs.extend(
-            business
-                .iter()
-                .map(|business| ("business", business.as_str())),
-        );
-        pairs.extend(
-            set.iter()
-                .map(|(name, value)| (name.as_str(), value.as_str())),
-        );
+        pairs.extend_from_slice(parameters);
+        if let Some(business) = &self.question.business {
+            pairs.push(("business", business));
+        }
+        for (name, value) in &self.question.set {
+            pairs.push((name, value));
+        }
         link("report", &pairs)
     }
 
-    fn of_days(&self, days: Period, more: &[(&str, &str)]) -> String {
-        let (from, to) = (days.from.to_string(), days.to.to_string());
-        let by = word(&self.answer.by);
-        let days = [("from", from.as_str()), ("to", &to), ("by", &by)];
-        self.address(&[&days, more].concat())
+    fn address_for(&self, days: Period, parameters: &[(&str, &str)]) -> String {
+        let from = days.from.to_string();
+        let to = days.to.to_string();
+        let by = self.answer.by.as_str();
+        let days = [("from", from.as_str()), ("to", &to), ("by", by)];
+        self.address(&[&days, parameters].concat())
     }
 
     /// The links to the days before and after.
     fn steps(&self) -> Markup {
         let days = self.answer.period;
+        let previous = days.shifted(-1);
         let next = days.shifted(1);
         html! {
             nav.steps aria-label="Period" {
-                a rel="prev" href=(self.of_days(days.shifted(-1), &[])) { "Previous" }
-                strong { (days.said()) }
-                @if next.from <= self.today { a rel="next" href=(self.of_days(next, &[])) { "Next" } }
+                a rel="prev" href=(self.address_for(previous, &[])) { "Previous" }
+                strong { (days.in_words()) }
+                @if next.from <= self.today {
+                    a rel="next" href=(self.address_for(next, &[])) { "Next" }
+                }
             }
         }
     }
 
     fn form(&self) -> Markup {
-        let (report, days) = (&self.answer.report, self.answer.period);
+        let report = &self.answer.report;
+        let days = self.answer.period;
         let business = self.question.business.as_deref().unwrap_or_default();
-        let set: BTreeMap<&String, &String> = self
-            .question
-            .set
-            .iter()
-            .map(|(name, value)| (name, value))
-            .collect();
-        let by = [CountedBy::Day, CountedBy::Week, CountedBy::Month].map(|by| word(&by));
-        let by: Vec<_> = by.iter().map(|by| (by.as_str(), by.as_str())).collect();
-        let known = self
-            .businesses
-            .iter()
-            .map(|known| (known.as_str(), known.as_str()));
-        let known: Vec<_> = [("", "all")].into_iter().chain(known).collect();
+        let units = CountedBy::ALL.map(|unit| (unit.as_str(), unit.as_str()));
+        let mut businesses = vec![("", "all")];
+        for business in &self.businesses {
+            businesses.push((business, business));
+        }
         let has_choice =
             report.has_period() || !report.parameters.is_empty() || !self.businesses.is_empty();
         html! {
@@ -237,11 +236,18 @@ impl View<'_> {
                         label { "From " input type="date" name="from" value=(days.from) required; }
                         label { "To " input type="date" name="to" value=(days.to) required; }
                     }
-                    @if self.answer.period_column().is_some() { (select("Count by", "by", &by, &word(&self.answer.by))) }
-                    @if !self.businesses.is_empty() { (select("Business", "business", &known, business)) }
+                    @if self.answer.period_column().is_some() {
+                        (select("Count by", "by", &units, self.answer.by.as_str()))
+                    }
+                    @if !self.businesses.is_empty() {
+                        (select("Business", "business", &businesses, business))
+                    }
                     @for (name, parameter) in &report.parameters {
-                        @let value = set.get(name).map_or_else(|| parameter.default(), |value| (*value).clone());
-                        label { (shown(&parameter.about)) " " input type="text" name=(name) size="6" value=(value); }
+                        @let value = self.value_of(name).unwrap_or_else(|| parameter.default());
+                        label {
+                            (shown(&parameter.about)) " "
+                            input type="text" name=(name) size="6" value=(value);
+                        }
                     }
                     button { "Show" }
                 }
@@ -249,30 +255,40 @@ impl View<'_> {
         }
     }
 
+    /// The value of a parameter of the report, if one is chosen.
+    fn value_of(&self, parameter: &str) -> Option<String> {
+        let mut set = self.question.set.iter().rev();
+        let (_, value) = set.find(|(name, _)| name == parameter)?;
+        Some(value.clone())
+    }
+
     /// The sums beside those of the days before.
     fn sums(&self) -> Markup {
-        let before = self.before.as_ref().and_then(Answer::shown_totals);
-        let sums = self.answer.shown_totals().zip(before);
-        let Some(((sums, were), totals)) = sums.zip(self.answer.totals.as_ref()) else {
-            return html! {};
-        };
-        let columns = self
-            .answer
-            .columns
-            .iter()
-            .zip(totals)
-            .zip(sums.iter().zip(&were));
-        html! {
+        self.sums_and_before().unwrap_or_else(|| html! {})
+    }
+
+    fn sums_and_before(&self) -> Option<Markup> {
+        let totals = self.answer.totals.as_ref()?;
+        let sums = self.answer.shown_totals()?;
+        let before = self.before.as_ref()?.shown_totals()?;
+        let mut rows = Vec::new();
+        for (index, total) in totals.iter().enumerate() {
+            if total.is_number() {
+                let column = self.answer.columns.get(index)?;
+                rows.push((column, sums.get(index)?, before.get(index)?));
+            }
+        }
+        Some(html! {
             dl.sums {
-                @for ((column, _), (sum, was)) in columns.filter(|((_, total), _)| total.is_number()) {
+                @for (column, sum, before) in rows {
                     div {
-                        dt { (words::field(&shown(column))) }
-                        dd { strong { (shown(sum)) } " " span.note { (shown(was)) " before" } }
+                        dt { (label(&shown(column))) }
+                        dd { strong { (shown(sum)) } " " span.note { (shown(before)) " before" } }
                     }
                 }
             }
-            p.note { "Before: " (self.answer.period.shifted(-1).said()) "." }
-        }
+            p.note { "Before: " (self.answer.period.shifted(-1).in_words()) "." }
+        })
     }
 }
 
@@ -282,7 +298,9 @@ fn select(label: &str, name: &str, values: &[(&str, &str)], chosen: &str) -> Mar
         label {
             (label) " "
             select name=(name) {
-                @for (value, word) in values { option value=(value) selected[*value == chosen] { (shown(word)) } }
+                @for (value, word) in values {
+                    option value=(value) selected[*value == chosen] { (shown(word)) }
+                }
             }
         }
     }
@@ -290,10 +308,8 @@ fn select(label: &str, name: &str, values: &[(&str, &str)], chosen: &str) -> Mar
 
 /// A file to download. The name holds no character that could end the header.
 pub(super) fn download(name: &str, format: ReportFormat, text: String) -> Response {
-    let name: String = name
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c))
-        .collect();
+    let mut name = name.to_owned();
+    name.retain(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let (_, end, kind) = report::form(format);
     let headers = [
         (header::CONTENT_TYPE, kind.to_owned()),

@@ -8,24 +8,26 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
+use maud::html;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::context::PageContext;
+use super::frame::framed;
 use super::live::Live;
 use super::not_shown::NotShown;
-use super::text::shown;
+use super::text::{message, shown};
 use super::{access, find, metrics, record, records, reports};
 use crate::report::Range;
 use crate::status::WorkspaceStatus;
 use crate::store::Reader;
 
-/// A response that is made from the store. It is also drawn and written where the store is read,
-/// because that takes as long.
+/// Makes a response from the store. It also draws the page there, because drawing takes as long as
+/// reading.
 type FromStore<Q> = fn(&mut Reader, &PageContext, &Q) -> Result<Response, NotShown>;
 
-/// Sent with every response. Nothing but our own style, script and picture is loaded, no other page
-/// may frame or read this one, and nothing is kept.
+/// The headers of every response. Only our own style, script and picture are loaded, no other page
+/// may frame or read this one, and nothing is stored by the browser.
 const HEADERS: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -48,7 +50,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
 /// Every address of the page.
 pub(super) fn router(context: Arc<PageContext>) -> Router {
     let guard = middleware::from_fn_with_state(Arc::clone(&context), guard);
-    let router = Router::new()
+    let mut router = Router::new()
         .route("/", get(home))
         .route("/system", get(system))
         .route("/metrics", from_status(metrics::respond))
@@ -73,14 +75,13 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
             asset("image/svg+xml", include_str!("assets/icon.svg")),
         )
         .fallback(absent);
-    let router = match context.shows_records() {
-        true => router
+    if context.shows_records() {
+        router = router
             .route("/find", from_store(find::found))
             .route("/records", from_store(records::list))
             .route("/records.csv", from_store(records::csv))
-            .route("/record", from_store(record::one)),
-        false => router,
-    };
+            .route("/record", from_store(record::one));
+    }
     router.with_state(context).layer(guard)
 }
 
@@ -90,24 +91,37 @@ where
 {
     get(
         async move |State(context): State<Arc<PageContext>>, Query(query): Query<Q>| {
-            let made = context
-                .read(move |reader, shared| make(reader, shared, &query))
+            let response = context
+                .read(move |reader, context| make(reader, context, &query))
                 .await;
-            made.unwrap_or_else(|not_shown| not_shown.page(&context))
+            response.unwrap_or_else(|why| not_shown(&context, &why))
         },
     )
 }
 
 /// A response that is made from the newest status.
 fn from_status(make: fn(&WorkspaceStatus) -> Response) -> MethodRouter<Arc<PageContext>> {
-    get(async move |State(context): State<Arc<PageContext>>| {
-        let stuck = "the daemon's tasks do not answer: look at its log, restart it\n";
-        let stuck = || (StatusCode::SERVICE_UNAVAILABLE, stuck).into_response();
-        context
-            .status()
-            .await
-            .map_or_else(stuck, |status| make(&status))
-    })
+    get(
+        async move |State(context): State<Arc<PageContext>>| match context.status().await {
+            Some(status) => make(&status),
+            None => {
+                let text = "the daemon's tasks do not answer: look at its log, restart it\n";
+                (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+            }
+        },
+    )
+}
+
+/// A page with the reason, in place of the page that was requested.
+fn not_shown(context: &PageContext, why: &NotShown) -> Response {
+    let body = html! {
+        section {
+            h1 { "Not shown" }
+            p { (message(&why.text)) }
+            p { a href="." { "Home" } ", " a href="reports" { "all reports" } }
+        }
+    };
+    (why.code, framed(context, "Not shown", "", &body)).into_response()
 }
 
 /// `fresh`, or 503 with the reasons.
@@ -116,14 +130,15 @@ fn readiness(status: &WorkspaceStatus) -> Response {
     if hindrances.is_empty() {
         return "fresh\n".into_response();
     }
-    let lines: String = hindrances
-        .iter()
-        .map(|why| format!("{}\n", shown(why)))
-        .collect();
-    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
+    let mut text = String::new();
+    for why in &hindrances {
+        text += &shown(why);
+        text += "\n";
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
-/// Refuses what may not be read, and adds the headers.
+/// Refuses a request that may not be answered, and adds the headers.
 async fn guard(
     State(context): State<Arc<PageContext>>,
     request: Request,
@@ -136,17 +151,17 @@ async fn guard(
     (HEADERS, response)
 }
 
-/// What is asked of Home.
+/// The query of Home.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AskedHome {
+struct HomeQuery {
     range: Option<Range>,
 }
 
 async fn home(
     State(context): State<Arc<PageContext>>,
     headers: HeaderMap,
-    Query(AskedHome { range }): Query<AskedHome>,
+    Query(HomeQuery { range }): Query<HomeQuery>,
 ) -> Response {
     let range = range
         .filter(|range| Range::HOME.contains(range))
@@ -159,9 +174,9 @@ async fn system(State(context): State<Arc<PageContext>>, headers: HeaderMap) -> 
 }
 
 async fn absent(State(context): State<Arc<PageContext>>) -> Response {
-    let text = "There is nothing at this address. Records are shown only with `show_records = true` \
-                in `[status]` of the configuration.";
-    NotShown::new(StatusCode::NOT_FOUND, text).page(&context)
+    let text = "There is nothing at this address. Records are shown only with `show_records = \
+                true` in `[status]` of the configuration.";
+    not_shown(&context, &NotShown::new(StatusCode::NOT_FOUND, text))
 }
 
 fn asset(kind: &'static str, text: &'static str) -> MethodRouter<Arc<PageContext>> {

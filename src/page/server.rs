@@ -16,20 +16,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::net::connections;
 
-/// Connections at the same time, one for each live page that is looked at. More of them wait in the
-/// listener's queue.
+/// Connections at the same time, one for each open live page. More of them wait in the listener's
+/// queue.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to send its headers.
 const HEADERS_LIMIT: Duration = Duration::from_secs(5);
-/// How long a connection may last; the browser of a live page then opens a new one by itself.
+/// How long a connection may last; the browser of a live page then opens a new one.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The most bytes of a request's headers.
 const HEADERS_MAX: usize = 16 * 1024;
 
 /// Serves until `stop`, then closes every connection.
 pub(super) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let converse = |stream| converse(stream, router.clone());
-    connections::serve(listener, CONNECTIONS_MAX, &stop, converse).await;
+    connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
+        converse(stream, router.clone())
+    })
+    .await;
 }
 
 async fn converse<S>(stream: S, router: Router)

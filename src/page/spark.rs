@@ -11,45 +11,52 @@ const HEIGHT: f64 = 32.0;
 /// The least height of a bar, so that a 0 is seen.
 const LEAST: f64 = 1.0;
 
-/// A bar for each day, grey in full height if nothing is known of it; what the picture shows is
-/// said in its label.
+/// A bar for each day, grey in full height for a day without a known number. The label says the
+/// same in words.
 pub(super) fn spark(days: &[Cell]) -> Markup {
-    let known = || days.iter().filter_map(Cell::number);
-    let (low, high) = (
-        known().fold(f64::MAX, f64::min),
-        known().fold(f64::MIN, f64::max),
-    );
-    let label = match known().count() {
-        0 => "Last 30 days: unknown".to_owned(),
-        count => {
-            format!(
-                "Last 30 days: {count} known, from {} to {} a day",
-                grouped(low),
-                grouped(high)
-            )
-        }
+    let numbers: Vec<f64> = days.iter().filter_map(Cell::number).collect();
+    let low = numbers.iter().copied().fold(f64::MAX, f64::min);
+    let high = numbers.iter().copied().fold(f64::MIN, f64::max);
+    let label = if numbers.is_empty() {
+        "Last 30 days: unknown".to_owned()
+    } else {
+        format!(
+            "Last 30 days: {} known, from {} to {} a day",
+            numbers.len(),
+            grouped(low),
+            grouped(high)
+        )
     };
     let step = WIDTH / days.len().max(1) as f64;
-    let share = |amount: f64| {
-        if high > 0.0 {
-            (amount / high).max(0.0)
-        } else {
-            0.0
-        }
-    };
+    let view = format!("0 0 {WIDTH} {HEIGHT}");
     html! {
-        svg.spark viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(label) {
+        svg.spark viewBox=(view) preserveAspectRatio="none" role="img" aria-label=(label) {
             @for (index, day) in days.iter().enumerate() {
-                @let x = format!("{:.1}", index as f64 * step);
+                @let x = one_decimal(index as f64 * step);
                 @if let Some(amount) = day.number() {
-                    @let height = LEAST + share(amount) * (HEIGHT - LEAST);
-                    rect x=(x) y=(format!("{:.1}", HEIGHT - height)) width=(format!("{:.1}", step - 1.0)) height=(format!("{height:.1}")) {}
+                    @let height = LEAST + share(amount, high) * (HEIGHT - LEAST);
+                    rect x=(x) y=(one_decimal(HEIGHT - height)) width=(one_decimal(step - 1.0))
+                        height=(one_decimal(height)) {}
                 } @else {
-                    rect x=(x) width=(format!("{step:.1}")) height=(HEIGHT) fill="currentColor" fill-opacity="0.25" {}
+                    rect x=(x) width=(one_decimal(step)) height=(HEIGHT) fill="currentColor"
+                        fill-opacity="0.25" {}
                 }
             }
         }
     }
+}
+
+/// An amount as a share of the highest one, from 0 to 1.
+fn share(amount: f64, highest: f64) -> f64 {
+    if highest > 0.0 {
+        (amount / highest).max(0.0)
+    } else {
+        0.0
+    }
+}
+
+fn one_decimal(number: f64) -> String {
+    format!("{number:.1}")
 }
 
 #[cfg(test)]
@@ -59,7 +66,7 @@ mod tests {
     use crate::store::SqlValue;
 
     #[test]
-    fn a_day_of_which_nothing_is_known_is_grey_and_is_no_zero() {
+    fn a_day_without_a_known_number_is_grey_and_is_no_zero() {
         let unknown = Cell {
             value: SqlValue::Null,
             exactness: Exactness::Unknown,

@@ -1,4 +1,5 @@
-//! The page System: what `shopmirror status` prints, with the open gaps, for who runs the program.
+//! The page System: what `shopmirror status` prints, with the open gaps, for the person who runs
+//! the program.
 //!
 //! It shows counts, states and ids. Every value goes through maud, which escapes it, and through
 //! [`shown`]. Times are clock times, so that a part does not change with every second.
@@ -9,10 +10,9 @@ use maud::{Markup, html};
 use shopmirror_core::record::poller_name;
 
 use super::context::PageContext;
-use super::text::{message, shown, zone_name};
-use super::words;
-use crate::status::{SayTime, Table};
-use crate::store::{Gap, word};
+use super::text::{label, message, shown, zone_name};
+use crate::status::{FormatTime, StatusTable};
+use crate::store::Gap;
 use crate::text::number::whole;
 
 /// Open gaps that are listed.
@@ -32,32 +32,35 @@ pub(super) async fn parts(context: &PageContext) -> Vec<Markup> {
     };
     let zone = &context.page.zone;
     let now: Timestamp = status.at.parse().unwrap_or_default();
-    let say = |seconds: f64| {
-        let moved = SignedDuration::try_from_secs_f64(seconds).and_then(|by| now.checked_add(by));
-        let form = if seconds.abs() < SAME_DAY_S {
-            "%H:%M:%S"
-        } else {
-            "%Y-%m-%d %H:%M"
-        };
-        let local = |at: Timestamp| {
-            at.to_zoned_datetime(zone.clone())
-                .strftime(form)
-                .to_string()
-        };
-        moved.map_or_else(|_| "-".to_owned(), local)
-    };
+    let clock_time = |seconds: f64| clock_time(now, seconds, zone);
     vec![
         health(
-            &word(&status.health).replace('_', " "),
+            &status.health.in_words(),
             &status.sentence(),
             &status.reasons,
         ),
-        facts(&status.facts(&say)),
-        section("pollers", "Pollers", &status.poller_table(&say)),
-        section("sinks", "Sinks", &status.sink_table(&say)),
-        section("gaps", "Open gaps", &gaps(&status.gaps, now, &say)),
+        facts(&status.facts(&clock_time)),
+        section("pollers", "Pollers", &status.poller_table(&clock_time)),
+        section("sinks", "Sinks", &status.sink_table(&clock_time)),
+        section("gaps", "Open gaps", &gaps(&status.gaps, now, &clock_time)),
         tools(zone),
     ]
+}
+
+/// The time that is `seconds` after `now`, as a clock in the shop shows it.
+fn clock_time(now: Timestamp, seconds: f64, zone: &TimeZone) -> String {
+    let moved = SignedDuration::try_from_secs_f64(seconds).and_then(|by| now.checked_add(by));
+    let Ok(at) = moved else {
+        return "-".to_owned();
+    };
+    let form = if seconds.abs() < SAME_DAY_S {
+        "%H:%M:%S"
+    } else {
+        "%Y-%m-%d %H:%M"
+    };
+    at.to_zoned_datetime(zone.clone())
+        .strftime(form)
+        .to_string()
 }
 
 fn health(state: &str, sentence: &str, reasons: &[String]) -> Markup {
@@ -75,7 +78,9 @@ fn health(state: &str, sentence: &str, reasons: &[String]) -> Markup {
 fn facts(facts: &[(&str, String)]) -> Markup {
     html! {
         section #facts data-part {
-            dl.record { @for (label, text) in facts { dt { (words::field(label)) } dd { (message(text)) } } }
+            dl.record {
+                @for (name, text) in facts { dt { (label(name)) } dd { (message(text)) } }
+            }
         }
     }
 }
@@ -83,15 +88,17 @@ fn facts(facts: &[(&str, String)]) -> Markup {
 fn tools(zone: &TimeZone) -> Markup {
     html! {
         p.note #tools data-part {
-            "Times are those of " (zone_name(zone)) ". For tools: " a href="metrics" { "metrics" } ", "
-            a href="api/status" { "status as JSON" } ", " a href="readyz" { "readyz" } ", "
+            "Times are those of " (zone_name(zone)) ". For tools: "
+            a href="metrics" { "metrics" } ", "
+            a href="api/status" { "status as JSON" } ", "
+            a href="readyz" { "readyz" } ", "
             a href="healthz" { "healthz" } ". In a terminal: " code { "shopmirror status" } "."
         }
     }
 }
 
 /// A table with its notes.
-fn section(id: &str, title: &str, table: &Table) -> Markup {
+fn section(id: &str, title: &str, table: &StatusTable) -> Markup {
     let heading = format!("{id}-title");
     html! {
         section id=(id) data-part aria-labelledby=(heading) {
@@ -102,7 +109,11 @@ fn section(id: &str, title: &str, table: &Table) -> Markup {
                     // The roles stay when narrow screens lay the rows out as blocks.
                     table role="table" {
                         thead role="rowgroup" {
-                            tr role="row" { @for (head, _) in heads { th role="columnheader" scope="col" { (words::field(head)) } } }
+                            tr role="row" {
+                                @for (head, _) in heads {
+                                    th role="columnheader" scope="col" { (label(head)) }
+                                }
+                            }
                         }
                         tbody role="rowgroup" { @for row in &table.rows { (cells(row)) } }
                     }
@@ -118,13 +129,16 @@ fn cells(row: &[(&'static str, String)]) -> Markup {
     html! {
         tr role="row" {
             @for (index, (head, text)) in row.iter().enumerate() {
-                @let label = words::field(head);
                 @if index == 0 {
-                    th role="rowheader" scope="row" data-label=(label) { (shown(text)) }
+                    th role="rowheader" scope="row" data-label=(label(head)) { (shown(text)) }
                 } @else {
-                    td role="cell" data-label=(label) {
-                        @if *head == "state" { span.state data-good=(text == "ok" || text == "active") { (shown(text)) } }
-                        @else { (shown(text)) }
+                    td role="cell" data-label=(label(head)) {
+                        @if *head == "state" {
+                            @let is_good = text == "ok" || text == "active";
+                            span.state data-good=(is_good) { (shown(text)) }
+                        } @else {
+                            (shown(text))
+                        }
                     }
                 }
             }
@@ -132,31 +146,38 @@ fn cells(row: &[(&'static str, String)]) -> Markup {
     }
 }
 
-fn gaps(gaps: &[Gap], now: Timestamp, say: SayTime<'_>) -> Table {
-    let at = |stamp: &str| {
-        let at = stamp.parse::<Timestamp>();
-        at.map_or_else(
-            |_| "-".to_owned(),
-            |at| say(at.duration_since(now).as_secs_f64()),
-        )
-    };
-    let row = |gap: &Gap| {
-        vec![
+fn gaps(gaps: &[Gap], now: Timestamp, format_time: FormatTime<'_>) -> StatusTable {
+    let mut rows = Vec::new();
+    for gap in gaps.iter().take(GAPS_SHOWN) {
+        let estimate = match gap.estimate {
+            Some(records) => whole(records),
+            None => "?".to_owned(),
+        };
+        rows.push(vec![
             ("gap", gap.id.to_string()),
             ("route", poller_name(&gap.route, gap.business.as_deref())),
-            ("from", at(&gap.from_at)),
-            ("to", at(&gap.to_at)),
-            (
-                "about missing",
-                gap.estimate.map_or_else(|| "?".to_owned(), whole),
-            ),
+            ("from", stamp_text(&gap.from_at, now, format_time)),
+            ("to", stamp_text(&gap.to_at, now, format_time)),
+            ("about missing", estimate),
             ("found", whole(gap.repaired)),
-        ]
-    };
-    let text = "Records may have been missed in these times: `shopmirror gaps` explains each.";
-    Table {
-        rows: gaps.iter().take(GAPS_SHOWN).map(row).collect(),
+        ]);
+    }
+    let mut notes = Vec::new();
+    if !gaps.is_empty() {
+        let text = "Records may have been missed in these times: `shopmirror gaps` explains each.";
+        notes.push(text.to_owned());
+    }
+    StatusTable {
+        rows,
         empty: "None: no records are known to be missing.",
-        notes: gaps.first().map(|_| text.to_owned()).into_iter().collect(),
+        notes,
+    }
+}
+
+/// A stored time; `-` if it cannot be read.
+fn stamp_text(stamp: &str, now: Timestamp, format_time: FormatTime<'_>) -> String {
+    match stamp.parse::<Timestamp>() {
+        Ok(at) => format_time(at.duration_since(now).as_secs_f64()),
+        Err(_) => "-".to_owned(),
     }
 }

@@ -1,13 +1,16 @@
-//! How the page writes numbers and foreign text.
+//! How the page writes numbers, foreign text, and the names of routes and fields: `jobs` are
+//! repairs, as the owner calls them.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
+use shopmirror_core::record::Route;
 
+use crate::report::first_upper;
 use crate::text::escape;
 use crate::text::number;
 
-/// The most characters of a text that the page did not write itself.
+/// The most characters of a text from outside.
 const LENGTH_MAX: usize = 300;
 
 /// Foreign text on one line, cut at a bounded length.
@@ -30,12 +33,15 @@ pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
     number::money(amount, currency).replace(' ', "\u{a0}")
 }
 
-/// A time stamp of the workspace or of the store in the shop's zone, as it came if one points at
-/// it; any other text as it is.
+/// A time stamp of the workspace or of the store in the shop's zone, with the stamp itself as its
+/// tooltip; any other text as it is.
 pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
     html! {
         @match text.parse::<Timestamp>() {
-            Ok(at) => time datetime=(text) title=(text) { (at.to_zoned_datetime(zone.clone()).strftime(form)) },
+            Ok(at) => {
+                @let local = at.to_zoned_datetime(zone.clone());
+                time datetime=(text) title=(text) { (local.strftime(form)) }
+            }
             Err(_) => (shown(text)),
         }
     }
@@ -43,8 +49,32 @@ pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
 
 /// The name of the zone.
 pub(super) fn zone_name(zone: &TimeZone) -> String {
-    zone.iana_name()
-        .map_or_else(|| "this machine's time zone".to_owned(), shown)
+    match zone.iana_name() {
+        Some(name) => shown(name),
+        None => "this machine's time zone".to_owned(),
+    }
+}
+
+/// The heading of a route's list: `Repairs`.
+pub(super) fn list_title(route: Route) -> String {
+    first_upper(nouns(route).1)
+}
+
+/// One record of a route, and several: `repair`, `repairs`.
+pub(super) fn nouns(route: Route) -> (&'static str, &'static str) {
+    match route {
+        Route::Jobs => ("repair", "repairs"),
+        Route::Customers => ("customer", "customers"),
+        Route::Leads => ("lead", "leads"),
+        Route::Payments => ("payment", "payments"),
+        Route::JobStatusChanges => ("status change", "status changes"),
+        Route::OutsourcedJobs => ("outsourced repair", "outsourced repairs"),
+    }
+}
+
+/// The name of a field for people: `estimated_delivery` is `Estimated delivery`.
+pub(super) fn label(field: &str) -> String {
+    first_upper(&field.trim_start_matches('_').replace('_', " "))
 }
 
 #[cfg(test)]
@@ -54,24 +84,25 @@ mod tests {
     #[test]
     fn foreign_text_is_shown_as_text() {
         let hostile = "<script>alert(1)</script>`\"&\r\n\u{1b}[31m\u{202e}\u{200b}";
-        let made = message(hostile).into_string();
+        let html = message(hostile).into_string();
         assert!(
-            !made.contains("<script") && made.contains("&lt;script&gt;"),
-            "{made}"
+            !html.contains("<script") && html.contains("&lt;script&gt;"),
+            "{html}"
         );
-        assert!(!made.chars().any(escape::is_unsafe), "{made:?}");
+        assert!(!html.chars().any(escape::is_unsafe), "{html:?}");
         assert_eq!(shown(&"é".repeat(10_000)).chars().count(), LENGTH_MAX + 1);
     }
 
     #[test]
     fn times_are_those_of_the_shop_and_other_text_stays() {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
-        let made = |text: &str| moment(text, &zone, "%Y-%m-%d %H:%M").into_string();
+        let written = |text: &str| moment(text, &zone, "%Y-%m-%d %H:%M").into_string();
         let stamp = "2026-07-01T22:30:05.123456Z";
-        let told = format!("<time datetime=\"{stamp}\" title=\"{stamp}\">2026-07-02 00:30</time>");
-        assert_eq!(made(stamp), told);
+        let expected =
+            format!("<time datetime=\"{stamp}\" title=\"{stamp}\">2026-07-02 00:30</time>");
+        assert_eq!(written(stamp), expected);
         for text in ["2026-07-01", "1Z", "99999999999999999999Z", "JOB-1"] {
-            assert_eq!(made(text), text);
+            assert_eq!(written(text), text);
         }
         assert_eq!(zone_name(&zone), "Europe/Berlin");
     }

@@ -7,26 +7,25 @@ use shopmirror_core::record::{self, Route};
 
 use super::StatusPage;
 use super::frame::record_link;
-use super::text::{moment, money, shown};
-use super::words;
+use super::text::{label, moment, money, nouns, shown};
 use crate::report::first_upper;
 use crate::store::{QueryError, Reader, RelatedRecord};
 
 /// How a time of a record is written.
 pub(super) const TIME: &str = "%Y-%m-%d %H:%M";
-/// How the name of a field ends that holds an amount.
+/// The ends of the names of fields that hold an amount.
 const AMOUNTS: [&str; 4] = ["amount", "cost", "price", "total"];
 
 /// The fields of a record in the order in which the API sent them, for a page.
-pub(super) struct Fields<'p> {
+pub(super) struct RecordFields<'p> {
     fields: record::Fields<'p>,
     zone: &'p TimeZone,
     currency: Option<&'p str>,
 }
 
-impl<'p> Fields<'p> {
+impl<'p> RecordFields<'p> {
     /// The fields of a record's text; none if it is no object.
-    pub(super) fn of(body: &'p str, page: &'p StatusPage) -> Self {
+    pub(super) fn parse(body: &'p str, page: &'p StatusPage) -> Self {
         let fields = record::Fields::of(body).unwrap_or_default();
         Self {
             fields,
@@ -46,19 +45,24 @@ impl<'p> Fields<'p> {
 
     fn number(&self, name: &str, number: &Number) -> String {
         let is_amount = AMOUNTS.iter().any(|end| name.ends_with(end));
-        match number.as_f64().filter(|_| is_amount) {
-            Some(amount) => money(amount, self.currency),
-            None => number.to_string(),
+        match number.as_f64() {
+            Some(amount) if is_amount => money(amount, self.currency),
+            _ => number.to_string(),
         }
     }
 
     fn joined(&self, names: &[&str]) -> String {
-        let mut texts: Vec<String> = names.iter().map(|name| self.text(name)).collect();
-        texts.retain(|text| !text.trim().is_empty());
+        let mut texts = Vec::new();
+        for name in names {
+            let text = self.text(name);
+            if !text.trim().is_empty() {
+                texts.push(text);
+            }
+        }
         shown(&texts.join(" · "))
     }
 
-    /// By what a person recognises the record: `JOB-09587 · Qi Schwarz · Galaxy A54`.
+    /// The fields by which a person recognises the record: `JOB-09587 · Qi Schwarz · Galaxy A54`.
     pub(super) fn title(&self, route: Route, id: &str) -> String {
         let title = self.joined(match route {
             Route::Jobs => &["job_number", "customer_name", "device_model"],
@@ -68,13 +72,13 @@ impl<'p> Fields<'p> {
             Route::JobStatusChanges => &["job_number", "status"],
             Route::OutsourcedJobs => &["job_number", "vendor_name"],
         });
-        match title.is_empty() {
-            true => shown(&format!("{} {id}", first_upper(words::record(route).0))),
-            false => title,
+        if title.is_empty() {
+            return shown(&format!("{} {id}", first_upper(nouns(route).0)));
         }
+        title
     }
 
-    /// What else a person looks for in a list of them.
+    /// The fields that are shown after the title in a list.
     fn about(&self, route: Route) -> String {
         self.joined(match route {
             Route::Jobs => &["status", "problem"],
@@ -86,7 +90,7 @@ impl<'p> Fields<'p> {
         })
     }
 
-    /// When it was made.
+    /// When it was created.
     pub(super) fn created(&self) -> Markup {
         moment(&self.text("created_at"), self.zone, TIME)
     }
@@ -95,7 +99,10 @@ impl<'p> Fields<'p> {
     pub(super) fn list(&self) -> Markup {
         html! {
             dl.record {
-                @for (name, json) in self.fields.iter() { dt { (shown(&words::field(name))) } dd { (self.written(name, &value(json))) } }
+                @for (name, json) in self.fields.iter() {
+                    dt { (shown(&label(name))) }
+                    dd { (self.written(name, &value(json))) }
+                }
             }
         }
     }
@@ -106,16 +113,20 @@ impl<'p> Fields<'p> {
             @match value {
                 Value::Null => "–",
                 Value::Bool(yes) => { @if *yes { "yes" } @else { "no" } }
-                Value::String(text) => { @if text.is_empty() { "–" } @else { (moment(text, self.zone, TIME)) } }
+                Value::String(text) if text.is_empty() => "–",
+                Value::String(text) => (moment(text, self.zone, TIME)),
                 Value::Number(number) => (shown(&self.number(name, number))),
                 Value::Array(items) if items.is_empty() => "–",
                 Value::Array(items) => {
-                    @for (index, item) in items.iter().enumerate() { @if index > 0 { ", " } (self.written(name, item)) }
+                    @for (index, item) in items.iter().enumerate() {
+                        @if index > 0 { ", " }
+                        (self.written(name, item))
+                    }
                 }
                 Value::Object(members) => {
                     @for (index, (name, value)) in members.iter().enumerate() {
                         @if index > 0 { br; }
-                        (shown(&words::field(name))) ": " (self.written(name, value))
+                        (shown(&label(name))) ": " (self.written(name, value))
                     }
                 }
             }
@@ -128,7 +139,7 @@ pub(super) fn value(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-/// A list of records of one route, each as a link. A repair says how it stands now.
+/// A list of records of one route, each as a link. A repair has its current status.
 pub(super) fn listed(
     reader: &mut Reader,
     page: &StatusPage,
@@ -137,19 +148,18 @@ pub(super) fn listed(
 ) -> Result<Markup, QueryError> {
     let mut items = Vec::new();
     for RelatedRecord { id, body } in records {
-        let fields = Fields::of(body, page);
-        let state = if route == Route::Jobs {
-            reader.job_state(id)?
-        } else {
-            None
-        };
-        let status = state
-            .and_then(|state| state.status)
-            .map(|status| shown(&status));
+        let fields = RecordFields::parse(body, page);
+        let mut note = fields.about(route);
+        if route == Route::Jobs
+            && let Some(state) = reader.job_state(id)?
+            && let Some(status) = state.status
+        {
+            note = shown(&status);
+        }
         items.push(html! {
             li {
                 a href=(record_link(route, id)) { (fields.title(route, id)) }
-                span.note { (status.unwrap_or_else(|| fields.about(route))) }
+                span.note { (note) }
                 span.when { (fields.created()) }
             }
         });
@@ -161,9 +171,9 @@ pub(super) fn listed(
 mod tests {
     use super::*;
 
-    fn of<'z>(body: &'z str, zone: &'z TimeZone) -> Fields<'z> {
+    fn parse<'z>(body: &'z str, zone: &'z TimeZone) -> RecordFields<'z> {
         let fields = record::Fields::of(body).unwrap_or_default();
-        Fields {
+        RecordFields {
             fields,
             zone,
             currency: Some("EUR"),
@@ -172,8 +182,9 @@ mod tests {
 
     #[test]
     fn a_record_is_named_as_a_person_would_name_it() {
-        let title = |route, body: &str| of(body, &TimeZone::UTC).title(route, "7");
-        let job = r#"{"job_number":"JOB-09587","customer_name":"Qi Schwarz","device_model":"Galaxy A54"}"#;
+        let title = |route, body: &str| parse(body, &TimeZone::UTC).title(route, "7");
+        let job = r#"{"job_number":"JOB-09587","customer_name":"Qi Schwarz",
+            "device_model":"Galaxy A54"}"#;
         assert_eq!(
             title(Route::Jobs, job),
             "JOB-09587 · Qi Schwarz · Galaxy A54"
@@ -193,7 +204,7 @@ mod tests {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let body = r#"{"zip":"1","created_at":"2026-07-01T22:30:05Z","total_amount":1250,
             "address":{"city":"Łódź","lines":["a","b"]},"paid":false,"note":null,"tags":[]}"#;
-        let list = of(body, &berlin).list().into_string();
+        let list = parse(body, &berlin).list().into_string();
         let places: Vec<_> = [
             "Zip",
             "2026-07-02 00:30",

@@ -1,7 +1,8 @@
-//! What is worth an alert, when it is said, and when it is over: pure.
+//! Decides what is worth an alert, when to send it, and when the matter is over. Pure.
 //!
-//! Each sink that gets alerts is judged for itself: nothing about a sink is said through that sink.
-//! An alert is said once when it begins, again only when it gets worse, and once when it is over.
+//! Each sink that gets alerts is judged separately: a sink gets no alert about itself. An alert is
+//! sent once when something begins to be wrong, again only if it gets worse, and once when it is
+//! over.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,19 +12,25 @@ use serde::Serialize;
 use shopmirror_core::clock::{Moment, stamp};
 use shopmirror_core::record::{Kind, poller_name};
 
-use crate::deliver::SinkActivity;
+use crate::deliver::{SinkActivity, SinkStatus};
 use crate::status::{Health, WorkspaceStatus};
 use crate::store::{AlertRow, AlertStep, Gap, NewNotice, word};
 
-/// Bad health is said after it lasted so long; and what is over must be over for so long.
+/// Bad health is reported after it has lasted this long, and good health after the same time.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How long a sink is paused before that is said.
+/// How long a sink is paused before an alert is sent.
 const PAUSED: Duration = Duration::from_secs(3600);
+/// The states in which a sink takes no changes.
+const NOT_TAKING: [SinkActivity; 3] = [
+    SinkActivity::Paused,
+    SinkActivity::Refusing,
+    SinkActivity::Disabled,
+];
 
-/// Whose alerts these are.
+/// Where the alerts come from.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// The workspace; `None` before its name was read.
+    /// The name of the workspace; `None` before it was read.
     pub workspace: Option<String>,
     /// The machine.
     pub host: String,
@@ -31,11 +38,11 @@ pub struct Origin {
 
 impl Origin {
     fn title(&self, matter: &str) -> String {
-        let of = self
-            .workspace
-            .as_ref()
-            .map_or_else(String::new, |name| format!("{name}, "));
-        format!("{of}shopmirror on {}: {matter}", self.host)
+        let host = &self.host;
+        match &self.workspace {
+            Some(name) => format!("{name}, shopmirror on {host}: {matter}"),
+            None => format!("shopmirror on {host}: {matter}"),
+        }
     }
 }
 
@@ -76,10 +83,10 @@ pub struct Symptom {
     /// What it is about: `health`, `key`, `gap/leads`, `sink/erp`. Alerts about one matter share
     /// it.
     pub about: String,
-    /// How long it lasts before it is said.
+    /// How long it lasts before an alert is sent.
     after: Duration,
-    /// How bad it is: it is said again when this grows.
-    mark: i64,
+    /// How bad it is: an alert is sent again when this grows.
+    severity: i64,
     /// The matter in a few words.
     title: String,
     /// The words for people, with what to do.
@@ -87,81 +94,88 @@ pub struct Symptom {
     reasons: Vec<String>,
 }
 
-/// What is wrong according to a status, leaving out what concerns the sink that is told.
+/// What is wrong according to a status, without what concerns the sink that gets the alerts.
 #[must_use]
 pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
-    let mut found = Vec::new();
-    if let Some(poller) = status
-        .pollers
-        .iter()
-        .find(|poller| poller.state.is_key_refused())
-    {
-        let why = word(&poller.state);
-        let text = format!(
-            "the workspace refuses the key ({why}): nothing is read until the key file holds a valid key"
-        );
-        found.push(matter("key", "the key is refused".to_owned(), text));
+    let mut symptoms = Vec::new();
+    symptoms.extend(refused_key(status));
+    symptoms.extend(bad_health(status, sink));
+    symptoms.extend(open_gaps(&status.gaps));
+    for other in &status.sinks {
+        if other.name != sink && NOT_TAKING.contains(&other.state) {
+            symptoms.push(stuck_sink(other));
+        }
     }
-    let (health, reasons) = status.without_sink(sink);
-    if health != Health::Ok {
-        let level = word(&health).replace('_', " ");
-        let text = format!("health is {level}: {}", reasons.join("; "));
-        let health = Symptom {
-            after: SETTLED,
-            mark: health as i64,
-            reasons,
-            ..matter("health", "something needs attention".to_owned(), text)
-        };
-        found.push(health);
-    }
-    let mut routes: BTreeMap<String, Vec<&Gap>> = BTreeMap::new();
-    for gap in &status.gaps {
-        let poller = poller_name(&gap.route, gap.business.as_deref());
-        routes.entry(poller).or_default().push(gap);
-    }
-    for (route, gaps) in routes {
-        let title = format!("records of {route} may have been missed");
-        let text = format!("{title}, open gaps: {}; see `shopmirror gaps`", gaps.len());
-        let mark = gaps.iter().map(|gap| gap.id).max().unwrap_or_default();
-        found.push(Symptom {
-            mark,
-            ..matter(&format!("gap/{route}"), title, text)
-        });
-    }
-    let shut = [
-        SinkActivity::Paused,
-        SinkActivity::Refusing,
-        SinkActivity::Disabled,
-    ];
-    for other in status
-        .sinks
-        .iter()
-        .filter(|other| other.name != sink && shut.contains(&other.state))
-    {
-        let title = format!("sink {} takes no changes", other.name);
-        let why = other.last_error.as_deref().unwrap_or("no reason is known");
-        let text = format!("{title}, they are kept: {why}; see `shopmirror sinks`");
-        let about = format!("sink/{}", other.name);
-        found.push(Symptom {
-            after: PAUSED,
-            ..matter(&about, title, text)
-        });
-    }
-    found
+    symptoms
 }
 
-/// What one sink was told, and since when what it was told is over. A restart loses only the
-/// latter.
+fn refused_key(status: &WorkspaceStatus) -> Option<Symptom> {
+    let mut pollers = status.pollers.iter();
+    let poller = pollers.find(|poller| poller.state.is_key_refused())?;
+    let why = word(&poller.state);
+    let text = format!(
+        "the workspace refuses the key ({why}): nothing is read until the key file holds a valid \
+         key"
+    );
+    Some(Symptom::new("key", "the key is refused".to_owned(), text))
+}
+
+fn bad_health(status: &WorkspaceStatus, sink: &str) -> Option<Symptom> {
+    let (health, reasons) = status.without_sink(sink);
+    if health == Health::Ok {
+        return None;
+    }
+    let title = "something needs attention".to_owned();
+    let text = format!("health is {}: {}", health.in_words(), reasons.join("; "));
+    Some(Symptom {
+        after: SETTLED,
+        severity: health as i64,
+        reasons,
+        ..Symptom::new("health", title, text)
+    })
+}
+
+/// One symptom for each poller with open gaps; each new gap makes it worse.
+fn open_gaps(gaps: &[Gap]) -> Vec<Symptom> {
+    let mut by_poller: BTreeMap<String, Vec<&Gap>> = BTreeMap::new();
+    for gap in gaps {
+        let poller = poller_name(&gap.route, gap.business.as_deref());
+        by_poller.entry(poller).or_default().push(gap);
+    }
+    let mut symptoms = Vec::new();
+    for (poller, gaps) in by_poller {
+        let title = format!("records of {poller} may have been missed");
+        let text = format!("{title}, open gaps: {}; see `shopmirror gaps`", gaps.len());
+        symptoms.push(Symptom {
+            severity: gaps.iter().map(|gap| gap.id).max().unwrap_or_default(),
+            ..Symptom::new(&format!("gap/{poller}"), title, text)
+        });
+    }
+    symptoms
+}
+
+fn stuck_sink(sink: &SinkStatus) -> Symptom {
+    let title = format!("sink {} takes no changes", sink.name);
+    let why = sink.last_error.as_deref().unwrap_or("no reason is known");
+    let text = format!("{title}, they are kept: {why}; see `shopmirror sinks`");
+    Symptom {
+        after: PAUSED,
+        ..Symptom::new(&format!("sink/{}", sink.name), title, text)
+    }
+}
+
+/// Decides which alerts one sink gets. What it was sent is stored; since when a matter is over is
+/// only here, so a restart begins to count that time again.
 #[derive(Debug, Default)]
 pub struct AlertWatch {
     absent_since: BTreeMap<String, Duration>,
 }
 
 impl AlertWatch {
-    /// Compares what is wrong with what is stored; returns what is to be stored and said.
+    /// Compares what is wrong with the stored alerts; returns what to store and what to send.
     pub fn judge(
         &mut self,
-        known: &BTreeMap<String, AlertRow>,
+        stored: &BTreeMap<String, AlertRow>,
         symptoms: &[Symptom],
         origin: &Origin,
         now: Moment,
@@ -169,51 +183,86 @@ impl AlertWatch {
         let mut steps = Vec::new();
         for symptom in symptoms {
             self.absent_since.remove(&symptom.about);
-            let row = known.get(&symptom.about);
-            let since = row.map_or_else(|| stamp(now.wall), |row| row.since.clone());
-            let told = row.map_or(0, |row| row.told);
-            let is_due = symptom.mark > told && lasted(&since, now.wall) >= symptom.after;
-            let notice = is_due
-                .then(|| symptom.notice(AlertState::Begun, &since, origin, now.wall, symptom.mark));
-            if is_due || row.is_none() {
-                let kept = Some(AlertRow {
-                    since,
-                    told: if is_due { symptom.mark } else { told },
-                });
-                steps.push(AlertStep {
-                    about: symptom.about.clone(),
-                    kept,
-                    notice,
-                });
-            }
+            steps.extend(begin(stored.get(&symptom.about), symptom, origin, now));
         }
-        let is_over = |about: &str| symptoms.iter().all(|symptom| symptom.about != about);
-        for (about, row) in known.iter().filter(|(about, _)| is_over(about)) {
-            let absent_since = *self
-                .absent_since
-                .entry(about.clone())
-                .or_insert(now.elapsed);
-            if now.elapsed.saturating_sub(absent_since) < SETTLED {
+        for (about, row) in stored {
+            if symptoms.iter().any(|symptom| symptom.about == *about) {
                 continue;
             }
-            self.absent_since.remove(about);
-            let notice = (row.told > 0).then(|| {
-                let (over, version) = (AlertState::Over, row.told + 1);
-                relief(about).notice(over, &row.since, origin, now.wall, version)
-            });
-            steps.push(AlertStep {
-                about: about.clone(),
-                kept: None,
-                notice,
-            });
+            let absent_since = self.absent_since.entry(about.clone());
+            let absent_since = *absent_since.or_insert(now.elapsed);
+            if now.elapsed.saturating_sub(absent_since) >= SETTLED {
+                self.absent_since.remove(about);
+                steps.push(end(about, row, origin, now));
+            }
         }
         self.absent_since
-            .retain(|about, _| known.contains_key(about));
+            .retain(|about, _| stored.contains_key(about));
         steps
     }
 }
 
+/// Stores a symptom when it is first seen, and sends it once it has lasted or when it gets worse.
+fn begin(
+    row: Option<&AlertRow>,
+    symptom: &Symptom,
+    origin: &Origin,
+    now: Moment,
+) -> Option<AlertStep> {
+    let (since, sent) = match row {
+        Some(row) => (row.since.clone(), row.told),
+        None => (stamp(now.wall), 0),
+    };
+    let severity = symptom.severity;
+    if severity > sent && lasted(&since, now.wall) >= symptom.after {
+        let notice = symptom.notice(AlertState::Begun, &since, origin, now.wall, severity);
+        return Some(AlertStep {
+            about: symptom.about.clone(),
+            kept: Some(AlertRow {
+                since,
+                told: severity,
+            }),
+            notice: Some(notice),
+        });
+    }
+    if row.is_some() {
+        return None;
+    }
+    Some(AlertStep {
+        about: symptom.about.clone(),
+        kept: Some(AlertRow { since, told: 0 }),
+        notice: None,
+    })
+}
+
+/// Removes what is over, and reports that if an alert about it was sent.
+fn end(about: &str, row: &AlertRow, origin: &Origin, now: Moment) -> AlertStep {
+    let mut notice = None;
+    if row.told > 0 {
+        let state = AlertState::Over;
+        let version = row.told + 1;
+        notice = Some(relief(about).notice(state, &row.since, origin, now.wall, version));
+    }
+    AlertStep {
+        about: about.to_owned(),
+        kept: None,
+        notice,
+    }
+}
+
 impl Symptom {
+    /// A symptom that is sent at once, and once.
+    fn new(about: &str, title: String, text: String) -> Self {
+        Self {
+            about: about.to_owned(),
+            after: Duration::ZERO,
+            severity: 1,
+            title,
+            text,
+            reasons: Vec::new(),
+        }
+    }
+
     fn notice(
         &self,
         state: AlertState,
@@ -243,7 +292,7 @@ impl Symptom {
     }
 }
 
-/// What is said when it is over.
+/// What to send when it is over.
 fn relief(about: &str) -> Symptom {
     let text = match about.split_once('/') {
         Some(("gap", route)) => format!("every gap of {route} is filled or accepted"),
@@ -251,19 +300,7 @@ fn relief(about: &str) -> Symptom {
         _ if about == "key" => "the workspace accepts the key again".to_owned(),
         _ => "health is ok again".to_owned(),
     };
-    matter(about, text.clone(), text)
-}
-
-fn matter(about: &str, title: String, text: String) -> Symptom {
-    let about = about.to_owned();
-    Symptom {
-        about,
-        after: Duration::ZERO,
-        mark: 1,
-        title,
-        text,
-        reasons: Vec::new(),
-    }
+    Symptom::new(about, text.clone(), text)
 }
 
 /// An alert with these words, to see how a sink would show one.
@@ -273,7 +310,7 @@ pub fn sample(title: &str, text: &str, now: Timestamp) -> NewNotice {
         workspace: None,
         host: "this machine".to_owned(),
     };
-    let sample = matter("key", title.to_owned(), text.to_owned());
+    let sample = Symptom::new("key", title.to_owned(), text.to_owned());
     sample.notice(AlertState::Begun, &stamp(now), &origin, now, 1)
 }
 

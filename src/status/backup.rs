@@ -21,8 +21,8 @@ pub struct BackupStatus {
 }
 
 impl BackupStatus {
-    /// What the folder shows at `now`, without backups from the future; a folder that cannot be
-    /// read is reported as a failure.
+    /// What the folder contains at `now`, without backups dated in the future; a folder that cannot
+    /// be read is reported as a failure.
     #[must_use]
     pub fn of_folder(folder: &BackupFolder, now: Timestamp) -> Self {
         let mut status = Self::default();
@@ -35,7 +35,8 @@ impl BackupStatus {
             }
             Err(error) => {
                 status.last_error = Some(format!(
-                    "could not read the folder of backups, {}: {error}; correct its owner and mode, or [backup] path",
+                    "could not read the folder of backups, {}: {error}; correct its owner and \
+                     mode, or [backup] path",
                     folder.folder().display()
                 ));
             }

@@ -1,4 +1,4 @@
-//! Judges health: each finding has a level and a text that says what to do; the worst level counts.
+//! Judges health: each finding has a level and a text with what to do; the worst level counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,9 +22,22 @@ const LATE_INTERVALS: f64 = 2.0;
 const NO_REASON: &str = "no reason is known";
 
 /// Health in one word.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Health {
     /// Everything works.
     #[default]
@@ -40,27 +53,40 @@ pub enum Health {
 impl Health {
     /// All of them, the best first.
     pub const ALL: [Self; 4] = [Self::Ok, Self::Degraded, Self::AtRisk, Self::Failing];
+
+    /// The word for it in JSON and metrics: `at_risk`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// The words for it in a text: `at risk`.
+    #[must_use]
+    pub fn in_words(self) -> String {
+        self.as_str().replace('_', " ")
+    }
 }
 
 impl WorkspaceStatus {
     /// How the mirror is, in one sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let ages = self.pollers.iter().map(|poller| poller.last_success_age_s);
-        let unread = ages.clone().filter(Option::is_none).count();
+        let mut unread = 0;
+        let mut oldest = 0.0_f64;
+        for poller in &self.pollers {
+            match poller.last_success_age_s {
+                Some(age) => oldest = oldest.max(age),
+                None => unread += 1,
+            }
+        }
         match self.health {
             Health::Ok if unread > 0 => {
-                format!(
-                    "Starting: {unread} of {} lists are not read yet.",
-                    ages.count()
-                )
+                let all = self.pollers.len();
+                format!("Starting: {unread} of {all} lists are not read yet.")
             }
             Health::Ok => {
-                let oldest = ages.flatten().fold(0.0, f64::max);
-                format!(
-                    "Up to date: every list was read in the last {}.",
-                    at_most(oldest)
-                )
+                let age = at_most(oldest);
+                format!("Up to date: every list was read in the last {age}.")
             }
             Health::Degraded => "Something needs attention.".to_owned(),
             Health::AtRisk => "Too few requests are allowed: records will be missed.".to_owned(),
@@ -72,33 +98,33 @@ impl WorkspaceStatus {
     /// that are behind do not count.
     #[must_use]
     pub fn hindrances(&self) -> Vec<String> {
-        let failing = self
-            .reasons
-            .iter()
-            .filter(|_| self.health == Health::Failing)
-            .cloned();
-        let is_late = |p: &&PollerStatus| p.last_success_age_s.is_none() || is_stale(p);
-        let ago = |age: f64| format!("{} ago", duration::seconds(age));
-        let late = self.pollers.iter().filter(is_late);
-        let late = late.map(|p| format!("{}: last read: {}", p.name(), p.last_read(ago)));
-        failing.chain(late).collect()
+        let mut hindrances = Vec::new();
+        if self.health == Health::Failing {
+            hindrances.extend_from_slice(&self.reasons);
+        }
+        for poller in &self.pollers {
+            if poller.last_success_age_s.is_none() || is_stale(poller) {
+                let last_read = poller.last_read(|age| format!("{} ago", duration::seconds(age)));
+                hindrances.push(format!("{}: last read: {last_read}", poller.name()));
+            }
+        }
+        hindrances
     }
 
     /// Health and its reasons as if this sink were not there.
     #[must_use]
     pub fn without_sink(&self, name: &str) -> (Health, Vec<String>) {
-        let sink = self.sinks.iter().find(|sink| sink.name == name);
-        let own = sink.map(judge_sink).unwrap_or_default();
-        let is_own = |reason: &String| own.iter().any(|(_, of_sink)| of_sink == reason);
-        let reasons: Vec<String> = self
-            .reasons
-            .iter()
-            .filter(|reason| !is_own(reason))
-            .cloned()
-            .collect();
-        // A sink alone makes health no worse than this.
-        let is_other = self.health > Health::Degraded || !reasons.is_empty();
-        (if is_other { self.health } else { Health::Ok }, reasons)
+        let mut reasons = self.reasons.clone();
+        if let Some(sink) = self.sinks.iter().find(|sink| sink.name == name) {
+            for (_, reason) in judge_sink(sink) {
+                reasons.retain(|other| *other != reason);
+            }
+        }
+        // A sink alone makes health no worse than degraded.
+        if self.health <= Health::Degraded && reasons.is_empty() {
+            return (Health::Ok, reasons);
+        }
+        (self.health, reasons)
     }
 }
 
@@ -111,7 +137,7 @@ fn at_most(seconds: f64) -> String {
     }
 }
 
-/// What was found, and how bad it is.
+/// How bad something is, and what to do about it.
 pub(super) type Finding = (Health, String);
 
 pub(super) fn degraded(reason: impl Into<String>) -> Finding {
@@ -123,141 +149,164 @@ pub(super) fn failing(reason: impl Into<String>) -> Finding {
 }
 
 impl WorkspaceStatus {
-    /// The status with its health: what was found so far, and what the status itself shows.
-    pub(super) fn judged(mut self, mut found: Vec<Finding>) -> Self {
-        for poller in self
-            .pollers
-            .iter_mut()
-            .filter(|poller| poller.failures == 0)
-        {
-            // An error that is over is not shown.
-            poller.last_error = None;
-            poller.last_error_text = None;
+    /// The status with its health: from these findings, and from what the status itself shows.
+    pub(super) fn judged(mut self, mut findings: Vec<Finding>) -> Self {
+        self.forget_past_errors();
+        findings.extend(self.judge_stored());
+        self.health = Health::Ok;
+        self.reasons.clear();
+        for (level, reason) in findings {
+            self.health = self.health.max(level);
+            self.reasons.push(reason);
+        }
+        self
+    }
+
+    /// An error that is over is not shown.
+    fn forget_past_errors(&mut self) {
+        for poller in &mut self.pollers {
+            if poller.failures == 0 {
+                poller.last_error = None;
+                poller.last_error_text = None;
+            }
         }
         for sink in &mut self.sinks {
             if sink.state == SinkActivity::Active && sink.retrying + sink.dead == 0 {
                 sink.last_error = None;
             }
         }
-        for poller in self.pollers.iter().filter(|poller| poller.gaps > 0) {
-            let (name, gaps) = (poller.name(), count(poller.gaps, "open gap", "open gaps"));
-            found.push(degraded(format!(
-                "{name}: {gaps}, records may be missing; see `shopmirror gaps`"
-            )));
+    }
+
+    /// What the status shows with and without a daemon: gaps, lists that became empty, sinks, the
+    /// backup, reports.
+    fn judge_stored(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for poller in &self.pollers {
+            if poller.gaps > 0 {
+                let name = poller.name();
+                let gaps = count(poller.gaps, "open gap", "open gaps");
+                findings.push(degraded(format!(
+                    "{name}: {gaps}, records may be missing; see `shopmirror gaps`"
+                )));
+            }
         }
-        found.extend(self.emptied.iter().map(degraded));
-        found.extend(self.sinks.iter().flat_map(judge_sink));
-        found.extend(
-            self.removed_sinks
-                .iter()
-                .map(|sink| degraded(format!("sink {sink}"))),
-        );
-        if let Some(why) = self
-            .backup
-            .as_ref()
-            .and_then(|backup| backup.last_error.as_ref())
+        findings.extend(self.emptied.iter().map(degraded));
+        findings.extend(self.sinks.iter().flat_map(judge_sink));
+        for sink in &self.removed_sinks {
+            findings.push(degraded(format!("sink {sink}")));
+        }
+        if let Some(backup) = &self.backup
+            && let Some(why) = &backup.last_error
         {
-            found.push(degraded(format!(
+            findings.push(degraded(format!(
                 "the last backup failed and will be retried: {why}"
             )));
         }
         for report in &self.reports {
-            let (name, next) = (&report.name, &report.next_at);
-            found.extend(report.last_error.as_ref().map(|why| {
-                degraded(format!(
-                    "the scheduled report {name} failed and is retried at {next}: {why}"
-                ))
-            }));
+            if let Some(why) = &report.last_error {
+                findings.push(degraded(format!(
+                    "the scheduled report {} failed and is retried at {}: {why}",
+                    report.name, report.next_at
+                )));
+            }
         }
-        self.health = found
-            .iter()
-            .map(|(level, _)| *level)
-            .max()
-            .unwrap_or_default();
-        self.reasons = found.into_iter().map(|(_, reason)| reason).collect();
-        self
+        findings
     }
 }
 
 /// What concerns all pollers of a running daemon.
 pub(super) fn judge_polling(polling: &PollingStatus) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     if let Some(why) = &polling.paused {
-        found.push(failing(why));
+        findings.push(failing(why));
     }
     if let Some(rest_s) = polling.budget.long_rest_s() {
-        found.push(degraded(format!(
-            "the workspace asked shopmirror to wait (429 with Retry-After): no route is read for another {}, and records may be missed; find out which programs use this key, or ask the workspace's support",
-            duration::seconds(rest_s)
+        let rest = duration::seconds(rest_s);
+        findings.push(degraded(format!(
+            "the workspace asked shopmirror to wait (429 with Retry-After): no route is read for \
+             another {rest}, and records may be missed; find out which programs use this key, or \
+             ask the workspace's support"
         )));
     }
-    found.extend(polling.clock_ahead_s.map(clock_advice).map(degraded));
-    let at_risk = polling.pollers.iter().filter(|poller| poller.at_risk);
-    let at_risk: Vec<String> = at_risk.map(PollerStatus::name).collect();
+    if let Some(ahead_s) = polling.clock_ahead_s {
+        findings.push(degraded(clock_advice(ahead_s)));
+    }
+    let mut at_risk = Vec::new();
+    for poller in &polling.pollers {
+        if poller.at_risk {
+            at_risk.push(poller.name());
+        }
+    }
     if !at_risk.is_empty() {
         let names = at_risk.join(", ");
         let budget = &polling.budget;
-        let others = if budget.others_per_minute * 2.0 > f64::from(budget.limit) {
-            format!(
-                "other clients use about {:.0} of the key's {} requests a minute; give them a key of their own, or ",
+        let mut others = String::new();
+        if budget.others_per_minute * 2.0 > f64::from(budget.limit) {
+            others = format!(
+                "other clients use about {:.0} of the key's {} requests a minute; give them a key \
+                 of their own, or ",
                 budget.others_per_minute, budget.limit
-            )
-        } else {
-            String::new()
-        };
-        found.push((
-            Health::AtRisk,
-            format!("records of {names} may be missed: a page can fill between two polls; {others}raise requests_per_minute, lower reserve or disable a route"),
-        ));
+            );
+        }
+        let reason = format!(
+            "records of {names} may be missed: a page can fill between two polls; {others}raise \
+             requests_per_minute, lower reserve or disable a route"
+        );
+        findings.push((Health::AtRisk, reason));
     }
-    found
+    findings
 }
 
 /// The pollers of a running daemon; those that fail for the same reason are named together.
 pub(super) fn judge_pollers(pollers: &[PollerStatus]) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let fails = |p: &&PollerStatus| p.failures >= 2 || p.state == PollerState::RouteBroken;
-    let failing = pollers.iter().filter(fails);
-    let is_all = failing.clone().count() == pollers.len();
-    let level = if is_all {
+    let failing: Vec<&PollerStatus> = pollers.iter().filter(|poller| fails(poller)).collect();
+    let level = if failing.len() == pollers.len() {
         Health::Failing
     } else {
         Health::Degraded
     };
-    let mut alike: BTreeMap<&Option<String>, Vec<&PollerStatus>> = BTreeMap::new();
+    let mut by_error: BTreeMap<&Option<String>, Vec<&PollerStatus>> = BTreeMap::new();
     for poller in failing {
-        alike.entry(&poller.last_error).or_default().push(poller);
+        by_error.entry(&poller.last_error).or_default().push(poller);
     }
-    let why = |poller: &PollerStatus| {
-        poller
-            .last_error_text
-            .clone()
-            .unwrap_or_else(|| NO_REASON.to_owned())
-    };
-    for group in alike.into_values() {
-        let names = match group.len() {
-            all if all == pollers.len() && all > 1 => "every route".to_owned(),
-            _ => group
-                .iter()
-                .map(|poller| poller.name())
-                .collect::<Vec<_>>()
-                .join(", "),
-        };
-        found.push((level, format!("{names}: {}", why(group[0]))));
+    let mut findings = Vec::new();
+    for group in by_error.into_values() {
+        let why = last_error(group[0]);
+        if group.len() == pollers.len() && group.len() > 1 {
+            findings.push((level, format!("every route: {why}")));
+        } else {
+            findings.push((level, format!("{}: {why}", names(&group))));
+        }
     }
     for poller in pollers {
         let name = poller.name();
-        if is_stale(poller) && !fails(&poller) {
+        if is_stale(poller) && !fails(poller) {
             let age = duration::seconds(poller.last_success_age_s.unwrap_or_default());
             let text = format!("{name}: not read for {age}; see the log of the daemon");
-            found.push(degraded(text));
+            findings.push(degraded(text));
         }
         if poller.refused_pages > 0 && poller.failures == 1 {
-            let text = "the last page was refused and will be read again";
-            found.push(degraded(format!("{name}: {text}: {}", why(poller))));
+            let why = last_error(poller);
+            findings.push(degraded(format!(
+                "{name}: the last page was refused and will be read again: {why}"
+            )));
         }
     }
-    found
+    findings
+}
+
+/// True if one failure is followed by another, or if the workspace refuses the route.
+fn fails(poller: &PollerStatus) -> bool {
+    poller.failures >= 2 || poller.state == PollerState::RouteBroken
+}
+
+fn last_error(poller: &PollerStatus) -> &str {
+    poller.last_error_text.as_deref().unwrap_or(NO_REASON)
+}
+
+fn names(pollers: &[&PollerStatus]) -> String {
+    let names: Vec<String> = pollers.iter().map(|poller| poller.name()).collect();
+    names.join(", ")
 }
 
 /// Why no daemon replied, and whether `shopmirror once` does its work instead.
@@ -274,7 +323,8 @@ pub(super) fn judge_absence(
         // A run of `once` holds the store while it works.
         (_, Some(every)) => judge_once(pollers, every),
         (ControlError::NotRunning, None) => vec![failing(format!(
-            "no daemon is running on this store: start it with `{}`; if a timer runs `shopmirror once` instead, set `every` under [once]",
+            "no daemon is running on this store: start it with `{}`; if a timer runs `shopmirror \
+             once` instead, set `every` under [once]",
             start_command(store)
         ))],
         (ControlError::NotListening(_), None) => vec![failing(why.to_string())],
@@ -283,67 +333,82 @@ pub(super) fn judge_absence(
 
 fn judge_once(pollers: &[PollerStatus], every: Duration) -> Vec<Finding> {
     let limit_s = LATE_INTERVALS * every.as_secs_f64();
-    let is_late =
-        |poller: &&PollerStatus| poller.last_success_age_s.is_none_or(|age| age > limit_s);
-    let late: Vec<String> = pollers
-        .iter()
-        .filter(is_late)
-        .map(PollerStatus::name)
-        .collect();
+    let mut late = Vec::new();
+    for poller in pollers {
+        let is_read = matches!(poller.last_success_age_s, Some(age) if age <= limit_s);
+        if !is_read {
+            late.push(poller);
+        }
+    }
     if late.is_empty() {
         return Vec::new();
     }
     vec![failing(format!(
-        "`shopmirror once` has not read {} for more than twice its interval of {}; check its timer and its output",
-        late.join(", "),
+        "`shopmirror once` has not read {} for more than twice its interval of {}; check its \
+         timer and its output",
+        names(&late),
         duration::exact(every)
     ))]
 }
 
-/// What keeps a sink from taking what it is owed.
+/// What keeps a sink from taking its changes, alerts and reports.
 fn judge_sink(sink: &SinkStatus) -> Vec<Finding> {
     let SinkStatus { name, notices, .. } = sink;
-    let mut found = Vec::new();
-    let why = sink.last_error.as_deref().unwrap_or(NO_REASON);
-    let text = match sink.state {
-        SinkActivity::Paused => format!("sink {name} is paused and will retry: {why}"),
-        SinkActivity::Refusing => format!(
-            "sink {name} refuses every change, the last one because: {why}; correct the sink or its template, `shopmirror check --sink {name}` tries it"
-        ),
-        SinkActivity::Holding => format!(
-            "sink {name} refuses too many changes and receives no new ones: correct the receiver, or see `shopmirror sinks {name} dead`"
-        ),
-        SinkActivity::Held => format!(
-            "sink {name} is held because more changes than its hold_above came within a minute: see `shopmirror log`, then run `shopmirror sinks {name} release`, or add --skip to drop them"
-        ),
-        SinkActivity::Disabled => format!(
-            "sink {name} is disabled because its endpoint is gone (410): correct its url, then reload"
-        ),
-        SinkActivity::Active | SinkActivity::Stopped => String::new(),
-    };
-    if !text.is_empty() {
-        found.push(degraded(text));
+    let mut findings = Vec::new();
+    if let Some(text) = advice(sink) {
+        findings.push(degraded(text));
     }
-    // Alerts and reports. What was not tried yet says nothing.
+    // Alerts and reports. Those that were not tried yet have no error.
     if let Some(why) = &notices.waiting_error {
         let waiting = notices.waiting;
-        found.push(degraded(format!(
-            "sink {name} has not taken {waiting} of its alerts or reports, which will be sent again: {why}; `shopmirror check --sink {name}` tries it"
+        findings.push(degraded(format!(
+            "sink {name} has not taken {waiting} of its alerts or reports, which will be sent \
+             again: {why}; `shopmirror check --sink {name}` tries it"
         )));
     }
     let refused = notices.refused;
     if refused > 0 {
         let why = notices.refused_error.as_deref().unwrap_or(NO_REASON);
-        found.push(degraded(format!(
-            "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the sink, then reload, which sends them again, or run `shopmirror sinks {name} drop --all`, which also drops the changes that it refused"
+        findings.push(degraded(format!(
+            "sink {name} refused {refused} of its alerts or reports for good: {why}; correct the \
+             sink, then reload, which sends them again, or run `shopmirror sinks {name} drop \
+             --all`, which also drops the changes that it refused"
         )));
     }
     if sink.dead > 0 {
         let letters = count(sink.dead, "dead letter", "dead letters");
         let text = format!("sink {name}: {letters}; see `shopmirror sinks {name} dead`");
-        found.push(degraded(text));
+        findings.push(degraded(text));
     }
-    found
+    findings
+}
+
+/// What to do about the state of a sink; `None` if it is as it should be.
+fn advice(sink: &SinkStatus) -> Option<String> {
+    let name = &sink.name;
+    let why = sink.last_error.as_deref().unwrap_or(NO_REASON);
+    let text = match sink.state {
+        SinkActivity::Active | SinkActivity::Stopped => return None,
+        SinkActivity::Paused => format!("sink {name} is paused and will retry: {why}"),
+        SinkActivity::Refusing => format!(
+            "sink {name} refuses every change, the last one because: {why}; correct the sink or \
+             its template, `shopmirror check --sink {name}` tries it"
+        ),
+        SinkActivity::Holding => format!(
+            "sink {name} refuses too many changes and receives no new ones: correct the receiver, \
+             or see `shopmirror sinks {name} dead`"
+        ),
+        SinkActivity::Held => format!(
+            "sink {name} is held because more changes than its hold_above came within a minute: \
+             see `shopmirror log`, then run `shopmirror sinks {name} release`, or add --skip to \
+             drop them"
+        ),
+        SinkActivity::Disabled => format!(
+            "sink {name} is disabled because its endpoint is gone (410): correct its url, then \
+             reload"
+        ),
+    };
+    Some(text)
 }
 
 /// True if the poller has read nothing for much longer than its interval.

@@ -1,48 +1,40 @@
 //! What `shopmirror status` prints and the page System shows: the same facts, tables and notes.
 //!
-//! A time is said by its reader: a terminal says how long ago it was, a page that stays open what
-//! the clock showed. Text that comes from outside is not escaped here.
+//! The caller decides how times are written: a terminal writes how long ago it was, a page that
+//! stays open writes a clock time. Text that comes from outside is not escaped here.
 
 use jiff::Timestamp;
+use shopmirror_core::budget::BudgetStatus;
 
 use super::WorkspaceStatus;
 use crate::deliver::SinkStatus;
 use crate::poll::{PollerState, PollerStatus};
 use crate::store::{missing_link, word};
-use crate::text::duration::seconds as span;
+use crate::text::duration;
 use crate::text::number::{count, whole};
 
-/// Says a time by the seconds that pass from the status until then; it is past if they are
+/// Writes a time that is given by the seconds from the status until then; it is past if they are
 /// negative.
-pub type SayTime<'a> = &'a dyn Fn(f64) -> String;
+pub type FormatTime<'a> = &'a dyn Fn(f64) -> String;
 
-/// A table for people.
+/// A table of the status for people.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct StatusTable {
     /// Each row has the same columns, by name; the first one names the row.
     pub rows: Vec<Vec<(&'static str, String)>>,
-    /// What to say if there are no rows.
+    /// The text in place of the table if there are no rows.
     pub empty: &'static str,
-    /// What to say below the rows.
+    /// The texts below the rows.
     pub notes: Vec<String>,
 }
 
 impl WorkspaceStatus {
-    /// What is to be said of the workspace as a whole, each with its label.
+    /// The facts about the workspace as a whole, each with its label.
     #[must_use]
-    pub fn facts(&self, say: SayTime<'_>) -> Vec<(&'static str, String)> {
+    pub fn facts(&self, format_time: FormatTime<'_>) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
         if let Some(budget) = &self.budget {
-            let left = budget
-                .remaining_seen
-                .map_or_else(String::new, |n| format!(", {n} left on the key"));
-            facts.push((
-                "budget",
-                format!(
-                    "{} of {} requests used in the last minute{left}; other clients use {:.0} per minute",
-                    budget.used_last_60s, budget.limit, budget.others_per_minute
-                ),
-            ));
+            facts.push(("budget", budget_text(budget)));
         }
         let records = count(self.records.values().sum::<i64>(), "record", "records");
         let changes = count(self.last_seq, "change", "changes");
@@ -51,65 +43,77 @@ impl WorkspaceStatus {
             let links: Vec<String> = self.job_links.iter().map(ToString::to_string).collect();
             facts.push(("links", links.join(", ")));
         }
-        facts.extend(
-            self.unlinked_routes
-                .iter()
-                .map(|route| ("links", missing_link(*route))),
-        );
-        if let Some(backup) = &self.backup {
-            let at = |stamp: &Option<String>| Some(say(self.seconds_until(stamp.as_deref()?)?));
-            let last = at(&backup.last_at).unwrap_or_else(|| "none yet".to_owned());
-            let next =
-                at(&backup.next_at).map_or_else(String::new, |next| format!(", next {next}"));
-            facts.push(("backup", last + &next));
+        for route in &self.unlinked_routes {
+            facts.push(("links", missing_link(*route)));
         }
-        if let Some(next) = self.reports.iter().min_by(|a, b| a.next_at.cmp(&b.next_at)) {
-            let made = count(self.reports.len(), "scheduled report", "scheduled reports");
+        if let Some(backup) = &self.backup {
+            let mut text = self
+                .time_text(backup.last_at.as_deref(), format_time)
+                .unwrap_or_else(|| "none yet".to_owned());
+            if let Some(next) = self.time_text(backup.next_at.as_deref(), format_time) {
+                text = format!("{text}, next {next}");
+            }
+            facts.push(("backup", text));
+        }
+        if let Some(next) = self.reports.iter().min_by_key(|report| &report.next_at) {
+            let number = count(self.reports.len(), "scheduled report", "scheduled reports");
             let at = self
-                .seconds_until(&next.next_at)
-                .map(say)
+                .time_text(Some(&next.next_at), format_time)
                 .unwrap_or_default();
-            facts.push(("reports", format!("{made}, next {} {at}", next.name)));
+            facts.push(("reports", format!("{number}, next {} {at}", next.name)));
         }
         facts
     }
 
-    fn seconds_until(&self, stamp: &str) -> Option<f64> {
-        let (now, at): (Timestamp, Timestamp) = (self.at.parse().ok()?, stamp.parse().ok()?);
-        Some(at.duration_since(now).as_secs_f64())
+    /// A stored time as the caller writes it; `None` if there is none that can be read.
+    fn time_text(&self, stamp: Option<&str>, format_time: FormatTime<'_>) -> Option<String> {
+        let now: Timestamp = self.at.parse().ok()?;
+        let at: Timestamp = stamp?.parse().ok()?;
+        Some(format_time(at.duration_since(now).as_secs_f64()))
     }
 
-    /// The pollers: those that matter most first, for a narrow terminal.
+    /// The pollers. The columns that matter most come first, for a narrow terminal.
     #[must_use]
-    pub fn poller_table(&self, say: SayTime<'_>) -> Table {
-        let rate = |rate: f64| match rate < 10.0 {
-            true => format!("{rate:.1}"),
-            false => whole(rate.round() as i64),
-        };
-        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        let row = |poller: &PollerStatus| {
-            let state = match poller.state {
-                PollerState::Ok if poller.at_risk => "AT RISK".to_owned(),
-                state => word(&state),
-            };
-            vec![
-                ("route", poller.name()),
-                ("state", state),
-                ("gaps", whole(poller.gaps)),
-                ("last read", poller.last_read(|age| say(-age))),
-                ("next", or_dash(poller.next_poll_s.map(say))),
-                ("interval", or_dash(poller.interval_s.map(span))),
-                ("guarantee", or_dash(poller.guarantee_s.map(span))),
-                ("records", or_dash(self.records_of(poller).map(whole))),
-                ("per hour", or_dash(poller.rate_per_hour.map(rate))),
-            ]
-        };
-        let rows = self.pollers.iter().map(row).collect();
-        Table {
+    pub fn poller_table(&self, format_time: FormatTime<'_>) -> StatusTable {
+        let mut rows = Vec::new();
+        for poller in &self.pollers {
+            rows.push(self.poller_row(poller, format_time));
+        }
+        StatusTable {
             rows,
             empty: "no route has been read yet",
             notes: Vec::new(),
         }
+    }
+
+    fn poller_row(
+        &self,
+        poller: &PollerStatus,
+        format_time: FormatTime<'_>,
+    ) -> Vec<(&'static str, String)> {
+        let state = match poller.state {
+            PollerState::Ok if poller.at_risk => "AT RISK".to_owned(),
+            state => word(&state),
+        };
+        let last_read = poller.last_read(|age| format_time(-age));
+        let records = self.records_of(poller);
+        vec![
+            ("route", poller.name()),
+            ("state", state),
+            ("gaps", whole(poller.gaps)),
+            ("last read", last_read),
+            ("next", or_dash(poller.next_poll_s.map(format_time))),
+            (
+                "interval",
+                or_dash(poller.interval_s.map(duration::seconds)),
+            ),
+            (
+                "guarantee",
+                or_dash(poller.guarantee_s.map(duration::seconds)),
+            ),
+            ("records", or_dash(records.map(whole))),
+            ("per hour", or_dash(poller.rate_per_hour.map(rate_text))),
+        ]
     }
 
     /// The records of a poller's route, in the row of the route's first poller.
@@ -118,46 +122,78 @@ impl WorkspaceStatus {
             .pollers
             .iter()
             .find(|other| other.route == poller.route);
-        let records = self.records.get(&poller.route).copied();
-        records.filter(|_| first == Some(poller))
+        if first != Some(poller) {
+            return None;
+        }
+        self.records.get(&poller.route).copied()
     }
 
     /// The sinks, what they refuse, and those that are no longer configured.
     #[must_use]
-    pub fn sink_table(&self, say: SayTime<'_>) -> Table {
-        let row = |sink: &SinkStatus| {
-            let state = match sink.next_attempt_s {
-                Some(left) => format!("{}, next try {}", word(&sink.state), say(left)),
-                None => word(&sink.state),
-            };
-            vec![
-                ("sink", sink.name.clone()),
-                ("type", sink.type_name.clone()),
-                ("state", state),
-                ("behind", whole(sink.behind)),
-                ("retrying", whole(sink.retrying)),
-                ("dead", whole(sink.dead)),
-                ("delivered", whole(sink.delivered)),
-                ("not wanted", whole(sink.filtered)),
-                ("before start", whole(sink.skipped)),
-            ]
-        };
-        let errors = self.sinks.iter().filter_map(|sink| {
-            let error = sink.last_error.as_ref()?;
-            Some(format!("{}: {error}", sink.name))
-        });
-        let refused = self.sinks.iter().filter(|sink| sink.notices.refused > 0).map(|sink| {
-            format!(
-                "{name} refused {} of its alerts or reports for good: see `shopmirror sinks {name} dead`",
-                sink.notices.refused,
-                name = sink.name
-            )
-        });
-        let removed = self.removed_sinks.iter().cloned();
-        Table {
-            rows: self.sinks.iter().map(row).collect(),
-            empty: "no sink has been opened yet: add [sinks.NAME] to the configuration",
-            notes: errors.chain(refused).chain(removed).collect(),
+    pub fn sink_table(&self, format_time: FormatTime<'_>) -> StatusTable {
+        let mut rows = Vec::new();
+        let mut errors = Vec::new();
+        let mut refused = Vec::new();
+        for sink in &self.sinks {
+            let name = &sink.name;
+            rows.push(sink_row(sink, format_time));
+            if let Some(error) = &sink.last_error {
+                errors.push(format!("{name}: {error}"));
+            }
+            if sink.notices.refused > 0 {
+                refused.push(format!(
+                    "{name} refused {} of its alerts or reports for good: see `shopmirror sinks \
+                     {name} dead`",
+                    sink.notices.refused
+                ));
+            }
         }
+        StatusTable {
+            rows,
+            empty: "no sink has been opened yet: add [sinks.NAME] to the configuration",
+            notes: [errors, refused, self.removed_sinks.clone()].concat(),
+        }
+    }
+}
+
+fn budget_text(budget: &BudgetStatus) -> String {
+    let mut left = String::new();
+    if let Some(remaining) = budget.remaining_seen {
+        left = format!(", {remaining} left on the key");
+    }
+    format!(
+        "{} of {} requests used in the last minute{left}; other clients use {:.0} per minute",
+        budget.used_last_60s, budget.limit, budget.others_per_minute
+    )
+}
+
+fn sink_row(sink: &SinkStatus, format_time: FormatTime<'_>) -> Vec<(&'static str, String)> {
+    let mut state = word(&sink.state);
+    if let Some(left) = sink.next_attempt_s {
+        state = format!("{state}, next try {}", format_time(left));
+    }
+    vec![
+        ("sink", sink.name.clone()),
+        ("type", sink.type_name.clone()),
+        ("state", state),
+        ("behind", whole(sink.behind)),
+        ("retrying", whole(sink.retrying)),
+        ("dead", whole(sink.dead)),
+        ("delivered", whole(sink.delivered)),
+        ("not wanted", whole(sink.filtered)),
+        ("before start", whole(sink.skipped)),
+    ]
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
+/// A rate with one decimal if it is small.
+fn rate_text(per_hour: f64) -> String {
+    if per_hour < 10.0 {
+        format!("{per_hour:.1}")
+    } else {
+        whole(per_hour.round() as i64)
     }
 }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use shopmirror_core::clock::stamp;
 
-use crate::config::{ReportsSettings, ScheduledReport};
+use crate::config::ReportsSettings;
 use crate::report::{ReportRun, Timetable};
 
 /// The state of one scheduled report.
@@ -20,7 +20,7 @@ pub struct ScheduledReportStatus {
     pub next_at: String,
     /// The time for which the last one was made.
     pub last_at: Option<String>,
-    /// How often it failed since.
+    /// How often it failed since then.
     pub failures: u32,
     /// Why it failed last; `None` once one is made.
     pub last_error: Option<String>,
@@ -35,22 +35,29 @@ impl ScheduledReportStatus {
         runs: &BTreeMap<String, ReportRun>,
         now: Timestamp,
     ) -> Vec<Self> {
-        let of = |(name, one): (&String, &ScheduledReport)| {
-            let run = runs.get(name);
-            let table = Timetable {
-                at: one.at,
-                days: &one.days,
+        let mut statuses = Vec::new();
+        for (name, report) in &settings.schedule {
+            let timetable = Timetable {
+                at: report.at,
+                days: &report.days,
                 zone,
             };
-            let next = run.map_or_else(|| table.next(now), |run| table.due(run, now).1.max(now));
-            Self {
+            let mut status = Self {
                 name: name.clone(),
-                next_at: stamp(next),
-                last_at: run.and_then(ReportRun::made_for).map(stamp),
-                failures: run.map_or(0, |run| run.failures),
-                last_error: run.and_then(|run| run.error.clone()),
+                next_at: stamp(timetable.next(now)),
+                last_at: None,
+                failures: 0,
+                last_error: None,
+            };
+            if let Some(run) = runs.get(name) {
+                let (_, due_at) = timetable.due(run, now);
+                status.next_at = stamp(due_at.max(now));
+                status.last_at = run.made_for().map(stamp);
+                status.failures = run.failures;
+                status.last_error = run.error.clone();
             }
-        };
-        settings.schedule.iter().map(of).collect()
+            statuses.push(status);
+        }
+        statuses
     }
 }

@@ -1,6 +1,8 @@
 //! The part of the status that only the store knows: counts, gaps, and when each poller last
 //! succeeded.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use shopmirror_core::clock::stamp;
 use shopmirror_core::record::poller_name;
@@ -21,18 +23,17 @@ impl WorkspaceStatus {
     /// # Errors
     /// If the store cannot be read.
     pub fn stored(reader: &Reader, now: Timestamp) -> Result<Self, StoreError> {
-        let counts = reader.counts()?.into_iter();
+        let mut gaps = reader.gaps()?;
+        gaps.retain(Gap::is_unsettled);
+        let mut records = BTreeMap::new();
+        for (route, number) in reader.counts()? {
+            records.insert(route.to_string(), number);
+        }
         let mut status = Self {
             at: stamp(now),
-            workspace: reader.workspace()?.map(|known| known.name),
-            gaps: reader
-                .gaps()?
-                .into_iter()
-                .filter(Gap::is_unsettled)
-                .collect(),
-            records: counts
-                .map(|(route, records)| (route.to_string(), records))
-                .collect(),
+            workspace: reader.workspace()?.map(|workspace| workspace.name),
+            gaps,
+            records,
             removed_sinks: removed_sinks(reader)?,
             last_seq: reader.last_seq()?,
             job_links: reader.job_links()?,
@@ -46,7 +47,7 @@ impl WorkspaceStatus {
             }
             let age = age_s(&row.last_success_at, now);
             status.pollers.push(PollerStatus {
-                gaps: status.gaps.iter().filter(|gap| is_of(gap, row)).count() as i64,
+                gaps: number_of_gaps(&status.gaps, row),
                 last_success_age_s: age,
                 last_success_unknown: age.is_none(),
                 route: row.route.clone(),
@@ -60,26 +61,24 @@ impl WorkspaceStatus {
     /// What to do about a route whose last page was empty.
     fn emptied_route(&self, row: &PollerRow) -> String {
         format!(
-            "{}: the workspace now returns no records, but the mirror has {}; check in the workspace whether they were deleted, or whether the key lost access to them",
+            "{}: the workspace now returns no records, but the mirror has {}; check in the \
+             workspace whether they were deleted, or whether the key lost access to them",
             poller_name(&row.route, row.business.as_deref()),
             self.records.get(&row.route).copied().unwrap_or_default()
         )
     }
 
-    /// Adds to a poller of the daemon what is stored of it: open gaps, and the last success before
+    /// Adds what is stored about a poller of the daemon: open gaps, and the last success before
     /// this start.
     pub(super) fn completed(&self, mut poller: PollerStatus) -> PollerStatus {
-        let Some(before) = self
-            .pollers
-            .iter()
-            .find(|before| before.name() == poller.name())
-        else {
+        let name = poller.name();
+        let Some(stored) = self.pollers.iter().find(|stored| stored.name() == name) else {
             return poller;
         };
-        poller.gaps = before.gaps;
+        poller.gaps = stored.gaps;
         if poller.last_success_age_s.is_none() {
-            poller.last_success_age_s = before.last_success_age_s;
-            poller.last_success_unknown = before.last_success_unknown;
+            poller.last_success_age_s = stored.last_success_age_s;
+            poller.last_success_unknown = stored.last_success_unknown;
             // The last poll before this start succeeded a short time ago.
             let is_recent = poller.last_success_age_s.is_some() && !is_stale(&poller);
             if poller.state == PollerState::Starting && is_recent {
@@ -90,61 +89,66 @@ impl WorkspaceStatus {
     }
 }
 
-fn is_of(gap: &Gap, row: &PollerRow) -> bool {
-    gap.route == row.route && gap.business == row.business
+fn number_of_gaps(gaps: &[Gap], row: &PollerRow) -> i64 {
+    let own = gaps
+        .iter()
+        .filter(|gap| gap.route == row.route && gap.business == row.business);
+    own.count() as i64
 }
 
 /// The sinks while no daemon runs.
 pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkStatus>, StoreError> {
-    let rows = reader
-        .sinks()?
-        .into_iter()
-        .filter(|row| row.state != SinkState::Removed);
-    rows.map(|row| {
-        let replay = reader.replay(&row.name)?;
+    let mut sinks = Vec::new();
+    for row in reader.sinks()? {
         let state = match row.state {
+            SinkState::Removed => continue,
             SinkState::Disabled => SinkActivity::Disabled,
-            _ if row.gate == GateState::Held => SinkActivity::Held,
-            SinkState::Active | SinkState::Removed => SinkActivity::Stopped,
+            SinkState::Active if row.gate == GateState::Held => SinkActivity::Held,
+            SinkState::Active => SinkActivity::Stopped,
         };
+        let unread = (last_seq - row.position).max(0);
         let ready = reader.ready_rows(&row.name, Lane::Change)?;
-        let behind = (last_seq - row.position).max(0) + ready;
-        let notices = reader.notice_counts(&row.name)?;
-        Ok(SinkStatus {
-            behind,
-            replay,
-            notices,
+        sinks.push(SinkStatus {
+            behind: unread + ready,
+            replay: reader.replay(&row.name)?,
+            notices: reader.notice_counts(&row.name)?,
             ..SinkStatus::of_row(row, state)
-        })
-    })
-    .collect()
+        });
+    }
+    Ok(sinks)
 }
 
 /// What to do about the sinks that are no longer configured and for which the log keeps something.
 fn removed_sinks(reader: &Reader) -> Result<Vec<String>, StoreError> {
     let mut removed = Vec::new();
-    for row in reader
-        .sinks()?
-        .into_iter()
-        .filter(|row| row.state == SinkState::Removed)
-    {
-        let (name, behind) = (&row.name, reader.undelivered(&row)?);
-        if behind > 0 {
+    for row in reader.sinks()? {
+        if row.state != SinkState::Removed {
+            continue;
+        }
+        let name = &row.name;
+        let undelivered = reader.undelivered(&row)?;
+        if undelivered > 0 {
             removed.push(format!(
-                "{name} is no longer configured, and the log keeps {} for it: configure it again, run `shopmirror sinks {name} rename NEW` if it has another name now, or run `shopmirror sinks {name} forget`",
-                count(behind, "change", "changes")
+                "{name} is no longer configured, and the log keeps {} for it: configure it again, \
+                 run `shopmirror sinks {name} rename NEW` if it has another name now, or run \
+                 `shopmirror sinks {name} forget`",
+                count(undelivered, "change", "changes")
             ));
         }
     }
     Ok(removed)
 }
 
-/// The seconds since a stamp; `None` if it was made by a clock that was ahead, so that nobody
-/// knows.
-pub(super) fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {
+/// The seconds since a stamp; `None` if a clock that was ahead made it, because then its age is
+/// unknown.
+fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {
     let at: Timestamp = stamp.parse().ok()?;
     let age = now.duration_since(at).as_secs_f64();
-    (age > -CLOCK_AHEAD_S).then_some(age.max(0.0))
+    if age > -CLOCK_AHEAD_S {
+        Some(age.max(0.0))
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_age_of_what_a_clock_that_was_ahead_has_dated_is_unknown() {
+    fn the_age_of_a_stamp_from_a_clock_that_was_ahead_is_unknown() {
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
         let age = |stamp: &str| age_s(stamp, now);
         assert_eq!(age("2026-03-01T11:59:00.000000Z"), Some(60.0));

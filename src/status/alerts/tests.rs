@@ -65,7 +65,7 @@ fn gap(id: i64) -> Gap {
     }
 }
 
-/// A store, and a daemon that looks every ten seconds on a clock of its own.
+/// A store, and a daemon that checks every ten seconds on a clock of its own.
 struct Shop {
     _dir: tempfile::TempDir,
     store: Store,
@@ -85,7 +85,7 @@ impl Shop {
         }
     }
 
-    /// Looks at this status for so long; every `restart` seconds the daemon starts anew.
+    /// Shows the daemon this status for `seconds`; every `restart` seconds the daemon restarts.
     async fn sees(&mut self, status: &WorkspaceStatus, gaps: &[Gap], seconds: u64, restart: u64) {
         let status = WorkspaceStatus {
             gaps: gaps.to_vec(),
@@ -98,7 +98,7 @@ impl Shop {
             if restart > 0 && self.seconds.is_multiple_of(restart) {
                 self.watch = AlertWatch::default();
             }
-            let known = self
+            let stored = self
                 .store
                 .read(|reader| reader.alerts("ops"))
                 .await
@@ -110,7 +110,7 @@ impl Shop {
             };
             let steps = self
                 .watch
-                .judge(&known, &found, &origin, Moment { elapsed, wall });
+                .judge(&stored, &found, &origin, Moment { elapsed, wall });
             self.store
                 .save_alerts("ops".to_owned(), steps)
                 .await
@@ -118,14 +118,14 @@ impl Shop {
         }
     }
 
-    /// What was said so far: the second, what it is about, and its state.
-    async fn said(&self) -> Vec<(u64, String, String)> {
+    /// The alerts so far: the second, what it is about, and its state.
+    async fn sent(&self) -> Vec<(u64, String, String)> {
         let notices = self
             .store
             .read(|reader| notices(reader, "ops"))
             .await
             .unwrap();
-        let said = |notice: Change| {
+        let read = |notice: Change| {
             let body: Value = serde_json::from_str(&notice.body).unwrap();
             let at: Timestamp = notice.observed_at.parse().unwrap();
             let second = at.duration_since(START.parse().unwrap()).as_secs();
@@ -148,12 +148,13 @@ impl Shop {
                 state,
             )
         };
-        notices.into_iter().map(said).collect()
+        notices.into_iter().map(read).collect()
     }
 }
 
-fn expected(said: &[(u64, &str, &str)]) -> Vec<(u64, String, String)> {
-    said.iter()
+fn expected(alerts: &[(u64, &str, &str)]) -> Vec<(u64, String, String)> {
+    alerts
+        .iter()
         .map(|(at, about, state)| (*at, (*about).into(), (*state).into()))
         .collect()
 }
@@ -161,12 +162,12 @@ fn expected(said: &[(u64, &str, &str)]) -> Vec<(u64, String, String)> {
 const HOUR: u64 = 3600;
 
 #[tokio::test]
-async fn a_sink_that_is_paused_is_told_once_after_an_hour_and_when_it_is_over() {
+async fn a_paused_sink_is_reported_once_after_an_hour_and_when_it_is_over() {
     // Restarts neither repeat nor forget anything.
     let restart = 600;
     let mut shop = Shop::new();
     shop.sees(&well(), &[], HOUR, restart).await;
-    assert_eq!(shop.said().await, []);
+    assert_eq!(shop.sent().await, []);
     shop.sees(&erp_paused(), &[], 26 * HOUR, restart).await;
     shop.sees(&well(), &[], HOUR, restart).await;
     let begun = HOUR + 10;
@@ -177,11 +178,11 @@ async fn a_sink_that_is_paused_is_told_once_after_an_hour_and_when_it_is_over() 
         (ends, "health", "over"),
         (ends, "sink/erp", "over"),
     ];
-    assert_eq!(shop.said().await, expected(&all));
+    assert_eq!(shop.sent().await, expected(&all));
 }
 
 #[tokio::test]
-async fn health_that_turns_is_told_when_it_lasts_and_again_when_it_gets_worse() {
+async fn bad_health_is_reported_when_it_lasts_and_again_when_it_gets_worse() {
     let mut shop = Shop::new();
     let degraded = status("degraded", &["leads: http_503"], &[]);
     let failing = status("failing", &["every route: dns"], &[]);
@@ -190,7 +191,7 @@ async fn health_that_turns_is_told_when_it_lasts_and_again_when_it_gets_worse() 
         shop.sees(&degraded, &[], 40, 0).await;
         shop.sees(&well(), &[], 80, 0).await;
     }
-    assert_eq!(shop.said().await, []);
+    assert_eq!(shop.sent().await, []);
     let from = shop.seconds;
     shop.sees(&degraded, &[], 600, 0).await;
     // It swings between bad and worse, and is away for a moment.
@@ -200,19 +201,23 @@ async fn health_that_turns_is_told_when_it_lasts_and_again_when_it_gets_worse() 
         shop.sees(&well(), &[], 30, 0).await;
     }
     shop.sees(&well(), &[], 600, 0).await;
-    let said: Vec<(u64, String)> = shop
-        .said()
+    let alerts: Vec<(u64, String)> = shop
+        .sent()
         .await
         .into_iter()
         .map(|(at, _, state)| (at - from, state))
         .collect();
     let begun = "begun".to_owned();
-    assert_eq!(said[..2], [(70, begun.clone()), (610, begun)]);
-    assert_eq!((said.len(), said[2].1.as_str()), (3, "over"), "{said:?}");
+    assert_eq!(alerts[..2], [(70, begun.clone()), (610, begun)]);
+    assert_eq!(
+        (alerts.len(), alerts[2].1.as_str()),
+        (3, "over"),
+        "{alerts:?}"
+    );
 }
 
 #[tokio::test]
-async fn each_new_gap_is_told_once_and_the_end_when_none_is_left() {
+async fn each_new_gap_is_reported_once_and_the_end_when_none_is_left() {
     let mut shop = Shop::new();
     shop.sees(&well(), &[gap(4)], HOUR, 600).await;
     shop.sees(&well(), &[gap(4), gap(9)], HOUR, 600).await;
@@ -223,5 +228,5 @@ async fn each_new_gap_is_told_once_and_the_end_when_none_is_left() {
         (HOUR + 10, "gap/leads", "begun"),
         (3 * HOUR + 70, "gap/leads", "over"),
     ];
-    assert_eq!(shop.said().await, expected(&all));
+    assert_eq!(shop.sent().await, expected(&all));
 }

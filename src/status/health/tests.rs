@@ -20,14 +20,14 @@ fn judged_polling(pollers: &[PollerStatus], resting_s: Option<f64>) -> (Health, 
         },
     }))
     .unwrap();
-    said(judge_polling(&polling))
+    judged(judge_polling(&polling))
 }
 
-fn said(found: Vec<Finding>) -> (Health, Vec<String>) {
-    let worst = found.iter().map(|(level, _)| *level).max();
+fn judged(findings: Vec<Finding>) -> (Health, Vec<String>) {
+    let worst = findings.iter().map(|(level, _)| *level).max();
     (
         worst.unwrap_or_default(),
-        found.into_iter().map(|(_, reason)| reason).collect(),
+        findings.into_iter().map(|(_, reason)| reason).collect(),
     )
 }
 
@@ -47,10 +47,10 @@ fn every_route_at_risk_is_named() {
 
 #[test]
 fn a_wait_that_the_workspace_asked_for_is_reported_if_it_is_longer_than_the_minute_of_the_key() {
-    let judged = |resting_s: Option<f64>| judged_polling(&[], resting_s);
-    assert_eq!(judged(None), (Health::Ok, vec![]));
-    assert_eq!(judged(Some(59.0)), (Health::Ok, vec![]));
-    let (health, reasons) = judged(Some(3_540.0));
+    let resting = |resting_s: Option<f64>| judged_polling(&[], resting_s);
+    assert_eq!(resting(None), (Health::Ok, vec![]));
+    assert_eq!(resting(Some(59.0)), (Health::Ok, vec![]));
+    let (health, reasons) = resting(Some(3_540.0));
     assert_eq!(health, Health::Degraded);
     assert!(
         reasons[0].contains("no route is read for another 59m"),
@@ -60,18 +60,18 @@ fn a_wait_that_the_workspace_asked_for_is_reported_if_it_is_longer_than_the_minu
 
 #[test]
 fn routes_that_fail_alike_are_reported_together() {
-    let judged = |pollers: &[PollerStatus]| said(judge_pollers(pollers));
+    let of_pollers = |pollers: &[PollerStatus]| judged(judge_pollers(pollers));
     let (jobs, leads) = (
         poller("jobs", 3, Some("dns")),
         poller("leads", 2, Some("dns")),
     );
-    let all = judged(&[jobs.clone(), leads.clone()]);
+    let all = of_pollers(&[jobs.clone(), leads.clone()]);
     assert_eq!(
         all,
         (Health::Failing, vec!["every route: dns on jobs".to_owned()])
     );
     let payments = poller("payments", 0, None);
-    let some = judged(&[jobs.clone(), leads, payments.clone()]);
+    let some = of_pollers(&[jobs.clone(), leads, payments.clone()]);
     assert_eq!(
         some,
         (
@@ -80,7 +80,7 @@ fn routes_that_fail_alike_are_reported_together() {
         )
     );
     let other = poller("customers", 2, Some("http_404"));
-    assert_eq!(judged(&[jobs, other, payments]).1.len(), 2);
+    assert_eq!(of_pollers(&[jobs, other, payments]).1.len(), 2);
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn a_route_that_the_timer_has_not_read_for_long_is_named() {
         last_success_age_s,
         ..poller(route, 0, None)
     };
-    let judged = |pollers: &[PollerStatus]| {
+    let of_timer = |pollers: &[PollerStatus]| {
         let (hour, store) = (Some(Duration::from_secs(3600)), Path::new("./mirror.db"));
-        said(judge_absence(
+        judged(judge_absence(
             &ControlError::NotRunning,
             pollers,
             hour,
@@ -99,8 +99,8 @@ fn a_route_that_the_timer_has_not_read_for_long_is_named() {
         ))
     };
     let (jobs, leads) = (read("jobs", Some(7_199.0)), read("leads", Some(7_201.0)));
-    assert_eq!(judged(std::slice::from_ref(&jobs)), (Health::Ok, vec![]));
-    let (health, reasons) = judged(&[jobs, leads, read("payments", None)]);
+    assert_eq!(of_timer(std::slice::from_ref(&jobs)), (Health::Ok, vec![]));
+    let (health, reasons) = of_timer(&[jobs, leads, read("payments", None)]);
     assert_eq!(health, Health::Failing);
     assert!(
         reasons[0].contains("has not read leads, payments for more than"),
@@ -122,7 +122,7 @@ fn a_stopped_service_is_started_by_the_name_of_its_unit() {
         ),
     ] {
         let found = judge_absence(&ControlError::NotRunning, &[], None, Path::new(store));
-        let (_, reasons) = said(found);
+        let (_, reasons) = judged(found);
         assert!(reasons[0].contains(command), "{reasons:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The period before and after the one of a report. Pure.
+//! The period before and after the one of a report, and a period in words. Pure.
 
 use jiff::civil::{Date, Weekday};
 use jiff::{Span, ToSpan};
@@ -6,48 +6,53 @@ use jiff::{Span, ToSpan};
 use crate::report::Period;
 
 impl Period {
-    /// How far the periods before and after are: whole months for days that begin with one; a week
-    /// for days from a Monday on, although it may not be over; else as many days as it has.
+    /// The distance to the periods before and after: whole months if the period begins with a
+    /// month; a week if it begins with a Monday, although the week may not be over; otherwise its
+    /// own number of days.
     fn step(self) -> Span {
         let Self { from, to } = self;
-        let months = (i64::from(to.year()) - i64::from(from.year())) * 12
-            + i64::from(to.month() - from.month())
-            + 1;
+        let years = i64::from(to.year()) - i64::from(from.year());
+        let months = years * 12 + i64::from(to.month() - from.month()) + 1;
         let days = i64::from((to - from).get_days()) + 1;
-        match from.day() {
-            1 if months > 1 || days > 7 => months.months(),
-            _ if from.weekday() == Weekday::Monday && (2..=7).contains(&days) => 7.days(),
-            _ => days.days(),
+        if from.day() == 1 && (months > 1 || days > 7) {
+            months.months()
+        } else if from.weekday() == Weekday::Monday && (2..=7).contains(&days) {
+            7.days()
+        } else {
+            days.days()
         }
     }
 
-    /// The same days so many months, weeks or lengths later; negative: before.
-    pub(super) fn shifted(self, by: i64) -> Self {
+    /// The period that is `steps` later; if negative, earlier.
+    pub(super) fn shifted(self, steps: i64) -> Self {
         let step = self.step();
-        let to = self.to.saturating_add(step * by);
-        let is_whole = step.get_months() > 0 && self.to == self.to.last_of_month();
-        let to = if is_whole { to.last_of_month() } else { to };
-        Self {
-            from: self.from.saturating_add(step * by),
-            to,
+        let from = self.from.saturating_add(step * steps);
+        let mut to = self.to.saturating_add(step * steps);
+        if step.get_months() > 0 && self.to == self.to.last_of_month() {
+            to = to.last_of_month();
         }
+        Self { from, to }
     }
 
     /// The days in words: `1 November 2026 to 23 November 2026`.
-    pub(super) fn said(self) -> String {
-        let day = |date: Date| date.strftime("%-d %B %Y").to_string();
-        match self.from == self.to {
-            true => day(self.to),
-            false => format!("{} to {}", day(self.from), day(self.to)),
+    pub(super) fn in_words(self) -> String {
+        if self.from == self.to {
+            day_in_words(self.to)
+        } else {
+            let from = day_in_words(self.from);
+            format!("{from} to {}", day_in_words(self.to))
         }
     }
+}
+
+fn day_in_words(date: Date) -> String {
+    date.strftime("%-d %B %Y").to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::Range;
-    use crate::store::word;
 
     fn days(text: &str) -> Period {
         let (from, to) = text.split_once(' ').unwrap();
@@ -102,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_seen_from_today_and_said_in_words() {
+    fn ranges_are_seen_from_today_and_written_in_words() {
         let today = "2026-11-25".parse().unwrap();
-        let said =
-            Range::REPORT.map(|range| format!("{}: {}", word(&range), range.days(today).said()));
+        let in_words = Range::REPORT
+            .map(|range| format!("{}: {}", range.as_str(), range.days(today).in_words()));
         assert_eq!(
-            said,
+            in_words,
             [
                 "today: 25 November 2026",
                 "this-week: 23 November 2026 to 25 November 2026",
