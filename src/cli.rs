@@ -7,6 +7,7 @@ mod backfill;
 mod backup;
 mod check;
 mod completions;
+mod current;
 #[cfg(feature = "sandbox")]
 mod demo;
 mod direct;
@@ -20,7 +21,6 @@ mod logging;
 mod moment;
 mod once;
 mod output;
-mod progress;
 mod record_line;
 mod records;
 mod report;
@@ -46,13 +46,13 @@ use shopmirror_core::record::Route;
 
 use crate::config::{Config, ConfigError};
 use crate::store::{self, Kept, Reader};
-use exit::{SOFTWARE, USAGE, code_of};
+use exit::{SOFTWARE, USAGE, code_of, refuse};
 use output::Output;
 
 /// The places of the configuration if `--config` is not given.
 const PLACES: [&str; 2] = ["shopmirror.toml", "/etc/shopmirror/shopmirror.toml"];
 
-/// What `--help` and the manual page say besides the commands.
+/// The end of `--help` and of the manual page.
 const AFTER_HELP: &str = "\
 Exit status:
   0   everything went well
@@ -171,7 +171,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let advice = exit::advice(&error);
             // Waits for the lines before it as well.
-            logging::last_words(&format!("shopmirror: {error:#}{advice}"));
+            logging::log_final_error(&format!("shopmirror: {error:#}{advice}"));
             return ExitCode::from(code_of(&error));
         }
     };
@@ -212,48 +212,61 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The path of the configuration.
-fn config_path(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    if let Some(path) = given {
+/// The path of the configuration: the option `--config`, or a usual place.
+fn config_path(option: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    if let Some(path) = option {
         return Ok(path);
     }
-    let places = || PLACES.iter().map(PathBuf::from);
-    // A place that this user may not look into may hold the file. Reading it reports the error.
-    let hidden = || places().rev().find(|path| path.try_exists().is_err());
-    places().find(|path| path.exists()).or_else(hidden).ok_or_else(|| {
-        exit::error(
-            exit::CONFIG,
-            "there is no shopmirror.toml in this folder and no /etc/shopmirror/shopmirror.toml: make one with `shopmirror init`, name the file with --config, or try `shopmirror demo`",
-        )
-    })
+    let mut unreadable = None;
+    for place in PLACES {
+        match Path::new(place).try_exists() {
+            Ok(true) => return Ok(place.into()),
+            Ok(false) => {}
+            // The file may be there, but this user may not see it. Reading it reports the error.
+            Err(_) => unreadable = Some(place.into()),
+        }
+    }
+    if let Some(path) = unreadable {
+        return Ok(path);
+    }
+    refuse(
+        exit::CONFIG,
+        "there is no shopmirror.toml in this folder and no /etc/shopmirror/shopmirror.toml: make \
+         one with `shopmirror init`, name the file with --config, or try `shopmirror demo`",
+    )
 }
 
-fn load(given: Option<PathBuf>) -> anyhow::Result<Config> {
-    read_config(&config_path(given)?)
+fn load(option: Option<PathBuf>) -> anyhow::Result<Config> {
+    read_config(&config_path(option)?)
 }
 
-/// As [`load`], for commands that only read the database. Who may not read the configuration gets
-/// the part of it that the database holds.
-fn load_for_reading(given: Option<PathBuf>) -> anyhow::Result<Config> {
-    let path = &config_path(given)?;
-    let failed = match read_config(path) {
+/// As [`load`], for commands that only read the database. A user who may not read the configuration
+/// gets the part of it that the database holds.
+fn load_for_reading(option: Option<PathBuf>) -> anyhow::Result<Config> {
+    let path = &config_path(option)?;
+    let error = match read_config(path) {
         Ok(config) => return Ok(config),
         Err(error) => error,
     };
     let is_denied = matches!(
-        failed.downcast_ref(),
+        error.downcast_ref(),
         Some(ConfigError::Read { why, .. }) if why.kind() == ErrorKind::PermissionDenied
     );
-    let shared = || {
-        let reader = Reader::open(&Config::default_store_path(path)).ok()?;
-        reader.kept::<String>(Kept::SHARED_CONFIG).ok()?
-    };
-    let Some(text) = is_denied.then(shared).flatten() else {
-        return Err(failed);
+    if !is_denied {
+        return Err(error);
+    }
+    let Some(text) = shared_config(path) else {
+        return Err(error);
     };
     let config = Config::of_text(&text, path)?;
     moment::use_zone(&config.workspace.time_zone);
     Ok(config)
+}
+
+/// The part of the configuration that the database holds for its readers.
+fn shared_config(path: &Path) -> Option<String> {
+    let reader = Reader::open(&Config::default_store_path(path)).ok()?;
+    reader.kept(Kept::SHARED_CONFIG).ok()?
 }
 
 /// Reads the configuration.
@@ -278,8 +291,9 @@ fn reader(config: &Config) -> anyhow::Result<Reader> {
 /// daemon. A failure does not fail the command.
 fn index_log(store: &Path) {
     if let Err(error) = store::index_log(store) {
-        output::aside(&format!(
-            "`shopmirror find` may miss records, because the search index was not brought up to date: {:#}",
+        output::print_note(&format!(
+            "`shopmirror find` may miss records, because the search index was not brought up to \
+             date: {:#}",
             anyhow::Error::from(error)
         ));
     }

@@ -1,7 +1,7 @@
 //! `backfill`: searches for customers that are older than the newest 100, and stores them.
 //!
-//! It has the daemon make one search at a time. The store remembers the terms that were searched,
-//! so that an interrupted backfill continues.
+//! The daemon makes one search at a time. The store remembers the terms that were searched, so that
+//! an interrupted backfill continues.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,8 +10,7 @@ use shopmirror_core::backoff::Backoff;
 use shopmirror_core::record::Kind;
 
 use super::exit::{CONFIG, DATA, TRY_AGAIN, refuse};
-use super::output::{self, Output};
-use super::progress::Bar;
+use super::output::{self, Bar, Output};
 use super::runtime;
 use super::search::ask_daemon;
 use crate::config::Config;
@@ -68,22 +67,19 @@ async fn backfill_all(config: &Config, args: &Args, out: Output) -> anyhow::Resu
         most -= result.asked;
         results.push(result);
     }
-    let line = |BackfillResult {
-                    found,
-                    asked,
-                    finished,
-                    ..
-                }: &BackfillResult| {
-        let found = output::count(*found, "customer", "customers");
-        let asked = output::count(*asked, "search", "searches");
-        let end = if *finished {
-            "more would find no one"
-        } else {
-            "the same command continues"
-        };
-        format!("{found} found with {asked}; {end}\n")
+    let lines: String = results.iter().map(line).collect();
+    out.done(&results, &lines)
+}
+
+fn line(result: &BackfillResult) -> String {
+    let found = output::count(result.found, "customer", "customers");
+    let asked = output::count(result.asked, "search", "searches");
+    let end = if result.finished {
+        "more would find no one"
+    } else {
+        "the same command continues"
     };
-    out.done(&results, &results.iter().map(line).collect::<String>())
+    format!("{found} found with {asked}; {end}\n")
 }
 
 /// Makes up to `most` searches in a business, from where an earlier run stopped.
@@ -96,13 +92,19 @@ async fn backfill(
     let searched = reader.backfill_terms(business.as_deref())?;
     let mut prefixes = Prefixes::resume(&reader.customer_texts()?, &searched);
     let bar = Bar::rows();
-    let (mut found, mut asked, mut refused, mut finished) = (0, 0, 0, false);
-    while asked < most {
+    let mut result = BackfillResult {
+        business: business.clone(),
+        found: 0,
+        asked: 0,
+        finished: false,
+    };
+    let mut refused = 0;
+    while result.asked < most {
         let Some(term) = prefixes.take() else {
-            finished = true;
+            result.finished = true;
             break;
         };
-        asked += 1;
+        result.asked += 1;
         let request = SearchRequest {
             term: term.clone(),
             business: business.clone(),
@@ -114,31 +116,26 @@ async fn backfill(
             Ok(searched) => {
                 refused = 0;
                 let new = searched.found.map_or(0, |found| found.created);
-                found += new;
+                result.found += new;
                 let shown = searched.records.len();
-                // Only a term that is lengthened needs them.
-                let known = if shown < MAX_SHOWN {
-                    String::new()
-                } else {
-                    reader.customer_texts()?
-                };
-                prefixes.searched(&term, shown, new, &known);
+                // The texts are needed only to lengthen the term.
+                let mut texts = String::new();
+                if shown >= MAX_SHOWN {
+                    texts = reader.customer_texts()?;
+                }
+                prefixes.searched(&term, shown, new, &texts);
             }
             // The workspace may refuse one term, but not all of them.
-            Err(wrong) if refused < MAX_FAILURES => {
-                tracing::debug!(%wrong, "a term was refused");
+            Err(refusal) if refused < MAX_FAILURES => {
+                tracing::debug!(wrong = %refusal, "a term was refused");
                 refused += 1;
             }
-            Err(wrong) => return Err(wrong.into()),
+            Err(refusal) => return Err(refusal.into()),
         }
-        bar.at(asked as u64, (asked + prefixes.left()) as u64);
+        let all = result.asked + prefixes.left();
+        bar.at(result.asked as u64, all as u64);
     }
-    Ok(BackfillResult {
-        business,
-        found,
-        asked,
-        finished,
-    })
+    Ok(result)
 }
 
 /// Searches, with retries. The inner error is the workspace's refusal of this term.

@@ -10,8 +10,7 @@ use clap::ValueHint;
 use indicatif::HumanBytes;
 use tokio_util::sync::CancellationToken;
 
-use super::output::{self, Output};
-use super::progress::Bar;
+use super::output::{self, Bar, Output};
 use super::runtime;
 use super::signals::stoppable;
 use crate::config::Config;
@@ -38,7 +37,7 @@ pub(super) struct RestoreArgs {
 pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<ExitCode> {
     let source = config.store.path.clone();
     let file = args.file.display().to_string();
-    let copied = copied(move |control| store::back_up(&source, &args.file, args.replace, control));
+    let copied = copy(move |control| store::back_up(&source, &args.file, args.replace, control));
     let facts = copied.with_context(|| format!("could not copy the store to {file}"))?;
     out.done(
         &facts,
@@ -50,9 +49,9 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
 pub(super) fn restore(config: &Config, args: RestoreArgs, out: Output) -> anyhow::Result<ExitCode> {
     let path = config.store.path.clone();
     let now = jiff::Timestamp::now();
-    let unrestored = format!("could not restore {}", args.file.display());
-    let restored = copied(move |control| store::restore(&path, &args.file, now, control));
-    let restored = restored.context(unrestored)?;
+    let problem = format!("could not restore {}", args.file.display());
+    let restored = copy(move |control| store::restore(&path, &args.file, now, control));
+    let restored = restored.context(problem)?;
     super::index_log(&config.store.path);
     let Restored {
         facts,
@@ -84,15 +83,15 @@ pub(super) fn restore(config: &Config, args: RestoreArgs, out: Output) -> anyhow
         ),
     }
     text.push_str(
-        "start the daemon: polling continues from the backup; a sink may get the changes since the backup again, \
-         under the same event ids\n",
+        "start the daemon: polling continues from the backup; a sink may get the changes since \
+         the backup again, under the same event ids\n",
     );
     out.done(&restored, &text)
 }
 
 /// Runs a copy with a progress bar on a terminal. SIGINT and SIGTERM stop it; nothing of it stays.
-fn copied<T: Send + 'static>(
-    copy: impl FnOnce(&CopyControl) -> Result<T, StoreError> + Send + 'static,
+fn copy<T: Send + 'static>(
+    work: impl FnOnce(&CopyControl) -> Result<T, StoreError> + Send + 'static,
 ) -> anyhow::Result<T> {
     let stop = CancellationToken::new();
     let stopped = stop.clone();
@@ -100,7 +99,7 @@ fn copied<T: Send + 'static>(
         let copied = tokio::task::spawn_blocking(move || {
             let bar = Bar::bytes();
             let progress = Arc::new(move |bytes, total| bar.at(bytes, total));
-            copy(&CopyControl {
+            work(&CopyControl {
                 stop: stopped,
                 progress,
             })
@@ -109,12 +108,12 @@ fn copied<T: Send + 'static>(
     })
 }
 
-/// What a copy holds, for people.
+/// The content of a copy, for people.
 fn described(facts: &CopyFacts) -> String {
     let changes = output::count(facts.last_seq, "change", "changes");
-    let until = facts
-        .last_change_at
-        .as_ref()
-        .map_or_else(String::new, |at| format!(" up to {at}"));
-    format!("{changes}{until} ({})", HumanBytes(facts.bytes))
+    let size = HumanBytes(facts.bytes);
+    match &facts.last_change_at {
+        Some(at) => format!("{changes} up to {at} ({size})"),
+        None => format!("{changes} ({size})"),
+    }
 }

@@ -1,5 +1,5 @@
-//! `check`: tests the configuration, the key, the address and the sinks, and says what to do about
-//! each problem. Writes nothing.
+//! `check`: tests the configuration, the key, the address and the sinks, and prints what to do
+//! about each problem. Writes nothing.
 
 mod reports;
 pub(super) mod samples;
@@ -49,24 +49,24 @@ struct CheckReport {
 }
 
 impl CheckReport {
-    fn ok(&mut self, what: impl Into<String>, said: impl Into<String>) {
+    fn ok(&mut self, what: impl Into<String>, text: impl Into<String>) {
         self.findings.push(VerifyFinding {
             what: what.into(),
             ok: true,
-            said: said.into(),
+            said: text.into(),
         });
     }
 
     /// A problem of the configuration.
-    fn wrong(&mut self, what: impl Into<String>, said: impl Into<String>) {
-        self.failed(exit::CONFIG, what, said);
+    fn wrong(&mut self, what: impl Into<String>, text: impl Into<String>) {
+        self.failed(exit::CONFIG, what, text);
     }
 
-    fn failed(&mut self, code: u8, what: impl Into<String>, said: impl Into<String>) {
+    fn failed(&mut self, code: u8, what: impl Into<String>, text: impl Into<String>) {
         self.findings.push(VerifyFinding {
             what: what.into(),
             ok: false,
-            said: said.into(),
+            said: text.into(),
         });
         self.code.get_or_insert(code);
     }
@@ -105,9 +105,10 @@ pub(super) fn run(path: &Path, args: &Args, out: Output) -> anyhow::Result<ExitC
 fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Result<()> {
     if let Some(unit) = &report.unit {
         let (user, is_own) = unit.user();
-        let not_tested = match is_own {
-            true => "",
-            false => "; this is another user: run check as root to test as that one",
+        let not_tested = if is_own {
+            ""
+        } else {
+            "; this is another user: run check as root to test as that one"
         };
         report.ok(
             "service",
@@ -122,8 +123,10 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
         }
     };
     let names: Vec<&str> = config.sinks.keys().map(String::as_str).collect();
-    if let Some(unknown) = args.sink.as_deref().filter(|sink| !names.contains(sink)) {
-        return Err(unknown_sink(unknown, &names));
+    if let Some(sink) = args.sink.as_deref()
+        && !names.contains(&sink)
+    {
+        return Err(unknown_sink(sink, &names));
     }
     let routes = output::count(config.routes.len(), "route", "routes");
     let sinks = output::count(names.len(), "sink", "sinks");
@@ -131,15 +134,15 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
     if args.sink.is_none() {
         reports::check(&config, !args.offline, report);
     }
-    let wanted = |name: &&&str| args.sink.as_deref().is_none_or(|sink| sink == **name);
-    let sinks: Vec<_> = names
-        .iter()
-        .filter(wanted)
-        .map(|name| sink::built(&config, name))
-        .collect();
-    sinks
-        .iter()
-        .for_each(|sink| sink.check_shape(&config, report));
+    let mut sinks = Vec::new();
+    for name in names {
+        if args.sink.as_deref().is_none_or(|sink| sink == name) {
+            sinks.push(sink::built(&config, name));
+        }
+    }
+    for sink in &sinks {
+        sink.check_shape(&config, report);
+    }
     if args.offline {
         return Ok(());
     }
@@ -161,18 +164,22 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
 fn accept(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
     let mut operator = Operator::open(&config.store.path)?;
     let account = crate::daemon::client(config, Clock::system())?.account();
-    let said = match operator.accept_workspace(&account)? {
+    let text = match operator.accept_workspace(&account)? {
         Acceptance::Met(OtherWorkspace {
             expected, found, ..
         }) => format!(
-            "the store belongs to {found} from now on, before to {expected}; a daemon polls again within seconds"
+            "the store belongs to {found} from now on, before to {expected}; a daemon polls again \
+             within seconds"
         ),
         Acceptance::Unnamed { name } => format!(
-            "the address and the key are accepted as those of {name}, without a look at the name; a daemon polls again within seconds"
+            "the address and the key are accepted as those of {name}, without a look at the name; \
+             a daemon polls again within seconds"
         ),
         Acceptance::Outdated(OtherWorkspace { found, .. }) => {
             let text = format!(
-                "{found} was met with another address or key than those that are configured now, so it is not accepted: reload the daemon or run `shopmirror once`, then run `shopmirror check`"
+                "{found} was met with another address or key than those that are configured now, \
+                 so it is not accepted: reload the daemon or run `shopmirror once`, then run \
+                 `shopmirror check`"
             );
             return exit::refuse(exit::DATA, text);
         }
@@ -184,16 +191,30 @@ fn accept(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
     out.findings(&[VerifyFinding {
         what: "workspace".to_owned(),
         ok: true,
-        said,
+        said: text,
     }])
 }
 
 fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
-    let Ok(found) = std::fs::metadata(path) else {
+    let Ok(metadata) = std::fs::metadata(path) else {
         return;
     };
-    let mode = found.permissions().mode() & 0o7777;
-    let holds_secret = |kind: &SinkKind| match kind {
+    let mode = metadata.permissions().mode() & 0o7777;
+    let holds_secrets = config.sinks.values().any(|sink| holds_secret(&sink.kind));
+    let is_open = mode & 0o022 != 0 || (holds_secrets && mode & 0o004 != 0);
+    if is_open {
+        let text = format!(
+            "other users may change {} or read a secret address in it (mode {mode:04o}): run \
+             chmod 0640 on it",
+            path.display()
+        );
+        report.wrong("config", text);
+    }
+}
+
+/// True if the configuration itself holds a secret of the sink, not only the name of its file.
+fn holds_secret(kind: &SinkKind) -> bool {
+    match kind {
         SinkKind::File(_)
         | SinkKind::Command(_)
         | SinkKind::Email(_)
@@ -203,14 +224,5 @@ fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {
         SinkKind::Mqtt(mqtt) => mqtt.url.is_inline(),
         SinkKind::Nats(nats) => nats.url.is_inline(),
         SinkKind::Postgres(postgres) => postgres.url.is_inline(),
-    };
-    let holds_secrets = config.sinks.values().any(|sink| holds_secret(&sink.kind));
-    let is_open = mode & 0o022 != 0 || (holds_secrets && mode & 0o004 != 0);
-    if is_open {
-        let text = format!(
-            "other users may change {} or read a secret address in it (mode {mode:04o}): run chmod 0640 on it",
-            path.display()
-        );
-        report.wrong("config", text);
     }
 }

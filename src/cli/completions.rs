@@ -1,4 +1,4 @@
-//! `completions` and `man`: what a package installs for shells and for man(1).
+//! `completions` and `man`: the files that a package installs for shells and for man(1).
 
 use std::process::ExitCode;
 
@@ -20,14 +20,14 @@ pub(super) fn man(path: &[String]) -> anyhow::Result<ExitCode> {
     page.build();
     let mut title = page.get_name().to_owned();
     for name in path {
-        let found = page.find_subcommand(name).cloned();
-        let absent = || {
-            format!(
-                "there is no command {:?}: see `shopmirror help`",
-                path.join(" ")
-            )
+        let Some(command) = page.find_subcommand(name).cloned() else {
+            let path = path.join(" ");
+            return exit::refuse(
+                exit::USAGE,
+                format!("there is no command {path:?}: see `shopmirror help`"),
+            );
         };
-        page = found.ok_or_else(|| exit::error(exit::USAGE, absent()))?;
+        page = command;
         title = format!("{title}-{name}");
         page = page.display_name(title.clone());
     }

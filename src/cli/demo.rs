@@ -25,14 +25,14 @@ use crate::daemon::{self, Signals};
 use crate::store::{PollFacts, Reader, Store};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
-/// The past is read in pages of so many records, each ending so many after the one before: they
-/// overlap.
+/// The number of records on a page of the past, and the number of new records on each page. Pages
+/// overlap, because a page is longer than a step.
 const PAST_PAGE: usize = 90;
 const PAST_STEP: usize = 80;
-/// The limit of these pages. The first is shorter: nothing was before it.
+/// The limit of these pages. It is above their length: nothing was before the first page.
 const PAST_LIMIT: u32 = 100;
-/// How often to look for new changes to print.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often to check for new changes to print.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -43,13 +43,11 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::start("warn");
-    let made = tempfile::Builder::new()
+    let dir = tempfile::Builder::new()
         .prefix("shopmirror-demo-")
-        .tempdir();
-    let dir = made
-        .context("cannot make a temporary folder")?
-        .keep()
-        .canonicalize()?;
+        .tempdir()
+        .context("cannot make a temporary folder")?;
+    let dir = dir.keep().canonicalize()?;
     runtime()?.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
@@ -57,18 +55,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let base_url = format!("http://{}/api", listener.local_addr()?);
         // A port that is free now, for the daemon to open.
         let page = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
-        let start = Some(jiff::Timestamp::now());
-        let shop = Options {
+        let sandbox = Sandbox::new(Options {
             shop: Shop::Busy,
             long_past: true,
-            start,
+            start: Some(jiff::Timestamp::now()),
             ..Options::default()
-        };
-        let sandbox = Sandbox::new(shop);
+        });
         let stop = CancellationToken::new();
         let serving = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
         let config = configure(&dir, &base_url, page, &sandbox.automation_key())?;
-        let before = remember(&config.store.path, &sandbox).await?;
+        let before = store_past(&config.store.path, &sandbox).await?;
         introduce(&dir, &base_url, page)?;
         let ended = work(config, &dir, before, args.time).await;
         stop.cancel();
@@ -78,50 +74,46 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Gives the store the past of the shop, as if it had been polled since its first day; returns how
-/// many changes the log has then.
-async fn remember(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
+/// Stores the past of the shop, as if it had been polled since its first day; returns the number of
+/// changes that the log has then.
+async fn store_past(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
     let store = Store::open(path)?;
     for route in Route::ALL {
         let name = route.as_str().replace('_', "-");
-        let Some(truth) = sandbox::Route::named(&name).map(|route| sandbox.truth(route)) else {
+        let Some(sandbox_route) = sandbox::Route::named(&name) else {
             continue;
         };
-        // Counted from the end, so that the last page is a full one: the first poll is judged by
-        // it.
+        let poller = PollerId {
+            route,
+            business: None,
+        };
+        let truth = sandbox.truth(sandbox_route);
+        // Counted from the end, so that the last page is a full one: the first poll is compared
+        // with it.
         let ends: Vec<usize> = (1..=truth.len()).rev().step_by(PAST_STEP).collect();
         for end in ends.into_iter().rev() {
             let past = truth[end.saturating_sub(PAST_PAGE)..end].iter().rev();
             let texts: Vec<&str> = past.map(|record| record.record.get()).collect();
             let newest = texts.first().copied().unwrap_or_default();
-            let made_at: Option<String> =
-                field(newest, "created_at").and_then(|text| serde_json::from_str(text).ok());
             let facts = PollFacts {
-                at: made_at
-                    .and_then(|at| at.parse().ok())
-                    .unwrap_or_else(jiff::Timestamp::now),
+                at: created_at(newest).unwrap_or_else(jiff::Timestamp::now),
                 asked_after: i64::MAX,
                 limit: PAST_LIMIT,
                 latency: Duration::ZERO,
                 served_business: None,
             };
             let page = decode(format!("[{}]", texts.join(",")).into_bytes())?;
-            store
-                .store_page(
-                    PollerId {
-                        route,
-                        business: None,
-                    },
-                    page,
-                    facts,
-                    None,
-                )
-                .await?;
+            store.store_page(poller.clone(), page, facts, None).await?;
         }
     }
     let last = store.seq();
     store.close().await?;
     Ok(last)
+}
+
+fn created_at(record: &str) -> Option<jiff::Timestamp> {
+    let text: String = serde_json::from_str(field(record, "created_at")?).ok()?;
+    text.parse().ok()
 }
 
 /// Writes a configuration like a real one, and reads it as `run` does.
@@ -174,7 +166,8 @@ fn introduce(dir: &Path, base_url: &str, page: SocketAddr) -> anyhow::Result<Exi
         .unwrap_or_else(|| "shopmirror".to_owned());
     output::text(&format!(
         "status page   http://{page}/\n\n\
-         A simulated shop is running at {base_url}; shopmirror polls it at most 60 times a minute\n\n\
+         A simulated shop is running at {base_url}; shopmirror polls it at most 60 times a \
+         minute\n\n\
          database        {dir}/mirror.db\n\
          change log      {dir}/audit.ndjson (one change per line)\n\
          configuration   {dir}/shopmirror.toml\n\n\
@@ -185,7 +178,7 @@ fn introduce(dir: &Path, base_url: &str, page: SocketAddr) -> anyhow::Result<Exi
     ))
 }
 
-/// Runs the daemon for the given time, and prints changes as they arrive.
+/// Runs the daemon for a time, and prints changes as they arrive.
 async fn work(
     config: Config,
     dir: &Path,
@@ -222,8 +215,10 @@ async fn print_changes(store: &Path, before: i64) -> anyhow::Result<()> {
     let mut position = before;
     loop {
         let changes = reader.changes_after(position, 200)?;
-        position = changes.last().map_or(position, |last| last.seq);
+        if let Some(last) = changes.last() {
+            position = last.seq;
+        }
         log::print(&changes, Output::default())?;
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_EVERY).await;
     }
 }

@@ -1,7 +1,7 @@
-//! How `init` and `check` reach the workspace: with a client of their own, which keeps within the
-//! budget of the daemon.
+//! The client with which `init` and `check` reach the workspace. It keeps within the budget of the
+//! daemon.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::files::boot;
 use crate::poll;
 use crate::store::{Kept, KnownWorkspace, Operator, OtherWorkspace, Reader, judge_workspace};
 
-/// How long a command waits before it says what it waits for.
+/// How long a command waits before it prints what it waits for.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A client of the workspace. Its budget counts what earlier processes have
-/// sent, and the next one counts what it sends.
+/// A client of the workspace. Its budget counts the requests of earlier processes, and the next
+/// process counts those of this one.
 pub(super) struct DirectClient {
     client: Client,
     budget: Budget,
@@ -41,15 +41,9 @@ impl DirectClient {
         );
         let store = config.store.path.clone();
         let mut budget = Budget::new(config.budget, clock.now());
-        let before = Reader::open(&store).ok();
-        let before = before.and_then(|reader| reader.kept::<Spending>(Kept::SPENDING).ok()?);
-        if let Some(before) = before {
-            budget.resume(
-                &before,
-                &client.account(),
-                clock.now(),
-                &clock.machine_time(boot::read),
-            );
+        if let Some(spending) = stored_spending(&store) {
+            let machine = clock.machine_time(boot::read);
+            budget.resume(&spending, &client.account(), clock.now(), &machine);
         }
         budget.start_cycle(1, clock.now());
         Ok(Self {
@@ -60,17 +54,18 @@ impl DirectClient {
         })
     }
 
-    /// Changes what the next process has to know. Without a store, or without leave to write to it,
-    /// nothing is noted.
-    fn note(&self, change: impl FnOnce(&mut Spending, &MachineTime)) {
-        let (now, machine) = (self.clock.now(), self.clock.machine_time(boot::read));
+    /// Changes the stored requests, which the next process counts. Without a store, or without the
+    /// right to write to it, nothing is stored.
+    fn store_spending(&self, change: impl FnOnce(&mut Spending, &MachineTime)) {
+        let now = self.clock.now();
+        let machine = self.clock.machine_time(boot::read);
         let Ok(mut operator) = Operator::open(&self.store) else {
             return;
         };
-        let _ = operator.change_kept(Kept::SPENDING, |before| match before {
-            Some(mut before) => {
-                change(&mut before, &machine);
-                before
+        let _ = operator.change_kept(Kept::SPENDING, |stored| match stored {
+            Some(mut spending) => {
+                change(&mut spending, &machine);
+                spending
             }
             None => self
                 .budget
@@ -88,17 +83,17 @@ impl DirectClient {
                 tokio::time::sleep_until(self.clock.instant(at)).await;
             }
         };
-        say_if_long(allowed).await;
-        self.note(Spending::add);
+        note_if_long(allowed).await;
+        self.store_spending(Spending::add);
         let (result, rate) = request(&self.client).await;
         self.budget.observe(&poll::seen(&rate), self.clock.now());
         if let Some(wait) = self.budget.resting(self.clock.now()) {
-            self.note(|spending, now| spending.rest(wait, self.client.account(), now));
+            self.store_spending(|spending, now| spending.rest(wait, self.client.account(), now));
         }
         result
     }
 
-    /// Which address and key the requests go to, as [`Client::account`] says it.
+    /// The address and the key of the requests, in the form of [`Client::account`].
     pub(super) fn account(&self) -> String {
         self.client.account()
     }
@@ -107,23 +102,32 @@ impl DirectClient {
     /// the store.
     pub(super) async fn other_workspace(
         &mut self,
-        known: &KnownWorkspace,
+        stored: &KnownWorkspace,
     ) -> Result<Option<OtherWorkspace>, ApiError> {
         let ping = self.request(Client::integrations_ping).await?;
-        let name = ping.workspace.filter(|name| !name.trim().is_empty());
-        Ok(name.and_then(|name| {
-            judge_workspace(Some(known), self.account(), &name, self.clock.now().wall).err()
-        }))
+        match ping.workspace {
+            Some(name) if !name.trim().is_empty() => {
+                let now = self.clock.now().wall;
+                Ok(judge_workspace(Some(stored), self.account(), &name, now).err())
+            }
+            _ => Ok(None),
+        }
     }
 }
 
-/// Waits for a free request, and says so if that takes some time.
-pub(super) async fn say_if_long<T>(waits: impl Future<Output = T>) -> T {
+/// The requests that earlier processes have sent, if the store can be read.
+fn stored_spending(store: &Path) -> Option<Spending> {
+    let reader = Reader::open(store).ok()?;
+    reader.kept(Kept::SPENDING).ok()?
+}
+
+/// Waits for a free request, and prints a note if that takes some time.
+pub(super) async fn note_if_long<T>(waits: impl Future<Output = T>) -> T {
     tokio::pin!(waits);
     tokio::select! {
         done = &mut waits => return done,
         () = tokio::time::sleep(SILENCE) => {}
     }
-    output::aside("waiting for a free request in the rate budget (usually under a minute)");
+    output::print_note("waiting for a free request in the rate budget (usually under a minute)");
     waits.await
 }

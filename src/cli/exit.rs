@@ -85,10 +85,11 @@ fn code_of_store(error: &StoreError) -> u8 {
 
 /// What to do about a store that this user may not use.
 pub(super) fn advice(error: &anyhow::Error) -> &'static str {
-    let is_of_store = |cause: &(dyn Error + 'static)| cause.is::<StoreError>();
-    match code_of(error) == PERMISSION && error.chain().any(is_of_store) {
-        true => "; run this as root, or as the user of the service",
-        false => "",
+    let is_about_store = error.chain().any(|cause| cause.is::<StoreError>());
+    if is_about_store && code_of(error) == PERMISSION {
+        "; run this as root, or as the user of the service"
+    } else {
+        ""
     }
 }
 
@@ -102,8 +103,12 @@ fn code_of_io(error: &io::Error) -> u8 {
 
 /// True if the reader of the output has closed it, as `head` does. That is not an error.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    for cause in error.chain() {
+        if let Some(error) = cause.downcast_ref::<io::Error>()
+            && error.kind() == io::ErrorKind::BrokenPipe
+        {
+            return true;
+        }
+    }
+    false
 }

@@ -26,22 +26,22 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     let term = args.term.join(" ");
     let limit = args.limit as usize;
     let reader = super::reader(config)?;
-    let Found {
-        changes: found,
-        searched,
-    } = reader.find(&term, args.route, limit)?;
+    let Found { changes, searched } = reader.find(&term, args.route, limit)?;
     if !searched.is_whole() {
-        output::aside(&format!(
-            "note: changes {} to {} are not in the search index yet, so records may be missing here: try again in a minute; without a daemon, run `shopmirror verify --rebuild`",
+        output::print_note(&format!(
+            "note: changes {} to {} are not in the search index yet, so records may be missing \
+             here: try again in a minute; without a daemon, run `shopmirror verify --rebuild`",
             searched.indexed + 1,
             searched.last_seq
         ));
     }
     if out.json {
-        let found: Result<Vec<FoundRecord>, _> =
-            found.into_iter().map(FoundRecord::try_from).collect();
-        return output::json(&found?);
+        let mut records = Vec::new();
+        for change in changes {
+            records.push(FoundRecord::try_from(change)?);
+        }
+        return output::json(&records);
     }
-    let lines: Vec<RecordLine> = found.into_iter().map(RecordLine::from).collect();
+    let lines: Vec<RecordLine> = changes.into_iter().map(RecordLine::from).collect();
     out.table(&lines, COLUMNS, "nothing found")
 }

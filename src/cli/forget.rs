@@ -34,49 +34,54 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
-    let records: Vec<RecordLine> = match (&args.person, args.route) {
-        (Some(words), _) => person::records(&super::reader(config)?, words)?,
-        (None, Some(route)) => args
-            .ids
-            .iter()
-            .map(|id| RecordLine::new(route, id.clone(), String::new()))
-            .collect(),
-        (None, None) => Vec::new(),
-    };
-    let code = person::code(&records);
-    match &args.yes {
-        Some(shown) if *shown != code => {
-            return refuse(
-                TRY_AGAIN,
-                "the records of these words are not those of the list with this code: run the command without --yes, and look at the list again",
-            );
+    let mut records = Vec::new();
+    if let Some(words) = &args.person {
+        records = person::records(&super::reader(config)?, words)?;
+    } else if let Some(route) = args.route {
+        for id in &args.ids {
+            records.push(RecordLine::new(route, id.clone(), String::new()));
         }
-        None if args.person.is_some() => return preview(config, &records, &code, out),
-        _ => {}
+    }
+    let code = person::code(&records);
+    if let Some(confirmed) = &args.yes
+        && *confirmed != code
+    {
+        return refuse(
+            TRY_AGAIN,
+            "the records of these words are not those of the list with this code: run the command \
+             without --yes, and look at the list again",
+        );
+    }
+    if args.person.is_some() && args.yes.is_none() {
+        return preview(config, &records, &code, out);
     }
     let path = &config.store.path;
     let at = stamp(jiff::Timestamp::now());
     let mut operator = Operator::open(path)?;
-    let named: Vec<_> = records
-        .iter()
-        .map(|record| (record.route, record.id.clone()))
-        .collect();
-    let forgotten = operator.forget_records(&named, &at)?;
+    let mut keys = Vec::new();
+    for record in &records {
+        keys.push((record.route, record.id.clone()));
+    }
+    let forgotten = operator.forget_records(&keys, &at)?;
     refuse_unknown(&records, &forgotten)?;
-    // Before the file is written anew, which can take long. Without a daemon, the next run tells
-    // the sinks.
+    // Before the file is written again, which can take long. Without a daemon, the next run sends
+    // the change to the sinks.
     let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
     let purged = operator.purge();
     super::index_log(path);
-    let versions: Vec<usize> = forgotten
-        .iter()
-        .map(versions_of)
-        .filter(|n| *n > 0)
-        .collect();
-    let total: usize = versions.iter().sum();
+    let mut removed = 0;
+    let mut total = 0;
+    for outcome in &forgotten {
+        if let Forgotten::Now { versions } = outcome
+            && *versions > 0
+        {
+            removed += 1;
+            total += versions;
+        }
+    }
     let mut text = format!(
         "removed the data of {}: {}\n{}",
-        output::count(versions.len(), "record", "records"),
+        output::count(removed, "record", "records"),
         output::count(total, "version", "versions"),
         left(&purged)
     );
@@ -91,12 +96,12 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     if out.json && purged.is_err() {
         eprint!("{}", left(&purged));
     }
-    // What a reader of the log holds up, the daemon removes by itself.
-    Ok(if purged.is_ok() {
-        ExitCode::SUCCESS
+    // If a program still reads the write-ahead log, the daemon removes the rest later.
+    if purged.is_ok() {
+        Ok(ExitCode::SUCCESS)
     } else {
-        ExitCode::from(TRY_AGAIN)
-    })
+        Ok(ExitCode::from(TRY_AGAIN))
+    }
 }
 
 /// Lists what `--person` finds. Nothing is changed.
@@ -111,74 +116,70 @@ fn preview(
     }
     Output { wide: true, ..out }.table(records, NAMING, "nothing found")?;
     if !records.is_empty() {
-        let records_found = output::count(records.len(), "record", "records");
+        let number = output::count(records.len(), "record", "records");
         output::text(&format!(
-            "nothing was changed. To forget {records_found}, run the same command with --yes {code}. If one is of another \
-             person, name the ids instead: `shopmirror forget ROUTE ID`\n{}",
+            "nothing was changed. To forget {number}, run the same command with --yes {code}. If \
+             one is of another person, name the ids instead: `shopmirror forget ROUTE ID`\n{}",
             copies(config, records)
         ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where else copies may be: in backups, and in what sinks were given of these routes.
+/// Where else copies may be: in backups, and at the sinks that receive these routes.
 fn copies(config: &Config, records: &[RecordLine]) -> String {
-    let has_route = |route: &Route| records.iter().any(|record| record.route == *route);
     let mut text = "copies may be left in backups made before".to_owned();
-    let sinks = config
-        .sinks
-        .iter()
-        .filter(|(_, sink)| sink.filter.routes.iter().any(has_route));
-    for (name, sink) in sinks {
-        let is_told = sink.filter.changes.contains(&Kind::Forgotten);
-        let told = if is_told {
-            ", which is sent the change `forgotten`"
-        } else {
-            ""
-        };
-        text.push_str(&format!(", in sink {name} ({}{told})", sink.type_name));
+    for (name, sink) in &config.sinks {
+        let routes = &sink.filter.routes;
+        if !records.iter().any(|record| routes.contains(&record.route)) {
+            continue;
+        }
+        let mut about = sink.type_name.to_string();
+        if sink.filter.changes.contains(&Kind::Forgotten) {
+            about += ", which is sent the change `forgotten`";
+        }
+        text += &format!(", in sink {name} ({about})");
     }
     text + ": remove them there\n"
 }
 
-fn versions_of(forgotten: &Forgotten) -> usize {
-    match forgotten {
-        Forgotten::Now { versions } => *versions,
-        Forgotten::Before | Forgotten::Unknown => 0,
-    }
-}
-
+/// Refuses the command if a record is not in the mirror.
 fn refuse_unknown(records: &[RecordLine], forgotten: &[Forgotten]) -> anyhow::Result<()> {
-    let both = records.iter().zip(forgotten);
-    let unknown: Vec<String> = both
-        .filter(|(_, forgotten)| **forgotten == Forgotten::Unknown)
-        .map(|(record, _)| format!("{:?}", cell(&record.id, 40)))
-        .collect();
-    // All are of one route: what `--person` finds is known, unless it was forgotten meanwhile.
-    let Some(RecordLine { route, .. }) = records.first().filter(|_| !unknown.is_empty()) else {
+    let mut unknown = Vec::new();
+    for (record, outcome) in records.iter().zip(forgotten) {
+        if *outcome == Forgotten::Unknown {
+            unknown.push(format!("{:?}", cell(&record.id, 40)));
+        }
+    }
+    if unknown.is_empty() {
         return Ok(());
-    };
+    }
+    let unknown = unknown.join(", ");
+    // All have one route: the records of `--person` exist, unless they were forgotten meanwhile.
+    let route = records[0].route;
     refuse(
         DATA,
         format!(
-            "nothing was changed, because these are not in the mirror: {}; `shopmirror records {route}` lists the records",
-            unknown.join(", ")
+            "nothing was changed, because these are not in the mirror: {unknown}; `shopmirror \
+             records {route}` lists the records"
         ),
     )
 }
 
-/// What may still hold words of the records, and what to do about it.
+/// Where words of the records may be left, and what to do about it.
 fn left(purged: &Result<bool, StoreError>) -> String {
     match purged {
         Ok(true) => {
             "the database file was written anew and holds no word of what was removed\n".to_owned()
         }
-        Ok(false) => "the database file was written anew; the write-ahead log still holds a copy, because a \
-            program reads the store; the daemon removes it within 30 seconds after that program ends\n"
+        Ok(false) => "the database file was written anew; the write-ahead log still holds a copy, \
+                      because a program reads the store; the daemon removes it within 30 seconds \
+                      after that program ends\n"
             .to_owned(),
         Err(error) => format!(
-            "the database file, its log or the search index may still hold words of what was removed: {error}. \
-             Make room for two more copies of the file, and run the same command again\n"
+            "the database file, its log or the search index may still hold words of what was \
+             removed: {error}. Make room for two more copies of the file, and run the same command \
+             again\n"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! `gaps`: lists where records may have been missed, and accepts gaps that are known.
+//! `gaps`: lists the intervals in which records may have been missed, and accepts gaps.
 
 use std::process::ExitCode;
 
@@ -54,9 +54,9 @@ const COLUMNS: [Column<Gap>; 11] = [
         (Some(after), Some(before)) => format!("{} .. {}", cell(after, 20), cell(before, 20)),
         _ => "-".to_owned(),
     }),
-    ("about missing", |gap| {
-        gap.estimate
-            .map_or_else(|| "?".to_owned(), |n| n.to_string())
+    ("about missing", |gap| match gap.estimate {
+        Some(records) => records.to_string(),
+        None => "?".to_owned(),
     }),
     ("found", |gap| gap.repaired.to_string()),
     ("page before", |gap| moment::shown(&gap.from_at)),
@@ -105,20 +105,28 @@ fn list(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
 
 /// What to do about the gaps that are not settled.
 fn advice(gaps: &[Gap]) -> String {
-    let is_searched = |gap: &&Gap| gap.route == Route::Customers.as_str();
-    let (searched, others): (Vec<_>, Vec<_>) = gaps
-        .iter()
-        .filter(|gap| gap.is_unsettled())
-        .partition(is_searched);
+    let mut of_customers = None;
+    let mut of_others = None;
+    for gap in gaps {
+        if !gap.is_unsettled() {
+            continue;
+        }
+        if gap.route == Route::Customers.as_str() {
+            of_customers.get_or_insert(gap);
+        } else {
+            of_others.get_or_insert(gap);
+        }
+    }
     let mut advice = String::new();
-    if !searched.is_empty() {
+    if of_customers.is_some() {
         advice.push_str(
             "\nThe daemon searches for the missed customers and stores those that it finds.\n",
         );
     }
-    if let Some(gap) = others.first() {
+    if let Some(gap) = of_others {
         advice.push_str(&format!(
-            "\nLook in the workspace for records between the two ids: the API no longer shows them.\nThen run `shopmirror gaps accept {}`.\n",
+            "\nLook in the workspace for records between the two ids: the API no longer shows \
+             them.\nThen run `shopmirror gaps accept {}`.\n",
             gap.id
         ));
     }

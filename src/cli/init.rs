@@ -41,7 +41,8 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
     if !ask::is_possible() && (args.address.is_none() || args.key_file.is_none()) {
         return refuse(
             exit::USAGE,
-            "there is no terminal to ask on: give the address with --address URL, and the key with --key-file FILE",
+            "there is no terminal to ask on: give the address with --address URL, and the key with \
+             --key-file FILE",
         );
     }
     let runtime = runtime()?;
@@ -51,18 +52,22 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
         tokio::select! {
             biased;
             () = signals.next() => Err(ask::cancelled()),
-            accepted = accepted(&files, args) => accepted,
+            answers = ask_all(&files, args) => answers,
         }
     });
     // A thread may still wait for the terminal. From here on signals do not interrupt the writing.
     runtime.shutdown_background();
-    let (text, key, said) = outcome?;
-    output::text(&format!("ok     {}\n", output::plain(&said)))?;
-    let readers = match files.write(&text, &key)? {
+    let Answers {
+        config,
+        key,
+        workspace,
+    } = outcome?;
+    output::text(&format!("ok     {}\n", output::plain(&workspace)))?;
+    let readers = match files.write(&config, &key)? {
         None => "(only you may read the key)",
         Some(_) => "(mode 0640, for the group of the folder)",
     };
-    for file in files.written() {
+    for file in files.new_files() {
         let file = output::plain(&file.display().to_string());
         output::text(&format!("wrote  {file} {readers}\n"))?;
     }
@@ -71,8 +76,17 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
     output::text(&output::plain(&next))
 }
 
-/// The configuration and a key that the workspace accepts, and what it says; costs one request.
-async fn accepted(files: &Files, args: &Args) -> anyhow::Result<(String, SecretString, String)> {
+/// The answers of the operator, which the workspace has accepted.
+struct Answers {
+    /// The text of the configuration.
+    config: String,
+    key: SecretString,
+    /// How the workspace described itself.
+    workspace: String,
+}
+
+/// Asks for the address and the key, and tries them; costs one request.
+async fn ask_all(files: &Files, args: &Args) -> anyhow::Result<Answers> {
     let question = "Address of the workspace, for example https://myshop.example.com/api: ";
     let url = match &args.address {
         Some(text) => checked_address(text)?,
@@ -87,24 +101,31 @@ async fn accepted(files: &Files, args: &Args) -> anyhow::Result<(String, SecretS
             checked_key(typed.expose_secret(), "the typed key")?
         }
     };
-    output::aside(&format!("trying {url} ..."));
-    let (said, ahead_s) = greet(&mut DirectClient::new(&config, key.clone())?).await;
+    output::print_note(&format!("trying {url} ..."));
+    let (workspace, ahead_s) = greet(&mut DirectClient::new(&config, key.clone())?).await;
     if let Some(ahead_s) = ahead_s {
-        output::aside(&clock_advice(ahead_s));
+        output::print_note(&clock_advice(ahead_s));
     }
-    match said {
-        Ok(said) => Ok((text, key, said)),
-        Err(error) => {
-            let text = match error.class() {
-                Class::KeyRefused => "the workspace refused this key: copy the current automation key from the portal's integrations settings".to_owned(),
-                _ => error.to_string(),
-            };
-            refuse(
-                exit::code_of_api(&error),
-                format!("{text}; nothing was written"),
-            )
+    let error = match workspace {
+        Ok(workspace) => {
+            return Ok(Answers {
+                config: text,
+                key,
+                workspace,
+            });
         }
-    }
+        Err(error) => error,
+    };
+    let text = match error.class() {
+        Class::KeyRefused => "the workspace refused this key: copy the current automation key \
+                              from the portal's integrations settings"
+            .to_owned(),
+        _ => error.to_string(),
+    };
+    refuse(
+        exit::code_of_api(&error),
+        format!("{text}; nothing was written"),
+    )
 }
 
 /// The command that starts the service, and the unit that watches its key, now and at each boot.
@@ -116,7 +137,7 @@ fn enable(unit: &Unit) -> String {
     format!("systemctl enable --now {} {key}", unit.name)
 }
 
-/// The address with what may be left out when it is typed: `https://` and `/api`.
+/// The address with the parts that one need not type: `https://` and `/api`.
 fn checked_address(text: &str) -> anyhow::Result<String> {
     let text = text.trim();
     let mut text = if text.contains("://") {
@@ -130,8 +151,10 @@ fn checked_address(text: &str) -> anyhow::Result<String> {
         url.set_path("/api");
         text = url.into();
     }
-    let wrong = |why| exit::error(exit::USAGE, format!("the address {why}"));
-    Ok(workspace_address(&text).map_err(wrong)?.into())
+    match workspace_address(&text) {
+        Ok(address) => Ok(address.into()),
+        Err(why) => refuse(exit::USAGE, format!("the address {why}")),
+    }
 }
 
 #[cfg(test)]

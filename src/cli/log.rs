@@ -15,7 +15,7 @@ use super::record_line::title;
 use crate::config::Config;
 use crate::store::Reader;
 
-/// How often `--follow` looks for new changes.
+/// How often `--follow` checks for new changes.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 /// Changes that are listed unless `--limit` is given.
 const LISTED: usize = 50;
@@ -54,90 +54,97 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     let opened = file_at(store);
     let reader = Reader::open(store)?;
     let last = reader.last_seq()?;
-    let (found, is_cut) = latest(&reader, args, last)?;
+    let (changes, is_cut) = latest(&reader, args, last)?;
     if is_cut && args.limit.is_none() {
-        output::aside(&format!(
+        output::print_note(&format!(
             "only the last {LISTED} changes are listed: give --limit for more"
         ));
     }
     if out.json && !args.follow {
-        return output::json(&found);
+        return output::json(&changes);
     }
-    if found.is_empty() && !args.follow {
+    if changes.is_empty() && !args.follow {
         output::text("the log holds no such change\n")?;
     }
-    print(&found, out)?;
-    if args.follow {
-        let wants = |change: &Change| args.wants(change);
-        let position = follow(&reader, last, wants, out, || file_at(store) != opened)?;
-        return refuse(
-            TRY_AGAIN,
-            format!(
-                "{} was replaced or moved away, for example by `shopmirror restore`: start `log --follow` \
-             again; new changes may have numbers below {position}",
-                store.display()
-            ),
-        );
+    print(&changes, out)?;
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(ExitCode::SUCCESS)
+    let is_replaced = || file_at(store) != opened;
+    let position = follow(&reader, last, args, out, is_replaced)?;
+    refuse(
+        TRY_AGAIN,
+        format!(
+            "{} was replaced or moved away, for example by `shopmirror restore`: start `log \
+             --follow` again; new changes may have numbers below {position}",
+            store.display()
+        ),
+    )
 }
 
 /// Prints a line for each change.
 pub(super) fn print(changes: &[Change], out: Output) -> anyhow::Result<()> {
     for change in changes {
-        output::text(&match out.json {
-            true => format!("{}\n", change.data_json()),
-            false => out.fitted(&line(change)),
-        })?;
+        if out.json {
+            output::text(&format!("{}\n", change.data_json()))?;
+        } else {
+            output::text(&out.fitted(&line(change)))?;
+        }
     }
     Ok(())
 }
 
 /// The device and the number of the file at `path`.
 fn file_at(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path)
-        .ok()
-        .map(|file| (file.dev(), file.ino()))
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
 }
 
-/// Prints each wanted change after `position`, until it is over; returns the last one that was
-/// read.
+/// Prints each wanted change after `position`, until the store is replaced; returns the last row
+/// that was read.
 fn follow(
     reader: &Reader,
     mut position: i64,
-    wants: impl Fn(&Change) -> bool,
+    args: &Args,
     out: Output,
-    is_over: impl Fn() -> bool,
+    is_replaced: impl Fn() -> bool,
 ) -> anyhow::Result<i64> {
     loop {
-        let mut found = reader.changes_after(position, LOG_STEP)?;
-        match found.last() {
+        let mut changes = reader.changes_after(position, LOG_STEP)?;
+        match changes.last() {
             Some(last) => position = last.seq,
-            None if is_over() => return Ok(position),
+            None if is_replaced() => return Ok(position),
             None => std::thread::sleep(FOLLOW_EVERY),
         }
-        found.retain(&wants);
-        print(&found, out)?;
+        changes.retain(|change| args.wants(change));
+        print(&changes, out)?;
     }
 }
 
 /// The latest changes up to `last`, oldest first, and whether more match than the limit allows.
 fn latest(reader: &Reader, args: &Args, last: i64) -> anyhow::Result<(Vec<Change>, bool)> {
-    let limit = args.limit.map_or(LISTED, |limit| limit as usize);
+    let limit = match args.limit {
+        Some(limit) => limit as usize,
+        None => LISTED,
+    };
     let step = i64::try_from(LOG_STEP).expect("a small number");
-    let begin = args.since.map_or(Ok(0), |since| since.before(reader))?;
-    let (mut found, mut upper) = (Vec::new(), last);
-    while found.len() <= limit && upper > begin {
+    let begin = match args.since {
+        Some(since) => since.before(reader)?,
+        None => 0,
+    };
+    let mut changes = Vec::new();
+    let mut upper = last;
+    while changes.len() <= limit && upper > begin {
         let lower = (upper - step).max(begin);
         let mut chunk = reader.changes_after(lower, LOG_STEP)?;
         chunk.retain(|change| change.seq <= upper && args.wants(change));
         upper = lower;
-        chunk.append(&mut found);
-        found = chunk;
+        chunk.append(&mut changes);
+        changes = chunk;
     }
-    let too_many = found.len().saturating_sub(limit);
-    found.drain(..too_many);
-    Ok((found, too_many > 0))
+    let too_many = changes.len().saturating_sub(limit);
+    changes.drain(..too_many);
+    Ok((changes, too_many > 0))
 }
 
 /// One change on one line.
@@ -160,37 +167,42 @@ pub(super) fn line(change: &Change) -> String {
 
 /// The fields that changed, with both values.
 fn differences(change: &Change) -> String {
-    let side =
-        |value: Option<&str>| value.map_or_else(|| "(absent)".to_owned(), |value| cell(value, 80));
-    let fields: Vec<String> = change
-        .changed()
-        .iter()
-        .map(|f| {
-            format!(
-                "{}: {} -> {}",
-                cell(&f.name, 40),
-                side(f.before),
-                side(f.after)
-            )
-        })
-        .collect();
+    let mut fields = Vec::new();
+    for field in change.changed() {
+        let name = cell(&field.name, 40);
+        let before = side(field.before);
+        let after = side(field.after);
+        fields.push(format!("{name}: {before} -> {after}"));
+    }
     fields.join(", ")
+}
+
+/// The value of a field before or after a change.
+fn side(json: Option<&str>) -> String {
+    match json {
+        Some(json) => cell(json, 80),
+        None => "(absent)".to_owned(),
+    }
 }
 
 /// A gap in words.
 fn missed(body: &str) -> String {
     let gap: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let at = |name| {
-        gap.get(name)
-            .and_then(Value::as_str)
-            .map(moment::shown)
-            .unwrap_or_default()
+    let from = gap_time(&gap, "from_at");
+    let to = gap_time(&gap, "to_at");
+    let count = match gap.get("estimate") {
+        None | Some(Value::Null) => String::new(),
+        Some(estimate) => format!("about {estimate} "),
     };
-    let count = gap.get("estimate").filter(|estimate| !estimate.is_null());
-    let count = count.map_or_else(String::new, |estimate| format!("about {estimate} "));
-    let between = format!("between {} and {}", at("from_at"), at("to_at"));
-    cell(
-        &format!("{count}records may have been missed {between}; see `shopmirror gaps`"),
-        160,
-    )
+    let text = format!(
+        "{count}records may have been missed between {from} and {to}; see `shopmirror gaps`"
+    );
+    cell(&text, 160)
+}
+
+fn gap_time(gap: &Map<String, Value>, name: &str) -> String {
+    match gap.get(name) {
+        Some(Value::String(stamp)) => moment::shown(stamp),
+        _ => String::new(),
+    }
 }

@@ -2,8 +2,8 @@
 //! and begin with their priority, so that `journalctl -p warning` finds them.
 //!
 //! Logging never waits: a thread of its own writes the lines, because a pipe that nobody reads must
-//! not hold up polls and deliveries. Lines that find no room in its queue are counted, and a line
-//! says so later.
+//! not delay polls and deliveries. Lines that do not fit into its queue are counted, and a later
+//! line reports their number.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
@@ -22,12 +22,12 @@ const QUIET: &str = "async_nats=off,rustls=off,rustls_platform_verifier=off";
 
 /// How long the end of the process waits for lines that nobody reads.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(1);
-/// How often the end of the process looks whether all is written.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How often the end of the process checks whether all lines are written.
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// The most lines that wait to be written.
 const MAX_LINES: usize = 2_000;
 
-/// Lines that found no room, and that nothing says yet.
+/// Lines that did not fit into the queue and are not reported yet.
 static LOST: AtomicU64 = AtomicU64::new(0);
 /// Lines that are not written yet.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
@@ -54,7 +54,8 @@ fn write_all(lines: &Receiver<Vec<u8>>) {
             if lost > 0 {
                 tracing::error!(
                     lines = lost,
-                    "these lines of the log were lost, because standard error did not accept them: look at the program that reads it"
+                    "these lines of the log were lost, because standard error did not accept \
+                     them: look at the program that reads it"
                 );
             }
         }
@@ -66,19 +67,19 @@ fn count_lost() {
     LOST.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Waits until what was logged is written; a second at most, if it is not read.
+/// Waits until all lines are written; a second at most, if nobody reads them.
 pub(super) fn flush() {
     let end = Instant::now() + LAST_WAIT;
     while WAITING.load(Ordering::Relaxed) > 0 && Instant::now() < end {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(CHECK_EVERY);
     }
 }
 
-/// Says a last line on standard error, behind all that was logged; a reader that does not read it
-/// holds up the end of the process by a second at most.
-pub(super) fn last_words(text: &str) {
+/// Writes a final line to standard error after everything logged; a reader that does not read it
+/// delays the end of the process by a second at most.
+pub(super) fn log_final_error(text: &str) {
     if LINES.get().is_none() {
-        return super::output::aside(text);
+        return super::output::print_note(text);
     }
     let priority = if under_journal() {
         priority(Level::ERROR)
@@ -86,7 +87,7 @@ pub(super) fn last_words(text: &str) {
         ""
     };
     let line = format!("{}\n", super::output::plain(text));
-    // It cannot fail: the queue takes it or drops it.
+    // It cannot fail: the queue takes the line or drops it.
     let _ = LineWriter { priority }.write(line.as_bytes());
     flush();
 }
@@ -94,15 +95,18 @@ pub(super) fn last_words(text: &str) {
 /// Starts logging; `SHOPMIRROR_LOG` chooses what is logged, `SHOPMIRROR_LOG_FORMAT=json` how.
 pub(super) fn start(default: &str) {
     let default = format!("{default},{QUIET}");
-    let wanted = std::env::var("SHOPMIRROR_LOG")
-        .ok()
-        .filter(|text| !text.is_empty());
-    let filter: Targets = wanted.as_deref().unwrap_or(&default).parse().unwrap_or_else(|error| {
-        super::output::aside(&format!(
-            "SHOPMIRROR_LOG cannot be used ({error}) and is ignored: write for example debug or shopmirror=debug"
-        ));
-        default.parse().unwrap_or_default()
-    });
+    let mut filter: Targets = default.parse().unwrap_or_default();
+    if let Ok(text) = std::env::var("SHOPMIRROR_LOG")
+        && !text.is_empty()
+    {
+        match text.parse() {
+            Ok(chosen) => filter = chosen,
+            Err(error) => super::output::print_note(&format!(
+                "SHOPMIRROR_LOG cannot be used ({error}) and is ignored: write for example debug \
+                 or shopmirror=debug"
+            )),
+        }
+    }
     start_writing();
     let under_journal = under_journal();
     let colour =
@@ -127,13 +131,12 @@ pub(super) fn start(default: &str) {
     };
 }
 
-/// Whether standard error is read by the journal.
+/// True if the journal reads standard error.
 fn under_journal() -> bool {
     std::env::var_os("JOURNAL_STREAM").is_some()
 }
 
-/// What a line begins with, so that the journal knows how important it is; see
-/// `SyslogLevelPrefix=`.
+/// The beginning of a line, which tells the journal how important it is; see `SyslogLevelPrefix=`.
 fn priority(level: Level) -> &'static str {
     match level {
         Level::ERROR => "<3>",
@@ -156,17 +159,16 @@ impl MakeWriter<'_> for LogWriter {
     }
 
     fn make_writer_for(&self, metadata: &Metadata<'_>) -> LineWriter {
+        if !self.with_priority {
+            return LineWriter { priority: "" };
+        }
         LineWriter {
-            priority: if self.with_priority {
-                priority(*metadata.level())
-            } else {
-                ""
-            },
+            priority: priority(*metadata.level()),
         }
     }
 }
 
-/// Writes one line, which comes in one call.
+/// Writes one line, which it gets in one call.
 struct LineWriter {
     priority: &'static str,
 }

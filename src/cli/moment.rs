@@ -3,7 +3,6 @@
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -20,10 +19,13 @@ pub(super) fn use_zone(zone: &TimeZone) {
     let _ = SHOP_ZONE.set(zone.clone());
 }
 
-/// A time of the store, to the second: in the zone of the shop on a terminal, else in UTC.
+/// A time of the store, to the second: in the zone of the shop on a terminal, otherwise in UTC.
 pub(super) fn shown(stamp: &str) -> String {
-    let zone = || SHOP_ZONE.get().cloned().unwrap_or_else(TimeZone::system);
-    in_zone(stamp, std::io::stdout().is_terminal().then(zone))
+    if !std::io::stdout().is_terminal() {
+        return in_zone(stamp, None);
+    }
+    let zone = SHOP_ZONE.get().cloned().unwrap_or_else(TimeZone::system);
+    in_zone(stamp, Some(zone))
 }
 
 /// A time of the store in a time zone; in UTC, marked with `Z`, without one.
@@ -59,22 +61,26 @@ impl Place {
 
 /// Reads a place in the log: a number, an age such as `2h`, or a timestamp with its offset.
 pub(super) fn place(text: &str) -> Result<Place, String> {
-    match text.parse() {
-        Ok(row) => Ok(Place::Row(row)),
-        Err(_) => since_from(text, Timestamp::now()).map(Place::Time),
+    if let Ok(row) = text.parse() {
+        return Ok(Place::Row(row));
     }
+    let at = since_from(text, Timestamp::now())?;
+    Ok(Place::Time(at))
 }
 
 fn since_from(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
     }
-    let age: Option<Duration> = humantime::parse_duration(text).ok();
-    age.and_then(|age| now.checked_sub(age).ok())
-        .ok_or_else(|| {
-            "write a number of the log, an age such as 2h, or a time such as 2026-03-01T08:00:00Z"
-                .to_owned()
-        })
+    if let Ok(age) = humantime::parse_duration(text)
+        && let Ok(at) = now.checked_sub(age)
+    {
+        return Ok(at);
+    }
+    Err(
+        "write a number of the log, an age such as 2h, or a time such as 2026-03-01T08:00:00Z"
+            .to_owned(),
+    )
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use anyhow::Context;
+use serde_json::json;
 use shopmirror_core::clock::Clock;
 use shopmirror_core::record::PollerId;
 use tokio::task::JoinSet;
@@ -91,25 +92,29 @@ async fn work_on(
     let mut unsettled = Vec::new();
     let mut delivered = Ok(());
     while let Some(ended) = delivering.join_next().await {
-        match ended
-            .map_err(anyhow::Error::from)
-            .and_then(|sink| Ok(sink?))
-        {
-            Ok(sink) if sink.behind + sink.retrying > 0 || sink.state != SinkActivity::Active => {
-                unsettled.push(sink);
+        let sink = match ended {
+            Ok(Ok(sink)) => sink,
+            Ok(Err(error)) => {
+                delivered = delivered.and(Err(anyhow::Error::from(error)));
+                continue;
             }
-            Ok(_) => {}
-            Err(error) => delivered = delivered.and(Err(error.context("delivering"))),
+            Err(error) => {
+                delivered = delivered.and(Err(error.into()));
+                continue;
+            }
+        };
+        if sink.behind + sink.retrying > 0 || sink.state != SinkActivity::Active {
+            unsettled.push(sink);
         }
     }
     unsettled.sort_by(|a, b| a.name.cmp(&b.name));
     let after = store.read(|reader| reader.last_seq()).await;
     let old_by = daemon::old_by(&clocks, clock.now());
-    let kept = store.upkeep(old_by, config.store.log_retention).await;
+    let upkeep = store.upkeep(old_by, config.store.log_retention).await;
     let failed = failed?;
-    delivered?;
+    delivered.context("delivering")?;
     let stored = after? - before;
-    kept?;
+    upkeep?;
     Ok(OnceResult {
         stored,
         failed,
@@ -123,18 +128,19 @@ fn print(result: &OnceResult, out: Output) -> anyhow::Result<ExitCode> {
         failed,
         unsettled,
     } = result;
-    let failures: Vec<Value> = failed
-        .iter()
-        .map(|(poller, error)| json!({"poller": poller.to_string(), "error": error.to_string()}))
-        .collect();
+    let mut failures = Vec::new();
+    for (poller, error) in failed {
+        failures.push(json!({"poller": poller.to_string(), "error": error.to_string()}));
+    }
     let printed = out.done(
         &json!({"stored": stored, "failed": failures, "undelivered": unsettled}),
         &format!("{} stored\n", output::count(*stored, "change", "changes")),
     );
-    match printed {
-        // The exit code is still of use to a reader that has closed the pipe.
-        Err(error) if exit::is_closed_pipe(&error) => {}
-        printed => drop(printed?),
+    // A reader that has closed the pipe may still use the exit code.
+    if let Err(error) = printed
+        && !exit::is_closed_pipe(&error)
+    {
+        return Err(error);
     }
     for sink in unsettled {
         let why = sink
@@ -142,17 +148,19 @@ fn print(result: &OnceResult, out: Output) -> anyhow::Result<ExitCode> {
             .as_deref()
             .unwrap_or("see `shopmirror sinks`");
         let behind = output::count(sink.behind + sink.retrying, "change", "changes");
-        output::aside(&format!(
+        output::print_note(&format!(
             "sink {}: {behind} not delivered: {why}",
             sink.name
         ));
     }
     print_failures(failed);
-    Ok(match (failed.first(), unsettled.is_empty()) {
-        (Some((_, error)), _) => ExitCode::from(exit::code_of_api(error)),
-        (None, false) => ExitCode::from(exit::TRY_AGAIN),
-        (None, true) => ExitCode::SUCCESS,
-    })
+    if let Some((_, error)) = failed.first() {
+        Ok(ExitCode::from(exit::code_of_api(error)))
+    } else if !unsettled.is_empty() {
+        Ok(ExitCode::from(exit::TRY_AGAIN))
+    } else {
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// Prints each error once, with every poller that had it.
@@ -165,6 +173,6 @@ fn print_failures(failed: &[(PollerId, ApiError)]) {
             .push(poller.to_string());
     }
     for (error, pollers) in errors {
-        output::aside(&format!("{}: {error}", pollers.join(", ")));
+        output::print_note(&format!("{}: {error}", pollers.join(", ")));
     }
 }

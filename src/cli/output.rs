@@ -1,17 +1,19 @@
-//! How commands print: JSON for programs, tables for people, with unsafe characters escaped.
+//! How commands print: JSON for programs, tables for people, with unsafe characters escaped, and a
+//! progress bar on a terminal while a command takes long.
 
 use std::io::Write;
 use std::process::ExitCode;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 
 use crate::status::StatusTable;
 use crate::store::VerifyFinding;
-use crate::text::escape;
 pub(super) use crate::text::escape::{cell, shown_lines as plain};
 pub(super) use crate::text::number::count;
+use crate::text::{escape, table};
 
-/// Prints text that is safe already.
+/// Prints text that needs no escaping.
 pub(super) fn text(text: &str) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -20,7 +22,7 @@ pub(super) fn text(text: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints a line to standard error. If that fails, the command continues.
-pub(super) fn aside(text: &str) {
+pub(super) fn print_note(text: &str) {
     // A full disk or a closed pipe must not change what the command does.
     let _ = writeln!(anstream::stderr().lock(), "{}", plain(text));
 }
@@ -64,13 +66,14 @@ impl Output {
         }
     }
 
-    /// Prints what was tested, a line each.
+    /// Prints the result of each test, a line each.
     pub(super) fn findings(self, findings: &[VerifyFinding]) -> anyhow::Result<ExitCode> {
-        let line = |VerifyFinding { what, ok, said }: &VerifyFinding| {
+        let mut lines = String::new();
+        for VerifyFinding { what, ok, said } in findings {
             let mark = if *ok { "ok   " } else { "WRONG" };
-            format!("{mark} {what:<10} {said}\n")
-        };
-        self.done(&findings, &findings.iter().map(line).collect::<String>())
+            lines += &format!("{mark} {what:<10} {said}\n");
+        }
+        self.done(&findings, &lines)
     }
 
     /// Prints a row for each item, or `empty` if there are none; as JSON, the items.
@@ -95,55 +98,42 @@ impl Output {
         empty: &str,
     ) -> anyhow::Result<ExitCode> {
         let heading: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-        let row = |item| columns.iter().map(|(_, value)| value(item)).collect();
-        self.rows(&heading, &items.iter().map(row).collect::<Vec<_>>(), empty)
+        let mut rows = Vec::new();
+        for item in items {
+            rows.push(columns.iter().map(|(_, value)| value(item)).collect());
+        }
+        self.rows(&heading, &rows, empty)
     }
 
     /// Prints rows under a heading, or `empty` if there are none. On a terminal that is too narrow
-    /// for the table, the last columns are left out and named, unless it is to be wide.
+    /// for the table, the last columns are left out and named, unless `--wide` is given.
     fn rows(self, heading: &[&str], rows: &[Vec<String>], empty: &str) -> anyhow::Result<ExitCode> {
         if rows.is_empty() {
             return text(&format!("{empty}\n"));
         }
-        let is_number = |_: usize, value: &str| {
-            !value.is_empty()
-                && value
-                    .bytes()
-                    .all(|b| b.is_ascii_digit() || b".,".contains(&b))
-        };
-        text(&crate::text::table::fitted(
-            heading,
-            rows,
-            self.width(),
-            &is_number,
-        ))
+        let table = table::fitted(heading, rows, self.width(), &|_, value| is_number(value));
+        text(&table)
     }
 
     /// Prints a table of the status with its notes.
     pub(super) fn overview(self, table: &StatusTable) -> anyhow::Result<ExitCode> {
-        let heading: Vec<&str> = table
-            .rows
-            .first()
-            .into_iter()
-            .flatten()
-            .map(|c| c.0)
-            .collect();
-        let texts = |row: &Vec<(_, String)>| row.iter().map(|(_, text)| cell(text, 60)).collect();
-        self.rows(
-            &heading,
-            &table.rows.iter().map(texts).collect::<Vec<_>>(),
-            table.empty,
-        )?;
-        text(
-            &table
-                .notes
-                .iter()
-                .map(|note| format!("{}\n", plain(note)))
-                .collect::<String>(),
-        )
+        let mut heading = Vec::new();
+        if let Some(first) = table.rows.first() {
+            heading.extend(first.iter().map(|(name, _)| *name));
+        }
+        let mut rows = Vec::new();
+        for row in &table.rows {
+            rows.push(row.iter().map(|(_, text)| cell(text, 60)).collect());
+        }
+        self.rows(&heading, &rows, table.empty)?;
+        let mut notes = String::new();
+        for note in &table.notes {
+            notes += &format!("{}\n", plain(note));
+        }
+        text(&notes)
     }
 
-    /// A line with its end, cut to the width of the terminal unless it is to be wide.
+    /// A line with its end, cut to the width of the terminal unless `--wide` is given.
     pub(super) fn fitted(self, line: &str) -> String {
         match self.width() {
             usize::MAX => line.to_owned(),
@@ -151,13 +141,46 @@ impl Output {
         }
     }
 
-    /// The width of the terminal that standard output is; no limit if it is not a terminal, or if
-    /// wide output is wanted.
+    /// The width of the terminal that standard output is; no limit if it is not a terminal, or with
+    /// `--wide`.
     pub(super) fn width(self) -> usize {
-        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-        let width = size.map(|size| usize::from(size.ws_col));
-        width
-            .filter(|width| *width > 0 && !self.wide)
-            .unwrap_or(usize::MAX)
+        match rustix::termios::tcgetwinsize(std::io::stdout()) {
+            Ok(size) if size.ws_col > 0 && !self.wide => size.ws_col.into(),
+            _ => usize::MAX,
+        }
+    }
+}
+
+/// True if a cell is aligned as a number.
+fn is_number(value: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
+    !value.is_empty() && value.chars().all(is_part)
+}
+
+/// A progress bar on standard error, if that is a terminal. It disappears when the value is
+/// dropped.
+pub(super) struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar of rows or requests.
+    pub(super) fn rows() -> Self {
+        Self::shown("{bar:30} {pos} of {len}")
+    }
+
+    /// A bar of bytes.
+    pub(super) fn bytes() -> Self {
+        Self::shown("{bar:30} {bytes} of {total_bytes}")
+    }
+
+    fn shown(template: &str) -> Self {
+        let style = ProgressStyle::with_template(template).expect("it names only what bars have");
+        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+        Self(bar.with_style(style).with_finish(ProgressFinish::AndClear))
+    }
+
+    /// Shows the progress.
+    pub(super) fn at(&self, done: u64, total: u64) {
+        self.0.set_length(total.max(done));
+        self.0.set_position(done);
     }
 }

@@ -1,5 +1,4 @@
-//! A record on one line, in every listing for people: what `records`, `find`, `search` and `forget`
-//! show.
+//! A record on one line, in every listing for people: `records`, `find`, `search` and `forget`.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,7 +7,7 @@ use shopmirror_core::record::{Change, Route};
 use super::moment;
 use super::output::{Column, cell};
 
-/// A record of a listing. As JSON it is only said which one it is.
+/// A record of a listing. Its JSON has only the route and the id.
 #[derive(Debug, Serialize)]
 pub(super) struct RecordLine {
     /// Its route.
@@ -24,7 +23,7 @@ pub(super) struct RecordLine {
 }
 
 impl RecordLine {
-    /// A record of which nothing else is known.
+    /// A record for which the time of its last change is unknown.
     pub(super) fn new(route: Route, id: String, body: String) -> Self {
         Self {
             route,
@@ -37,23 +36,16 @@ impl RecordLine {
 
 impl From<Change> for RecordLine {
     fn from(change: Change) -> Self {
-        let Change {
-            route,
-            record_id,
-            body,
-            observed_at: changed_at,
-            ..
-        } = change;
         Self {
-            route,
-            id: record_id.unwrap_or_default(),
-            body,
-            changed_at,
+            route: change.route,
+            id: change.record_id.unwrap_or_default(),
+            body: change.body,
+            changed_at: change.observed_at,
         }
     }
 }
 
-/// By what a person recognises a record.
+/// The columns by which a person recognises a record.
 pub(super) const NAMING: &[Column<RecordLine>] = &[
     ("route", |record| record.route.to_string()),
     ("id", |record| cell(&record.id, 24)),
@@ -73,32 +65,43 @@ pub(super) const COLUMNS: &[Column<RecordLine>] = &[
 /// The number or the e-mail address of a record.
 fn contact(body: &str) -> String {
     let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let text = |name: &str| record.get(name).and_then(Value::as_str).unwrap_or_default();
-    let number = format!("{} {}", text("mobile_country_code"), text("mobile_number"));
-    match (number.trim(), text("email")) {
+    let country_code = text(&record, "mobile_country_code");
+    let number = format!("{country_code} {}", text(&record, "mobile_number"));
+    match (number.trim(), text(&record, "email")) {
         ("", "") => "-".to_owned(),
         ("", email) => cell(email, 40),
         (number, _) => cell(number, 40),
     }
 }
 
+/// A field that is a text; otherwise empty.
+fn text<'r>(record: &'r Map<String, Value>, name: &str) -> &'r str {
+    match record.get(name) {
+        Some(Value::String(text)) => text,
+        _ => "",
+    }
+}
+
+/// The fields of a title, in their order.
+const TITLE: [&str; 6] = [
+    "name",
+    "customer_name",
+    "device_brand",
+    "device_model",
+    "status",
+    "amount",
+];
+
 /// The fields by which a person recognises a record.
 pub(super) fn title(body: &str) -> String {
     let record: Map<String, Value> = serde_json::from_str(body).unwrap_or_default();
-    let words: Vec<String> = [
-        "name",
-        "customer_name",
-        "device_brand",
-        "device_model",
-        "status",
-        "amount",
-    ]
-    .into_iter()
-    .filter_map(|name| match record.get(name)? {
-        Value::String(text) if !text.is_empty() => Some(cell(text, 32)),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    })
-    .collect();
+    let mut words = Vec::new();
+    for name in TITLE {
+        match record.get(name) {
+            Some(Value::String(text)) if !text.is_empty() => words.push(cell(text, 32)),
+            Some(Value::Number(number)) => words.push(number.to_string()),
+            _ => {}
+        }
+    }
     words.join(" · ")
 }

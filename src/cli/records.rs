@@ -35,7 +35,8 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "id")]
     limit: Option<u32>,
     /// How to print them; csv and ndjson hold every record of the route
-    #[arg(long, value_enum, default_value_t = Form::Table, conflicts_with_all = ["id", "wheres", "limit", "json"])]
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    #[arg(conflicts_with_all = ["id", "wheres", "limit", "json"])]
     format: Form,
 }
 
@@ -56,19 +57,17 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 
 pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let reader = super::reader(config)?;
-    match (&args.id, args.format) {
-        (Some(id), _) => one(&reader, args.route, id, out),
-        (None, Form::Table) => list(&reader, args, out),
-        (None, form) => {
-            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            match form {
-                Form::Csv => write_csv(&reader, args.route, &mut out)?,
-                _ => write_ndjson(&reader, args.route, &mut out)?,
-            }
-            out.flush()?;
-            Ok(ExitCode::SUCCESS)
-        }
+    if let Some(id) = &args.id {
+        return one(&reader, args.route, id, out);
     }
+    let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
+    match args.format {
+        Form::Table => return list(&reader, args, out),
+        Form::Csv => write_csv(&reader, args.route, &mut stdout)?,
+        Form::Ndjson => write_ndjson(&reader, args.route, &mut stdout)?,
+    }
+    stdout.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list(reader: &Reader, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
@@ -88,7 +87,10 @@ fn list(reader: &Reader, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
             ),
         );
     }
-    let limit = limit.map_or(LISTED, |limit| limit as usize);
+    let limit = match limit {
+        Some(limit) => *limit as usize,
+        None => LISTED,
+    };
     let changes = reader.changes(&reader.newest(*route, wheres, limit)?)?;
     if out.json {
         return output::json(&changes);
@@ -103,7 +105,8 @@ fn one(reader: &Reader, route: Route, id: &str, out: Output) -> anyhow::Result<E
         return refuse(
             DATA,
             format!(
-                "{route} {id:?} is not in the mirror; `shopmirror records {route}` lists the records"
+                "{route} {id:?} is not in the mirror; `shopmirror records {route}` lists the \
+                 records"
             ),
         );
     };
@@ -126,7 +129,8 @@ fn one(reader: &Reader, route: Route, id: &str, out: Output) -> anyhow::Result<E
     text.push('\n');
     if has_older {
         text.push_str(&format!(
-            "only the newest {} versions are shown; the table `changes` of the database has all\n\n",
+            "only the newest {} versions are shown; the table `changes` of the database has \
+             all\n\n",
             history.len()
         ));
     }
@@ -140,8 +144,7 @@ fn one(reader: &Reader, route: Route, id: &str, out: Output) -> anyhow::Result<E
 fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
     each_row(reader, route, |_, seq| {
         for change in reader.changes(&[seq])? {
-            // A record may have been sent over several lines; line breaks stand between its parts
-            // only.
+            // A record may have been sent on several lines; line breaks are between its parts only.
             let line = change.body.replace(['\n', '\r'], " ");
             writeln!(out, "{line}")?;
         }
@@ -153,13 +156,14 @@ fn write_csv(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Res
     let columns = reader.columns(route)?;
     out.write_all(csv_head(&columns).as_bytes())?;
     each_row(reader, route, |row, _| {
-        // Columns that were added meanwhile are behind those of the header.
-        Ok(out.write_all(csv_values(row.iter().take(columns.len())).as_bytes())?)
+        // Columns that were added since are after those of the header.
+        let line = csv_values(row.iter().take(columns.len()));
+        Ok(out.write_all(line.as_bytes())?)
     })
 }
 
-/// Gives `each` the values of every row of a route and the number of its newest version, in the
-/// order of these.
+/// Calls `each` with the values of every row of a route and the number of its newest version, in
+/// the order of these numbers.
 fn each_row(
     reader: &Reader,
     route: Route,

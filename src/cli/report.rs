@@ -79,7 +79,7 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
 fn list(folder: Option<&Path>, out: Output) -> anyhow::Result<ExitCode> {
     let (reports, errors) = report::list(folder);
     for error in &errors {
-        output::aside(&format!("shopmirror: {error}"));
+        output::print_note(&format!("shopmirror: {error}"));
     }
     if out.json {
         return output::json(&report::listed(&reports));

@@ -11,7 +11,7 @@ use super::signals::StopSignals;
 use super::{logging, read_config, runtime};
 use crate::daemon::{self, Signals};
 
-/// How long a file system that hangs may keep the process from ending.
+/// How long a file system that hangs may delay the end of the process.
 const HANGING: Duration = Duration::from_secs(1);
 
 /// Runs the daemon until a stop is requested; SIGHUP reloads the configuration.
@@ -23,7 +23,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         let signals = Signals::default();
-        // Signals first: from here on none ends the process before the store is closed.
+        // Signals first: from here on no signal ends the process before the store is closed.
         tokio::select! {
             biased;
             failed = forward(&signals) => failed,
@@ -40,10 +40,13 @@ pub(super) async fn forward(signals: &Signals) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     loop {
         tokio::select! {
-            () = stop.next() => match signals.stop.is_cancelled() {
-                true => signals.abort.cancel(),
-                false => signals.stop.cancel(),
-            },
+            () = stop.next() => {
+                if signals.stop.is_cancelled() {
+                    signals.abort.cancel();
+                } else {
+                    signals.stop.cancel();
+                }
+            }
             _ = hangup.recv() => signals.reload.notify_one(),
         }
     }

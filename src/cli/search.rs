@@ -1,4 +1,4 @@
-//! `search`: has the daemon ask the workspace for customers.
+//! `search`: lets the daemon search the workspace for customers.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 use shopmirror_core::record::{Kind, Route, field};
 
-use super::direct::say_if_long;
+use super::current::decode;
+use super::direct::note_if_long;
 use super::exit::{TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output::{self, Output};
 use super::record_line::{NAMING, RecordLine};
 use super::runtime;
-use super::status::decoded;
 use crate::config::Config;
 use crate::control::{self, ControlError, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::recover::MAX_SHOWN;
@@ -29,16 +29,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
+    let first_business = config.workspace.businesses.first();
+    let business = args.business.as_ref().or(first_business).cloned();
     let request = SearchRequest {
         term: args.term.clone(),
-        business: args
-            .business
-            .clone()
-            .or_else(|| config.workspace.businesses.first().cloned()),
+        business,
         store: args.store.then_some(Kind::Created),
         backfill: false,
     };
-    let result = runtime()?.block_on(say_if_long(ask_daemon(config, request)))??;
+    let result = runtime()?.block_on(note_if_long(ask_daemon(config, request)))??;
     if out.json {
         return output::json(&result.records);
     }
@@ -49,7 +48,7 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         .collect();
     out.table(&found, NAMING, "no customers match")?;
     if found.len() >= MAX_SHOWN {
-        output::aside(
+        output::print_note(
             "a search returns at most 25 customers; there may be more: use a longer term",
         );
     }
@@ -62,13 +61,13 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the daemon make a search. The inner error says whether and when it may be tried again.
+/// Lets the daemon make a search. The inner error says whether and when it may be tried again.
 pub(super) async fn ask_daemon(
     config: &Config,
     request: SearchRequest,
 ) -> anyhow::Result<Result<SearchResult, Refusal>> {
     match control::send(&config.store.path, &ControlRequest::Search(request)).await {
-        Ok(reply) => decoded(&reply),
+        Ok(reply) => decode(&reply),
         Err(error @ ControlError::NotRunning) => refuse(
             UNAVAILABLE,
             format!("{error}: start it, because searches go through it"),
@@ -86,10 +85,11 @@ pub(super) async fn ask_daemon(
 
 /// A customer as the workspace sent it.
 fn line(body: &str) -> RecordLine {
-    let id = field(body, "id").and_then(|id| serde_json::from_str(id).ok());
-    let id = match id {
-        Some(Value::String(id)) => id,
-        other => other.map_or_else(String::new, |id| id.to_string()),
+    let json = field(body, "id").unwrap_or_default();
+    let id = match serde_json::from_str(json) {
+        Ok(Value::String(id)) => id,
+        Ok(id) => id.to_string(),
+        Err(_) => String::new(),
     };
     RecordLine::new(Route::Customers, id, body.to_owned())
 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::{TRY_AGAIN, refuse};
 
-/// SIGINT and SIGTERM. From when it is made on, they no longer end the process by themselves.
+/// SIGINT and SIGTERM. Once this value exists, they no longer end the process.
 pub(super) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -31,8 +31,8 @@ impl StopSignals {
     }
 }
 
-/// Does work that ends early in order once `stop` is cancelled. The first signal cancels it, the
-/// second ends the work at once.
+/// Does work that ends early and cleanly once `stop` is cancelled. The first signal cancels `stop`,
+/// the second ends the work at once.
 pub(super) async fn stoppable<T>(
     stop: &CancellationToken,
     work: impl Future<Output = T>,

@@ -1,20 +1,20 @@
-//! `sinks`: lists what each sink has received and is still owed; `sinks NAME VERB` acts on one of
-//! them.
+//! `sinks`: lists for each sink how much it has received and what waits for it; `sinks NAME VERB`
+//! acts on one of them.
 
-mod attempt;
 mod dead;
 mod manage;
 mod replay;
+mod test_delivery;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::Value;
 
+use super::current::{current, in_or_ago};
 use super::exit::{self, USAGE, refuse};
 use super::output::{self, Output};
 use super::runtime;
-use super::status::{current, in_or_ago};
 use crate::config::Config;
 use crate::control::{self, ControlRequest};
 use crate::status::WorkspaceStatus;
@@ -31,7 +31,7 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Send one change, marked as a test, and report what became of it
-    Test(attempt::Args),
+    Test(test_delivery::Args),
     /// List the changes that the sink has refused, and those that wait for one of them
     Dead {
         /// Show this change whole
@@ -77,30 +77,29 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     };
     if let Verb::Test(args) = verb {
         // It needs no store.
-        return attempt::run(config, name, args, out);
+        return test_delivery::run(config, name, args, out);
     }
     let sink = &StoredSink::open(config, name)?;
-    let done = match verb {
+    let (printed, text) = match verb {
         Verb::Test(_) | Verb::Dead { seq: None } => return dead::list(sink, out),
         Verb::Dead { seq: Some(seq) } => return dead::show(sink, *seq, out),
         Verb::Redrive {
             which,
             all_versions,
-        } => dead::redrive(sink, which, *all_versions),
-        Verb::Drop(which) => dead::drop(sink, which),
-        Verb::Replay(args) => replay::run(sink, args),
-        Verb::Release { skip } => manage::release(sink, *skip),
-        Verb::Rename { new } => manage::rename(sink, new),
-        Verb::Forget => manage::forget(sink),
+        } => dead::redrive(sink, which, *all_versions)?,
+        Verb::Drop(which) => dead::drop(sink, which)?,
+        Verb::Replay(args) => replay::run(sink, args)?,
+        Verb::Release { skip } => manage::release(sink, *skip)?,
+        Verb::Rename { new } => manage::rename(sink, new)?,
+        Verb::Forget => manage::forget(sink)?,
     };
-    let (printed, text) = done?;
     out.done(&printed, &format!("{text}\n"))
 }
 
-/// What a verb did, for programs and for people.
-type Done = (Value, String);
+/// The outcome of a verb, for programs and for people.
+type Outcome = (Value, String);
 
-/// A sink of the store, for the verbs that read or change what it is owed.
+/// A sink of the store, for the verbs that read or change its deliveries.
 struct StoredSink<'c> {
     config: &'c Config,
     reader: Reader,
@@ -110,18 +109,16 @@ struct StoredSink<'c> {
 impl<'c> StoredSink<'c> {
     fn open(config: &'c Config, name: &str) -> anyhow::Result<Self> {
         let reader = super::reader(config)?;
-        match reader.sink(name)? {
-            Some(row) => Ok(Self {
-                config,
-                reader,
-                row,
-            }),
-            None => {
-                let sinks = reader.sinks()?;
-                let known: Vec<&str> = sinks.iter().map(|sink| sink.name.as_str()).collect();
-                Err(unknown(name, &known))
-            }
-        }
+        let Some(row) = reader.sink(name)? else {
+            let sinks = reader.sinks()?;
+            let names: Vec<&str> = sinks.iter().map(|sink| sink.name.as_str()).collect();
+            return Err(unknown(name, &names));
+        };
+        Ok(Self {
+            config,
+            reader,
+            row,
+        })
     }
 
     fn name(&self) -> &str {
@@ -132,23 +129,20 @@ impl<'c> StoredSink<'c> {
         Ok(Operator::open(&self.config.store.path)?)
     }
 
-    /// Makes the daemon look at what the sinks are owed; returns whether a daemon runs.
+    /// Makes the daemon check what waits for the sinks; returns whether a daemon runs.
     fn wake(&self) -> anyhow::Result<bool> {
-        let path = &self.config.store.path;
-        Ok(runtime()?
-            .block_on(control::send(path, &ControlRequest::Wake))
-            .is_ok())
+        let reply = control::send(&self.config.store.path, &ControlRequest::Wake);
+        Ok(runtime()?.block_on(reply).is_ok())
     }
 }
 
 /// The error for a name that no sink has.
-pub(super) fn unknown(name: &str, known: &[&str]) -> anyhow::Error {
-    let text = match known {
-        [] => format!("there is no sink {name:?}: no sink has been configured and started yet"),
-        known => format!(
-            "there is no sink {name:?}; the sinks are: {}",
-            known.join(", ")
-        ),
+pub(super) fn unknown(name: &str, sinks: &[&str]) -> anyhow::Error {
+    let text = if sinks.is_empty() {
+        format!("there is no sink {name:?}: no sink has been configured and started yet")
+    } else {
+        let sinks = sinks.join(", ");
+        format!("there is no sink {name:?}; the sinks are: {sinks}")
     };
     exit::error(USAGE, text)
 }
@@ -156,9 +150,9 @@ pub(super) fn unknown(name: &str, known: &[&str]) -> anyhow::Error {
 fn list(config: &Config, name: Option<&str>, out: Output) -> anyhow::Result<ExitCode> {
     let mut status = current(config)?;
     if let Some(name) = name {
-        let known: Vec<&str> = status.sinks.iter().map(|sink| sink.name.as_str()).collect();
-        if !known.contains(&name) {
-            return Err(unknown(name, &known));
+        let names: Vec<&str> = status.sinks.iter().map(|sink| sink.name.as_str()).collect();
+        if !names.contains(&name) {
+            return Err(unknown(name, &names));
         }
         status.sinks.retain(|sink| sink.name == name);
     }
@@ -169,12 +163,14 @@ fn list(config: &Config, name: Option<&str>, out: Output) -> anyhow::Result<Exit
     }
 }
 
-/// The table of the sinks, and what is to be said of replays and of sinks that are no longer
-/// configured.
+/// The table of the sinks, with notes about replays and about sinks that are no longer configured.
 pub(super) fn table(status: &WorkspaceStatus, out: Output) -> anyhow::Result<ExitCode> {
     out.overview(&status.sink_table(&in_or_ago))?;
-    for replay in status.sinks.iter().filter_map(|sink| sink.replay.as_ref()) {
-        output::text(&format!("{}\n", output::plain(&replay::line(replay))))?;
+    for sink in &status.sinks {
+        if let Some(replay) = &sink.replay {
+            let line = output::plain(&replay::line(replay));
+            output::text(&format!("{line}\n"))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

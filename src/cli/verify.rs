@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use super::exit::DATA;
-use super::output::{self, Output};
-use super::progress::Bar;
+use super::output::{self, Bar, Output};
 use crate::config::Config;
 use crate::store::{self, Reader};
 
@@ -24,7 +23,7 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         drop(bar);
         super::index_log(path);
         let records = output::count(records, "record", "records");
-        output::aside(&format!("rebuilt the mirror from the log: {records}"));
+        output::print_note(&format!("rebuilt the mirror from the log: {records}"));
     }
     let reader = Reader::open(&config.store.path)?;
     let bar = Bar::rows();
@@ -32,8 +31,9 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     drop(bar);
     out.findings(&findings)?;
     if findings.iter().any(|finding| !finding.ok) {
-        output::aside(
-            "shopmirror: the parts of the store do not agree: keep the file, then restore a backup with `shopmirror restore FILE`",
+        output::print_note(
+            "shopmirror: the parts of the store do not agree: keep the file, then restore a \
+             backup with `shopmirror restore FILE`",
         );
         return Ok(ExitCode::from(DATA));
     }

@@ -20,24 +20,24 @@ pub(super) fn check(config: &Config, are_files_tested: bool, report: &mut CheckR
     let now = Timestamp::now();
     for (name, settings) in &config.reports.schedule {
         let what = format!("report {name}");
-        let problem = problem(config, settings).or_else(|| {
-            let file = settings.path.as_deref()?;
-            let unwritable = || unwritable(file, &config.store.path, report.unit.as_ref());
-            are_files_tested.then(unwritable).flatten()
-        });
-        match problem {
-            Some(problem) => report.wrong(what, problem),
-            None => {
-                let zone = &config.workspace.time_zone;
-                let table = Timetable {
-                    at: settings.at,
-                    days: &settings.days,
-                    zone,
-                };
-                let next = moment::shown(&stamp(table.next(now)));
-                report.ok(what, format!("{}, next at {next}", settings.report));
-            }
+        let mut problem = problem(config, settings);
+        if problem.is_none()
+            && are_files_tested
+            && let Some(file) = &settings.path
+        {
+            problem = unwritable(file, &config.store.path, report.unit.as_ref());
         }
+        if let Some(problem) = problem {
+            report.wrong(what, problem);
+            continue;
+        }
+        let timetable = Timetable {
+            at: settings.at,
+            days: &settings.days,
+            zone: &config.workspace.time_zone,
+        };
+        let next = moment::shown(&stamp(timetable.next(now)));
+        report.ok(what, format!("{}, next at {next}", settings.report));
     }
 }
 

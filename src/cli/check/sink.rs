@@ -37,19 +37,19 @@ impl BuiltSink<'_> {
         format!("sink {}", self.name)
     }
 
-    /// Tests what it makes of records, alerts and reports, and whether this program has its type.
-    /// Sends nothing, and needs no network.
+    /// Tests whether it can write records, alerts and reports, and whether this program has its
+    /// type. Sends nothing, and needs no network.
     pub(super) fn check_shape(&self, config: &Config, report: &mut CheckReport) {
-        let problems = match &self.built {
+        let mut problems = Vec::new();
+        match &self.built {
             Ok(sink) => {
                 let filter = &self.settings.filter;
-                let record = samples::problem(&**sink, filter, &config.store.path);
-                let notices = samples::notice_problems(config, self.name, &**sink);
-                record.into_iter().chain(notices).collect()
+                problems.extend(samples::problem(&**sink, filter, &config.store.path));
+                problems.extend(samples::notice_problems(config, self.name, &**sink));
             }
-            Err(error @ SinkBuildError::LeftOut { .. }) => vec![error.to_string()],
-            Err(_) => Vec::new(),
-        };
+            Err(error @ SinkBuildError::LeftOut { .. }) => problems.push(error.to_string()),
+            Err(_) => {}
+        }
         for problem in problems {
             report.wrong(self.what(), problem);
         }
@@ -59,22 +59,22 @@ impl BuiltSink<'_> {
     pub(super) async fn probe(&self, config: &Config, report: &mut CheckReport) {
         let unit = report.unit.as_ref();
         let store = &config.store.path;
-        let outcome = match &self.settings.kind {
+        let early_result = match &self.settings.kind {
             SinkKind::File(file) => before_file(&file.path, store, unit),
             SinkKind::Command(command) => before_command(unit, Path::new(&command.argv[0])),
             _ => None,
         };
-        let outcome = match (outcome, &self.built) {
-            (Some(outcome), _) => outcome,
-            (None, Ok(sink)) => sink
-                .try_out()
-                .await
-                .map_err(|text| (exit::UNAVAILABLE, text)),
-            // Said already.
+        let result = match (early_result, &self.built) {
+            (Some(result), _) => result,
+            (None, Ok(sink)) => match sink.try_out().await {
+                Ok(text) => Ok(text),
+                Err(text) => Err((exit::UNAVAILABLE, text)),
+            },
+            // Reported by `check_shape`.
             (None, Err(SinkBuildError::LeftOut { .. })) => return,
             (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
         };
-        match outcome {
+        match result {
             Ok(text) => report.ok(self.what(), text),
             Err((code, text)) => report.failed(code, self.what(), text),
         }
@@ -83,31 +83,33 @@ impl BuiltSink<'_> {
 
 type SinkResult = Result<String, (u8, String)>;
 
-/// What is known about the file of a sink before it is opened.
+/// The result for the file of a sink, if it is clear before the file is opened.
 fn before_file(file: &Path, store: &Path, unit: Option<&Unit>) -> Option<SinkResult> {
     let folder = folder_of(file);
     if let Some(problem) = unwritable(file, store, unit) {
         return Some(Err((exit::CONFIG, problem)));
     }
     // The unit, or the first start, creates this folder for the database.
-    (!folder.exists() && store.parent() == Some(folder)).then(|| {
-        Ok(format!(
-            "{} will be created by the first start, with its folder",
-            file.display()
-        ))
-    })
+    let is_created_later = !folder.exists() && store.parent() == Some(folder);
+    if !is_created_later {
+        return None;
+    }
+    let file = file.display();
+    Some(Ok(format!(
+        "{file} will be created by the first start, with its folder"
+    )))
 }
 
 /// A program, or the interpreter of a script, that the unit of the service may not execute.
 fn before_command(unit: Option<&Unit>, program: &Path) -> Option<SinkResult> {
     let unit = unit?;
-    let refused = [Some(program.to_owned()), interpreter(program)]
-        .into_iter()
-        .flatten()
-        .find(|path| !unit.may_execute(path))?;
+    let mut programs = vec![program.to_owned()];
+    programs.extend(interpreter(program));
+    let forbidden = programs.iter().find(|path| !unit.may_execute(path))?;
     let text = format!(
-        "the service may not execute {}: install the drop-in command-sink.conf (docs/security.md) and name it in ExecPaths=",
-        refused.display()
+        "the service may not execute {}: install the drop-in command-sink.conf (docs/security.md) \
+         and name it in ExecPaths=",
+        forbidden.display()
     );
     Some(Err((exit::CONFIG, text)))
 }
@@ -118,10 +120,8 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     let file = File::open(script).ok()?.take(INTERPRETER_LINE_MAX);
     BufReader::new(file).read_until(b'\n', &mut line).ok()?;
     let line = String::from_utf8(line).ok()?;
-    line.strip_prefix("#!")?
-        .split_whitespace()
-        .next()
-        .map(PathBuf::from)
+    let interpreter = line.strip_prefix("#!")?.split_whitespace().next()?;
+    Some(interpreter.into())
 }
 
 #[cfg(test)]

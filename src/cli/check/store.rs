@@ -12,8 +12,11 @@ use crate::store::{Reader, missing_link};
 pub(super) fn check(config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
     let shown = path.display();
-    let own = || closed(path, Access::WRITE_OK).filter(|_| path.exists());
-    if let Some(problem) = unwritable(path, path, report.unit.as_ref()).or_else(own) {
+    let mut problem = unwritable(path, path, report.unit.as_ref());
+    if problem.is_none() && path.exists() {
+        problem = closed(path, Access::WRITE_OK);
+    }
+    if let Some(problem) = problem {
         return report.wrong("store", format!("{problem}; see [store] path"));
     }
     if !path.exists() {
@@ -22,31 +25,39 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
             format!("{shown} will be created by the first start"),
         );
     }
-    let counted = || {
-        let reader = Reader::open(path)?;
-        let records = reader.counts()?.iter().map(|(_, count)| count).sum::<i64>();
-        Ok::<_, anyhow::Error>((records, reader.job_links()?, reader.unlinked_routes()?))
-    };
-    match counted() {
-        Ok((records, links, unlinked)) => {
-            let records = output::count(records, "record", "records");
-            report.ok("store", format!("{shown}: {records}"));
-            for link in links {
-                report.ok("links", link.to_string());
-            }
-            for route in unlinked {
-                let Some(field) = &config.reports.job_link else {
-                    report.ok("links", missing_link(route));
-                    continue;
-                };
+    if let Err(error) = check_content(config, report) {
+        report.failed(exit::code_of(&error), "store", format!("{error:#}"));
+    }
+}
+
+/// Counts the records, and names the fields that link records to jobs.
+fn check_content(config: &Config, report: &mut CheckReport) -> anyhow::Result<()> {
+    let path = &config.store.path;
+    let reader = Reader::open(path)?;
+    let mut records = 0;
+    for (_, number) in reader.counts()? {
+        records += number;
+    }
+    let links = reader.job_links()?;
+    let unlinked = reader.unlinked_routes()?;
+    let records = output::count(records, "record", "records");
+    report.ok("store", format!("{}: {records}", path.display()));
+    for link in links {
+        report.ok("links", link.to_string());
+    }
+    for route in unlinked {
+        match &config.reports.job_link {
+            None => report.ok("links", missing_link(route)),
+            Some(field) => {
                 let text = format!(
-                    "{route}: `{field}`, which [reports] job_link names, holds no number or id of a mirrored job"
+                    "{route}: `{field}`, which [reports] job_link names, holds no number or id of \
+                     a mirrored job"
                 );
                 report.wrong("links", text);
             }
         }
-        Err(error) => report.failed(exit::code_of(&error), "store", format!("{error:#}")),
     }
+    Ok(())
 }
 
 /// The folder of the daily backup can be made, and takes files.

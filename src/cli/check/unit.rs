@@ -11,8 +11,9 @@ use secrecy::ExposeSecret;
 
 use crate::config::{KeyError, KeySource};
 
-const PROPERTIES: &str = "LoadState,ExecStart,User,Group,SupplementaryGroups,Environment,EnvironmentFiles,\
-    NoExecPaths,ExecPaths,ProtectSystem,ReadWritePaths,StateDirectory";
+/// The properties that `systemctl show` is asked for.
+const PROPERTIES: &str = "LoadState,ExecStart,User,Group,SupplementaryGroups,Environment,\
+    EnvironmentFiles,NoExecPaths,ExecPaths,ProtectSystem,ReadWritePaths,StateDirectory";
 
 /// A unit that systemd has loaded.
 pub(in crate::cli) struct Unit {
@@ -32,22 +33,35 @@ impl Unit {
             name => format!("shopmirror@{name}.service"),
         };
         let shown = systemctl(&["show", "--property", PROPERTIES, &name])?;
-        let properties = directives(&shown).collect();
         let files = systemctl(&["cat", &name]).unwrap_or_default();
-        let credentials = directives(&files).filter(|(name, _)| name.contains("Credential"));
-        let unit = Self {
-            name,
-            properties,
-            credentials: credentials.collect(),
-        };
-        let starts_it = unit
+        let unit = Self::parse(name, &shown, &files);
+        let names_config = unit
             .words("ExecStart")
             .any(|word| Path::new(word.trim_start_matches("--config=")) == config);
-        (unit.value("LoadState") == "loaded" && starts_it).then_some(unit)
+        if unit.value("LoadState") == "loaded" && names_config {
+            Some(unit)
+        } else {
+            None
+        }
     }
 
+    /// The unit from the output of `systemctl show`, and from its files.
+    fn parse(name: String, shown: &str, files: &str) -> Self {
+        let mut credentials = directives(files);
+        credentials.retain(|(name, _)| name.contains("Credential"));
+        Self {
+            name,
+            properties: directives(shown).into_iter().collect(),
+            credentials,
+        }
+    }
+
+    /// The value of a property; empty if the unit does not have it.
     fn value(&self, property: &str) -> &str {
-        self.properties.get(property).map_or("", String::as_str)
+        match self.properties.get(property) {
+            Some(value) => value,
+            None => "",
+        }
     }
 
     fn words(&self, property: &str) -> impl Iterator<Item = &str> {
@@ -61,10 +75,8 @@ impl Unit {
             user => user,
         };
         let own = rustix::process::geteuid().as_raw().to_string();
-        (
-            user,
-            printed("id", &["-u", user]).is_some_and(|id| id.trim() == own),
-        )
+        let id = printed("id", &["-u", user]).unwrap_or_default();
+        (user, id.trim() == own)
     }
 
     /// This command as the user of the service, with the key that the unit gives it; `None` unless
@@ -74,11 +86,9 @@ impl Unit {
         if is_own || !rustix::process::geteuid().is_root() {
             return Ok(None);
         }
-        let groups = printed("id", &["-G", user]).unwrap_or_default();
-        let groups: Vec<&str> = groups
-            .split_whitespace()
-            .chain(self.words("SupplementaryGroups"))
-            .collect();
+        let ids = printed("id", &["-G", user]).unwrap_or_default();
+        let mut groups: Vec<&str> = ids.split_whitespace().collect();
+        groups.extend(self.words("SupplementaryGroups"));
         let mut command = Command::new("setpriv");
         command
             .arg(format!("--reuid={user}"))
@@ -90,26 +100,27 @@ impl Unit {
         command.arg(std::env::current_exe().unwrap_or_else(|_| "shopmirror".into()));
         command.args(std::env::args_os().skip(1));
         if let Some(path) = self.credential_file() {
-            command.env(
-                "SHOPMIRROR_API_KEY",
-                KeySource::File(path.into()).read()?.expose_secret(),
-            );
+            let key = KeySource::File(path.into()).read()?;
+            command.env("SHOPMIRROR_API_KEY", key.expose_secret());
         }
         Ok(Some(command))
     }
 
-    /// What a directive of the unit says of the credential `api-key`.
+    /// The value of a directive of the unit for the credential `api-key`.
     fn credential(&self, directive: &str) -> Option<&str> {
-        // An empty value takes back the ones before it.
-        let values = self
-            .credentials
-            .iter()
-            .rev()
-            .filter(|(name, _)| name == directive);
-        let mut values = values
-            .map(|(_, value)| value)
-            .take_while(|value| !value.is_empty());
-        values.find_map(|value| value.strip_prefix("api-key:"))
+        for (name, value) in self.credentials.iter().rev() {
+            if name != directive {
+                continue;
+            }
+            // An empty value clears the ones before it.
+            if value.is_empty() {
+                return None;
+            }
+            if let Some(credential) = value.strip_prefix("api-key:") {
+                return Some(credential);
+            }
+        }
+        None
     }
 
     /// The file of the credential `api-key`, if it is not encrypted.
@@ -119,15 +130,10 @@ impl Unit {
 
     /// True if the unit gives its service a key, which this process does not get.
     pub(super) fn gives_key(&self) -> bool {
-        let sealed = [
-            "LoadCredentialEncrypted",
-            "SetCredential",
-            "SetCredentialEncrypted",
-        ];
         self.credential_file().is_some()
-            || sealed
-                .into_iter()
-                .any(|directive| self.credential(directive).is_some())
+            || self.credential("LoadCredentialEncrypted").is_some()
+            || self.credential("SetCredential").is_some()
+            || self.credential("SetCredentialEncrypted").is_some()
             || self.value("Environment").contains("SHOPMIRROR_API_KEY=")
             || !self.value("EnvironmentFiles").is_empty()
     }
@@ -146,42 +152,49 @@ impl Unit {
 
     /// True if systemd makes this folder, or one above it, for the unit's service.
     pub(super) fn makes(&self, folder: &Path) -> bool {
-        let mut made = self
-            .words("StateDirectory")
-            .map(|name| Path::new("/var/lib").join(name));
-        made.any(|made| folder.starts_with(made))
+        let state = Path::new("/var/lib");
+        self.words("StateDirectory")
+            .any(|name| folder.starts_with(state.join(name)))
     }
 }
 
-/// How long the longest of these paths is that holds `inner`; 0 if no path does.
+/// The number of parts of the longest of these paths that contains `inner`; 0 if no path does.
 fn depth<'a>(inner: &Path, paths: impl Iterator<Item = &'a str>) -> usize {
-    let paths = paths.map(|path| Path::new(path.trim_start_matches(['-', '+'])));
-    let holding = paths.filter(|path| inner.starts_with(path));
-    holding
-        .map(|path| path.components().count())
-        .max()
-        .unwrap_or(0)
+    let mut depth = 0;
+    for path in paths {
+        let path = Path::new(path.trim_start_matches(['-', '+']));
+        if inner.starts_with(path) {
+            depth = depth.max(path.components().count());
+        }
+    }
+    depth
 }
 
-/// The lines `NAME=VALUE` of a text.
-fn directives(text: &str) -> impl Iterator<Item = (String, String)> {
-    text.lines().filter_map(|line| {
-        let (name, value) = line.trim().split_once('=')?;
-        (!name.starts_with(['#', ';'])).then(|| (name.to_owned(), value.trim().to_owned()))
-    })
+/// The lines `NAME=VALUE` of a text, without comments.
+fn directives(text: &str) -> Vec<(String, String)> {
+    let mut directives = Vec::new();
+    for line in text.lines() {
+        if let Some((name, value)) = line.trim().split_once('=')
+            && !name.starts_with(['#', ';'])
+        {
+            directives.push((name.to_owned(), value.trim().to_owned()));
+        }
+    }
+    directives
 }
 
-/// What systemd answers; `None` where it does not run.
+/// The output of systemctl; `None` where systemd does not run.
 fn systemctl(arguments: &[&str]) -> Option<String> {
     printed("systemctl", arguments)
 }
 
+/// The output of a program; `None` if it fails.
 fn printed(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    if !output.status.success() {
+        return None;
+    }
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
@@ -194,15 +207,7 @@ mod tests {
             "{}\n{more}",
             include_str!("../../../systemd/shopmirror.service")
         );
-        let lines = || directives(&text);
-        let credentials = lines()
-            .filter(|(name, _)| name.contains("Credential"))
-            .collect();
-        Unit {
-            name: "shopmirror.service".to_owned(),
-            properties: lines().collect(),
-            credentials,
-        }
+        Unit::parse("shopmirror.service".to_owned(), &text, &text)
     }
 
     #[test]

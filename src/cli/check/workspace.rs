@@ -27,8 +27,8 @@ pub(super) async fn check(config: &Config, report: &mut CheckReport) {
         report.wrong("clock", clock_advice(ahead_s));
     }
     match result {
-        Ok(said) => {
-            if is_the_known_one(said, config, &mut client, report).await {
+        Ok(description) => {
+            if is_the_stored_one(description, config, &mut client, report).await {
                 check_businesses(config, &mut client, report).await;
             }
         }
@@ -36,46 +36,58 @@ pub(super) async fn check(config: &Config, report: &mut CheckReport) {
     }
 }
 
-/// Reports what the workspace said; false if it may be another one than the one that filled the
+/// Reports how the workspace described itself; false if it may not be the one that filled the
 /// store.
-async fn is_the_known_one(
-    said: String,
+async fn is_the_stored_one(
+    description: String,
     config: &Config,
     client: &mut DirectClient,
     report: &mut CheckReport,
 ) -> bool {
     // A store that cannot be read is reported by its own test.
-    let reader = Reader::open(&config.store.path).ok();
-    let known = reader.and_then(|reader| reader.workspace().ok().flatten());
-    let other = match known.filter(|known| !known.is_of(&client.account())) {
-        Some(known) => client.other_workspace(&known).await,
-        None => Ok(None),
+    let mut stored = None;
+    if let Ok(reader) = Reader::open(&config.store.path)
+        && let Ok(workspace) = reader.workspace()
+    {
+        stored = workspace;
+    }
+    let other = match stored {
+        Some(workspace) if !workspace.is_of(&client.account()) => {
+            client.other_workspace(&workspace).await
+        }
+        _ => Ok(None),
     };
-    let is_known = matches!(other, Ok(None));
     match other {
-        Ok(None) => report.ok("workspace", said),
-        Ok(Some(other)) => report.wrong("workspace", other.to_string()),
+        Ok(None) => {
+            report.ok("workspace", description);
+            true
+        }
+        Ok(Some(other)) => {
+            report.wrong("workspace", other.to_string());
+            false
+        }
         Err(error) => {
             let text = format!(
-                "{said}; whether it is the one that filled the store could not be asked: {error}"
+                "{description}; whether it is the one that filled the store could not be asked: \
+                 {error}"
             );
             report.failed(exit::code_of_api(&error), "workspace", text);
+            false
         }
     }
-    is_known
 }
 
-/// What the workspace says of itself and of the key in its first response, and by how much this
-/// machine's clock is wrong; see [`clock_ahead_s`].
+/// The first response of the workspace in words, and by how much this machine's clock is wrong; see
+/// [`clock_ahead_s`].
 pub(in crate::cli) async fn greet(
     client: &mut DirectClient,
 ) -> (Result<String, ApiError>, Option<f64>) {
     let mut ahead_s = None;
     let ping = async |client: &Client| {
         let (result, rate) = client.automation_ping().await;
-        ahead_s = rate
-            .server_time
-            .and_then(|server| clock_ahead_s(Timestamp::now(), server));
+        if let Some(server_time) = rate.server_time {
+            ahead_s = clock_ahead_s(Timestamp::now(), server_time);
+        }
         (result, rate)
     };
     let result = client.request(ping).await.map(|ping| described(&ping));
@@ -93,7 +105,8 @@ fn check_key(config: &Config, report: &mut CheckReport) -> Option<SecretString> 
             Some(key)
         }
         Err(KeyError::Absent) if report.unit.as_ref().is_some_and(Unit::gives_key) => {
-            let text = "the service gets it from its unit, and this user cannot read it: run check as root, or look at `shopmirror status` after the start";
+            let text = "the service gets it from its unit, and this user cannot read it: run \
+                        check as root, or look at `shopmirror status` after the start";
             report.ok("key", text);
             report.ok("workspace", "not tested without the key");
             None
@@ -116,10 +129,8 @@ async fn check_businesses(config: &Config, client: &mut DirectClient, report: &m
             route,
             business: Some(business.clone()),
         };
-        let Err(error) = client
-            .request(async |client| client.poll(&poller).await)
-            .await
-        else {
+        let poll = async |client: &Client| client.poll(&poller).await;
+        let Err(error) = client.request(poll).await else {
             report.ok(what, "known to the workspace");
             continue;
         };
@@ -127,11 +138,8 @@ async fn check_businesses(config: &Config, client: &mut DirectClient, report: &m
         if error.class() != Class::RouteBroken {
             return report.failed(code, what, error.to_string());
         }
-        report.failed(
-            code,
-            what,
-            format!("correct `businesses` under [workspace]: {error}"),
-        );
+        let text = format!("correct `businesses` under [workspace]: {error}");
+        report.failed(code, what, text);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a file can be written, for a scheduled report or a backup. Nothing is created or
+//! Tests whether a file can be written, for a scheduled report or a backup. Nothing is created or
 //! changed.
 
 use std::path::Path;
@@ -12,17 +12,18 @@ use crate::sink;
 /// With less room than this, the next pages or changes may fill the disk.
 const MIN_FREE: u64 = 16 * 1024 * 1024;
 
-/// That the disk of a folder is full, or nearly so.
+/// The problem that the disk of a folder is full, or nearly so.
 fn full_disk(folder: &Path) -> Option<String> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    (free < MIN_FREE).then(|| {
-        let free = free / (1024 * 1024);
-        format!(
-            "the disk of {} is full, {free} MiB are left: free some space",
-            folder.display()
-        )
-    })
+    if free >= MIN_FREE {
+        return None;
+    }
+    let free = free / (1024 * 1024);
+    let folder = folder.display();
+    Some(format!(
+        "the disk of {folder} is full, {free} MiB are left: free some space"
+    ))
 }
 
 /// Why a file cannot be written, and what to do about it. Nothing is created or changed.
@@ -35,29 +36,31 @@ pub(super) fn unwritable(file: &Path, store: &Path, unit: Option<&Unit>) -> Opti
     }
     let folder = folder_of(file);
     let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-    if unit.is_some_and(|unit| !unit.may_write(&shown)) {
+    if let Some(unit) = unit
+        && !unit.may_write(&shown)
+    {
         return Some(format!(
-            "the service may not write to {}: install the drop-in file-sink.conf (docs/security.md) and name the folder in ReadWritePaths=",
+            "the service may not write to {}: install the drop-in file-sink.conf \
+             (docs/security.md) and name the folder in ReadWritePaths=",
             shown.display()
         ));
     }
-    // The first start makes the folder of the database, unless the unit does.
-    let is_made = folder_of(store) == folder;
-    if is_made && !shown.exists() && unit.is_some_and(|unit| unit.makes(&shown)) {
-        return None;
-    }
-    let tried = match is_made {
-        true => shown
+    let mut existing = shown.as_path();
+    // The first start creates the folder of the database, unless the unit does.
+    if folder_of(store) == folder {
+        if !shown.exists() && unit.is_some_and(|unit| unit.makes(&shown)) {
+            return None;
+        }
+        existing = shown
             .ancestors()
             .find(|above| above.exists())
-            .unwrap_or(&shown),
-        false => &shown,
-    };
-    if let Some(problem) = full_disk(tried) {
+            .unwrap_or(&shown);
+    }
+    if let Some(problem) = full_disk(existing) {
         return Some(problem);
     }
-    // With the dot, a file in the place of the folder is told from a folder that is closed.
-    closed(&tried.join("."), Access::WRITE_OK | Access::EXEC_OK)
+    // The dot distinguishes a file in the place of the folder from a folder that is closed.
+    closed(&existing.join("."), Access::WRITE_OK | Access::EXEC_OK)
 }
 
 /// Why this user may not use a path in this way, and what to do about it.

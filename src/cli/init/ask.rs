@@ -1,5 +1,5 @@
-//! Questions on the terminal. A key is read without showing it, and the terminal shows what is
-//! typed again in every case, also after Ctrl-C.
+//! Questions on the terminal. A key is read without showing it. Afterwards, also after Ctrl-C, the
+//! terminal shows again what is typed.
 //!
 //! Each wait is on a thread of its own, so that a signal can end the command.
 
@@ -10,7 +10,7 @@ use secrecy::SecretString;
 
 use crate::cli::exit::{self, TRY_AGAIN};
 
-/// More than any address or key has.
+/// More bytes than any address or key has.
 const ANSWER_MAX: u64 = 4097;
 
 /// The error if the operator ends the command.
@@ -59,7 +59,7 @@ fn show(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// While it lives, the terminal does not show what is typed.
+/// While this value exists, the terminal does not show what is typed.
 struct Silence {
     before: Termios,
 }

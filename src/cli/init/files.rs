@@ -1,4 +1,4 @@
-//! The two files that `init` writes: where, for whom, and both or none.
+//! The two files that `init` writes: their places, their group and mode; both are written, or none.
 //!
 //! Each file is written whole beside its place and then moved there, which fails if the place is
 //! taken. So no file is overwritten, and no reader sees half a file.
@@ -35,31 +35,35 @@ impl Files {
             return refuse(
                 USAGE,
                 format!(
-                    "{} exists already and is kept: edit it and run `shopmirror check`, or name another file with --config",
+                    "{} exists already and is kept: edit it and run `shopmirror check`, or name \
+                     another file with --config",
                     config.display()
                 ),
             );
         }
-        let wanted = folder.join(key_name(&config));
-        let same = |path: &Path| {
-            wanted
-                .canonicalize()
-                .is_ok_and(|wanted| path.canonicalize().is_ok_and(|p| p == wanted))
-        };
-        let new_key = match key_file {
-            Some(path) if same(path) => None,
-            _ if is_taken(&wanted) => {
-                let path = wanted.display();
-                return refuse(
-                    USAGE,
-                    format!(
-                        "{path} exists already and is kept: to use the key in it, add --key-file {path}; else move it away"
-                    ),
-                );
-            }
-            _ => Some(wanted),
-        };
-        Ok(Self { config, new_key })
+        let key = folder.join(key_name(&config));
+        if let Some(path) = key_file
+            && is_same_file(path, &key)
+        {
+            return Ok(Self {
+                config,
+                new_key: None,
+            });
+        }
+        if is_taken(&key) {
+            let path = key.display();
+            return refuse(
+                USAGE,
+                format!(
+                    "{path} exists already and is kept: to use the key in it, add --key-file \
+                     {path}; else move it away"
+                ),
+            );
+        }
+        Ok(Self {
+            config,
+            new_key: Some(key),
+        })
     }
 
     /// The name of the key file, as the configuration names it.
@@ -68,36 +72,35 @@ impl Files {
     }
 
     /// The files that [`Self::write`] writes.
-    pub(super) fn written(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(super) fn new_files(&self) -> impl Iterator<Item = &PathBuf> {
         self.new_key.iter().chain([&self.config])
     }
 
-    /// Writes both files durably, or none; returns the group that may read them, if not only the
-    /// user may.
+    /// Writes both files durably, or none; returns the group that may read them, if there is one.
     pub(super) fn write(&self, config: &str, key: &SecretString) -> anyhow::Result<Option<Gid>> {
         let folder = folder_of(&self.config);
         let group = group(folder)?;
         let key_mode = if group.is_none() { 0o600 } else { 0o640 };
         if let Some(path) = &self.new_key {
-            create(path, &format!("{}\n", key.expose_secret()), key_mode, group)?;
+            let text = format!("{}\n", key.expose_secret());
+            create(path, &text, key_mode, group)?;
         }
-        let written = create(&self.config, config, 0o640, group)
-            .and_then(|()| File::open(folder)?.sync_all().map_err(Into::into));
+        let written = create(&self.config, config, 0o640, group).and_then(|()| sync(folder));
         if written.is_err()
             && let Some(path) = &self.new_key
         {
-            // Without its configuration the key would only be in the way of the next try.
+            // A key without its configuration would only hinder the next try.
             let _ = fs::remove_file(path);
         }
-        written.map(|()| group)
+        written?;
+        Ok(group)
     }
 }
 
-/// In the folder of the units for root, if it is there; else in the current folder.
+/// In the folder of the units for root, if it exists; otherwise in the current folder.
 fn usual_place() -> PathBuf {
     let service = Path::new(SERVICE_DIR);
-    let for_service = rustix::process::geteuid().is_root() && service.is_dir();
-    if for_service {
+    if rustix::process::geteuid().is_root() && service.is_dir() {
         service.join("shopmirror.toml")
     } else {
         PathBuf::from("shopmirror.toml")
@@ -117,38 +120,59 @@ fn is_taken(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Fails if no file can be made in the folder.
-fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
-    tempfile::tempfile_in(folder).map(drop).with_context(|| {
-        format!(
-            "cannot write to the folder {}: create it, run this as root, or name another file with --config",
-            folder.display()
-        )
-    })
+/// True if both paths exist and lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
 }
 
-/// Root writes for the group of the folder, which is that of the service in the folder of the
-/// units; every other user for themselves.
+/// Fails if no file can be created in the folder.
+fn refuse_folder(folder: &Path) -> anyhow::Result<()> {
+    tempfile::tempfile_in(folder).with_context(|| {
+        format!(
+            "cannot write to the folder {}: create it, run this as root, or name another file with \
+             --config",
+            folder.display()
+        )
+    })?;
+    Ok(())
+}
+
+/// The group that may read the files: if root writes them, the group of the folder, which is that
+/// of the service in the folder of the units.
 fn group(folder: &Path) -> std::io::Result<Option<Gid>> {
     let group = fs::metadata(folder)?.gid();
-    let is_shared = rustix::process::geteuid().is_root() && group != 0;
-    Ok(is_shared.then(|| Gid::from_raw(group)))
+    if rustix::process::geteuid().is_root() && group != 0 {
+        Ok(Some(Gid::from_raw(group)))
+    } else {
+        Ok(None)
+    }
+}
+
+/// Makes the names in a folder durable.
+fn sync(folder: &Path) -> anyhow::Result<()> {
+    File::open(folder)?.sync_all()?;
+    Ok(())
 }
 
 /// Writes a new file durably; fails if the name is taken.
 fn create(path: &Path, text: &str, mode: u32, group: Option<Gid>) -> anyhow::Result<()> {
-    let fill = || {
-        let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
-        rustix::fs::fchown(&file, None, group)?;
-        // After the group, so that no other group may read it for a moment.
-        file.as_file()
-            .set_permissions(fs::Permissions::from_mode(mode))?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist_noclobber(path)?;
-        Ok::<(), std::io::Error>(())
-    };
-    fill().with_context(|| format!("cannot write {}; nothing was written", path.display()))
+    try_create(path, text, mode, group)
+        .with_context(|| format!("cannot write {}; nothing was written", path.display()))
+}
+
+fn try_create(path: &Path, text: &str, mode: u32, group: Option<Gid>) -> std::io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
+    rustix::fs::fchown(&file, None, group)?;
+    // After the group, so that no other group may read it for a moment.
+    file.as_file()
+        .set_permissions(fs::Permissions::from_mode(mode))?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,18 +1,21 @@
-//! The texts of `init`: the configuration it writes, and what happens next.
+//! The texts of `init`: the configuration that it writes, and the next steps.
 
 use std::path::Path;
 
 use jiff::tz::TimeZone;
 
+const EXAMPLES: &str = "# config.example.toml shows a sink of each type. Both are in \
+                        /usr/share/doc/shopmirror if a package was installed.";
+
 /// A configuration that mirrors a workspace and forwards nothing.
 pub(super) fn config(base_url: &str, key_name: &str, zone: &TimeZone) -> String {
-    let zone = match zone.iana_name().filter(|_| !zone.is_unknown()) {
-        Some(name) => format!("time_zone = \"{name}\""),
-        None => "#time_zone = \"Europe/Berlin\"".to_owned(),
+    let zone = match zone.iana_name() {
+        Some(name) if !zone.is_unknown() => format!("time_zone = \"{name}\""),
+        _ => "#time_zone = \"Europe/Berlin\"".to_owned(),
     };
     format!(
         r#"# Made by `shopmirror init`. Every other key has a default: docs/reference.md lists them,
-# config.example.toml shows a sink of each type. Both are in /usr/share/doc/shopmirror if a package was installed.
+{EXAMPLES}
 # After a change run `shopmirror check`, then reload the service.
 
 [workspace]
@@ -34,7 +37,7 @@ api_key_file = "{key_name}"
     )
 }
 
-/// How to start what was configured: `start` is the command for the service, if there is one.
+/// The next steps: `start` is the command that starts the service, if there is one.
 pub(super) fn next(path: &Path, start: Option<&str>) -> String {
     let shown = path.display();
     let start = match start {

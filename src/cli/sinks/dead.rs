@@ -1,4 +1,5 @@
-//! `sinks NAME dead`, `redrive` and `drop`: what a sink has refused, sent again or dropped.
+//! `sinks NAME dead`, `redrive` and `drop`: lists the changes that a sink has refused, sends them
+//! again, or drops them.
 
 use std::process::ExitCode;
 
@@ -6,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 use shopmirror_core::record::Change;
 
-use super::{Done, StoredSink};
+use super::{Outcome, StoredSink};
 use crate::cli::exit::{self, DATA, refuse};
 use crate::cli::moment;
 use crate::cli::output::{self, Output, cell};
@@ -30,11 +31,14 @@ pub(super) struct Selection {
 impl Selection {
     /// The changes that are chosen by their numbers, each of which the sink must have refused.
     fn named(&self, sink: &StoredSink<'_>) -> anyhow::Result<Vec<QueueRow>> {
-        let row = |seq: &i64| match sink.reader.exception(sink.name(), *seq)? {
-            Some(row) => Ok(row),
-            None => Err(not_refused(sink, *seq)),
-        };
-        self.seqs.iter().map(row).collect()
+        let mut rows = Vec::new();
+        for &seq in &self.seqs {
+            match sink.reader.exception(sink.name(), seq)? {
+                Some(row) => rows.push(row),
+                None => return Err(not_refused(sink, seq)),
+            }
+        }
+        Ok(rows)
     }
 
     /// Each chosen change, or `None` for all of them.
@@ -55,27 +59,25 @@ fn not_refused(sink: &StoredSink<'_>, seq: i64) -> anyhow::Error {
     exit::error(DATA, text)
 }
 
-/// Has refused changes sent again, and wakes the daemon.
+/// Makes refused changes due again, and wakes the daemon.
 pub(super) fn redrive(
     sink: &StoredSink<'_>,
     which: &Selection,
     all_versions: bool,
-) -> anyhow::Result<Done> {
+) -> anyhow::Result<Outcome> {
     which.named(sink)?;
     let mut operator = sink.operator()?;
-    let filter = sink
-        .config
-        .sinks
-        .get(sink.name())
-        .map(|settings| &settings.filter);
-    let (mut sent, mut superseded) = (0, 0);
+    let settings = sink.config.sinks.get(sink.name());
+    let filter = settings.map(|settings| &settings.filter);
+    let mut sent = 0;
+    let mut superseded = 0;
     for seq in which.choices() {
-        let wanted = Resend {
+        let request = Resend {
             filter,
             seq,
             all_versions,
         };
-        let resent: Resent = resend(&mut operator, &sink.reader, &sink.row, &wanted)?;
+        let resent: Resent = resend(&mut operator, &sink.reader, &sink.row, &request)?;
         sent += resent.changes;
         superseded += resent.superseded;
     }
@@ -95,7 +97,8 @@ pub(super) fn redrive(
     let mut text = format!("{} will be sent again {when}", things(sent, notices));
     if superseded > 0 {
         text.push_str(&format!(
-            "; {} skipped, because the sink has a newer version of the record: add --all-versions to send them too",
+            "; {} skipped, because the sink has a newer version of the record: add --all-versions \
+             to send them too",
             things(superseded, 0)
         ));
     }
@@ -113,17 +116,16 @@ pub(super) fn redrive(
 }
 
 /// Drops what the sink refused for good.
-pub(super) fn drop(sink: &StoredSink<'_>, which: &Selection) -> anyhow::Result<Done> {
-    if let Some(row) = which
-        .named(sink)?
-        .iter()
-        .find(|row| row.state != RowState::Dead)
-    {
-        let text = format!(
-            "change {} is still tried again: it can be dropped after the last attempt, when it is dead",
-            row.seq
-        );
-        return refuse(DATA, text);
+pub(super) fn drop(sink: &StoredSink<'_>, which: &Selection) -> anyhow::Result<Outcome> {
+    for row in which.named(sink)? {
+        if row.state != RowState::Dead {
+            let text = format!(
+                "change {} is still tried again: it can be dropped after the last attempt, when \
+                 it is dead",
+                row.seq
+            );
+            return refuse(DATA, text);
+        }
     }
     let mut operator = sink.operator()?;
     let mut dropped = 0;
@@ -143,27 +145,23 @@ pub(super) fn drop(sink: &StoredSink<'_>, which: &Selection) -> anyhow::Result<D
     Ok((json!({"changes": dropped, "notices": notices}), text))
 }
 
-/// So many changes, and so many alerts and reports if there are any.
+/// A number of changes, and of alerts and reports if there are any.
 fn things(changes: usize, notices: usize) -> String {
     let changes = output::count(changes, "change", "changes");
-    match notices {
-        0 => changes,
-        _ => {
-            let notices = output::count(notices, "alert or report", "alerts and reports");
-            format!("{changes} and {notices}")
-        }
+    if notices == 0 {
+        return changes;
     }
+    let notices = output::count(notices, "alert or report", "alerts and reports");
+    format!("{changes} and {notices}")
 }
 
 pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCode> {
     let states = [RowState::Dead, RowState::Retrying, RowState::Waiting];
     let refused = sink.reader.exceptions(sink.name(), &states, LISTED_MAX)?;
-    let dead = refused
-        .iter()
-        .filter(|row| row.state == RowState::Dead)
-        .count();
+    let dead_rows = refused.iter().filter(|row| row.state == RowState::Dead);
+    let dead = dead_rows.count();
     if dead == LISTED_MAX {
-        output::aside(&format!(
+        output::print_note(&format!(
             "only the oldest {LISTED_MAX} of {} are listed",
             sink.row.dead
         ));
@@ -188,15 +186,15 @@ pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCod
     )?;
     let notices = sink.reader.notice_counts(sink.name())?;
     if notices.refused > 0 {
-        let (name, refused) = (sink.name(), notices.refused);
-        let why = notices
-            .refused_error
-            .as_deref()
-            .unwrap_or("no reason is known");
-        // Not among the changes, which alone are listed as JSON.
-        output::aside(&format!(
-            "the sink also refused {refused} of its alerts or reports for good: {why}; send them again with \
-             `shopmirror sinks {name} redrive --all`, or drop them and every refused change with `shopmirror sinks {name} drop --all`"
+        let name = sink.name();
+        let refused = notices.refused;
+        let why = notices.refused_error.as_deref();
+        let why = why.unwrap_or("no reason is known");
+        // A note, because the JSON lists changes only.
+        output::print_note(&format!(
+            "the sink also refused {refused} of its alerts or reports for good: {why}; send them \
+             again with `shopmirror sinks {name} redrive --all`, or drop them and every refused \
+             change with `shopmirror sinks {name} drop --all`"
         ));
     }
     Ok(ExitCode::SUCCESS)

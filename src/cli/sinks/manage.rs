@@ -1,17 +1,17 @@
-//! `sinks NAME release`, `rename` and `forget`: lets the changes of a held sink go, gives a sink
-//! another name, and forgets one that is no longer configured, so that the log need not be kept for
-//! it.
+//! `sinks NAME release`, `rename` and `forget`: releases the changes of a held sink, gives a sink
+//! another name, and forgets one that is no longer configured, so that the log need not keep its
+//! changes.
 
 use serde_json::json;
 
-use super::{Done, StoredSink};
+use super::{Outcome, StoredSink};
 use crate::cli::exit::{DATA, TRY_AGAIN, refuse};
 use crate::cli::output;
 use crate::deliver::unread;
 use crate::store::{GateState, SinkState, holder};
 
-/// Lets the changes of a held sink go, or drops them.
-pub(super) fn release(sink: &StoredSink<'_>, skip: bool) -> anyhow::Result<Done> {
+/// Releases the changes of a held sink, or drops them.
+pub(super) fn release(sink: &StoredSink<'_>, skip: bool) -> anyhow::Result<Outcome> {
     let name = sink.name();
     if sink.row.gate != GateState::Held {
         return refuse(
@@ -20,11 +20,12 @@ pub(super) fn release(sink: &StoredSink<'_>, skip: bool) -> anyhow::Result<Done>
         );
     }
     let last = sink.reader.last_seq()?;
-    let count = wanted(sink, last)?;
+    let count = held_changes(sink, last)?;
     let mut operator = sink.operator()?;
-    let is_done = match skip {
-        true => operator.skip_held(name, (sink.row.position, last), count)?,
-        false => operator.release_sink(name)?,
+    let is_done = if skip {
+        operator.skip_held(name, (sink.row.position, last), count)?
+    } else {
+        operator.release_sink(name)?
     };
     if !is_done {
         return refuse(
@@ -32,12 +33,14 @@ pub(super) fn release(sink: &StoredSink<'_>, skip: bool) -> anyhow::Result<Done>
             format!("the changes of sink {name} have just changed: run the command again"),
         );
     }
-    let woken = sink.wake()?;
+    let is_woken = sink.wake()?;
     let changes = output::count(count, "change", "changes");
-    let text = match (skip, woken) {
-        (true, _) => format!("{changes} dropped; the log keeps them"),
-        (false, true) => format!("{changes} will be delivered now"),
-        (false, false) => format!("{changes} will be delivered when the daemon runs"),
+    let text = if skip {
+        format!("{changes} dropped; the log keeps them")
+    } else if is_woken {
+        format!("{changes} will be delivered now")
+    } else {
+        format!("{changes} will be delivered when the daemon runs")
     };
     Ok((
         json!({"sink": name, "changes": count, "skipped": skip}),
@@ -45,18 +48,18 @@ pub(super) fn release(sink: &StoredSink<'_>, skip: bool) -> anyhow::Result<Done>
     ))
 }
 
-/// How many changes up to the row `last` the sink asked for and has not received.
-fn wanted(sink: &StoredSink<'_>, last: i64) -> anyhow::Result<i64> {
+/// The number of changes up to the row `last` that the sink asked for and has not received.
+fn held_changes(sink: &StoredSink<'_>, last: i64) -> anyhow::Result<i64> {
     let position = sink.row.position;
-    Ok(match sink.config.sinks.get(sink.name()) {
-        Some(settings) => unread(&sink.reader, &settings.filter, position, last)?,
-        // Nothing says what a sink that is no longer configured asked for.
-        None => (last - position).max(0),
-    })
+    match sink.config.sinks.get(sink.name()) {
+        Some(settings) => Ok(unread(&sink.reader, &settings.filter, position, last)?),
+        // The filter of a sink that is no longer configured is unknown.
+        None => Ok((last - position).max(0)),
+    }
 }
 
-/// Gives a sink another name, with what it has received and is owed.
-pub(super) fn rename(sink: &StoredSink<'_>, new: &str) -> anyhow::Result<Done> {
+/// Gives a sink another name; its position and its waiting changes stay.
+pub(super) fn rename(sink: &StoredSink<'_>, new: &str) -> anyhow::Result<Outcome> {
     let name = sink.name();
     let sinks = &sink.config.sinks;
     if sinks.contains_key(name) || !sinks.contains_key(new) {
@@ -83,28 +86,30 @@ pub(super) fn rename(sink: &StoredSink<'_>, new: &str) -> anyhow::Result<Done> {
     Ok((json!({"sink": new, "before": name}), text))
 }
 
-/// Forgets a sink with what it never got.
-pub(super) fn forget(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
-    let (name, row) = (sink.name(), &sink.row);
+/// Forgets a sink with the changes that it never got.
+pub(super) fn forget(sink: &StoredSink<'_>) -> anyhow::Result<Outcome> {
+    let name = sink.name();
+    let row = &sink.row;
     let undelivered = sink.reader.undelivered(row)?;
-    let refused = if sink.config.sinks.contains_key(name) {
-        Some(format!(
-            "sink {name} is configured: remove [sinks.{name}] from the configuration and reload the daemon first"
-        ))
-    } else if row.state != SinkState::Removed || !sink.operator()?.forget_sink(name)? {
-        Some(format!(
-            "sink {name} is still in use by the daemon: reload the daemon, then run the command again"
-        ))
-    } else {
-        None
-    };
-    if let Some(text) = refused {
+    if sink.config.sinks.contains_key(name) {
+        let text = format!(
+            "sink {name} is configured: remove [sinks.{name}] from the configuration and reload \
+             the daemon first"
+        );
+        return refuse(DATA, text);
+    }
+    if row.state != SinkState::Removed || !sink.operator()?.forget_sink(name)? {
+        let text = format!(
+            "sink {name} is still in use by the daemon: reload the daemon, then run the command \
+             again"
+        );
         return refuse(DATA, text);
     }
     let changes = output::count(undelivered, "change", "changes");
     let letters = output::count(row.dead, "dead letter", "dead letters");
     let text = format!(
-        "{name} is forgotten, with {changes} that it never got and {letters}; a sink of this name begins anew"
+        "{name} is forgotten, with {changes} that it never got and {letters}; a sink of this name \
+         begins anew"
     );
     Ok((
         json!({"sink": name, "undelivered": undelivered, "dead": row.dead}),

@@ -1,15 +1,14 @@
-//! `sinks NAME replay`: gives a sink older changes once more, under the same event ids and without
-//! a request.
+//! `sinks NAME replay`: sends older changes to a sink once more, under the same event ids and
+//! without a request.
 //!
-//! The daemon does the work. This command stores what is to be done; `sinks NAME` shows how far it
-//! has come.
+//! This command stores the task; the daemon does it, and `sinks NAME` shows the progress.
 
 use jiff::Timestamp;
 use serde_json::json;
 use shopmirror_core::clock::stamp;
 use shopmirror_core::record::{Kind, Route};
 
-use super::{Done, StoredSink};
+use super::{Outcome, StoredSink};
 use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
 use crate::cli::moment::{self, Place};
 use crate::cli::{output, records};
@@ -45,12 +44,17 @@ pub(super) struct Args {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    crate::text::duration::rate(text).ok_or_else(|| {
-        "write a number of changes per second, minute or hour, for example 10/s, 100/m or 1000/h, from 1/h to 1000000/s".to_owned()
-    })
+    match crate::text::duration::rate(text) {
+        Some(rate) => Ok(rate),
+        None => Err(
+            "write a number of changes per second, minute or hour, for example 10/s, 100/m \
+                     or 1000/h, from 1/h to 1000000/s"
+                .to_owned(),
+        ),
+    }
 }
 
-pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
+pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Outcome> {
     if args.cancel {
         return cancel(sink);
     }
@@ -59,7 +63,8 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
         return refuse(
             USAGE,
             format!(
-                "sink {name} is not in use: add [sinks.{name}] to the configuration and reload the daemon"
+                "sink {name} is not in use: add [sinks.{name}] to the configuration and reload \
+                 the daemon"
             ),
         );
     }
@@ -71,15 +76,14 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
         all_versions: args.all_versions,
     };
     let now = stamp(Timestamp::now());
-    if let Some(before) = sink
-        .operator()?
-        .begin_replay(name, rows, &choice, args.rate, &now)?
-    {
+    let mut operator = sink.operator()?;
+    if let Some(running) = operator.begin_replay(name, rows, &choice, args.rate, &now)? {
         return refuse(
             TRY_AGAIN,
             format!(
-                "a replay of sink {name} is under way, {} of the way: wait for its end, or end it with `shopmirror sinks {name} replay --cancel`",
-                percent(&before)
+                "a replay of sink {name} is under way, {} of the way: wait for its end, or end it \
+                 with `shopmirror sinks {name} replay --cancel`",
+                percent(&running)
             ),
         );
     }
@@ -89,17 +93,21 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Done> {
         "begins when the daemon runs"
     };
     let text = format!(
-        "the replay of rows {} to {} {when}: see `shopmirror sinks {name}`; `shopmirror sinks {name} replay --cancel` ends it",
+        "the replay of rows {} to {} {when}: see `shopmirror sinks {name}`; `shopmirror sinks \
+         {name} replay --cancel` ends it",
         rows.0 + 1,
         rows.1
     );
     Ok((json!(sink.reader.replay(name)?), text))
 }
 
-/// The last row before the range, and the last row of it: nothing that the sink has not received
-/// yet.
+/// The last row before the range, and the last row of the range. It ends at the position of the
+/// sink.
 fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
-    let from = args.from.map_or(Ok(0), |from| from.before(&sink.reader))?;
+    let from = match args.from {
+        Some(from) => from.before(&sink.reader)?,
+        None => 0,
+    };
     let position = sink.row.position;
     let to = match args.to {
         None => position,
@@ -110,7 +118,8 @@ fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
         return refuse(
             DATA,
             format!(
-                "there is nothing to replay: the range holds no change that sink {} has behind it; its position is {position}",
+                "there is nothing to replay: the range holds no change that sink {} has behind it; \
+                 its position is {position}",
                 sink.name()
             ),
         );
@@ -118,12 +127,10 @@ fn range(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<(i64, i64)> {
     Ok((from, to))
 }
 
-fn cancel(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
+fn cancel(sink: &StoredSink<'_>) -> anyhow::Result<Outcome> {
     let name = sink.name();
-    if !sink
-        .operator()?
-        .cancel_replay(name, &stamp(Timestamp::now()))?
-    {
+    let now = stamp(Timestamp::now());
+    if !sink.operator()?.cancel_replay(name, &now)? {
         return refuse(
             DATA,
             format!("no replay of sink {name} is under way: see `shopmirror status`"),
@@ -131,10 +138,11 @@ fn cancel(sink: &StoredSink<'_>) -> anyhow::Result<Done> {
     }
     sink.wake()?;
     let replay = sink.reader.replay(name)?;
-    Ok((
-        json!(replay),
-        replay.as_ref().map_or_else(String::new, line),
-    ))
+    let text = match &replay {
+        Some(replay) => line(replay),
+        None => String::new(),
+    };
+    Ok((json!(replay), text))
 }
 
 /// One line about the last replay of a sink, for `status` and `sinks`.
@@ -146,26 +154,26 @@ pub(super) fn line(replay: &Replay) -> String {
         last_error,
         ..
     } = replay;
-    let (from, to) = (replay.from_seq + 1, replay.to_seq);
+    let from = replay.from_seq + 1;
+    let to = replay.to_seq;
     let state = match replay.state {
         ReplayState::Running => percent(replay),
         ReplayState::Done => "all".to_owned(),
         ReplayState::Cancelled => format!("cancelled after {}", percent(replay)),
     };
     let sent = output::count(replay.sent, "change", "changes");
-    let problem = last_error
-        .as_ref()
-        .map(|error| format!("; last problem: {error}"));
+    let mut problem = String::new();
+    if let Some(error) = last_error {
+        problem = format!("; last problem: {error}");
+    }
     format!(
-        "replay of {sink}: {state} of rows {from} to {to}, {sent} sent, {refused} refused, {left_out} left out{}",
-        problem.unwrap_or_default()
+        "replay of {sink}: {state} of rows {from} to {to}, {sent} sent, {refused} refused, \
+         {left_out} left out{problem}"
     )
 }
 
 fn percent(replay: &Replay) -> String {
     let rows = (replay.to_seq - replay.from_seq).max(1);
-    format!(
-        "{} %",
-        (replay.position - replay.from_seq).clamp(0, rows) * 100 / rows
-    )
+    let done = (replay.position - replay.from_seq).clamp(0, rows);
+    format!("{} %", done * 100 / rows)
 }

@@ -1,7 +1,7 @@
-//! `sinks NAME test`: sends one change, marked as a test, or only shows what would be sent.
+//! `sinks NAME test`: sends one change, marked as a test, or only shows it.
 //!
-//! The change is the newest of the records that the sink asks for. It gets an
-//! event id of its own, which begins with `test_`, so that no receiver takes it for the real one.
+//! The change is the newest of the records that the sink asks for. It gets an event id of its own,
+//! which begins with `test_`, so that no receiver takes it for the real one.
 
 use std::process::ExitCode;
 
@@ -32,17 +32,15 @@ pub(super) fn run(
     args: &Args,
     out: Output,
 ) -> anyhow::Result<ExitCode> {
-    let known = || {
-        unknown(
-            name,
-            &config.sinks.keys().map(String::as_str).collect::<Vec<_>>(),
-        )
+    let Some(settings) = config.sinks.get(name) else {
+        let names: Vec<&str> = config.sinks.keys().map(String::as_str).collect();
+        return Err(unknown(name, &names));
     };
-    let settings = config.sinks.get(name).ok_or_else(known)?;
     if !args.dry_run && matches!(settings.kind, SinkKind::Intake(_)) {
         let text = format!(
-            "the other workspace cannot mark a record as a test, so this would create a real one: see it with \
-             `shopmirror sinks {name} test --dry-run`, and try the key with `shopmirror check --sink {name}`"
+            "the other workspace cannot mark a record as a test, so this would create a real one: \
+             see it with `shopmirror sinks {name} test --dry-run`, and try the key with \
+             `shopmirror check --sink {name}`"
         );
         return refuse(USAGE, text);
     }
@@ -58,7 +56,7 @@ pub(super) fn run(
     }
 }
 
-/// Sends one change, marked, and reports what became of it.
+/// Sends one change, marked as a test, and reports the outcome.
 fn send(
     mut sink: Box<dyn Sink>,
     name: &str,
@@ -71,10 +69,9 @@ fn send(
         event_id: event_id.clone(),
         ..change
     };
-    let verdict = runtime()?
-        .block_on(sink.hand_over(&[change], now, &CancellationToken::new()))
-        .pop()
-        .unwrap_or(Verdict::NotTried);
+    let stop = CancellationToken::new();
+    let mut verdicts = runtime()?.block_on(sink.hand_over(&[change], now, &stop));
+    let verdict = verdicts.pop().unwrap_or(Verdict::NotTried);
     let (code, verdict, reason) = match verdict {
         Verdict::Done => (0, "accepted", None),
         Verdict::Refused {
@@ -90,17 +87,18 @@ fn send(
             Some("run the command again".to_owned()),
         ),
     };
-    let because = reason
-        .as_ref()
-        .map_or_else(String::new, |reason| format!(": {reason}"));
+    let text = match &reason {
+        Some(reason) => format!("{event_id} {verdict}: {reason}\n"),
+        None => format!("{event_id} {verdict}\n"),
+    };
     out.done(
         &json!({"sink": name, "event_id": event_id, "verdict": verdict, "reason": reason}),
-        &format!("{event_id} {verdict}{because}\n"),
+        &text,
     )?;
     Ok(ExitCode::from(code))
 }
 
-/// Shows what would be sent, and sends nothing.
+/// Shows the change as it would be sent, and sends nothing.
 fn preview(
     sink: &dyn Sink,
     name: &str,
@@ -116,13 +114,16 @@ fn preview(
         }
         Err(other) => anyhow::bail!("the change cannot be shown: {other:?}"),
     };
-    let head: String = headers
-        .iter()
-        .map(|(name, value)| format!("{name}: {value}\n"))
-        .collect();
-    let lines: String = body.lines().map(|line| format!("{line}\n")).collect();
+    let mut text = format!("{how}\n");
+    for (name, value) in &headers {
+        text += &format!("{name}: {value}\n");
+    }
+    text.push('\n');
+    for line in body.lines() {
+        text += &format!("{line}\n");
+    }
     out.done(
         &json!({"sink": name, "seq": seq, "how": how, "headers": headers, "body": body}),
-        &format!("{how}\n{head}\n{lines}"),
+        &text,
     )
 }
