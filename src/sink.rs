@@ -1,16 +1,16 @@
-//! How changes are handed to a destination: a webhook, a file, a command.
+//! How changes are sent to a destination: one module for each type of [`SinkKind`].
 //!
 //! A sink never sees the store, keeps no position and never waits between attempts. It reports what
 //! became of each change, and whether a failure is the destination's fault or the change's own. It
-//! returns [`Verdict::Done`] only after the destination has acknowledged, and a change that is
-//! handed over again has the same event id. Webhook addresses and secrets never appear in a reason,
-//! an error or the log. The only foreign text that does is the beginning of a response's body and
-//! the first line that a command writes to standard error.
+//! returns [`Verdict::Done`] only after the destination has acknowledged, and a change that is sent
+//! again has the same event id. Webhook addresses and secrets never appear in a reason, an error or
+//! the log. The only foreign text that does is the beginning of a response's body and the first
+//! line that a command writes to standard error.
 
-mod build_error;
 mod command;
 #[cfg(feature = "email")]
 mod email;
+mod error;
 mod file;
 #[cfg(test)]
 mod fixtures;
@@ -40,23 +40,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::SinkKind;
 use crate::text::duration;
-pub use build_error::SinkBuildError;
+pub use error::{SinkBuildError, SinkError};
 pub use file::advice as file_advice;
 #[cfg(test)]
 pub(crate) use fixtures::Scripted;
 pub use preview::Preview;
 use reason::Secrets;
-use shopmirror_core::record::Change;
+use shopmirror_core::record::{Change, Route};
 
-/// What became of one change handed to a sink; reasons are escaped and short, see
+/// What became of one change sent to a sink; reasons are escaped and short, see
 /// [`Secrets::reason`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The destination acknowledged it.
     Done,
-    /// The destination refused this change: it is tried again later, and others go on.
+    /// The destination refused this change: it is tried again later, and others pass.
     Refused {
-        /// What the destination said, for people.
+        /// The destination's reason, for people.
         reason: String,
         /// The destination asked for no further attempt.
         for_good: bool,
@@ -72,12 +72,12 @@ pub enum Verdict {
     },
     /// The destination is gone for good: the sink is disabled and keeps its changes.
     Gone {
-        /// What the destination said, for people.
+        /// The destination's reason, for people.
         reason: String,
     },
-    /// It was not handed over, because the destination failed before.
+    /// It was not sent, because the destination failed before.
     NotTried,
-    /// A stop came before the destination responded, so it is not known whether it has the change.
+    /// A stop came before the destination responded: it may have the change.
     CutShort,
 }
 
@@ -110,14 +110,14 @@ impl Verdict {
         }
     }
 
-    /// Its reason; empty if it has none.
+    /// Its reason, as the result of a probe.
     #[cfg(any(feature = "postgres", feature = "mqtt"))]
-    fn into_reason(self) -> String {
+    fn into_error(self) -> SinkError {
         match self {
             Self::Refused { reason, .. } | Self::Fault { reason, .. } | Self::Gone { reason } => {
-                reason
+                SinkError::from(reason)
             }
-            Self::Done | Self::NotTried | Self::CutShort => String::new(),
+            Self::Done | Self::NotTried | Self::CutShort => SinkError::new(""),
         }
     }
 
@@ -132,7 +132,7 @@ impl Verdict {
     }
 }
 
-/// A destination that changes are handed to. It takes one call at a time; a destination that takes
+/// A destination that changes are sent to. It takes one call at a time; a destination that takes
 /// several has one of these for each, see [`build`].
 #[async_trait]
 pub trait Sink: Send + Sync {
@@ -141,8 +141,8 @@ pub trait Sink: Send + Sync {
         1
     }
 
-    /// Whether changes arrive in the order of the log, several of one record among them, and a
-    /// fault concerns all of them. Otherwise one change may be the reason of a fault.
+    /// Whether a call may have several changes of one record, in the order of the log, and a fault
+    /// concerns all of them. Otherwise one change may be the reason of a fault.
     fn keeps_order(&self) -> bool {
         false
     }
@@ -152,18 +152,18 @@ pub trait Sink: Send + Sync {
         Duration::ZERO
     }
 
-    /// What no text about this sink may show.
+    /// The secrets that no text about this sink may show.
     fn secrets(&self) -> &Secrets {
         &reason::NONE
     }
 
-    /// How long one attempt may take, and what to check if it takes longer. As it is, the sink ends
-    /// its attempts itself.
+    /// How long one attempt may take, and what to check if it takes longer. By default, the sink
+    /// ends its attempts itself.
     fn limit(&self) -> (Duration, &'static str) {
         (Duration::MAX, "")
     }
 
-    /// Tries once to hand over these changes, at most a batch, all of them or none. Callers use
+    /// Tries once to send these changes, at most a batch, all of them or none. Callers use
     /// [`hand_over`](trait.Sink.html#method.hand_over), which may drop the attempt at any moment.
     ///
     /// Unless the sink keeps the order, they belong to different records. `now` is the wall clock
@@ -177,7 +177,7 @@ pub trait Sink: Send + Sync {
     ///
     /// # Errors
     /// What is wrong, and how to fix it.
-    async fn probe(&self) -> Result<String, String>;
+    async fn probe(&self) -> Result<String, SinkError>;
 
     /// What would be sent for this change at this time.
     ///
@@ -190,21 +190,22 @@ pub trait Sink: Send + Sync {
         ))
     }
 
-    /// What is to be remembered of the last delivery, together with what was acknowledged.
+    /// What the caller saves of the last delivery, in the commit that notes the acknowledgement.
     fn mark(&self) -> Option<String> {
         None
     }
 
-    /// Takes up the mark that was remembered, before the first delivery.
+    /// Takes the saved mark, before the first delivery.
     fn resume(&mut self, _mark: Option<&str>) {}
 
-    /// The last row of the log that the destination has, if it keeps an account of that.
+    /// The last row of the log that the destination has, if it records that.
     fn stored(&self) -> Option<i64> {
         None
     }
 
-    /// From now on the destination must have what it was given up to this row of the log. If it has
-    /// less, changes are [`Verdict::NotTried`] and [`take_lost`](Self::take_lost) says so.
+    /// From now on the destination must have every change that was sent to it up to this row of the
+    /// log. If it has less, changes are [`Verdict::NotTried`] and
+    /// [`take_lost`](Self::take_lost) returns how far it has them.
     fn expect_stored(&mut self, _seq: i64) {}
 
     /// If the destination was found to have lost changes: the last row of the log that it still
@@ -215,12 +216,12 @@ pub trait Sink: Send + Sync {
 }
 
 impl dyn Sink + '_ {
-    /// Hands over changes, which are in the order of the log; returns one verdict for each. No
-    /// reason repeats a secret.
+    /// Sends changes, which are in the order of the log; returns one verdict for each. No reason
+    /// repeats a secret.
     ///
-    /// Of what is refused together, first the changes that cannot be written go, then each half is
-    /// tried by itself. A change behind a refused one of its record is [`Verdict::NotTried`], and
-    /// so is each behind a fault. `stop` cuts the attempt that is under way short.
+    /// When several are refused together, those that cannot be written are taken out, or, if all
+    /// can be, each half is tried alone. Later changes of a refused record, and all after a fault,
+    /// are [`Verdict::NotTried`]. `stop` cuts the attempt in flight short.
     pub async fn hand_over(
         &mut self,
         changes: &[Change],
@@ -230,43 +231,44 @@ impl dyn Sink + '_ {
         if stop.is_cancelled() {
             return vec![Verdict::CutShort; changes.len()];
         }
-        let record = |index: usize| (changes[index].route, changes[index].record_id.as_deref());
         let mut verdicts = vec![Verdict::NotTried; changes.len()];
         let mut refused = HashSet::new();
-        let all: Vec<usize> = (0..changes.len()).collect();
-        // The next one last.
-        let mut parts: Vec<Vec<usize>> = all
-            .chunks(self.batch())
-            .rev()
-            .map(<[usize]>::to_vec)
-            .collect();
+        // Parts of the changes, by their indices; the next part last.
+        let indices: Vec<usize> = (0..changes.len()).collect();
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        for part in indices.chunks(self.batch()).rev() {
+            parts.push(part.to_vec());
+        }
         while let Some(mut part) = parts.pop() {
-            part.retain(|&index| !refused.contains(&record(index)));
+            part.retain(|&index| !refused.contains(&record(&changes[index])));
             if part.is_empty() {
                 continue;
             }
-            let given: Vec<&Change> = part.iter().map(|&index| &changes[index]).collect();
-            let verdict = self.attempt(&given, now, stop).await;
+            let batch: Vec<&Change> = part.iter().map(|&index| &changes[index]).collect();
+            let verdict = self.attempt(&batch, now, stop).await;
             let is_refused = matches!(verdict, Verdict::Refused { .. });
             if is_refused && part.len() > 1 {
-                let whole = part.len();
-                part.retain(|&index| match self.preview(&changes[index], now) {
-                    Ok(_) => true,
-                    Err(verdict) => {
-                        verdicts[index] = verdict.without(self.secrets());
-                        refused.insert(record(index));
-                        false
+                let mut writable = Vec::new();
+                for &index in &part {
+                    match self.preview(&changes[index], now) {
+                        Ok(_) => writable.push(index),
+                        Err(verdict) => {
+                            verdicts[index] = verdict.without(self.secrets());
+                            refused.insert(record(&changes[index]));
+                        }
                     }
-                });
-                if part.len() == whole {
-                    parts.push(part.split_off(whole / 2));
                 }
-                parts.push(part);
+                if writable.len() == part.len() {
+                    parts.push(writable.split_off(part.len() / 2));
+                }
+                parts.push(writable);
                 continue;
             }
             for index in part {
                 verdicts[index] = verdict.clone();
-                refused.extend(is_refused.then(|| record(index)));
+                if is_refused {
+                    refused.insert(record(&changes[index]));
+                }
             }
             if !is_refused && verdict != Verdict::Done {
                 break;
@@ -296,12 +298,20 @@ impl dyn Sink + '_ {
     ///
     /// # Errors
     /// What is wrong, and how to fix it.
-    pub async fn try_out(&self) -> Result<String, String> {
+    pub async fn try_out(&self) -> Result<String, SinkError> {
         let (limit, advice) = self.limit();
-        let probed = tokio::time::timeout(limit, self.probe()).await;
-        let probed = probed.unwrap_or_else(|_| Err(too_late(limit, advice)));
-        probed.map_err(|reason| self.secrets().reason(&reason))
+        let reason = match tokio::time::timeout(limit, self.probe()).await {
+            Ok(Ok(text)) => return Ok(text),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => too_late(limit, advice),
+        };
+        Err(SinkError::from(self.secrets().reason(&reason)))
     }
+}
+
+/// The record that a change is about.
+fn record(change: &Change) -> (Route, Option<&str>) {
+    (change.route, change.record_id.as_deref())
 }
 
 fn too_late(limit: Duration, advice: &str) -> String {
@@ -314,38 +324,48 @@ impl fmt::Debug for dyn Sink {
     }
 }
 
-/// Makes the sink called `name`, once for each call that may be under way at the same time; nothing
+/// Builds the sink called `name`, once for each call that may be in flight at the same time; nothing
 /// is opened, connected or started yet.
 ///
 /// # Errors
 /// [`SinkBuildError`] if the configuration can never work.
 pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuildError> {
-    let unusable = |problem| SinkBuildError::Server {
-        sink: name.to_owned(),
-        problem,
-    };
+    match try_build(name, kind) {
+        Ok(Some(sinks)) => Ok(sinks),
+        Ok(None) => Err(SinkBuildError::LeftOut {
+            sink: name.to_owned(),
+        }),
+        Err(problem) => Err(SinkBuildError::Server {
+            sink: name.to_owned(),
+            problem,
+        }),
+    }
+}
+
+/// [`build`]; `None` if the program was built without this type of sink.
+fn try_build(name: &str, kind: &SinkKind) -> Result<Option<Vec<Box<dyn Sink>>>, SinkError> {
     let sink: Box<dyn Sink> = match kind {
-        SinkKind::Webhook(it) => {
-            let sink = webhook::WebhookSink::build(it).map_err(unusable)?;
-            return Ok((0..it.concurrency.max(1))
-                .map(|_| Box::new(sink.clone()) as _)
-                .collect());
+        SinkKind::Webhook(settings) => {
+            let sink = webhook::WebhookSink::build(settings)?;
+            let mut calls: Vec<Box<dyn Sink>> = Vec::new();
+            for _ in 0..settings.concurrency.max(1) {
+                calls.push(Box::new(sink.clone()));
+            }
+            return Ok(Some(calls));
         }
-        SinkKind::Command(it) => Box::new(command::CommandSink::new(it)),
-        SinkKind::File(it) => Box::new(file::FileSink::new(name, it)),
-        SinkKind::Intake(it) => Box::new(intake::IntakeSink::build(it).map_err(unusable)?),
+        SinkKind::Command(settings) => Box::new(command::CommandSink::new(settings)),
+        SinkKind::File(settings) => Box::new(file::FileSink::new(name, settings)),
+        SinkKind::Intake(settings) => Box::new(intake::IntakeSink::build(settings)?),
         #[cfg(feature = "postgres")]
-        SinkKind::Postgres(it) => {
-            Box::new(postgres::PostgresSink::build(name, it).map_err(unusable)?)
-        }
+        SinkKind::Postgres(settings) => Box::new(postgres::PostgresSink::build(name, settings)?),
         #[cfg(feature = "nats")]
-        SinkKind::Nats(it) => Box::new(nats::NatsSink::build(it).map_err(unusable)?),
+        SinkKind::Nats(settings) => Box::new(nats::NatsSink::build(settings)?),
         #[cfg(feature = "mqtt")]
-        SinkKind::Mqtt(it) => Box::new(mqtt::MqttSink::build(it).map_err(unusable)?),
+        SinkKind::Mqtt(settings) => Box::new(mqtt::MqttSink::build(settings)?),
         #[cfg(feature = "s3")]
-        SinkKind::S3(it) => Box::new(s3::S3Sink::build(it).map_err(unusable)?),
+        SinkKind::S3(settings) => Box::new(s3::S3Sink::build(settings)?),
         #[cfg(feature = "email")]
-        SinkKind::Email(it) => Box::new(email::EmailSink::build(name, it).map_err(unusable)?),
+        SinkKind::Email(settings) => Box::new(email::EmailSink::build(name, settings)?),
         #[cfg(not(all(
             feature = "postgres",
             feature = "nats",
@@ -353,24 +373,21 @@ pub fn build(name: &str, kind: &SinkKind) -> Result<Vec<Box<dyn Sink>>, SinkBuil
             feature = "s3",
             feature = "email"
         )))]
-        _ => {
-            return Err(SinkBuildError::LeftOut {
-                sink: name.to_owned(),
-            });
-        }
+        _ => return Ok(None),
     };
-    Ok(vec![sink])
+    Ok(Some(vec![sink]))
 }
 
 /// The first 16 hexadecimal digits of the SHA-256 of these bytes.
 fn short_digest(bytes: impl AsRef<[u8]>) -> String {
-    Sha256::digest(bytes)[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut digits = String::new();
+    for byte in &Sha256::digest(bytes)[..8] {
+        digits += &format!("{byte:02x}");
+    }
+    digits
 }
 
-/// Makes the sink called `name` for one call at a time.
+/// Builds the sink called `name` for one call at a time.
 ///
 /// # Errors
 /// [`SinkBuildError`] if the configuration can never work.

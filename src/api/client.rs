@@ -1,10 +1,10 @@
 //! One method per read route of the contract; each sends exactly one request.
 //!
-//! Every call returns its result and what the response said about the rate limit, also on failure.
+//! Every call returns its result and the rate limit that the response shows, also on failure.
 //! The client retries and paces nothing; the key is its only state.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use crate::config::{Auth, PollSettings, WorkspaceSettings};
 /// The longest search term, in characters (contract, "Limits").
 const MAX_SEARCH_TERM: usize = 100;
 
-/// The result of one call, and what the response said about the rate limit.
+/// The result of one call, and the rate limit that the response shows.
 type CallResult<T> = (Result<T, ApiError>, RateHeaders);
 
 /// The client of one workspace; clones share the key.
@@ -37,7 +37,7 @@ struct Inner {
     key: RwLock<CurrentKey>,
     base_url: Url,
     auth: Auth,
-    /// The address of each route's polls; made once, because nothing of it changes.
+    /// The address of each route's polls; built once, because nothing of it changes.
     polls: HashMap<Route, Url>,
     timeout: Duration,
     clock: Clock,
@@ -62,13 +62,12 @@ impl Client {
         clock: Clock,
     ) -> Self {
         let limit = poll.limit.to_string();
-        let poll_of = |route| {
+        let mut polls = HashMap::new();
+        for route in Route::ALL {
             let path = ["automation", "triggers", path_of(route)];
-            (
-                route,
-                address(&workspace.base_url, &path, &[("limit", &limit)]),
-            )
-        };
+            let url = address(&workspace.base_url, &path, &[("limit", &limit)]);
+            polls.insert(route, url);
+        }
         Self(Arc::new(Inner {
             transport,
             key: RwLock::new(CurrentKey {
@@ -77,7 +76,7 @@ impl Client {
             }),
             base_url: workspace.base_url.clone(),
             auth: workspace.auth,
-            polls: Route::ALL.into_iter().map(poll_of).collect(),
+            polls,
             timeout: poll.timeout,
             clock,
         }))
@@ -85,38 +84,44 @@ impl Client {
 
     /// Replaces the key in every clone from the next request on; returns true if it differs.
     pub fn set_key(&self, key: SecretString) -> bool {
-        let mut held = self.0.key.write().unwrap_or_else(PoisonError::into_inner);
-        let new = held.secret.expose_secret() != key.expose_secret();
-        *held = CurrentKey {
+        let mut current = self.0.key.write().unwrap_or_else(PoisonError::into_inner);
+        if current.secret.expose_secret() == key.expose_secret() {
+            return false;
+        }
+        *current = CurrentKey {
             secret: key,
-            number: held.number + u64::from(new),
+            number: current.number + 1,
         };
-        new
+        true
     }
 
-    /// Which key requests are sent with from now on: a response with a lower number in
-    /// [`RateHeaders::key`] speaks of an older one.
+    /// The key that requests are sent with now.
+    fn key(&self) -> RwLockReadGuard<'_, CurrentKey> {
+        self.0.key.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the key that requests are sent with from now on: a response with a lower
+    /// number in [`RateHeaders::key`] belongs to an older one.
     #[must_use]
     pub fn key_number(&self) -> u64 {
-        self.0
-            .key
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .number
+        self.key().number
     }
 
-    /// What the workspace counts requests by, the address and the key, as a digest that tells
+    /// The address and the key, by which the workspace counts requests, as a digest that reveals
     /// neither.
     #[must_use]
     pub fn account(&self) -> String {
-        self.account_with(&self.0.key.read().unwrap_or_else(PoisonError::into_inner))
+        self.account_with(&self.key())
     }
 
     /// As [`Self::account`], if this is still the number of the key; `None` after a change.
     #[must_use]
     pub fn account_of(&self, key_number: u64) -> Option<String> {
-        let key = self.0.key.read().unwrap_or_else(PoisonError::into_inner);
-        (key.number == key_number).then(|| self.account_with(&key))
+        let key = self.key();
+        if key.number != key_number {
+            return None;
+        }
+        Some(self.account_with(&key))
     }
 
     fn account_with(&self, key: &CurrentKey) -> String {
@@ -219,11 +224,7 @@ impl Client {
         let CurrentKey {
             secret: key,
             number,
-        } = inner
-            .key
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        } = self.key().clone();
         let unknown = RateHeaders {
             key: number,
             ..RateHeaders::default()
@@ -247,20 +248,15 @@ impl Client {
             key: number,
             ..rate
         };
-        let result = if response.status == 200 && is_of_another(business, &response.headers) {
-            Err(PageError::OtherBusiness.into())
-        } else if response.status == 200 {
-            read(response.body).map_err(ApiError::from)
-        } else {
+        if response.status != 200 {
             let secret = key.expose_secret();
-            Err(ApiError::from_response(
-                &response,
-                &url,
-                rate.retry_after,
-                secret,
-            ))
-        };
-        (result, rate)
+            let error = ApiError::from_response(&response, &url, rate.retry_after, secret);
+            return (Err(error), rate);
+        }
+        if is_of_another(business, &response.headers) {
+            return (Err(PageError::OtherBusiness.into()), rate);
+        }
+        (read(response.body).map_err(ApiError::from), rate)
     }
 }
 
@@ -273,11 +269,10 @@ impl Inner {
                 key.expose_secret().to_owned(),
             ),
         };
-        let usable = !key.expose_secret().is_empty();
-        let mut value = HeaderValue::try_from(value)
-            .ok()
-            .filter(|_| usable)
-            .ok_or(ApiError::UnusableKey)?;
+        if key.expose_secret().is_empty() {
+            return Err(ApiError::UnusableKey);
+        }
+        let mut value = HeaderValue::try_from(value).map_err(|_| ApiError::UnusableKey)?;
         value.set_sensitive(true);
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(name, value);
@@ -285,8 +280,12 @@ impl Inner {
         let agent = concat!("shopmirror/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         if let Some(business) = business {
-            let business = HeaderValue::from_str(business)
-                .map_err(|_| ApiError::Unsendable("an id in businesses holds characters that a header cannot carry; use the branch id"))?;
+            let business = HeaderValue::from_str(business).map_err(|_| {
+                ApiError::Unsendable(
+                    "an id in businesses holds characters that a header cannot carry; use the \
+                     branch id",
+                )
+            })?;
             headers.insert(HeaderName::from_static("x-business"), business);
         }
         Ok(headers)
@@ -313,14 +312,20 @@ fn address(base_url: &Url, path: &[&str], query: &[(&str, &str)]) -> Url {
 /// True if the response belongs to another business than the requested one; `X-Business` of every
 /// response names its business (contract, "What the service does"). Only ids can be compared.
 fn is_of_another(requested: Option<&str>, headers: &HeaderMap) -> bool {
-    let id = |text: &str| text.trim().parse::<u64>().ok();
-    let resolved = headers
-        .get("x-business")
-        .and_then(|value| id(value.to_str().ok()?));
-    requested
-        .and_then(id)
-        .zip(resolved)
-        .is_some_and(|(requested, resolved)| requested != resolved)
+    let (Some(requested), Some(served)) = (requested, headers.get("x-business")) else {
+        return false;
+    };
+    let (Some(requested), Ok(served)) = (business_id(requested), served.to_str()) else {
+        return false;
+    };
+    match business_id(served) {
+        Some(served) => served != requested,
+        None => false,
+    }
+}
+
+fn business_id(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
 }
 
 /// The route's last path segment, which spells it with hyphens.

@@ -14,7 +14,7 @@ use super::foreign::sanitize;
 use super::page::PageError;
 use super::transport::{ApiResponse, TransportError};
 
-/// The status by which a cache says that nothing has changed. shopmirror never asks for it.
+/// The status of a cache for an unchanged response. shopmirror never asks for it.
 const NOT_MODIFIED: u16 = 304;
 
 /// Why a request failed.
@@ -102,16 +102,15 @@ impl ApiError {
     /// Whether and when to retry, as the contract says.
     #[must_use]
     pub fn retry(&self) -> Retry {
-        match (self.class(), self) {
-            (
-                Class::Busy,
-                Self::Status {
-                    retry_after: Some(wait),
-                    ..
-                },
-            ) => Retry::After(*wait),
-            (Class::Busy, _) => Retry::Backoff,
-            _ => Retry::Never,
+        if self.class() != Class::Busy {
+            return Retry::Never;
+        }
+        match self {
+            Self::Status {
+                retry_after: Some(wait),
+                ..
+            } => Retry::After(*wait),
+            _ => Retry::Backoff,
         }
     }
 
@@ -151,23 +150,36 @@ impl ApiError {
             };
         }
         let envelope: Value = serde_json::from_slice(&response.body).unwrap_or_default();
-        let member = |pointer| envelope.pointer(pointer).and_then(Value::as_str);
-        let header = || response.headers.get("x-request-id")?.to_str().ok();
-        let sanitized = |text: &str| sanitize(text, secret);
+        let code = member(&envelope, "/error/code");
+        let message = match member(&envelope, "/error/message") {
+            Some(message) => Some(message),
+            None => member(&envelope, "/message"),
+        };
+        let request_id = match member(&envelope, "/error/request_id") {
+            Some(id) => Some(id),
+            None => request_id_header(&response.headers),
+        };
         Self::Status {
             status: response.status,
-            code: member("/error/code").map(sanitized),
-            message: member("/error/message")
-                .or_else(|| member("/message"))
-                .map(sanitized),
-            request_id: member("/error/request_id").or_else(header).map(sanitized),
+            code: code.map(|text| sanitize(text, secret)),
+            message: message.map(|text| sanitize(text, secret)),
+            request_id: request_id.map(|text| sanitize(text, secret)),
             retry_after,
         }
     }
 }
 
+fn member<'a>(envelope: &'a Value, pointer: &str) -> Option<&'a str> {
+    envelope.pointer(pointer)?.as_str()
+}
+
+fn request_id_header(headers: &HeaderMap) -> Option<&str> {
+    headers.get("x-request-id")?.to_str().ok()
+}
+
 fn redirect_host(headers: &HeaderMap, requested: &Url, secret: &str) -> Option<String> {
-    let target = requested.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
+    let location = headers.get(LOCATION)?.to_str().ok()?;
+    let target = requested.join(location).ok()?;
     Some(sanitize(target.host_str()?, secret))
 }
 
@@ -186,8 +198,9 @@ fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -
              the white-label address, https://DOMAIN/api"
         }
         NOT_MODIFIED => {
-            "the address answers \"not modified\", which was not asked for: a cache between shopmirror and \
-             the workspace answers for it; let it pass requests of the API on, or remove it"
+            "the address answers \"not modified\", which was not asked for: a cache between \
+             shopmirror and the workspace answers for it; let it pass requests of the API on, or \
+             remove it"
         }
         404 => {
             "the workspace does not know this route; check that base_url is its address and ends \
@@ -212,7 +225,7 @@ fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -
         let _ = write!(text, ", code {code}");
     }
     if let Some(message) = message {
-        let _ = write!(text, ", it said: {message}");
+        let _ = write!(text, ", response: {message}");
     }
     if let Some(request_id) = request_id {
         let _ = write!(text, ", request id {request_id}");

@@ -5,7 +5,7 @@
 
 use crate::text::escape;
 
-/// The longest foreign text that is kept, in characters.
+/// The longest foreign text, in characters; the rest is cut off.
 const MAX_CHARS: usize = 200;
 
 /// Removes `secret` from a text, escapes what controls a terminal, and shortens the text.
@@ -18,15 +18,16 @@ fn without(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();
     }
-    let (folded, secret) = (text.to_ascii_lowercase(), secret.to_ascii_lowercase());
+    let folded = text.to_ascii_lowercase();
+    let secret = secret.to_ascii_lowercase();
     let mut clean = String::with_capacity(text.len());
-    let mut kept = 0;
+    let mut rest_at = 0;
     for (at, found) in folded.match_indices(&secret) {
-        clean.push_str(&text[kept..at]);
+        clean.push_str(&text[rest_at..at]);
         clean.push_str("[key]");
-        kept = at + found.len();
+        rest_at = at + found.len();
     }
-    clean.push_str(&text[kept..]);
+    clean.push_str(&text[rest_at..]);
     clean
 }
 

@@ -7,16 +7,18 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use url::Url;
 
 use super::foreign::sanitize;
 use super::transport::{
-    ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, ResponseFuture, Transport, TransportError,
+    ApiRequest, ApiResponse, MAX_BODY, MAX_ERROR_BODY, Transport, TransportError,
 };
 use crate::config::{WorkspaceSettings, is_loopback};
 use crate::net::body;
-use crate::net::tls::{client_builder, connection_problem, http_client};
+use crate::net::problem::ConnectionProblem;
+use crate::net::tls::{TlsError, client_builder, http_client};
 
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// How many idle connections are kept. At most one request per poller and one background request
-/// are under way at the same time.
+/// are in flight at the same time.
 const MAX_IDLE: usize = 32;
 
 /// Sends requests over sockets.
@@ -46,8 +48,8 @@ pub enum TransportBuildError {
     )]
     NotHttps,
     /// TLS could not be set up, or the file of certificate authorities cannot be used.
-    #[error("{0}")]
-    Tls(String),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 impl HttpTransport {
@@ -65,14 +67,16 @@ impl HttpTransport {
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE);
-        let client = http_client(builder, !https, workspace.ca_file.as_deref());
         Ok(Self {
-            client: client.map_err(TransportBuildError::Tls)?,
+            client: http_client(builder, !https, workspace.ca_file.as_deref())?,
             https,
         })
     }
+}
 
-    async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
+#[async_trait]
+impl Transport for HttpTransport {
+    async fn send(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         if (request.url.scheme() == "https") != self.https
             || !self.https && !is_plain_loopback(&request.url)
         {
@@ -105,26 +109,23 @@ impl HttpTransport {
     }
 }
 
-impl Transport for HttpTransport {
-    fn send(&self, request: ApiRequest) -> ResponseFuture<'_> {
-        Box::pin(self.exchange(request))
-    }
-}
-
 /// The whole body of a 2xx response, or an error.
 async fn page_body(response: &mut reqwest::Response) -> Result<Bytes, TransportError> {
     let page = body::whole(response, MAX_BODY)
         .await
         .map_err(|error| reading(&error))?;
-    page.map(Bytes::from).ok_or(TransportError::TooLarge)
+    match page {
+        Some(body) => Ok(Bytes::from(body)),
+        None => Err(TransportError::TooLarge),
+    }
 }
 
 /// The first part of an error's body; a body that ends early is no problem, because the status
 /// is known.
 async fn error_body(response: &mut reqwest::Response) -> Bytes {
-    let mut said = Vec::new();
-    let _ = body::read(response, MAX_ERROR_BODY, &mut said).await;
-    said.into()
+    let mut text = Vec::new();
+    let _ = body::read(response, MAX_ERROR_BODY, &mut text).await;
+    text.into()
 }
 
 fn is_plain_loopback(url: &Url) -> bool {
@@ -133,10 +134,10 @@ fn is_plain_loopback(url: &Url) -> bool {
 
 fn sending(error: &reqwest::Error) -> TransportError {
     if error.is_connect() {
-        TransportError::Connect(
-            connection_problem(error)
-                .unwrap_or_else(|| format!("{}; check base_url and the network", causes(error))),
-        )
+        TransportError::Connect(match ConnectionProblem::for_request(error) {
+            Some(problem) => problem.to_string(),
+            None => format!("{}; check base_url and the network", causes(error)),
+        })
     } else if error.is_timeout() {
         TransportError::Timeout
     } else {
@@ -154,8 +155,12 @@ fn reading(error: &reqwest::Error) -> TransportError {
 
 /// The causes of an error. The error's own text is left out, because it holds the address.
 fn causes(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
+    let mut texts = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        texts.push(cause.to_string());
+        next = cause.source();
+    }
     texts.dedup();
     let text = if texts.is_empty() {
         "unknown cause".to_owned()

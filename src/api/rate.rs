@@ -1,4 +1,4 @@
-//! What the headers of a response say about the rate limit (contract, "Limits").
+//! The rate limit that the headers of a response show (contract, "Limits").
 //!
 //! A header that is absent, unreadable or out of range is ignored and never stops a poll. No wait
 //! is longer than [`retry_after::MAX_WAIT`].
@@ -13,7 +13,7 @@ use crate::net::retry_after;
 /// A number of requests above this is ignored as a mistake.
 const MAX_COUNT: u32 = 1_000_000;
 
-/// What one response said about the rate limit, and how long it took.
+/// The rate limit that one response shows, and whose response it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateHeaders {
     /// `X-RateLimit-Limit`: requests a minute for all clients of the key.
@@ -26,32 +26,42 @@ pub struct RateHeaders {
     pub refused: bool,
     /// `X-Business`: the response's business, if it is an integer as the contract shows.
     pub business: Option<i64>,
-    /// The server's clock, from `Date`; absent if a cache may have kept the response.
+    /// The server's clock, from `Date`; absent if the response may come from a cache.
     pub server_time: Option<Timestamp>,
-    /// Which key was sent; see [`Client::key_number`](super::Client::key_number).
+    /// The number of the key that was sent; see [`Client::key_number`](super::Client::key_number).
     pub key: u64,
 }
 
 impl RateHeaders {
     /// Reads a response's headers; `now` is used if the server sends no `Date`.
     pub(super) fn read(status: u16, headers: &HeaderMap, now: Timestamp) -> Self {
-        let date = text(headers, DATE)
-            .and_then(|text| httpdate::parse_http_date(text).ok())
-            .and_then(|date| Timestamp::try_from(date).ok());
-        let retry_after = text(headers, RETRY_AFTER)
-            .and_then(|wait| retry_after::parse(wait, text(headers, DATE), now));
+        let retry_after = match text(headers, RETRY_AFTER) {
+            Some(wait) => retry_after::parse(wait, text(headers, DATE), now),
+            None => None,
+        };
+        let business = match text(headers, HeaderName::from_static("x-business")) {
+            Some(text) => text.parse().ok(),
+            None => None,
+        };
         Self {
             limit: count(headers, "x-ratelimit-limit"),
             remaining: count(headers, "x-ratelimit-remaining"),
             retry_after,
             refused: status == 429,
-            business: text(headers, HeaderName::from_static("x-business"))
-                .and_then(|text| text.parse().ok()),
-            // A cache repeats an old `Date`, and says so with `Age`.
-            server_time: date.filter(|_| !headers.contains_key(AGE)),
+            business,
+            server_time: server_time(headers),
             key: 0,
         }
     }
+}
+
+fn server_time(headers: &HeaderMap) -> Option<Timestamp> {
+    // A cache repeats an old `Date`, which `Age` shows.
+    if headers.contains_key(AGE) {
+        return None;
+    }
+    let date = httpdate::parse_http_date(text(headers, DATE)?).ok()?;
+    Timestamp::try_from(date).ok()
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -60,7 +70,10 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 
 fn count(headers: &HeaderMap, name: &'static str) -> Option<u32> {
     let count = text(headers, HeaderName::from_static(name))?.parse().ok()?;
-    (count <= MAX_COUNT).then_some(count)
+    if count > MAX_COUNT {
+        return None;
+    }
+    Some(count)
 }
 
 #[cfg(test)]
@@ -71,16 +84,12 @@ mod tests {
     const NOW: &str = "2026-03-01T12:00:00Z";
 
     fn read(status: u16, headers: &[(&'static str, &str)]) -> RateHeaders {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| {
-                (
-                    HeaderName::from_static(name),
-                    HeaderValue::from_str(value).unwrap(),
-                )
-            })
-            .collect();
-        RateHeaders::read(status, &headers, NOW.parse().unwrap())
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let value = HeaderValue::from_str(value).unwrap();
+            map.insert(HeaderName::from_static(name), value);
+        }
+        RateHeaders::read(status, &map, NOW.parse().unwrap())
     }
 
     #[test]
@@ -105,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_absent_or_absurd_say_nothing() {
+    fn counts_that_are_absent_or_absurd_are_ignored() {
         for (text, expected) in [
             ("60", Some(60)),
             (" 7 ", Some(7)),

@@ -4,10 +4,9 @@
 //! transport limits what it reads, never follows a redirect and never retries.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use url::Url;
@@ -49,10 +48,12 @@ impl fmt::Debug for ApiResponse {
 }
 
 /// Why there is no response; no text holds an address.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum TransportError {
     /// No connection: name, route, port or certificate.
     #[error("could not connect to the workspace: {0}")]
+    #[strum(serialize = "no_connection")]
     Connect(String),
     /// The response was not complete in time.
     #[error("the workspace did not respond in time; if this continues, raise timeout in [poll]")]
@@ -68,6 +69,7 @@ pub enum TransportError {
     TooLarge,
     /// Any other failure before or during the response.
     #[error("the request failed: {0}")]
+    #[strum(serialize = "network")]
     Other(String),
 }
 
@@ -75,22 +77,13 @@ impl TransportError {
     /// The kind of failure as one short word, for counts and listings.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Connect(_) => "no_connection",
-            Self::Timeout => "timeout",
-            Self::Cut(_) => "cut",
-            Self::TooLarge => "too_large",
-            Self::Other(_) => "network",
-        }
+        self.into()
     }
 }
 
-/// The future of one response.
-pub type ResponseFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<ApiResponse, TransportError>> + Send + 'a>>;
-
 /// Sends requests; one call is exactly one request on the wire.
+#[async_trait]
 pub trait Transport: Send + Sync {
     /// Sends one request and reads its response; dropping the future cancels the request.
-    fn send(&self, request: ApiRequest) -> ResponseFuture<'_>;
+    async fn send(&self, request: ApiRequest) -> Result<ApiResponse, TransportError>;
 }

@@ -22,12 +22,15 @@ pub struct Ping {
 
 pub(super) fn ping(body: Vec<u8>) -> Result<Ping, PageError> {
     let body: Value = object(&text(body)?)?;
-    let member = |name| body.get(name).and_then(Value::as_str).map(str::to_owned);
     Ok(Ping {
-        status: member("status").ok_or(PageError::UnexpectedShape)?,
-        workspace: member("workspace"),
-        provider: member("provider"),
+        status: member(&body, "status").ok_or(PageError::UnexpectedShape)?,
+        workspace: member(&body, "workspace"),
+        provider: member(&body, "provider"),
     })
+}
+
+fn member(body: &Value, name: &str) -> Option<String> {
+    Some(body.get(name)?.as_str()?.to_owned())
 }
 
 /// The names of the forms that have custom fields.
@@ -36,7 +39,8 @@ pub(super) fn form_types(body: Vec<u8>) -> Result<Vec<String>, PageError> {
     struct Listing {
         form_types: Vec<String>,
     }
-    object(&text(body)?).map(|listing: Listing| listing.form_types)
+    let listing: Listing = object(&text(body)?)?;
+    Ok(listing.form_types)
 }
 
 /// The definition of each field of one form, as its exact JSON text.
@@ -48,11 +52,11 @@ pub(super) fn custom_fields(body: Vec<u8>) -> Result<Vec<String>, PageError> {
     }
     let body = text(body)?;
     let listing: Listing<'_> = object(&body)?;
-    Ok(listing
-        .fields
-        .into_iter()
-        .map(|field| field.get().to_owned())
-        .collect())
+    let mut fields = Vec::new();
+    for field in listing.fields {
+        fields.push(field.get().to_owned());
+    }
+    Ok(fields)
 }
 
 fn object<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, PageError> {
@@ -70,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ping_and_definitions_are_read_with_what_they_have() {
+    fn a_ping_and_definitions_are_read_with_the_members_they_have() {
         let full = br#"{"status":"connected","workspace":"Zo\u00eb's","provider":"x","new":[1]}"#;
         assert_eq!(
             ping(full.to_vec()).unwrap(),

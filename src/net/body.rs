@@ -2,8 +2,8 @@
 
 use reqwest::Response;
 
-/// Appends the next bytes of a body to `body`, until that has `most`; says whether it is the whole
-/// of it. What was read before an error, or before the caller gave up, stays.
+/// Appends the next bytes of a body to `body`, until that has `most`; returns whether it is the
+/// whole of it. What was read before an error, or before the caller gave up, stays.
 ///
 /// # Errors
 /// If the connection ends before the body does.
@@ -14,10 +14,11 @@ pub async fn read(
 ) -> reqwest::Result<bool> {
     while let Some(chunk) = response.chunk().await? {
         let room = most - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
+            body.extend_from_slice(&chunk[..room]);
             return Ok(false);
         }
+        body.extend_from_slice(&chunk);
     }
     Ok(true)
 }
@@ -28,13 +29,15 @@ pub async fn read(
 /// # Errors
 /// As those of [`read`].
 pub async fn whole(response: &mut Response, most: usize) -> reqwest::Result<Option<Vec<u8>>> {
-    if response
-        .content_length()
-        .is_some_and(|length| length > most as u64)
+    if let Some(length) = response.content_length()
+        && length > most as u64
     {
         return Ok(None);
     }
     let mut body = Vec::new();
-    let is_whole = read(response, most, &mut body).await?;
-    Ok(is_whole.then_some(body))
+    if read(response, most, &mut body).await? {
+        Ok(Some(body))
+    } else {
+        Ok(None)
+    }
 }

@@ -18,16 +18,17 @@ pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration>
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         // Digits alone fail to parse only when the number is too large for the type.
-        let wait = text.parse().map_or(MAX_WAIT, Duration::from_secs);
-        return Some(wait.min(MAX_WAIT));
+        return Some(match text.parse() {
+            Ok(seconds) => Duration::from_secs(seconds).min(MAX_WAIT),
+            Err(_) => MAX_WAIT,
+        });
     }
-    let at = httpdate::parse_http_date(text).ok()?;
-    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
-    let from = match date {
-        Some(date) => date,
-        None => now.try_into().ok()?,
+    let until = httpdate::parse_http_date(text).ok()?;
+    let sent_at = match date.map(httpdate::parse_http_date) {
+        Some(Ok(date)) => date,
+        _ => now.try_into().ok()?,
     };
-    let wait = at.duration_since(from).unwrap_or_default();
+    let wait = until.duration_since(sent_at).unwrap_or_default();
     Some(wait.min(MAX_WAIT))
 }
 

@@ -3,11 +3,10 @@
 //!
 //! There is no shell, no inherited environment and no data in an argument. Exit 0 acknowledges the
 //! changes; 65 refuses them for good. The sink pauses on 75 and 69 (try again, unavailable), 126,
-//! 127, a signal that tells the program to end, a program that cannot be started, and a batch that
-//! takes too long: its changes are then given one by one. Any other code or signal, and one change
+//! 127, a signal that asks the program to end, a program that cannot be started, and a batch that
+//! takes too long: its changes are then sent one by one. Any other code or signal, and one change
 //! that takes too long, refuse the changes.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
@@ -24,7 +23,7 @@ use tokio::process::{Child, ChildStderr};
 
 use super::preview::Preview;
 use super::reason::{Secrets, may_be_secret};
-use super::{Sink, Verdict};
+use super::{Sink, SinkError, Verdict};
 use crate::config::CommandSettings;
 use crate::shape::Format;
 use crate::text::duration;
@@ -33,11 +32,11 @@ use crate::text::duration;
 const ENVIRONMENT: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// How much of standard error is kept.
+/// How much of standard error is read.
 const STDERR_BYTES: usize = 1024;
 
 /// Signals that ask a program to end; they say nothing about the change.
-const TOLD_TO_END: [i32; 3] = [
+const ENDING_SIGNALS: [i32; 3] = [
     Signal::HUP.as_raw(),
     Signal::INT.as_raw(),
     Signal::TERM.as_raw(),
@@ -57,19 +56,16 @@ pub(super) struct CommandSink {
 
 impl CommandSink {
     pub(super) fn new(settings: &CommandSettings) -> Self {
-        let CommandSettings {
-            argv,
-            format,
-            batch,
-            timeout,
-        } = settings.clone();
-        let secrets = Secrets::new(argv.iter().skip(1).flat_map(|text| secrets_in(text)));
+        let mut secrets = Vec::new();
+        for argument in &settings.argv[1..] {
+            secrets.extend(secrets_in(argument));
+        }
         Self {
-            argv,
-            secrets,
-            format,
-            batch,
-            timeout,
+            argv: settings.argv.clone(),
+            secrets: Secrets::new(secrets),
+            format: settings.format.clone(),
+            batch: settings.batch,
+            timeout: settings.timeout,
         }
     }
 
@@ -83,14 +79,15 @@ impl CommandSink {
     }
 
     fn spawn(&self, input: File) -> io::Result<Child> {
-        let kept = ENVIRONMENT
-            .into_iter()
-            .filter_map(|name| Some((name, std::env::var_os(name)?)));
-        tokio::process::Command::new(&self.argv[0])
+        let mut command = tokio::process::Command::new(&self.argv[0]);
+        command.env_clear().env("PATH", DEFAULT_PATH);
+        for name in ENVIRONMENT {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command
             .args(&self.argv[1..])
-            .env_clear()
-            .env("PATH", OsString::from(DEFAULT_PATH))
-            .envs(kept)
             .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -117,7 +114,7 @@ impl Sink for CommandSink {
             input += &self.input(change)?;
             input.push('\n');
         }
-        let file = whole(&input).map_err(|error| {
+        let file = anonymous_file(&input).map_err(|error| {
             Verdict::fault(format!(
                 "making the input of {program}: {error}; free some space"
             ))
@@ -125,58 +122,54 @@ impl Sink for CommandSink {
         // While the program runs, the file alone holds it.
         drop(input);
         let mut child = self.spawn(file).map_err(|error| {
-            let hint = match error.kind() {
-                io::ErrorKind::NotFound => "; install it, or correct the path",
-                io::ErrorKind::PermissionDenied => {
-                    "; allow this user to execute it, and under systemd name it in ExecPaths="
-                }
-                io::ErrorKind::WouldBlock => {
-                    "; raise TasksMax= in the unit, or set `batch`, so that fewer programs run at once"
-                }
-                _ => "",
-            };
+            let hint = start_hint(error.kind());
             Verdict::fault(format!("starting {program}: {error}{hint}"))
         })?;
-        let group = Group::of(&child);
+        let group = Group::led_by(&child);
         let mut stderr = child.stderr.take().expect("it is a pipe");
-        let mut said = Vec::new();
-        let listening = async {
-            read_stderr(&mut stderr, &mut said).await;
+        let mut stderr_text = Vec::new();
+        let reading = async {
+            read_stderr(&mut stderr, &mut stderr_text).await;
             std::future::pending().await
         };
-        let status = tokio::select! {
+        let ended = tokio::select! {
             biased;
-            status = child.wait() => status,
-            never = listening => never,
-            () = tokio::time::sleep(self.timeout) => {
-                let limit = duration::exact(self.timeout);
-                let reason = format!("killed after its time-out of {limit}{}", quote(&said));
-                let is_of_one = changes.len() == 1;
-                return Err(if is_of_one { Verdict::refused(reason) } else { Verdict::fault(reason) });
-            }
+            status = child.wait() => Some(status),
+            never = reading => never,
+            () = tokio::time::sleep(self.timeout) => None,
+        };
+        let Some(status) = ended else {
+            let limit = duration::exact(self.timeout);
+            let quote = quote(&stderr_text);
+            let reason = format!("killed after its time-out of {limit}{quote}");
+            return Err(if changes.len() == 1 {
+                Verdict::refused(reason)
+            } else {
+                Verdict::fault(reason)
+            });
         };
         let status =
             status.map_err(|error| Verdict::fault(format!("waiting for {program}: {error}")))?;
         group.leave();
-        let rest = read_stderr(&mut stderr, &mut said);
+        let rest = read_stderr(&mut stderr, &mut stderr_text);
         let _ = tokio::time::timeout(STDERR_GRACE, rest).await;
-        judge(status, &said)
+        judge(status, &stderr_text)
     }
 
     /// Checks that the program can be run, without running it.
-    async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, SinkError> {
         let program = Path::new(&self.argv[0]);
         let shown = program.display();
         if !program.is_file() {
-            return Err(format!(
+            return Err(SinkError::new(format!(
                 "there is no program {shown}; install it, or correct `command`"
-            ));
+            )));
         }
         match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
             Ok(()) => Ok(format!("{shown} can be run; it was not run")),
-            Err(error) => Err(format!(
+            Err(error) => Err(SinkError::new(format!(
                 "{shown} cannot be run: {error}; give this user the right to execute it"
-            )),
+            ))),
         }
     }
 
@@ -185,7 +178,7 @@ impl Sink for CommandSink {
         let arguments = match self.argv.len() - 1 {
             0 => "no argument".to_owned(),
             1 => "1 argument (hidden)".to_owned(),
-            many => format!("{many} arguments (hidden)"),
+            count => format!("{count} arguments (hidden)"),
         };
         let how = format!(
             "run {} with {arguments}, and on its standard input:",
@@ -195,71 +188,91 @@ impl Sink for CommandSink {
     }
 }
 
-/// What may be secret of an argument, as `--token=…` has it; options and paths are not.
-fn secrets_in(argument: &str) -> impl Iterator<Item = String> {
-    let value = argument.split_once('=').map(|(_, value)| value);
-    let parts = [Some(argument), value].into_iter().flatten();
-    let may_be = |part: &&str| may_be_secret(part) && !part.starts_with(['-', '/']);
-    parts.filter(may_be).map(str::to_owned)
+/// What to do about a program that cannot be started; may be empty.
+fn start_hint(error: io::ErrorKind) -> &'static str {
+    match error {
+        io::ErrorKind::NotFound => "; install it, or correct the path",
+        io::ErrorKind::PermissionDenied => {
+            "; allow this user to execute it, and under systemd name it in ExecPaths="
+        }
+        io::ErrorKind::WouldBlock => {
+            "; raise TasksMax= in the unit, or set `batch`, so that fewer programs run at once"
+        }
+        _ => "",
+    }
 }
 
-/// A file with this text and without a name. A pipe would end in the middle if this process were
+/// The parts of an argument that may be secret, as in `--token=…`; options and paths are not.
+fn secrets_in(argument: &str) -> Vec<String> {
+    let mut parts = vec![argument];
+    if let Some((_, value)) = argument.split_once('=') {
+        parts.push(value);
+    }
+    parts.retain(|part| may_be_secret(part) && !part.starts_with(['-', '/']));
+    parts.into_iter().map(str::to_owned).collect()
+}
+
+/// An anonymous file that holds the input. A pipe would end in the middle if this process were
 /// killed, and the program would take the part for the whole.
-fn whole(input: &str) -> io::Result<File> {
+fn anonymous_file(input: &str) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(input.as_bytes())?;
     file.rewind()?;
     Ok(file)
 }
 
-/// Reads standard error to its end, and keeps the first bytes of it.
-async fn read_stderr(stderr: &mut ChildStderr, said: &mut Vec<u8>) {
+/// Reads standard error to its end; `text` takes the first bytes of it.
+async fn read_stderr(stderr: &mut ChildStderr, text: &mut Vec<u8>) {
     let mut chunk = [0; STDERR_BYTES];
     while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
-        let room = STDERR_BYTES - said.len();
-        said.extend_from_slice(&chunk[..length.min(room)]);
+        let room = STDERR_BYTES - text.len();
+        text.extend_from_slice(&chunk[..length.min(room)]);
     }
 }
 
-fn judge(status: ExitStatus, said: &[u8]) -> Result<(), Verdict> {
-    let said = quote(said);
-    Err(match (status.code(), status.signal().unwrap_or_default()) {
-        (Some(0), _) => return Ok(()),
-        (Some(65), _) => Verdict::refused_for_good(format!("ended with 65, refused{said}")),
-        (Some(code @ (69 | 75)), _) => {
-            Verdict::fault(format!("ended with {code}, try again{said}"))
-        }
-        (Some(code @ (126 | 127)), _) => Verdict::fault(format!(
-            "ended with {code}, a program it needs cannot be run{said}"
-        )),
-        (Some(code), _) => Verdict::refused(format!("ended with {code}{said}")),
+fn judge(status: ExitStatus, stderr: &[u8]) -> Result<(), Verdict> {
+    let quote = quote(stderr);
+    let Some(code) = status.code() else {
+        let signal = status.signal().unwrap_or_default();
+        let reason = format!("ended by signal {signal}{quote}");
         // A service manager that stops the service may send the signal to all of its processes.
-        (None, signal) if TOLD_TO_END.contains(&signal) => {
-            Verdict::fault(format!("ended by signal {signal}{said}"))
-        }
-        (None, signal) => Verdict::refused(format!("ended by signal {signal}{said}")),
+        return Err(if ENDING_SIGNALS.contains(&signal) {
+            Verdict::fault(reason)
+        } else {
+            Verdict::refused(reason)
+        });
+    };
+    Err(match code {
+        0 => return Ok(()),
+        65 => Verdict::refused_for_good(format!("ended with 65, refused{quote}")),
+        69 | 75 => Verdict::fault(format!("ended with {code}, try again{quote}")),
+        126 | 127 => Verdict::fault(format!(
+            "ended with {code}, a program it needs cannot be run{quote}"
+        )),
+        _ => Verdict::refused(format!("ended with {code}{quote}")),
     })
 }
 
 /// The first line that is not blank, as the end of a reason.
-fn quote(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
-    match text.lines().map(str::trim).find(|line| !line.is_empty()) {
-        Some(line) => format!(": {line}"),
-        None => String::new(),
+fn quote(stderr: &[u8]) -> String {
+    for line in String::from_utf8_lossy(stderr).lines() {
+        let line = line.trim();
+        if !line.is_empty() {
+            return format!(": {line}");
+        }
     }
+    String::new()
 }
 
-/// The program's process group. It is killed when dropped, unless the program ended by itself.
+/// The program's process group. It is killed when dropped, unless [`Self::leave`] is called.
 struct Group(Option<Pid>);
 
 impl Group {
-    fn of(child: &Child) -> Self {
-        Self(
-            child
-                .id()
-                .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)),
-        )
+    fn led_by(child: &Child) -> Self {
+        match child.id().map(i32::try_from) {
+            Some(Ok(id)) => Self(Pid::from_raw(id)),
+            _ => Self(None),
+        }
     }
 
     /// Lets the group live: the program has ended, and its id may belong to another process.

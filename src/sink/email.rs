@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use shopmirror_core::record::{Change, Kind};
 
 use super::reason::Secrets;
-use super::{Preview, Sink, Verdict};
+use super::{Preview, Sink, SinkError, Verdict};
 use crate::config::EmailSettings;
 use crate::shape::Context;
 use message::{WriteError, Writer};
@@ -33,7 +33,7 @@ pub(super) struct EmailSink {
 }
 
 impl EmailSink {
-    pub(super) fn build(name: &str, settings: &EmailSettings) -> Result<Self, String> {
+    pub(super) fn build(name: &str, settings: &EmailSettings) -> Result<Self, SinkError> {
         let writer = Writer::build(settings)?;
         let server = Server::build(name, settings, writer.envelope())?;
         Ok(Self {
@@ -51,10 +51,13 @@ impl EmailSink {
                     .mail(&Context::of(change), &change.event_id, now)
             }
             _ => {
-                let ends = [changes.first(), changes.last()];
-                let [first, last] = ends.map(|end| end.map_or("", |change| &change.event_id));
-                self.writer
-                    .mail(&Context::of_all(changes), &format!("{first}-{last}"), now)
+                let id = match changes {
+                    [] => "-".to_owned(),
+                    [first @ last] | [first, .., last] => {
+                        format!("{}-{}", first.event_id, last.event_id)
+                    }
+                };
+                self.writer.mail(&Context::of_all(changes), &id, now)
             }
         }
     }
@@ -70,7 +73,7 @@ impl Sink for EmailSink {
         if self.digest.is_some() { DIGEST } else { 1 }
     }
 
-    /// A digest refuses a change that cannot be shown by itself.
+    /// A change that cannot be shown makes a digest fail as a whole.
     fn keeps_order(&self) -> bool {
         self.digest.is_some()
     }
@@ -88,7 +91,7 @@ impl Sink for EmailSink {
         self.server.send(&mail).await
     }
 
-    async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, SinkError> {
         self.server.probe().await
     }
 

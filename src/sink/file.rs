@@ -17,14 +17,14 @@ use shopmirror_core::record::Change;
 use tokio::sync::Mutex;
 
 use super::preview::Preview;
-use super::{Sink, Verdict};
+use super::{Sink, SinkError, Verdict};
 use crate::config::{FileFormat, FileSettings};
 use append::{Appender, Mark};
 
 /// The most lines written at once.
 const BATCH: usize = 256;
 
-/// How long one call waits for the disk. A write that takes longer goes on in its own thread.
+/// How long one call waits for the disk. A write that takes longer continues in its own thread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the operator can do about a file that cannot be written; may be empty.
@@ -75,17 +75,19 @@ impl Sink for FileSink {
     }
 
     fn limit(&self) -> (Duration, &'static str) {
-        let advice = "check the disk that the file is on; nothing else is written to it before this \
-             write has ended";
-        (self.write_timeout, advice)
+        (
+            self.write_timeout,
+            "check the disk that the file is on; nothing else is written to it before this write \
+             has ended",
+        )
     }
 
     /// A write that has begun is always finished, even if the attempt is dropped.
     async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
-        let lines: String = changes
-            .iter()
-            .map(|change| line(&self.format, change))
-            .collect();
+        let mut lines = String::new();
+        for change in changes {
+            lines += &line(&self.format, change);
+        }
         let mark = self.mark.clone();
         let mut appender = Arc::clone(&self.appender).lock_owned().await;
         let append = move || appender.append(mark.as_ref(), &lines);
@@ -96,12 +98,16 @@ impl Sink for FileSink {
         Ok(())
     }
 
-    async fn probe(&self) -> Result<String, String> {
-        let (path, header) = (self.path.clone(), header(&self.format));
-        tokio::task::spawn_blocking(move || append::probe(&path, &header))
-            .await
-            .map_err(|_| "the check of the file failed inside this program".to_owned())?
-            .map_err(|error| error.to_string())
+    async fn probe(&self) -> Result<String, SinkError> {
+        let path = self.path.clone();
+        let header = header(&self.format);
+        let probing = tokio::task::spawn_blocking(move || append::probe(&path, &header));
+        match probing.await {
+            Ok(probed) => probed.map_err(SinkError::new),
+            Err(_) => Err(SinkError::new(
+                "the check of the file failed inside this program",
+            )),
+        }
     }
 
     /// The line as it would be appended.
@@ -110,14 +116,17 @@ impl Sink for FileSink {
         Ok(Preview::of(how, line(&self.format, change)))
     }
 
-    /// Where the acknowledged lines end, for the store to keep together with the position.
+    /// Where the acknowledged lines end; the store saves it together with the position.
     fn mark(&self) -> Option<String> {
         self.mark.as_ref().map(ToString::to_string)
     }
 
-    /// Takes up the mark that the store kept. Call it once, before the first delivery.
+    /// Takes the mark that the store saved. Call it once, before the first delivery.
     fn resume(&mut self, mark: Option<&str>) {
-        self.mark = mark.and_then(|text| text.parse().ok());
+        self.mark = match mark {
+            Some(text) => text.parse().ok(),
+            None => None,
+        };
     }
 }
 

@@ -1,4 +1,4 @@
-//! A sink for tests: returns what a closure says, and remembers what it was given and when.
+//! A sink for tests: returns the verdicts of a closure, and records which changes it got and when.
 
 use async_trait::async_trait;
 use shopmirror_core::record::Change;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Sink, Verdict};
+use super::{Sink, SinkError, Verdict};
 
 type Verdicts = dyn FnMut(&Change) -> Verdict + Send;
 type Delay = dyn Fn(&Change) -> Duration + Send + Sync;
@@ -20,8 +20,8 @@ pub(crate) struct Scripted {
     start: Instant,
     verdict_on: Arc<Mutex<Box<Verdicts>>>,
     delay: Arc<Delay>,
-    given: Arc<Mutex<Vec<(Duration, Change, Verdict)>>>,
-    under_way: Arc<Mutex<Vec<Change>>>,
+    responses: Arc<Mutex<Vec<(Duration, Change, Verdict)>>>,
+    in_flight: Arc<Mutex<Vec<Change>>>,
 }
 
 impl Scripted {
@@ -34,8 +34,8 @@ impl Scripted {
             start: Instant::now(),
             verdict_on: Arc::new(Mutex::new(Box::new(verdict_on))),
             delay: Arc::new(|_| Duration::ZERO),
-            given: Arc::default(),
-            under_way: Arc::default(),
+            responses: Arc::default(),
+            in_flight: Arc::default(),
         }
     }
 
@@ -61,56 +61,56 @@ impl Scripted {
 
     /// What it has responded to so far: when, what, and the verdict.
     pub(crate) fn given(&self) -> Vec<(Duration, Change, Verdict)> {
-        self.given.lock().unwrap().clone()
+        self.responses.lock().unwrap().clone()
     }
 
-    /// How many changes it was given and has not responded to.
+    /// How many changes it got and has not responded to.
     pub(crate) fn under_way(&self) -> usize {
-        self.under_way.lock().unwrap().len()
+        self.in_flight.lock().unwrap().len()
     }
 
     fn begin(&self, change: &Change) {
-        let mut under_way = self.under_way.lock().unwrap();
+        let mut in_flight = self.in_flight.lock().unwrap();
         let same = |other: &Change| {
             change.record_id.is_some()
                 && (other.route, &other.record_id) == (change.route, &change.record_id)
         };
         assert!(
-            !under_way.iter().any(same),
-            "two changes of one record are under way"
+            !in_flight.iter().any(same),
+            "two changes of one record are in flight"
         );
         assert!(
-            under_way.len() < self.at_once,
-            "more are under way than the sink takes"
+            in_flight.len() < self.at_once,
+            "more are in flight than the sink takes"
         );
-        under_way.push(change.clone());
+        in_flight.push(change.clone());
     }
 
     async fn answer(&self, change: &Change) -> Verdict {
         self.begin(change);
-        let ending = UnderWay {
+        let ending = InFlight {
             sink: self,
             seq: change.seq,
         };
         tokio::time::sleep((self.delay)(change)).await;
         drop(ending);
         let verdict = (self.verdict_on.lock().unwrap())(change);
-        let given = (self.start.elapsed(), change.clone(), verdict.clone());
-        self.given.lock().unwrap().push(given);
+        let response = (self.start.elapsed(), change.clone(), verdict.clone());
+        self.responses.lock().unwrap().push(response);
         verdict
     }
 }
 
 /// A change until it is responded to, or its attempt is dropped.
-struct UnderWay<'a> {
+struct InFlight<'a> {
     sink: &'a Scripted,
     seq: i64,
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.sink
-            .under_way
+            .in_flight
             .lock()
             .unwrap()
             .retain(|other| other.seq != self.seq);
@@ -129,7 +129,7 @@ impl Sink for Scripted {
         Ok(())
     }
 
-    async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, SinkError> {
         Ok("scripted".to_owned())
     }
 }

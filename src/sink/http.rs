@@ -1,21 +1,22 @@
-//! One request over HTTP and its answer, for the sinks that speak HTTP.
+//! One request over HTTP and its response, for the sinks that speak HTTP.
 //!
-//! A request goes where it is addressed and nowhere else, see [`client_builder`]. What a reason
-//! repeats of an answer is the beginning of its body, never an address.
+//! A request goes where it is addressed and nowhere else, see [`client_builder`]. A reason repeats
+//! the beginning of the response's body, never an address.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{Client, RequestBuilder};
 
 use super::lookup::LocalLookup;
-use super::{Verdict, reason};
+use super::{SinkError, Verdict, reason};
 use crate::net::body;
+use crate::net::problem::ConnectionProblem;
 use crate::net::retry_after;
-use crate::net::tls::{client_builder, connection_problem, http_client};
+use crate::net::tls::{client_builder, http_client};
 
 /// How much of a body is read, and for how long.
 const BODY_BYTES: usize = 64 * 1024;
@@ -26,7 +27,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A client; without TLS it reaches the local network alone.
-pub(super) fn client(is_plain: bool, ca_file: Option<&Path>) -> Result<Client, String> {
+pub(super) fn client(is_plain: bool, ca_file: Option<&Path>) -> Result<Client, SinkError> {
     let mut builder = client_builder()
         .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
         .gzip(false)
@@ -35,10 +36,10 @@ pub(super) fn client(is_plain: bool, ca_file: Option<&Path>) -> Result<Client, S
     if is_plain {
         builder = builder.dns_resolver(Arc::new(LocalLookup));
     }
-    http_client(builder, is_plain, ca_file)
+    Ok(http_client(builder, is_plain, ca_file)?)
 }
 
-/// What came back.
+/// The response to a request.
 pub(super) struct Answer {
     pub(super) code: u16,
     pub(super) headers: HeaderMap,
@@ -51,8 +52,8 @@ impl Answer {
     /// Sends a request.
     ///
     /// # Errors
-    /// Why there is no answer.
-    pub(super) async fn to(request: RequestBuilder) -> Result<Self, String> {
+    /// Why there is no response.
+    pub(super) async fn to(request: RequestBuilder) -> Result<Self, SinkError> {
         let mut response = request.send().await.map_err(|error| failure(&error))?;
         let mut body = Vec::new();
         let reading = body::read(&mut response, BODY_BYTES, &mut body);
@@ -66,35 +67,42 @@ impl Answer {
         })
     }
 
-    /// What it means, with what the server said.
+    /// What the status means, with the beginning of the body.
     pub(super) fn reason(&self, meaning: &str) -> String {
         format!(
             "answered {}: {meaning}{}",
             self.code,
-            reason::said(&self.body, self.is_whole)
+            reason::response(&self.body, self.is_whole)
         )
     }
 
     /// The server is at fault, and may have asked for a wait.
     pub(super) fn fault(&self, meaning: &str, now: Timestamp) -> Verdict {
-        let header = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
-        let retry_after =
-            header(RETRY_AFTER).and_then(|text| retry_after::parse(text, header(DATE), now));
+        let retry_after = match self.header(RETRY_AFTER) {
+            Some(text) => retry_after::parse(text, self.header(DATE), now),
+            None => None,
+        };
         Verdict::Fault {
             reason: self.reason(meaning),
             retry_after,
             is_limit: matches!(self.code, 423 | 429),
         }
     }
+
+    fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
 }
 
-fn failure(error: &reqwest::Error) -> String {
-    match connection_problem(error) {
-        Some(text) if error.is_connect() => format!("could not connect: {text}"),
-        _ if error.is_connect() => {
+fn failure(error: &reqwest::Error) -> SinkError {
+    SinkError::new(match ConnectionProblem::for_request(error) {
+        Some(problem) if error.is_connect() => format!("could not connect: {problem}"),
+        None if error.is_connect() => {
             "could not connect; check the address, the network and the firewalls between".to_owned()
         }
-        Some(text) => format!("the request failed: {text}"),
-        None => "the connection was closed, or the answer is not HTTP; check the port, and https or http".to_owned(),
-    }
+        Some(problem) => format!("the request failed: {problem}"),
+        None => "the connection was closed, or the answer is not HTTP; check the port, and https \
+                 or http"
+            .to_owned(),
+    })
 }

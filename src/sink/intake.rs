@@ -1,6 +1,6 @@
-//! Makes a lead or a self check-in of a change, in a workspace, through its intake routes.
+//! Creates a lead or a self check-in from a change, in a workspace, through its intake routes.
 //!
-//! The `Idempotency-Key` comes from the event id, so that a repeat makes nothing (contract,
+//! The `Idempotency-Key` comes from the event id, so that a repeat creates nothing (contract,
 //! "Idempotency" 2). `completed`, `duplicate` and `received` are successes. The key goes to the
 //! configured address only.
 
@@ -20,7 +20,7 @@ use url::Url;
 use super::http::{self, Answer};
 use super::preview::{HIDDEN, Preview};
 use super::reason::Secrets;
-use super::{Sink, Verdict};
+use super::{Sink, SinkError, Verdict};
 use crate::config::{Intake, IntakeSettings};
 
 /// One intake route of one workspace.
@@ -32,7 +32,7 @@ pub(super) struct IntakeSink {
 }
 
 impl IntakeSink {
-    pub(super) fn build(settings: &IntakeSettings) -> Result<Self, String> {
+    pub(super) fn build(settings: &IntakeSettings) -> Result<Self, SinkError> {
         Ok(Self {
             client: http::client(settings.base_url.scheme() == "http", None)?,
             settings: settings.clone(),
@@ -50,25 +50,21 @@ impl IntakeSink {
         url
     }
 
-    /// Where and as what a record is made.
-    fn place(&self) -> (Url, &'static str) {
+    /// The endpoint that creates records.
+    fn endpoint(&self) -> Url {
         match self.settings.create {
-            Intake::Lead => (self.url("leads"), "lead"),
-            Intake::SelfCheckin => (self.url("self-checkin"), "checkin"),
+            Intake::Lead => self.url("leads"),
+            Intake::SelfCheckin => self.url("self-checkin"),
         }
     }
 
-    /// Adds the key, whose file is read each time, so that a new key counts at once. Returns what
-    /// must not be shown, too.
-    fn with_key(&self, request: RequestBuilder) -> Result<(RequestBuilder, Secrets), String> {
-        let key = self
-            .settings
-            .key
-            .read()
-            .map_err(|error| error.to_string())?;
+    /// Adds the key, whose file is read each time, so that a new key counts at once. Returns the
+    /// secrets that no reason may show, too.
+    fn with_key(&self, request: RequestBuilder) -> Result<(RequestBuilder, Secrets), SinkError> {
+        let key = self.settings.key.read().map_err(SinkError::new)?;
         let key = key.expose_secret();
         let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
-            .map_err(|_| "the key cannot be sent in a header: correct its file")?;
+            .map_err(|_| SinkError::new("the key cannot be sent in a header: correct its file"))?;
         value.set_sensitive(true);
         Ok((
             request.header(AUTHORIZATION, value),
@@ -76,15 +72,18 @@ impl IntakeSink {
         ))
     }
 
-    /// A key counts for all routes and businesses of an integration: what is made of one change in
-    /// each needs its own. The name of the sink is no part of it, so that a renamed sink makes
-    /// nothing twice.
+    /// A key counts for all routes and businesses of an integration: what is created from one
+    /// change in each needs its own. The name of the sink is no part of it, so that a renamed sink
+    /// creates nothing twice.
     fn idempotency_key(&self, change: &Change) -> String {
-        let parts = [change.event_id.as_str(), self.place().1].into_iter();
-        parts
-            .chain(self.settings.business.as_deref())
-            .collect::<Vec<_>>()
-            .join("-")
+        let created = match self.settings.create {
+            Intake::Lead => "lead",
+            Intake::SelfCheckin => "checkin",
+        };
+        match &self.settings.business {
+            Some(business) => format!("{}-{created}-{business}", change.event_id),
+            None => format!("{}-{created}", change.event_id),
+        }
     }
 }
 
@@ -105,43 +104,45 @@ impl Sink for IntakeSink {
         for change in changes {
             let request = self
                 .client
-                .post(self.place().0)
+                .post(self.endpoint())
                 .header(CONTENT_TYPE, "application/json")
                 .header("idempotency-key", self.idempotency_key(change))
-                .body(input::of(&self.settings, change)?);
-            let (mut request, key) = self.with_key(request).map_err(Verdict::fault)?;
+                .body(input::body(&self.settings, change)?);
+            let (mut request, key) = self.with_key(request)?;
             self.secrets = key;
             if let Some(business) = &self.settings.business {
                 request = request.header("x-business", business);
             }
-            judge(&Answer::to(request).await.map_err(Verdict::fault)?, now)?;
+            judge(&Answer::to(request).await?, now)?;
         }
         Ok(())
     }
 
-    /// Asks for a connection test with the key, which makes nothing.
-    async fn probe(&self) -> Result<String, String> {
+    /// Requests a connection test with the key, which creates nothing.
+    async fn probe(&self) -> Result<String, SinkError> {
         let (request, key) = self.with_key(self.client.get(self.url("ping")))?;
-        let answer = Answer::to(request)
-            .await
-            .map_err(|reason| key.reason(&reason))?;
-        match answer.code {
-            200 => Ok("the workspace accepts the key; nothing was created".to_owned()),
-            code => Err(key.reason(&answer.reason(remedy(code).unwrap_or("check base_url")))),
+        let answer = Answer::to(request).await?;
+        if answer.code == 200 {
+            return Ok("the workspace accepts the key; nothing was created".to_owned());
         }
+        let remedy = remedy(answer.code).unwrap_or("check base_url");
+        Err(SinkError::new(key.reason(&answer.reason(remedy))))
     }
 
     /// The request as it would be sent, without the key.
     fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
-        let key = ("idempotency-key".to_owned(), self.idempotency_key(change));
         Ok(Preview {
-            how: format!("POST {}", self.place().0),
-            headers: vec![key, ("authorization".to_owned(), HIDDEN.to_owned())],
-            body: input::of(&self.settings, change)?,
+            how: format!("POST {}", self.endpoint()),
+            headers: vec![
+                ("idempotency-key".to_owned(), self.idempotency_key(change)),
+                ("authorization".to_owned(), HIDDEN.to_owned()),
+            ],
+            body: input::body(&self.settings, change)?,
         })
     }
 }
 
+/// What every response of an intake route holds.
 #[derive(Deserialize)]
 struct Envelope {
     status: String,
@@ -157,17 +158,16 @@ fn judge(answer: &Answer, now: Timestamp) -> Result<(), Verdict> {
             None => Verdict::refused_for_good(answer.reason("refused")),
         });
     }
-    match serde_json::from_slice::<Envelope>(&answer.body) {
-        Ok(Envelope { status })
-            if ["completed", "duplicate", "received"].contains(&status.as_str()) =>
-        {
-            Ok(())
-        }
-        // It is not known what came of it. The repeat has the same key.
-        _ => Err(Verdict::fault(
-            "the response is not one of an intake route: check that base_url is the workspace's API address",
-        )),
+    if let Ok(Envelope { status }) = serde_json::from_slice(&answer.body)
+        && ["completed", "duplicate", "received"].contains(&status.as_str())
+    {
+        return Ok(());
     }
+    // The record may have been created. The repeat has the same key.
+    Err(Verdict::fault(
+        "the response is not one of an intake route: check that base_url is the workspace's API \
+         address",
+    ))
 }
 
 /// What to do about a status that does not blame the change.

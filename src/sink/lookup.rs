@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use secrecy::ExposeSecret;
 
+use super::SinkError;
 use crate::config::{SinkUrl, is_private};
-use crate::net::tls::NOT_LOCAL;
+use crate::net::problem::NotLocal;
 
 /// The addresses of a host, in the system's order. Without TLS, all must be of this machine or of
 /// the local network.
@@ -17,11 +18,14 @@ pub(super) async fn addresses(
     port: u16,
     is_plain: bool,
 ) -> io::Result<Vec<SocketAddr>> {
-    let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
-    match !is_plain || found.iter().all(|address| is_private(address.ip())) {
-        true => Ok(found),
-        false => Err(io::Error::other(NOT_LOCAL)),
+    let mut addresses = Vec::new();
+    for address in tokio::net::lookup_host((host, port)).await? {
+        if is_plain && !is_private(address.ip()) {
+            return Err(io::Error::other(NotLocal));
+        }
+        addresses.push(address);
     }
+    Ok(addresses)
 }
 
 /// The address of a sink at this moment, as `parse` reads it.
@@ -31,8 +35,9 @@ pub(super) async fn addresses(
 pub(super) fn current<T>(
     url: &SinkUrl,
     parse: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<T, String> {
-    parse(url.read()?.expose_secret()).map_err(|problem| format!("the url {problem}"))
+) -> Result<T, SinkError> {
+    let url = url.read()?;
+    parse(url.expose_secret()).map_err(|problem| SinkError::new(format!("the url {problem}")))
 }
 
 /// The system's lookup, for what is reached without TLS.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rumqttc::{
     AsyncClient, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions, QoS, StateError,
     TlsConfiguration, Transport,
@@ -21,9 +21,10 @@ use tokio::task::{JoinError, JoinHandle};
 use url::Url;
 
 use super::lookup::{addresses, current};
-use super::reason::{Secrets, secrets_of};
-use super::{Sink, Verdict};
+use super::reason::{Secrets, decoded, secrets_of};
+use super::{Sink, SinkError, Verdict};
 use crate::config::{MqttSettings, mqtt_url};
+use crate::net::problem::ConnectionProblem;
 use crate::net::tls;
 
 /// The most changes that wait for their acknowledgement together.
@@ -49,6 +50,13 @@ struct Open {
     task: JoinHandle<ConnectionError>,
 }
 
+/// What is published at once.
+struct Message {
+    topic: String,
+    text: String,
+    options: PublishOptions,
+}
+
 impl Drop for Open {
     fn drop(&mut self) {
         self.task.abort();
@@ -56,7 +64,7 @@ impl Drop for Open {
 }
 
 impl MqttSink {
-    pub(super) fn build(settings: &MqttSettings) -> Result<Self, String> {
+    pub(super) fn build(settings: &MqttSettings) -> Result<Self, SinkError> {
         let secrets = Secrets::new(secrets_of(&address(settings)?));
         Ok(Self {
             settings: settings.clone(),
@@ -65,44 +73,52 @@ impl MqttSink {
         })
     }
 
-    /// What is published for a change: topic, text and options.
-    fn messages(&self, change: &Change) -> Vec<(String, String, PublishOptions)> {
+    /// The messages for a change: its event, and the state of its record.
+    fn messages(&self, change: &Change) -> Vec<Message> {
         let workspace = &self.settings.workspace;
-        let plain = PublishOptions::new(QoS::AtLeastOnce);
-        let topic = format!("shop/{workspace}/{}", change.event_type().replace('.', "/"));
-        let mut messages = vec![(topic, change.data_json(), plain)];
+        let event = Message {
+            topic: format!("shop/{workspace}/{}", change.event_type().replace('.', "/")),
+            text: change.data_json(),
+            options: PublishOptions::new(QoS::AtLeastOnce),
+        };
+        let Some(id) = &change.record_id else {
+            return vec![event];
+        };
         // A test may show an older version, which must not replace the state of a record; a notice
         // is about no record.
-        if !(change.is_test() || change.kind.is_notice())
-            && self.settings.keep_states
-            && let Some(id) = &change.record_id
-        {
-            let kept = PublishOptions::new(QoS::AtLeastOnce).retained();
-            // An empty text removes what the broker kept.
-            let is_forgotten = change.kind == Kind::Forgotten;
-            let text = if is_forgotten {
-                String::new()
-            } else {
-                change.body.clone()
-            };
-            let id = utf8_percent_encode(id, ENCODED);
-            messages.push((
-                format!("shop/{workspace}/state/{}/{id}", change.route),
-                text,
-                kept,
-            ));
+        if !self.settings.keep_states || change.is_test() || change.kind.is_notice() {
+            return vec![event];
         }
-        messages
+        // An empty text removes the state that the broker keeps.
+        let text = if change.kind == Kind::Forgotten {
+            String::new()
+        } else {
+            change.body.clone()
+        };
+        let id = utf8_percent_encode(id, ENCODED);
+        let state = Message {
+            topic: format!("shop/{workspace}/state/{}/{id}", change.route),
+            text,
+            options: PublishOptions::new(QoS::AtLeastOnce).retained(),
+        };
+        vec![event, state]
     }
 
     /// Publishes, and waits for each acknowledgement; without end if the connection has ended,
     /// whose task knows why.
     async fn publish(&self, client: &AsyncClient, changes: &[&Change]) -> Result<(), Verdict> {
         let mut notices = Vec::new();
-        for (topic, text, options) in changes.iter().flat_map(|change| self.messages(change)) {
-            match client.publish_tracked(topic, text, options).await {
-                Ok(notice) => notices.push(notice),
-                Err(_) => std::future::pending().await,
+        for change in changes {
+            for message in self.messages(change) {
+                let Message {
+                    topic,
+                    text,
+                    options,
+                } = message;
+                match client.publish_tracked(topic, text, options).await {
+                    Ok(notice) => notices.push(notice),
+                    Err(_) => std::future::pending().await,
+                }
             }
         }
         for notice in notices {
@@ -110,7 +126,8 @@ impl MqttSink {
                 Ok(_) => {}
                 Err(PublishNoticeError::V5PubAck(reason)) => {
                     return Err(Verdict::fault(format!(
-                        "the broker refused the change ({reason:?}): let this user publish to the topic"
+                        "the broker refused the change ({reason:?}): let this user publish to the \
+                         topic"
                     )));
                 }
                 Err(PublishNoticeError::RetainNotSupported) => {
@@ -123,7 +140,7 @@ impl MqttSink {
         Ok(())
     }
 
-    async fn connect(&self, url: &Url) -> Result<Open, String> {
+    async fn connect(&self, url: &Url) -> Result<Open, SinkError> {
         let encrypted = url.scheme() == "mqtts";
         let host = url
             .host_str()
@@ -137,7 +154,7 @@ impl MqttSink {
         options.set_socket_connector(move |_, _| {
             let host = host.clone();
             async move {
-                // What is not encrypted stays in the local network.
+                // Without TLS, a connection stays in the local network.
                 let found = addresses(&host, port, !encrypted).await?;
                 let stream = TcpStream::connect(&*found).await?;
                 stream.set_nodelay(true)?;
@@ -146,11 +163,8 @@ impl MqttSink {
         });
         options.set_keep_alive(KEEP_ALIVE_S);
         if !url.username().is_empty() {
-            let part = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
-            options.set_credentials(
-                part(url.username()),
-                part(url.password().unwrap_or_default()),
-            );
+            let password = decoded(url.password().unwrap_or_default());
+            options.set_credentials(decoded(url.username()), password);
         }
         if encrypted {
             let tls = tls::client_config(self.settings.ca_file.as_deref())?;
@@ -190,15 +204,15 @@ impl Sink for MqttSink {
         let mut open = match self.open.take() {
             Some(open) if !open.task.is_finished() => open,
             _ => {
-                let url = address(&self.settings).map_err(Verdict::fault)?;
+                let url = address(&self.settings)?;
                 self.secrets = Secrets::new(secrets_of(&url));
-                self.connect(&url).await.map_err(Verdict::fault)?
+                self.connect(&url).await?
             }
         };
         let published = tokio::select! {
             biased;
             published = self.publish(&open.client, changes) => published,
-            ended = &mut open.task => Err(why(ended, changes.len() > 1)),
+            ended = &mut open.task => Err(connection_ended(ended, changes.len() > 1)),
         };
         if published.is_ok() {
             self.open = Some(open);
@@ -207,26 +221,26 @@ impl Sink for MqttSink {
     }
 
     /// Connects and publishes nothing.
-    async fn probe(&self) -> Result<String, String> {
+    async fn probe(&self) -> Result<String, SinkError> {
         let mut open = self.connect(&address(&self.settings)?).await?;
         // A subscription to a topic of our own is answered once the broker has let us in.
-        let asking = open
+        let subscribing = open
             .client
             .subscribe_tracked("shopmirror/probe", QoS::AtMostOnce);
-        let answered = async { asking.await.ok()?.wait_async().await.ok() };
+        let answered = async { subscribing.await.ok()?.wait_async().await.ok() };
         tokio::select! {
             Some(_) = answered => Ok("connected; nothing was published".to_owned()),
-            ended = &mut open.task => Err(why(ended, false).into_reason()),
+            ended = &mut open.task => Err(connection_ended(ended, false).into_error()),
         }
     }
 }
 
-fn address(settings: &MqttSettings) -> Result<Url, String> {
+fn address(settings: &MqttSettings) -> Result<Url, SinkError> {
     current(&settings.url, |url| mqtt_url(url, settings.allow_plain))
 }
 
-/// Whether a message was larger than the broker takes: it said so before, or it answered so, with a
-/// code that the library knows only as a wrong one.
+/// Whether a message was larger than the broker takes: the broker announced its limit, or answered
+/// with a code that the library knows only as a wrong one.
 fn is_too_large(error: &ConnectionError) -> bool {
     use rumqttc::mqttbytes::Error;
     let ConnectionError::MqttState(state) = error else {
@@ -244,29 +258,31 @@ fn is_too_large(error: &ConnectionError) -> bool {
 }
 
 /// Why the connection ended, with what to do about it. A broker that refuses one of several changes
-/// may only end the connection: then each half of them is to be tried by itself.
-fn why(ended: Result<ConnectionError, JoinError>, of_several: bool) -> Verdict {
+/// may only end the connection: then each half of them is to be tried alone.
+fn connection_ended(ended: Result<ConnectionError, JoinError>, has_several: bool) -> Verdict {
     let error = match ended {
         Ok(error) => error,
         Err(error) => return Verdict::fault(error),
     };
     if is_too_large(&error) {
         return Verdict::refused(
-            "larger than the broker takes: raise max_packet_size or message_size_limit in its configuration",
+            "larger than the broker takes: raise max_packet_size or message_size_limit in its \
+             configuration",
         );
     }
-    if of_several && matches!(error, ConnectionError::MqttState(_)) {
+    if has_several && matches!(error, ConnectionError::MqttState(_)) {
         return Verdict::refused(error);
     }
-    Verdict::fault(match (tls::problem_of(&error), &error) {
-        (Some(problem), _) => format!("connecting to the MQTT broker: {problem}"),
-        (None, ConnectionError::ConnectionRefused(_)) => format!(
-            "connecting to the MQTT broker: {error}; correct user and password in the url, or let this user connect"
-        ),
-        _ => format!(
-            "connecting to the MQTT broker: {error}; start the broker or see its log, or correct host, port, and mqtts or mqtt in the url"
-        ),
-    })
+    if let Some(problem) = ConnectionProblem::find(&error) {
+        return Verdict::fault(format!("connecting to the MQTT broker: {problem}"));
+    }
+    let advice = match error {
+        ConnectionError::ConnectionRefused(_) => {
+            "correct user and password in the url, or let this user connect"
+        }
+        _ => "start the broker or see its log, or correct host, port, and mqtts or mqtt in the url",
+    };
+    Verdict::fault(format!("connecting to the MQTT broker: {error}; {advice}"))
 }
 
 #[cfg(test)]
@@ -274,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_is_larger_than_the_broker_takes_is_told_with_its_remedy() {
+    fn a_change_that_is_larger_than_the_broker_takes_is_refused_with_its_remedy() {
         let (pkt_size, max) = (30_000, 20_000);
         for state in [
             StateError::OutgoingPacketTooLarge { pkt_size, max },
@@ -283,7 +299,7 @@ mod tests {
                 max,
             }),
         ] {
-            let verdict = why(Ok(ConnectionError::MqttState(state)), false);
+            let verdict = connection_ended(Ok(ConnectionError::MqttState(state)), false);
             let Verdict::Refused { reason, .. } = &verdict else {
                 panic!("{verdict:?}")
             };

@@ -1,8 +1,8 @@
 //! JetStream of NATS: each change is published with its event id, and acknowledged once it is
 //! stored.
 //!
-//! The stream drops what has an event id that it saw before, so that a repeat after a crash leaves
-//! no trace in it. Changes of a batch are published one behind the other and acknowledged together.
+//! The stream drops a message whose event id it saw before, so that a repeat after a crash leaves no
+//! trace in it. Changes of a batch are published one behind the other and acknowledged together.
 //! A stream that exists is never changed.
 
 use std::error::Error as _;
@@ -15,18 +15,18 @@ use async_nats::jetstream::context::{
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config as StreamConfig, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{ConnectErrorKind, ConnectOptions, Event};
+use async_nats::{ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use percent_encoding::percent_decode_str;
 use shopmirror_core::record::Change;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::lookup::current;
-use super::reason::{Secrets, secrets_of};
-use super::{Sink, Verdict};
+use super::reason::{Secrets, decoded, secrets_of};
+use super::{Sink, SinkError, Verdict};
 use crate::config::{NatsSettings, is_loopback, nats_url};
+use crate::net::problem::ConnectionProblem;
 use crate::net::tls;
 
 /// The most changes that wait for their acknowledgement together.
@@ -34,7 +34,7 @@ const BATCH: usize = 512;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LOST: &str =
     "the connection was closed before the acknowledgement; start the server, or check its log";
-/// How long a stream that is made here remembers event ids.
+/// How long a stream that this program creates remembers event ids.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// One stream.
@@ -48,12 +48,12 @@ pub(super) struct NatsSink {
 /// A connection.
 struct Open {
     context: Context,
-    /// Cancelled when the connection is lost: what was sent over it is acknowledged no more.
+    /// Cancelled when the connection is lost: nothing sent over it is acknowledged any more.
     lost: CancellationToken,
 }
 
 impl NatsSink {
-    pub(super) fn build(settings: &NatsSettings) -> Result<Self, String> {
+    pub(super) fn build(settings: &NatsSettings) -> Result<Self, SinkError> {
         let secrets = Secrets::new(secrets_of(&current(&settings.url, nats_url)?));
         Ok(Self {
             settings: settings.clone(),
@@ -63,31 +63,30 @@ impl NatsSink {
     }
 
     async fn publish(&self, context: &Context, changes: &[&Change]) -> Result<(), Verdict> {
-        let mut sent = Vec::with_capacity(changes.len());
-        for change in changes {
+        let mut acknowledgements = Vec::with_capacity(changes.len());
+        for &change in changes {
             let subject = format!("shop.{}.{}", self.settings.workspace, change.event_type());
             let message = PublishMessage::build()
                 .payload(change.data_json().into())
                 .message_id(&change.event_id)
                 .expected_stream(&self.settings.stream);
-            let sending = context.send_publish(subject, message).await;
-            sent.push(
-                sending
-                    .map_err(|error| self.verdict(&error, change))?
-                    .into_future(),
-            );
+            match context.send_publish(subject, message).await {
+                Ok(sent) => acknowledgements.push((change, sent.into_future())),
+                Err(error) => return Err(self.verdict(&error, change)),
+            }
         }
-        for (acknowledged, change) in sent.into_iter().zip(changes) {
+        for (change, acknowledgement) in acknowledgements {
             // A duplicate is stored already.
-            acknowledged
-                .await
-                .map_err(|error| self.verdict(&error, change))?;
+            if let Err(error) = acknowledgement.await {
+                return Err(self.verdict(&error, change));
+            }
         }
         Ok(())
     }
 
     fn verdict(&self, error: &PublishError, change: &Change) -> Verdict {
-        let (stream, bytes) = (&self.settings.stream, change.data_json().len());
+        let stream = &self.settings.stream;
+        let bytes = change.data_json().len();
         let code = error
             .source()
             .and_then(|source| source.downcast_ref::<jetstream::Error>())
@@ -111,27 +110,27 @@ impl NatsSink {
         }
     }
 
-    async fn connect(&self, mut url: Url) -> Result<Open, String> {
+    async fn connect(&self, mut url: Url) -> Result<Open, SinkError> {
         let lost = CancellationToken::new();
-        let told = lost.clone();
+        let loses = lost.clone();
         let mut options = ConnectOptions::new()
             .name("shopmirror")
             .connection_timeout(CONNECT_TIMEOUT)
-            // The engine connects anew when it tries again. Without a limit, a client that was
-            // given up would go on by itself for ever; 0 would be no limit.
+            // The engine connects again at its next attempt. Without a limit, a client that was
+            // given up would reconnect for ever; 0 would be no limit.
             .max_reconnects(1)
             .event_callback(move |event| {
                 if matches!(event, Event::Disconnected | Event::Closed) {
-                    told.cancel();
+                    loses.cancel();
                 }
                 std::future::ready(())
             });
         if let Some(file) = &self.settings.credentials_file {
             options = options.credentials_file(file).await.map_err(|error| {
-                format!(
+                SinkError::new(format!(
                     "reading the credentials in {}: {error}; name a file that this user may read",
                     file.display()
-                )
+                ))
             })?;
         }
         let is_local = url.scheme() == "nats" && is_loopback(&url);
@@ -139,60 +138,47 @@ impl NatsSink {
             let tls = tls::client_config(self.settings.ca_file.as_deref())?;
             options = options.require_tls(true).tls_client_config(tls);
         }
-        let part = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
         match (url.username(), url.password()) {
             ("", _) => {}
-            (token, None) => options = options.token(part(token)),
+            (token, None) => options = options.token(decoded(token)),
             (user, Some(password)) => {
-                options = options.user_and_password(part(user), part(password));
+                options = options.user_and_password(decoded(user), decoded(password));
             }
         }
-        // They are given above: in the address they would be sent as they are encoded.
-        let _ = url.set_username("").and_then(|()| url.set_password(None));
-        let client = options.connect(url.as_str()).await.map_err(|error| {
-            if let Some(problem) = tls::problem_of(&error) {
-                return format!("connecting to NATS: {problem}");
-            }
-            let advice = match error.kind() {
-                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
-                    "; correct user and password in the url, or the file of `credentials_file`"
-                }
-                _ => "; start the server, or correct host and port in the url",
-            };
-            let causes = std::iter::successors(error.source(), |&cause| cause.source());
-            let problem = causes.map(ToString::to_string).last();
-            let detail = problem.unwrap_or_else(|| error.kind().to_string());
-            format!("connecting to NATS: {detail}{advice}")
-        })?;
+        // The login is in the options: in the address it would be sent with its `%` escapes.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let client = options.connect(url.as_str()).await.map_err(connect_error)?;
         let mut context = jetstream::new(client);
         // The limit of the attempt comes first.
         context.set_timeout(2 * self.settings.timeout);
         Ok(Open { context, lost })
     }
 
-    /// Makes the stream if there is none of that name.
-    async fn make_stream(&self, context: &Context) -> Result<(), String> {
-        let made = context.get_or_create_stream(StreamConfig {
+    /// Creates the stream if there is none of that name.
+    async fn create_stream(&self, context: &Context) -> Result<(), SinkError> {
+        let creating = context.get_or_create_stream(StreamConfig {
             name: self.settings.stream.clone(),
             subjects: vec![format!("shop.{}.*.*", self.settings.workspace)],
             storage: StorageType::File,
             duplicate_window: DUPLICATE_WINDOW,
             ..StreamConfig::default()
         });
-        made.await.map(drop).map_err(|error| {
-            let advice = match error.kind() {
-                CreateStreamErrorKind::JetStream(problem)
-                    if problem.error_code() == ErrorCode::STREAM_SUBJECT_OVERLAP =>
-                {
-                    "name that stream in `stream`"
-                }
-                _ => "start nats-server with JetStream (-js), and let this user make the stream",
-            };
-            format!(
-                "making the stream {}: {error}; {advice}",
-                self.settings.stream
-            )
-        })
+        let Err(error) = creating.await else {
+            return Ok(());
+        };
+        let advice = match error.kind() {
+            CreateStreamErrorKind::JetStream(problem)
+                if problem.error_code() == ErrorCode::STREAM_SUBJECT_OVERLAP =>
+            {
+                "name that stream in `stream`"
+            }
+            _ => "start nats-server with JetStream (-js), and let this user make the stream",
+        };
+        Err(SinkError::new(format!(
+            "making the stream {}: {error}; {advice}",
+            self.settings.stream
+        )))
     }
 }
 
@@ -207,7 +193,7 @@ impl Sink for NatsSink {
     }
 
     fn limit(&self) -> (Duration, &'static str) {
-        // What a user has no right to is not answered.
+        // A server does not answer a request that the user has no right to.
         let advice = "check the server and the network, and that this user may publish to the \
              subjects, and look at the stream and make it ($JS.API.STREAM.INFO and CREATE)";
         (self.settings.timeout, advice)
@@ -215,48 +201,66 @@ impl Sink for NatsSink {
 
     async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
         let open = match self.open.take() {
-            // What is sent over a lost connection may be stored, but is acknowledged no more.
+            // A message over a lost connection may be stored, but is acknowledged no more.
             Some(open) if !open.lost.is_cancelled() => open,
             _ => {
-                let url = current(&self.settings.url, nats_url).map_err(Verdict::fault)?;
+                let url = current(&self.settings.url, nats_url)?;
                 self.secrets = Secrets::new(secrets_of(&url));
-                let open = self.connect(url).await.map_err(Verdict::fault)?;
-                self.make_stream(&open.context)
-                    .await
-                    .map_err(Verdict::fault)?;
+                let open = self.connect(url).await?;
+                self.create_stream(&open.context).await?;
                 open
             }
         };
         let publishing = self.publish(&open.context, changes);
-        let published = open.lost.run_until_cancelled(publishing).await;
-        let published = published.unwrap_or_else(|| Err(Verdict::fault(LOST)));
+        let published = match open.lost.run_until_cancelled(publishing).await {
+            Some(published) => published,
+            None => Err(Verdict::fault(LOST)),
+        };
         if !matches!(published, Err(Verdict::Fault { .. })) {
             self.open = Some(open);
         }
         published
     }
 
-    /// Connects and looks at the stream; makes nothing.
-    async fn probe(&self) -> Result<String, String> {
+    /// Connects and looks at the stream; creates nothing.
+    async fn probe(&self) -> Result<String, SinkError> {
         let open = self.connect(current(&self.settings.url, nats_url)?).await?;
         let stream = &self.settings.stream;
-        match open
-            .context
-            .get_stream(stream)
-            .await
-            .map_err(|error| (error.kind(), error))
-        {
-            Ok(_) => Ok(format!("connected; the stream {stream} is there")),
-            Err((GetStreamErrorKind::JetStream(problem), _))
+        let Err(error) = open.context.get_stream(stream).await else {
+            return Ok(format!("connected; the stream {stream} is there"));
+        };
+        match error.kind() {
+            GetStreamErrorKind::JetStream(problem)
                 if problem.error_code() == ErrorCode::STREAM_NOT_FOUND =>
             {
                 Ok(format!(
                     "connected; the stream {stream} will be made by the first delivery"
                 ))
             }
-            Err((_, error)) => Err(format!(
+            _ => Err(SinkError::new(format!(
                 "looking at the stream {stream}: {error}; start nats-server with JetStream (-js)"
-            )),
+            ))),
         }
     }
+}
+
+/// Why a connection was not opened.
+#[allow(clippy::needless_pass_by_value, reason = "`map_err` passes it so")]
+fn connect_error(error: ConnectError) -> SinkError {
+    if let Some(problem) = ConnectionProblem::find(&error) {
+        return SinkError::new(format!("connecting to NATS: {problem}"));
+    }
+    let advice = match error.kind() {
+        ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+            "; correct user and password in the url, or the file of `credentials_file`"
+        }
+        _ => "; start the server, or correct host and port in the url",
+    };
+    let mut detail = error.kind().to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        detail = inner.to_string();
+        cause = inner.source();
+    }
+    SinkError::new(format!("connecting to NATS: {detail}{advice}"))
 }

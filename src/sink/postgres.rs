@@ -3,10 +3,11 @@
 //! Rows, log and position are written in one transaction, and each change is stored exactly once:
 //! what the database holds already is passed over. A database that holds less than it acknowledged
 //! is noticed before anything is stored. Rows of several workspaces stand in the same tables and
-//! are kept apart by the column `workspace`. No text of a record is ever part of an SQL statement,
+//! differ in the column `workspace`. No text of a record is ever part of an SQL statement,
 //! except names of fields in quotes.
 
 mod error;
+mod schema;
 mod session;
 mod tables;
 mod write;
@@ -19,7 +20,7 @@ use shopmirror_core::record::Change;
 
 use super::lookup::current;
 use super::reason::{Secrets, login};
-use super::{Sink, Verdict};
+use super::{Sink, SinkError, Verdict};
 use crate::config::{PostgresSettings, postgres_target};
 use error::Doing;
 use session::Session;
@@ -41,7 +42,7 @@ pub(super) struct PostgresSink {
 }
 
 impl PostgresSink {
-    pub(super) fn build(name: &str, settings: &PostgresSettings) -> Result<Self, String> {
+    pub(super) fn build(name: &str, settings: &PostgresSettings) -> Result<Self, SinkError> {
         let target = current(&settings.url, postgres_target)?;
         let user = target.get_user().unwrap_or_default();
         let password = String::from_utf8_lossy(target.get_password().unwrap_or_default());
@@ -66,9 +67,10 @@ impl PostgresSink {
         let failed = schema.failed(Doing::Storing);
         let workspace = &self.settings.workspace;
         let tx = client.transaction().await.map_err(&failed)?;
-        let held = write::hold(&tx, schema, workspace, &self.name).await?;
-        if held < self.expected {
-            (self.lost, self.expected) = (Some(held), held);
+        let stored = write::lock_position(&tx, schema, workspace, &self.name).await?;
+        if stored < self.expected {
+            self.lost = Some(stored);
+            self.expected = stored;
             return Err(Verdict::NotTried);
         }
         write::store(&tx, schema, workspace, &self.name, changes).await?;
@@ -77,7 +79,7 @@ impl PostgresSink {
         Ok(())
     }
 
-    /// Connects, and makes the tables that are missing.
+    /// Connects, and creates the tables that are missing.
     async fn connect(&self) -> Result<Session, Verdict> {
         let mut session = Session::open(&self.settings).await?;
         let Session { client, schema, .. } = &mut session;
@@ -85,22 +87,22 @@ impl PostgresSink {
             .transaction()
             .await
             .map_err(schema.failed(Doing::MakingTables))?;
-        tables::make(&tx, schema).await?;
+        tables::create_missing(&tx, schema).await?;
         tx.commit()
             .await
             .map_err(schema.failed(Doing::MakingTables))?;
         Ok(session)
     }
 
-    /// Does what a delivery does, without a change, and takes it back.
-    async fn rehearse(&self) -> Result<String, Verdict> {
+    /// Does what a delivery does, without a change, and rolls it back.
+    async fn dry_run(&self) -> Result<String, Verdict> {
         let Session { client, schema, .. } = &mut Session::open(&self.settings).await?;
         let tx = client
             .transaction()
             .await
             .map_err(schema.failed(Doing::Storing))?;
-        tables::make(&tx, schema).await?;
-        write::hold(&tx, schema, &self.settings.workspace, &self.name).await?;
+        tables::create_missing(&tx, schema).await?;
+        write::lock_position(&tx, schema, &self.settings.workspace, &self.name).await?;
         write::store(&tx, schema, &self.settings.workspace, &self.name, &[]).await?;
         Ok(format!(
             "connected; this role may make and write the tables of schema {}",
@@ -132,12 +134,9 @@ impl Sink for PostgresSink {
     }
 
     async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
-        // A change that only tries the sink is no row of the log.
-        let logged: Vec<&Change> = changes
-            .iter()
-            .copied()
-            .filter(|change| !change.is_test())
-            .collect();
+        // A test change is no row of the log.
+        let mut logged = changes.to_vec();
+        logged.retain(|change| !change.is_test());
         let mut session = match self.open.take() {
             Some(session) if !session.client.is_closed() => session,
             _ => self.connect().await?,
@@ -149,22 +148,23 @@ impl Sink for PostgresSink {
         stored
     }
 
-    async fn probe(&self) -> Result<String, String> {
-        self.rehearse().await.map_err(Verdict::into_reason)
+    async fn probe(&self) -> Result<String, SinkError> {
+        self.dry_run().await.map_err(Verdict::into_error)
     }
 
-    /// The row of the log up to which the database has what it was given; `None` while it is not
-    /// known what follows from a loss.
+    /// The row of the log up to which the database has every change that was sent to it; `None`
+    /// until a loss has been taken.
     fn stored(&self) -> Option<i64> {
-        self.lost.is_none().then_some(self.expected)
+        match self.lost {
+            Some(_) => None,
+            None => Some(self.expected),
+        }
     }
 
-    /// From now on the database must have what it was given up to this row of the log.
     fn expect_stored(&mut self, seq: i64) {
         self.expected = seq;
     }
 
-    /// If the database was found to hold less than it was given: the row up to which it does.
     fn take_lost(&mut self) -> Option<i64> {
         self.lost.take()
     }

@@ -11,7 +11,7 @@ pub struct Preview {
     pub body: String,
 }
 
-/// In place of a secret.
+/// Stands in place of a secret.
 pub(super) const HIDDEN: &str = "(hidden)";
 
 impl Preview {

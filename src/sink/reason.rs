@@ -1,9 +1,11 @@
 //! Why a change was not delivered, in words that may be shown: without the secrets of the sink,
 //! safe for a terminal, a log line and a page, and short.
 //!
-//! A server may repeat a password, a key or a token in its answer. [`Secrets::reason`] is the last
-//! step of each reason: it hides the secrets before it cuts, so that no part of one is left at the
-//! end.
+//! A server may repeat a password, a key or a token in its response. [`Secrets::reason`] is the
+//! last step of each reason: it hides the secrets before it cuts, so that no part of one is left at
+//! the end.
+
+use std::cmp::Reverse;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -15,11 +17,11 @@ use crate::text::escape;
 
 /// The longest reason, in characters; one that is escaped counts as one.
 const MAX_REASON: usize = 400;
-/// A shorter password or key would hide too much of what is said.
+/// A shorter password or key would hide too much of the reason.
 const SHORTEST: usize = 4;
 const REPLACEMENT: &str = "[secret]";
 
-/// Nothing.
+/// No secrets.
 pub(super) static NONE: Secrets = Secrets {
     spellings: Vec::new(),
 };
@@ -34,13 +36,14 @@ pub struct Secrets {
 impl Secrets {
     /// Passwords, keys and tokens.
     pub(super) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let long = |text: &String| text.chars().count() >= SHORTEST;
-        let mut spellings: Vec<String> = secrets
-            .into_iter()
-            .filter(long)
-            .flat_map(spellings_of)
-            .collect();
-        spellings.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        let mut spellings = Vec::new();
+        for secret in secrets {
+            if secret.chars().count() >= SHORTEST {
+                spellings.extend(spellings_of(secret));
+            }
+        }
+        spellings.sort_unstable();
+        spellings.sort_by_key(|spelling: &String| Reverse(spelling.len()));
         spellings.dedup();
         Self {
             spellings: spellings.into_iter().map(SecretString::from).collect(),
@@ -64,34 +67,38 @@ impl Secrets {
 /// What may be secret of an address: a user's password, or a token in its place; and the parts that
 /// may be tokens.
 pub(super) fn secrets_of(url: &Url) -> Vec<String> {
-    let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let mut secrets = match (decoded(url.username()), url.password().map(decoded)) {
-        (user, Some(password)) => login(&user, &password).into(),
-        (token, None) => vec![token],
+    let user = decoded(url.username());
+    let mut secrets = match url.password() {
+        Some(password) => login(&user, &decoded(password)).into(),
+        None => vec![user],
     };
     let mut parts = vec![url.path().trim_end_matches('/').to_owned()];
-    parts.extend(url.path_segments().into_iter().flatten().map(str::to_owned));
-    parts.extend(
-        [url.query(), url.fragment()]
-            .into_iter()
-            .flatten()
-            .map(str::to_owned),
-    );
+    if let Some(segments) = url.path_segments() {
+        parts.extend(segments.map(str::to_owned));
+    }
+    parts.extend(url.query().map(str::to_owned));
+    parts.extend(url.fragment().map(str::to_owned));
     parts.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
     secrets.extend(parts.into_iter().filter(|part| may_be_secret(part)));
     secrets
+}
+
+/// A part of an address without its `%` escapes.
+pub(super) fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Whether a value that need not be a secret may be one: a header, an argument or a part of an
 /// address.
 ///
 /// A short one, and one of letters only, is a word such as `test` or `notifications`. Hidden, it
-/// would be missing in everything that the other side says.
+/// would be missing in every response of the other side.
 pub(super) fn may_be_secret(text: &str) -> bool {
-    let is_of_words = text
+    let has_words_only = text
         .chars()
         .all(|c| c.is_alphabetic() || "-_/. ".contains(c));
-    text.chars().count() >= if is_of_words { 20 } else { 8 }
+    let shortest = if has_words_only { 20 } else { 8 };
+    text.chars().count() >= shortest
 }
 
 /// A user's password, alone and as HTTP and mail servers get it together with the name.
@@ -108,20 +115,22 @@ fn spellings_of(secret: String) -> Vec<String> {
     let bytes = secret.as_bytes();
     let quoted = serde_json::to_string(&secret).unwrap_or_default();
     let mut all = vec![
-        percent_decode_str(&secret).decode_utf8_lossy().into_owned(),
+        decoded(&secret),
         utf8_percent_encode(&secret, NON_ALPHANUMERIC).to_string(),
         quoted.trim_matches('"').replace("\\/", "/"),
     ];
-    all.extend([&STANDARD, &STANDARD_NO_PAD, &URL_SAFE_NO_PAD].map(|form| form.encode(bytes)));
+    for encoding in [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+        all.push(encoding.encode(bytes));
+    }
     all.push(secret);
     all
 }
 
-/// What the other side said, as the end of a reason; nothing if that holds nothing to read. `whole`
-/// says whether `text` is all of it: otherwise its last word may be the beginning of a secret.
-pub(super) fn said(text: &[u8], whole: bool) -> String {
+/// The response of a server as the end of a reason; nothing if it holds nothing to read. Unless
+/// `is_whole`, `text` is its beginning, whose last word may be the beginning of a secret.
+pub(super) fn response(text: &[u8], is_whole: bool) -> String {
     let text = String::from_utf8_lossy(text);
-    let end = if whole {
+    let end = if is_whole {
         text.len()
     } else {
         text.rfind(char::is_whitespace).unwrap_or(0)
@@ -130,7 +139,7 @@ pub(super) fn said(text: &[u8], whole: bool) -> String {
     if words.is_empty() {
         String::new()
     } else {
-        format!("; it said: {}", words.join(" "))
+        format!("; response: {}", words.join(" "))
     }
 }
 
@@ -201,7 +210,7 @@ mod tests {
         let secrets = Secrets::new(login("shop", "CANARYPASS"));
         let text = "bad password CANARYPASS";
         for end in 1..text.len() {
-            let reason = secrets.reason(&said(&text.as_bytes()[..end], false));
+            let reason = secrets.reason(&response(&text.as_bytes()[..end], false));
             assert!(!reason.contains('C'), "{reason}");
         }
         for before in MAX_REASON - 20..MAX_REASON + 5 {

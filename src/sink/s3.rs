@@ -1,9 +1,8 @@
 //! S3-compatible storage: objects of NDJSON, each with the changes that were due together.
 //!
 //! An object is named by its day, the numbers of its first and last change, and a digest of its
-//! text. So an object of the same name is the same object, whoever stored it, and none ever takes
-//! the place of another one: not of another sink, not of another store, not after a change was cut
-//! out of a batch.
+//! text. So two objects of the same name are equal, and none ever replaces another one: not of
+//! another sink, not of another store, not after a change was cut out of a batch.
 
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use url::Url;
 
 use super::http::{self, Answer};
 use super::reason::{Secrets, login};
-use super::{Sink, Verdict, short_digest};
+use super::{Sink, SinkError, Verdict, short_digest};
 use crate::config::S3Settings;
 use crate::shape::on_one_line;
 
@@ -37,21 +36,26 @@ pub(super) struct S3Sink {
 }
 
 impl S3Sink {
-    pub(super) fn build(settings: &S3Settings) -> Result<Self, String> {
+    pub(super) fn build(settings: &S3Settings) -> Result<Self, SinkError> {
         let (id, secret) = &settings.access_key;
         let secret = secret.expose_secret();
         let endpoint = match &settings.endpoint {
             Some(endpoint) => endpoint.clone(),
             None => Url::parse(&format!("https://s3.{}.amazonaws.com", settings.region))
-                .map_err(|_| "correct `region`: it cannot be part of an address")?,
+                .map_err(|_| SinkError::new("correct `region`: it cannot be part of an address"))?,
         };
         let client = http::client(endpoint.scheme() == "http", settings.ca_file.as_deref())?;
-        let (bucket, region) = (settings.bucket.clone(), settings.region.clone());
+        // With the bucket in the path, an address of one machine is enough.
+        let bucket = Bucket::new(
+            endpoint,
+            UrlStyle::Path,
+            settings.bucket.clone(),
+            settings.region.clone(),
+        );
         Ok(Self {
             client,
-            // With the bucket in the path, an address of one machine is enough.
-            bucket: Bucket::new(endpoint, UrlStyle::Path, bucket, region)
-                .map_err(|error| format!("correct `endpoint`: {error}"))?,
+            bucket: bucket
+                .map_err(|error| SinkError::new(format!("correct `endpoint`: {error}")))?,
             credentials: Credentials::new(id, secret),
             secrets: Secrets::new(login(id, secret)),
             workspace: settings.workspace.clone(),
@@ -61,7 +65,7 @@ impl S3Sink {
 
     fn path(&self, first: &Change, last: &Change, text: &str) -> String {
         let prefix = format!("shop/{}", self.workspace);
-        // What is in no log has no number.
+        // A test and a notice are in no log, so they have no number.
         let is_test = first.event_id.starts_with(TEST_ID);
         if is_test || first.kind.is_notice() {
             let folder = if is_test { "test" } else { first.kind.as_str() };
@@ -122,35 +126,38 @@ impl Sink for S3Sink {
         let ([first, .., last] | [first @ last]) = changes else {
             return Ok(());
         };
-        let line = |change: &&Change| on_one_line(change.data_json()) + "\n";
-        let text: String = changes.iter().map(line).collect();
+        let mut text = String::new();
+        for change in changes {
+            text += &on_one_line(change.data_json());
+            text.push('\n');
+        }
         let path = self.path(first, last, &text);
         let action = PutObject::new(&self.bucket, Some(&self.credentials), &path);
         let url = action.sign(SIGNED_FOR + self.timeout);
-        let answer = Answer::to(self.client.put(url).body(text))
-            .await
-            .map_err(Verdict::fault)?;
+        let answer = Answer::to(self.client.put(url).body(text)).await?;
         match answer.code {
             200..=299 => Ok(()),
             code => Err(answer.fault(&self.remedy(code), now)),
         }
     }
 
-    /// Asks whether the bucket is there and may be listed; stores nothing.
-    async fn probe(&self) -> Result<String, String> {
+    /// Checks whether the bucket is there and may be listed; stores nothing.
+    async fn probe(&self) -> Result<String, SinkError> {
         // The object without a name is the list of all.
         let mut action = GetObject::new(&self.bucket, Some(&self.credentials), "");
         action.query_mut().insert("max-keys", "1");
         let answer = Answer::to(self.client.get(action.sign(SIGNED_FOR))).await?;
-        match answer.code {
-            200..=299 if String::from_utf8_lossy(&answer.body).contains("<ListBucketResult") => {
-                Ok(format!(
-                    "the bucket {} is there; nothing was stored",
-                    self.bucket.name()
-                ))
-            }
-            200..=299 => Err("what answers is no S3 service: correct `endpoint`".to_owned()),
-            code => Err(answer.reason(&self.remedy(code))),
+        if !(200..300).contains(&answer.code) {
+            return Err(SinkError::new(answer.reason(&self.remedy(answer.code))));
         }
+        if !String::from_utf8_lossy(&answer.body).contains("<ListBucketResult") {
+            return Err(SinkError::new(
+                "what answers is no S3 service: correct `endpoint`",
+            ));
+        }
+        Ok(format!(
+            "the bucket {} is there; nothing was stored",
+            self.bucket.name()
+        ))
     }
 }

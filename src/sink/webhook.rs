@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use reqwest::{Client, Method, RequestBuilder};
 use secrecy::ExposeSecret;
 use shopmirror_core::record::Change;
@@ -21,7 +21,7 @@ use super::http::{self, Answer};
 use super::lookup::current;
 use super::preview::{HIDDEN, Preview};
 use super::reason::{Secrets, may_be_secret, secrets_of};
-use super::{Sink, Verdict};
+use super::{Sink, SinkError, Verdict};
 use crate::config::{WebhookSettings, webhook_url};
 use crate::shape::Shaped;
 use sign::Signer;
@@ -30,36 +30,37 @@ use sign::Signer;
 #[derive(Clone)]
 pub(super) struct WebhookSink {
     client: Client,
-    /// Of the address at the start: the client is made for it.
+    /// Of the address at the start, for which the client was built.
     scheme: String,
     signer: Signer,
     settings: WebhookSettings,
-    /// Those of the address at the last attempt, too.
+    /// Includes those of the address at the last attempt.
     secrets: Secrets,
 }
 
 impl WebhookSink {
-    pub(super) fn build(settings: &WebhookSettings) -> Result<Self, String> {
+    pub(super) fn build(settings: &WebhookSettings) -> Result<Self, SinkError> {
         let url = address(settings)?;
         Ok(Self {
             client: http::client(url.scheme() == "http", settings.ca_file.as_deref())?,
             scheme: url.scheme().to_owned(),
-            signer: Signer::of(&settings.secrets),
+            signer: Signer::new(&settings.secrets),
             secrets: secrets(&url, settings),
             settings: settings.clone(),
         })
     }
 
     /// The address of this attempt.
-    fn address(&self) -> Result<Url, String> {
+    fn address(&self) -> Result<Url, SinkError> {
         let url = address(&self.settings)?;
-        match url.scheme() == self.scheme {
-            true => Ok(url),
-            false => Err(format!(
-                "the address in the file of `url_file` does not begin with {}:// any more: restart the service, so that it counts",
-                self.scheme
-            )),
+        if url.scheme() == self.scheme {
+            return Ok(url);
         }
+        Err(SinkError::new(format!(
+            "the address in the file of `url_file` does not begin with {}:// any more: restart the \
+             service, so that it counts",
+            self.scheme
+        )))
     }
 
     /// Where the result of a request is shown, if the response says so and the configuration allows
@@ -68,15 +69,16 @@ impl WebhookSink {
         if ![302, 303].contains(&answer.code) {
             return None;
         }
-        let mut result = url
-            .join(answer.headers.get(LOCATION)?.to_str().ok()?)
-            .ok()?;
-        result
-            .set_username("")
-            .and_then(|()| result.set_password(None))
-            .ok()?;
-        let host = self.settings.redirect_host.as_deref();
-        (result.scheme() == self.scheme && result.host_str() == host).then_some(result)
+        let location = answer.headers.get(LOCATION)?.to_str().ok()?;
+        let mut result = url.join(location).ok()?;
+        result.set_username("").ok()?;
+        result.set_password(None).ok()?;
+        let allowed = self.settings.redirect_host.as_deref();
+        if result.scheme() == self.scheme && result.host_str() == allowed {
+            Some(result)
+        } else {
+            None
+        }
     }
 
     fn request(
@@ -85,31 +87,28 @@ impl WebhookSink {
         change: &Change,
         now: Timestamp,
     ) -> Result<RequestBuilder, Verdict> {
+        let shaped = self.settings.format.shape(change);
         let Shaped {
             body,
             content_type,
-            headers: shape,
-        } = self
-            .settings
-            .format
-            .shape(change)
-            .map_err(Verdict::refused)?;
+            headers: shape_headers,
+        } = shaped.map_err(Verdict::refused)?;
         let sent_at = now.as_second().to_string();
-        // By what follows, a receiver knows the sender and a repeat: no header of the configuration
-        // replaces it.
         let mut headers = self.settings.headers.clone();
-        headers
-            .entry(CONTENT_TYPE)
-            .or_insert(header(&content_type)?);
-        for (name, value) in shape {
+        if !headers.contains_key(CONTENT_TYPE) {
+            headers.insert(CONTENT_TYPE, header(&content_type)?);
+        }
+        // The headers below identify the sender and a repeat: the configuration cannot override
+        // them.
+        for (name, value) in shape_headers {
             headers.insert(name, header(&value)?);
         }
         headers.insert("webhook-id", header(&change.event_id)?);
         headers.insert("webhook-timestamp", header(&sent_at)?);
-        if let Some(signature) = self
+        let signature = self
             .signer
-            .sign(&change.event_id, &sent_at, body.as_bytes())
-        {
+            .sign(&change.event_id, &sent_at, body.as_bytes());
+        if let Some(signature) = signature {
             headers.insert("webhook-signature", header(&signature)?);
         }
         // The client's builder moves a user and password out of the address into a header.
@@ -132,14 +131,12 @@ impl Sink for WebhookSink {
 
     async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
         for change in changes {
-            let url = self.address().map_err(Verdict::fault)?;
+            let url = self.address()?;
             self.secrets = secrets(&url, &self.settings);
             let request = self.request(url.clone(), change, now)?;
-            let mut answer = Answer::to(request).await.map_err(Verdict::fault)?;
+            let mut answer = Answer::to(request).await?;
             if let Some(result) = self.result_of(&answer, &url) {
-                answer = Answer::to(self.client.get(result))
-                    .await
-                    .map_err(Verdict::fault)?;
+                answer = Answer::to(self.client.get(result)).await?;
             }
             judge(&answer, now)?;
         }
@@ -147,22 +144,22 @@ impl Sink for WebhookSink {
     }
 
     /// Sends an `OPTIONS` request, which changes nothing, to test name, connection and certificate,
-    /// and what the endpoint says of the address and the headers. Many endpoints take `POST` only
-    /// and answer 405.
-    async fn probe(&self) -> Result<String, String> {
-        let request = self.client.request(Method::OPTIONS, self.address()?);
-        let code = Answer::to(request.headers(self.settings.headers.clone()))
-            .await?
-            .code;
-        match code {
-            302 | 303 if self.settings.redirect_host.is_some() => {}
-            300..=399 | 401 | 403 | 404 | 410 | 500 | 502..=599 => {
-                return Err(format!(
-                    "the endpoint answered {code} to OPTIONS: {}; if it takes POST only, try `shopmirror sinks NAME test`",
-                    hint(code)
-                ));
-            }
-            _ => {}
+    /// and whether the endpoint accepts the address and the headers. Many endpoints take `POST`
+    /// only and answer 405.
+    async fn probe(&self) -> Result<String, SinkError> {
+        let request = self
+            .client
+            .request(Method::OPTIONS, self.address()?)
+            .headers(self.settings.headers.clone());
+        let code = Answer::to(request).await?.code;
+        let shows_result = matches!(code, 302 | 303) && self.settings.redirect_host.is_some();
+        let is_refusal = matches!(code, 300..=399 | 401 | 403 | 404 | 410 | 500 | 502..=599);
+        if is_refusal && !shows_result {
+            return Err(SinkError::new(format!(
+                "the endpoint answered {code} to OPTIONS: {}; if it takes POST only, try \
+                 `shopmirror sinks NAME test`",
+                hint(code)
+            )));
         }
         Ok(format!(
             "the endpoint responds ({code} to OPTIONS); nothing was posted"
@@ -171,36 +168,30 @@ impl Sink for WebhookSink {
 
     /// The request as it would be sent. Configured headers may be secrets, and the address is one.
     fn preview(&self, change: &Change, now: Timestamp) -> Result<Preview, Verdict> {
-        let url = address(&self.settings).map_err(Verdict::fault)?;
+        let url = address(&self.settings)?;
         let request = self.request(url, change, now)?.build().map_err(|_| {
             Verdict::fault("the request cannot be made from the url and the headers")
         })?;
-        let shown = |name: &HeaderName, value: &HeaderValue| {
-            let own = !self.settings.headers.contains_key(name) && name != AUTHORIZATION;
-            let value = if own {
-                value.to_str().unwrap_or(HIDDEN)
-            } else {
+        let mut headers = Vec::new();
+        for (name, value) in request.headers() {
+            let is_configured = self.settings.headers.contains_key(name) || name == AUTHORIZATION;
+            let shown = if is_configured {
                 HIDDEN
+            } else {
+                value.to_str().unwrap_or(HIDDEN)
             };
-            (name.to_string(), value.to_owned())
-        };
-        let body = request
-            .body()
-            .and_then(reqwest::Body::as_bytes)
-            .unwrap_or_default();
+            headers.push((name.to_string(), shown.to_owned()));
+        }
+        let body = request.body().and_then(reqwest::Body::as_bytes);
         Ok(Preview {
             how: "POST to the url of the configuration (hidden)".to_owned(),
-            headers: request
-                .headers()
-                .iter()
-                .map(|(name, value)| shown(name, value))
-                .collect(),
-            body: String::from_utf8_lossy(body).into_owned(),
+            headers,
+            body: String::from_utf8_lossy(body.unwrap_or_default()).into_owned(),
         })
     }
 }
 
-/// What an endpoint may repeat and no reason may show.
+/// The secrets that an endpoint may repeat and no reason may show.
 fn secrets(url: &Url, settings: &WebhookSettings) -> Secrets {
     let mut secrets = secrets_of(url);
     for secret in &settings.secrets {
@@ -211,7 +202,10 @@ fn secrets(url: &Url, settings: &WebhookSettings) -> Secrets {
     for (name, value) in &settings.headers {
         let value = value.to_str().unwrap_or_default();
         // `Bearer TOKEN`
-        let token = value.split_once(' ').map_or(value, |(_, token)| token);
+        let token = match value.split_once(' ') {
+            Some((_, token)) => token,
+            None => value,
+        };
         if name == AUTHORIZATION || may_be_secret(token) {
             secrets.push(token.to_owned());
         }
@@ -224,7 +218,7 @@ fn header(text: &str) -> Result<HeaderValue, Verdict> {
         .map_err(|_| Verdict::refused_for_good("the event id cannot be sent as a header"))
 }
 
-fn address(settings: &WebhookSettings) -> Result<Url, String> {
+fn address(settings: &WebhookSettings) -> Result<Url, SinkError> {
     current(&settings.url, |url| webhook_url(url, settings.allow_plain))
 }
 

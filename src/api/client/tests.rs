@@ -1,8 +1,10 @@
-use bytes::Bytes;
 use std::sync::Mutex;
 
+use async_trait::async_trait;
+use bytes::Bytes;
+
 use super::super::error::Class;
-use super::super::transport::{ApiResponse, ResponseFuture, TransportError};
+use super::super::transport::{ApiResponse, TransportError};
 use super::*;
 use crate::config::KeySource;
 
@@ -14,10 +16,11 @@ struct Recorder {
     answer: Box<dyn Fn() -> Result<ApiResponse, TransportError> + Send + Sync>,
 }
 
+#[async_trait]
 impl Transport for Recorder {
-    fn send(&self, request: ApiRequest) -> ResponseFuture<'_> {
+    async fn send(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         self.seen.lock().unwrap().push(request);
-        Box::pin(async { (self.answer)() })
+        (self.answer)()
     }
 }
 

@@ -68,7 +68,7 @@ impl BuiltSink<'_> {
             (Some(result), _) => result,
             (None, Ok(sink)) => match sink.try_out().await {
                 Ok(text) => Ok(text),
-                Err(text) => Err((exit::UNAVAILABLE, text)),
+                Err(error) => Err((exit::UNAVAILABLE, error.to_string())),
             },
             // Reported by `check_shape`.
             (None, Err(SinkBuildError::LeftOut { .. })) => return,

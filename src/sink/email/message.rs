@@ -12,6 +12,7 @@ use shopmirror_core::record::Change;
 use super::report::MailedReport;
 use crate::config::EmailSettings;
 use crate::shape::{Context, Template, TemplateError};
+use crate::sink::SinkError;
 use crate::text::escape::is_unsafe;
 
 /// The longest subject, in characters.
@@ -36,14 +37,14 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn build(settings: &EmailSettings) -> Result<Self, String> {
-        let mailbox = |text: &String| {
-            text.parse::<Mailbox>()
-                .map_err(|error| format!("{text:?} is not a mail address ({error}): correct it"))
-        };
+    pub(super) fn build(settings: &EmailSettings) -> Result<Self, SinkError> {
+        let mut to = Vec::new();
+        for recipient in &settings.to {
+            to.push(mailbox(recipient)?);
+        }
         Ok(Self {
             from: mailbox(&settings.from)?,
-            to: settings.to.iter().map(mailbox).collect::<Result<_, _>>()?,
+            to,
             subject: settings.subject.clone(),
             text: settings.text.clone(),
             html: settings.html.clone(),
@@ -52,11 +53,10 @@ impl Writer {
 
     /// Who sends every mail and who gets it.
     pub(super) fn envelope(&self) -> Envelope {
-        let to = self
-            .to
-            .iter()
-            .map(|mailbox| mailbox.email.clone())
-            .collect();
+        let mut to = Vec::new();
+        for recipient in &self.to {
+            to.push(recipient.email.clone());
+        }
         Envelope::new(Some(self.from.email.clone()), to).expect("the configuration has a recipient")
     }
 
@@ -69,21 +69,19 @@ impl Writer {
     ) -> Result<Vec<u8>, WriteError> {
         let builder = self.head(&self.subject.render(context)?, id, now);
         let text = self.text.render(context)?;
-        let html = self
-            .html
-            .as_ref()
-            .map(|html| html.render(context))
-            .transpose()?;
-        let message = match html {
+        let message = match &self.html {
             None => builder.singlepart(SinglePart::plain(text))?,
-            Some(html) => builder.multipart(MultiPart::alternative_plain_html(text, html))?,
+            Some(html) => {
+                let html = html.render(context)?;
+                builder.multipart(MultiPart::alternative_plain_html(text, html))?
+            }
         };
         Ok(message.formatted())
     }
 
     /// The mail of a scheduled report. It has its own form, whatever the templates say.
     pub(super) fn report(&self, change: &Change, now: Timestamp) -> Result<Vec<u8>, WriteError> {
-        let report = MailedReport::of(&change.body);
+        let report = MailedReport::parse(&change.body);
         let builder = self.head(&report.subject(), &change.event_id, now);
         let message = builder.multipart(report.parts())?;
         Ok(message.formatted())
@@ -107,6 +105,14 @@ impl Writer {
         }
         builder
     }
+}
+
+fn mailbox(text: &str) -> Result<Mailbox, SinkError> {
+    text.parse().map_err(|error| {
+        SinkError::new(format!(
+            "{text:?} is not a mail address ({error}): correct it"
+        ))
+    })
 }
 
 /// A text that can be a header: no character in it ends a line or steers a display, and no part of

@@ -1,18 +1,16 @@
-//! The mail of a scheduled report: its text, its document with the chart inline, and what was asked
-//! for as a file.
+//! The mail of a scheduled report: its text, its document with the chart inline, and the file that
+//! was asked for.
 
 use lettre::message::header::ContentType;
 use lettre::message::{Attachment, MultiPart, SinglePart};
 use serde::Deserialize;
 
-/// What refers to the picture of the chart.
+/// The name by which the document refers to the picture of the chart.
 const CHART_ID: &str = "chart";
 
-/// A scheduled report as a sink is given it. Names that are missing are empty: the mail then has
-/// less.
-#[derive(Deserialize)]
+/// A scheduled report as sinks get it. Missing fields are empty: the mail then has less.
+#[derive(Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 pub(super) struct MailedReport {
     title: String,
     from: String,
@@ -28,14 +26,15 @@ pub(super) struct MailedReport {
 
 impl MailedReport {
     /// Reads the body of the notice.
-    pub(super) fn of(body: &str) -> Self {
+    pub(super) fn parse(body: &str) -> Self {
         serde_json::from_str(body).unwrap_or_default()
     }
 
     pub(super) fn subject(&self) -> String {
-        match self.from == self.to {
-            true => format!("{}, {}", self.title, self.to),
-            false => format!("{}, {} to {}", self.title, self.from, self.to),
+        if self.from == self.to {
+            format!("{}, {}", self.title, self.to)
+        } else {
+            format!("{}, {} to {}", self.title, self.from, self.to)
         }
     }
 
@@ -57,14 +56,13 @@ impl MailedReport {
             }
             None => shown.singlepart(SinglePart::html(self.html.clone())),
         };
-        let file = ContentType::parse(&self.content_type).ok();
-        let is_file = ["csv", "json", "svg"].contains(&self.format.as_str());
-        match file.filter(|_| is_file) {
-            Some(kind) => {
-                let file = Attachment::new(self.file_name.clone()).body(self.content.clone(), kind);
-                MultiPart::mixed().multipart(shown).singlepart(file)
-            }
-            None => shown,
+        if !["csv", "json", "svg"].contains(&self.format.as_str()) {
+            return shown;
         }
+        let Ok(kind) = ContentType::parse(&self.content_type) else {
+            return shown;
+        };
+        let file = Attachment::new(self.file_name.clone()).body(self.content.clone(), kind);
+        MultiPart::mixed().multipart(shown).singlepart(file)
     }
 }

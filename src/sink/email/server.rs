@@ -1,6 +1,6 @@
-//! The conversation with a mail server, which `lettre` holds, and what its answers mean.
+//! The conversation with a mail server, through `lettre`, and what its responses mean.
 //!
-//! Each step is sent by itself, so that a refusal says which one it was, and a mail reaches the
+//! Each step is sent alone, so that a refusal names its step, and a mail reaches the
 //! recipients that the server accepts. A mail that the server refuses (5xx) blames the change.
 //! Everything else blames the server or the configuration: the connection, TLS, the login, the
 //! sender, the recipients if all are refused, and every 4xx.
@@ -19,9 +19,10 @@ use lettre::transport::smtp::extension::ClientId;
 use secrecy::ExposeSecret;
 
 use crate::config::{EmailSettings, MailTls};
-use crate::net::tls::{authorities, problem_of};
+use crate::net::problem::ConnectionProblem;
+use crate::net::tls::authorities;
 use crate::sink::reason::{self, Secrets};
-use crate::sink::{Preview, Verdict};
+use crate::sink::{Preview, SinkError, Verdict};
 
 /// How long the goodbye may take; the mails have been accepted by then.
 const QUIT_TIME: Duration = Duration::from_secs(2);
@@ -37,8 +38,8 @@ pub(super) struct Server {
     timeout: Duration,
     /// Who sends the mails and who gets them.
     envelope: Envelope,
-    /// The refused recipients that the log has, with the reasons.
-    noted: Vec<String>,
+    /// The refused recipients that were logged last, with the reasons.
+    logged: Vec<String>,
 }
 
 impl Server {
@@ -46,24 +47,24 @@ impl Server {
         sink: &str,
         settings: &EmailSettings,
         envelope: Envelope,
-    ) -> Result<Self, String> {
-        let login = settings
-            .login
-            .as_ref()
-            .map(|(user, secret)| (user, secret.expose_secret()));
+    ) -> Result<Self, SinkError> {
+        let mut login = None;
+        let mut secrets = Secrets::new([]);
+        if let Some((user, password)) = &settings.login {
+            let password = password.expose_secret();
+            login = Some(Credentials::new(user.clone(), password.to_owned()));
+            secrets = Secrets::new(reason::login(user, password));
+        }
         Ok(Self {
             sink: sink.to_owned(),
             host: settings.server.clone(),
             port: settings.port,
             tls: tls(settings)?,
-            secrets: match login {
-                Some((user, password)) => Secrets::new(reason::login(user, password)),
-                None => Secrets::new([]),
-            },
-            login: login.map(|(user, password)| Credentials::new(user.clone(), password.into())),
+            secrets,
+            login,
             timeout: settings.timeout,
             envelope,
-            noted: Vec::new(),
+            logged: Vec::new(),
         })
     }
 
@@ -80,22 +81,18 @@ impl Server {
 
     /// Sends one mail.
     pub(super) async fn send(&mut self, mail: &[u8]) -> Result<(), Verdict> {
-        let (mut connection, mut refused) = self.begin().await.map_err(Verdict::fault)?;
+        let (mut connection, mut refused) = self.begin().await?;
         if refused.len() == self.envelope.to().len() {
             return Err(Verdict::fault(refused.swap_remove(0)));
         }
-        let judge = |error: Error| {
-            let text = self.explain("the mail", "its text says why", &error);
-            if error.is_permanent() {
-                Verdict::refused(text)
-            } else {
-                Verdict::fault(text)
-            }
-        };
-        connection.command(Data).await.map_err(judge)?;
-        connection.message(mail).await.map_err(judge)?;
+        if let Err(error) = connection.command(Data).await {
+            return Err(self.judge(&error));
+        }
+        if let Err(error) = connection.message(mail).await {
+            return Err(self.judge(&error));
+        }
         quit(connection).await;
-        if refused != self.noted {
+        if refused != self.logged {
             for reason in &refused {
                 let reason = self.secrets.reason(reason);
                 tracing::warn!(
@@ -104,9 +101,19 @@ impl Server {
                     "mails reach only the other recipients"
                 );
             }
-            self.noted = refused;
+            self.logged = refused;
         }
         Ok(())
+    }
+
+    /// What the response to a mail means: a permanent one refuses the mail.
+    fn judge(&self, error: &Error) -> Verdict {
+        let text = self.explain("the mail", "its text says why", error);
+        if error.is_permanent() {
+            Verdict::refused(text)
+        } else {
+            Verdict::fault(text)
+        }
     }
 
     /// What [`Self::send`] would do.
@@ -122,11 +129,11 @@ impl Server {
     }
 
     /// Begins a mail, and sends none.
-    pub(super) async fn probe(&self) -> Result<String, String> {
+    pub(super) async fn probe(&self) -> Result<String, SinkError> {
         let (connection, refused) = self.begin().await?;
         quit(connection).await;
         if !refused.is_empty() {
-            return Err(refused.join("; "));
+            return Err(SinkError::new(refused.join("; ")));
         }
         let login = if self.login.is_some() {
             "the login, "
@@ -140,92 +147,100 @@ impl Server {
 
     /// Connects, and names the sender and the recipients to the server; returns why it refuses
     /// recipients.
-    async fn begin(&self) -> Result<(AsyncSmtpConnection, Vec<String>), String> {
-        let failed = |what, remedy| move |error: Error| self.explain(what, remedy, &error);
+    async fn begin(&self) -> Result<(AsyncSmtpConnection, Vec<String>), SinkError> {
         let mut connection = self.connect().await?;
         let sender = MailFrom::new(self.envelope.from().cloned(), Vec::new());
-        let remedy = "correct from, or let the server allow it";
-        connection
-            .command(sender)
-            .await
-            .map_err(failed("the sender", remedy))?;
+        if let Err(error) = connection.command(sender).await {
+            let remedy = "correct from, or let the server allow it";
+            return Err(self.failed("the sender", remedy, &error));
+        }
         let mut refused = Vec::new();
         for recipient in self.envelope.to() {
-            let taken = connection
-                .command(Rcpt::new(recipient.clone(), Vec::new()))
-                .await;
-            if let Err(error) = taken {
-                let text =
-                    self.explain(&format!("the recipient {recipient}"), "correct to", &error);
-                if !error.is_permanent() {
-                    return Err(text);
-                }
-                refused.push(text);
+            let command = Rcpt::new(recipient.clone(), Vec::new());
+            let Err(error) = connection.command(command).await else {
+                continue;
+            };
+            let step = format!("the recipient {recipient}");
+            if !error.is_permanent() {
+                return Err(self.failed(&step, "correct to", &error));
             }
+            refused.push(self.explain(&step, "correct to", &error));
         }
         Ok((connection, refused))
     }
 
     /// A connection that is protected and logged in as configured.
-    async fn connect(&self) -> Result<AsyncSmtpConnection, String> {
-        let failed = |what, remedy| move |error: Error| self.explain(what, remedy, &error);
-        let name = rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned();
-        let hello = ClientId::Domain(name);
-        let from_first = match &self.tls {
+    async fn connect(&self) -> Result<AsyncSmtpConnection, SinkError> {
+        let name = rustix::system::uname();
+        let name = name.nodename().to_string_lossy();
+        let hello = ClientId::Domain(name.into_owned());
+        let tls_from_start = match &self.tls {
             Tls::Wrapper(parameters) => Some(parameters.clone()),
             _ => None,
         };
         let place = (self.host.as_str(), self.port);
-        let connecting = AsyncSmtpConnection::connect_tokio1(place, None, &hello, from_first, None);
-        let mut connection = connecting
-            .await
-            .map_err(failed("the connection", "ask who runs it"))?;
-        if let Tls::Required(parameters) = &self.tls {
-            let safe = connection.starttls(parameters.clone(), &hello).await;
-            safe.map_err(
-                |error| match error.is_client() && problem_of(&error).is_none() {
-                    true => {
-                        "the mail server offers no STARTTLS: set tls to \"tls\", or check the port"
-                            .to_owned()
-                    }
-                    false => failed("STARTTLS", "check port and tls")(error),
-                },
-            )?;
+        let mut connection =
+            AsyncSmtpConnection::connect_tokio1(place, None, &hello, tls_from_start, None)
+                .await
+                .map_err(|error| self.failed("the connection", "ask who runs it", &error))?;
+        if let Tls::Required(parameters) = &self.tls
+            && let Err(error) = connection.starttls(parameters.clone(), &hello).await
+        {
+            return Err(self.starttls_failed(&error));
         }
-        if let Some(login) = &self.login {
-            let taken = connection.auth(DEFAULT_MECHANISMS, login).await;
-            taken.map_err(failed("the login", "correct login_file"))?;
+        if let Some(login) = &self.login
+            && let Err(error) = connection.auth(DEFAULT_MECHANISMS, login).await
+        {
+            return Err(self.failed("the login", "correct login_file", &error));
         }
         Ok(connection)
     }
 
+    fn starttls_failed(&self, error: &Error) -> SinkError {
+        // The library itself refuses to continue without the server's offer.
+        if error.is_client() && ConnectionProblem::find(error).is_none() {
+            return SinkError::new(
+                "the mail server offers no STARTTLS: set tls to \"tls\", or check the port",
+            );
+        }
+        self.failed("STARTTLS", "check port and tls", error)
+    }
+
+    fn failed(&self, step: &str, remedy: &str, error: &Error) -> SinkError {
+        SinkError::new(self.explain(step, remedy, error))
+    }
+
     /// Why a step failed.
-    fn explain(&self, what: &str, remedy: &str, error: &Error) -> String {
-        let said = error
-            .source()
-            .map_or_else(|| error.to_string(), ToString::to_string);
+    fn explain(&self, step: &str, remedy: &str, error: &Error) -> String {
+        let text = match error.source() {
+            Some(cause) => cause.to_string(),
+            None => error.to_string(),
+        };
         let Some(code) = error.status() else {
-            return match problem_of(error) {
-                Some(words) => format!("no connection to the mail server: {words}"),
-                None if error.is_response() => "the mail server closed the connection, or its answer is not SMTP; check port and tls".to_owned(),
-                None => format!("{what} failed at the mail server, port {}: {said}", self.port),
+            let port = self.port;
+            return match ConnectionProblem::find(error) {
+                Some(problem) => format!("no connection to the mail server: {problem}"),
+                None if error.is_response() => {
+                    "the mail server closed the connection, or its answer is not SMTP; check port \
+                     and tls"
+                        .to_owned()
+                }
+                None => format!("{step} failed at the mail server, port {port}: {text}"),
             };
         };
-        let said = reason::said(said.as_bytes(), true);
+        let response = reason::response(text.as_bytes(), true);
         if error.is_transient() {
-            format!("the mail server postponed {what} ({code}); it is tried again{said}")
-        } else {
-            // Servers that demand a login say so at different steps.
-            let login = if self.login.is_none() {
-                ", or set login_file"
-            } else {
-                ""
-            };
-            format!("the mail server refused {what} ({code}): {remedy}{login}{said}")
+            return format!(
+                "the mail server postponed {step} ({code}); it is tried again{response}"
+            );
         }
+        // Servers that demand a login refuse different steps.
+        let login = if self.login.is_none() {
+            ", or set login_file"
+        } else {
+            ""
+        };
+        format!("the mail server refused {step} ({code}): {remedy}{login}{response}")
     }
 }
 
@@ -234,23 +249,27 @@ async fn quit(mut connection: AsyncSmtpConnection) {
     let _ = tokio::time::timeout(QUIT_TIME, connection.quit()).await;
 }
 
-fn tls(settings: &EmailSettings) -> Result<Tls, String> {
-    let kind = match settings.tls {
-        MailTls::Off => return Ok(Tls::None),
-        MailTls::StartTls => Tls::Required,
-        MailTls::Tls => Tls::Wrapper,
-    };
+fn tls(settings: &EmailSettings) -> Result<Tls, SinkError> {
+    match settings.tls {
+        MailTls::Off => Ok(Tls::None),
+        MailTls::StartTls => Ok(Tls::Required(tls_parameters(settings)?)),
+        MailTls::Tls => Ok(Tls::Wrapper(tls_parameters(settings)?)),
+    }
+}
+
+fn tls_parameters(settings: &EmailSettings) -> Result<TlsParameters, SinkError> {
     let mut parameters = TlsParameters::builder(settings.server.clone());
     if let Some(path) = &settings.ca_file {
         parameters = parameters.certificate_store(CertificateStore::None);
         for certificate in authorities(path)? {
-            let certificate = Certificate::from_der(certificate.to_vec());
-            let certificate = certificate.map_err(|error| format!("preparing TLS: {error}"))?;
+            let certificate = Certificate::from_der(certificate.to_vec())
+                .map_err(|error| SinkError::new(format!("preparing TLS: {error}")))?;
             parameters = parameters.add_root_certificate(certificate);
         }
     }
-    let parameters = parameters.build();
-    parameters
-        .map(kind)
-        .map_err(|error| format!("preparing TLS: {error}; install the package ca-certificates"))
+    parameters.build().map_err(|error| {
+        SinkError::new(format!(
+            "preparing TLS: {error}; install the package ca-certificates"
+        ))
+    })
 }

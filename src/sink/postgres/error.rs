@@ -2,37 +2,33 @@
 //!
 //! A text here holds no part of the connection string and no part of a record.
 
-use std::error::Error as _;
 use std::io;
 
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-use super::session::{Schema, quoted};
+use super::schema::{Schema, quoted};
+use crate::net::problem::ConnectionProblem;
 use crate::sink::Verdict;
 
 /// What was being done with the tables.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, strum::Display)]
 pub(super) enum Doing {
+    #[strum(to_string = "making the schema")]
     MakingSchema,
+    #[strum(to_string = "making the tables")]
     MakingTables,
+    #[strum(to_string = "adding columns")]
     AddingColumns,
+    #[strum(to_string = "storing changes")]
     Storing,
 }
 
 impl Doing {
-    fn words(self) -> &'static str {
-        match self {
-            Self::MakingSchema => "making the schema",
-            Self::MakingTables => "making the tables",
-            Self::AddingColumns => "adding columns",
-            Self::Storing => "storing changes",
-        }
-    }
-
     /// What gives the role the right to do this.
     fn right(self, schema: &Schema) -> String {
-        let (name, role) = (quoted(&schema.name), quoted(&schema.role));
+        let name = quoted(&schema.name);
+        let role = quoted(&schema.role);
         match self {
             Self::MakingSchema => format!("CREATE SCHEMA {name} AUTHORIZATION {role}"),
             Self::MakingTables => format!("GRANT USAGE, CREATE ON SCHEMA {name} TO {role}"),
@@ -49,57 +45,65 @@ impl Doing {
 impl Schema {
     /// What an error of the server means.
     pub(super) fn failed(&self, doing: Doing) -> impl Fn(Error) -> Verdict {
-        move |error| {
-            let words = doing.words();
-            let Some(state) = error.code() else {
-                return Verdict::fault(format!("{words}: {}", unanswered(&error)));
-            };
-            let code = state.code();
-            // Class 22 is about values, class 54 about the size of one. Class 23 is about
-            // constraints, and P0001 comes from a trigger: the tables of this program have neither
-            // for the values of a record.
-            let is_of_a_change = ["22", "23", "54", "P0001"]
-                .iter()
-                .any(|it| code.starts_with(it));
-            if is_of_a_change && matches!(doing, Doing::Storing) {
-                return Verdict::refused(format!(
-                    "PostgreSQL cannot hold this change (SQLSTATE {code})"
-                ));
-            }
-            let remedy = if *state == SqlState::INSUFFICIENT_PRIVILEGE {
-                format!(
-                    "; as an administrator of the database run {}",
-                    doing.right(self)
-                )
-            } else if code.starts_with("42") {
-                "; if another program made this table, name another `schema`; if not, undo the \
-                 change, or rename or drop the table: it is made again with its rows"
-                    .to_owned()
-            } else {
-                remedy(state).to_owned()
-            };
-            Verdict::fault(format!("{words}: {}{remedy}", said(&error, state)))
+        move |error| self.verdict(doing, &error)
+    }
+
+    fn verdict(&self, doing: Doing, error: &Error) -> Verdict {
+        let Some(state) = error.code() else {
+            return Verdict::fault(format!("{doing}: {}", no_response(error)));
+        };
+        let code = state.code();
+        if doing == Doing::Storing && is_about_a_value(code) {
+            return Verdict::refused(format!(
+                "PostgreSQL cannot hold this change (SQLSTATE {code})"
+            ));
         }
+        let remedy = if *state == SqlState::INSUFFICIENT_PRIVILEGE {
+            format!(
+                "; as an administrator of the database run {}",
+                doing.right(self)
+            )
+        } else if code.starts_with("42") {
+            "; if another program made this table, name another `schema`; if not, undo the \
+             change, or rename or drop the table: it is made again with its rows"
+                .to_owned()
+        } else {
+            remedy(state).to_owned()
+        };
+        Verdict::fault(format!("{doing}: {}{remedy}", message(error, state)))
     }
 }
 
-/// Why a connection was not made.
-#[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` passes")]
+/// Whether a code of the server blames a value of a change.
+///
+/// Class 22 is about values, class 54 about the size of one. Class 23 is about constraints, and
+/// P0001 comes from a trigger: the tables of this program have neither for the values of a record.
+fn is_about_a_value(code: &str) -> bool {
+    ["22", "23", "54", "P0001"]
+        .iter()
+        .any(|class| code.starts_with(class))
+}
+
+/// Why a connection was not opened.
+#[allow(clippy::needless_pass_by_value, reason = "`map_err` passes it so")]
 pub(super) fn connecting(error: Error) -> Verdict {
-    let why = match error.code() {
-        Some(state) => format!("{}{}", said(&error, state), remedy(state)),
-        None => unanswered(&error),
+    let reason = match error.code() {
+        Some(state) => format!("{}{}", message(&error, state), remedy(state)),
+        None => no_response(&error),
     };
-    Verdict::fault(format!("connecting to PostgreSQL: {why}"))
+    Verdict::fault(format!("connecting to PostgreSQL: {reason}"))
 }
 
 /// The server's message.
-fn said(error: &Error, state: &SqlState) -> String {
-    let message = error.as_db_error().map_or("", |db| db.message());
+fn message(error: &Error, state: &SqlState) -> String {
+    let message = match error.as_db_error() {
+        Some(error) => error.message(),
+        None => "",
+    };
     format!("{message} (SQLSTATE {})", state.code())
 }
 
-/// What to do about an answer that does not say it itself.
+/// What to do about an error whose message does not say it.
 fn remedy(state: &SqlState) -> &'static str {
     match *state {
         SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
@@ -117,23 +121,25 @@ fn remedy(state: &SqlState) -> &'static str {
 const STANDBY: &str =
     "; the server is a standby, which stores nothing: name the primary in the url";
 
-/// An error that came before or without an answer, with what to do about it.
-fn unanswered(error: &Error) -> String {
-    let causes = || std::iter::successors(error.source(), |&cause| cause.source());
-    if let Some(problem) = causes().find_map(crate::net::tls::problem_of) {
-        return problem;
+/// An error without a response of the server, with what to do about it.
+fn no_response(error: &Error) -> String {
+    if let Some(problem) = ConnectionProblem::find(error) {
+        return problem.to_string();
     }
     if error.is_closed() {
         return "the connection was closed; wait until the server runs again".to_owned();
     }
-    // The library's own word for a server that is read-only.
-    let is_standby = causes()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|io| io.kind() == io::ErrorKind::PermissionDenied && io.raw_os_error().is_none());
-    let advice = if is_standby {
-        STANDBY
-    } else {
-        "; check user, password, host and port in the url"
-    };
-    format!("{}{advice}", causes().last().unwrap_or(error))
+    let mut innermost: &(dyn std::error::Error + 'static) = error;
+    let mut advice = "; check user, password, host and port in the url";
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+        // The library's own word for a server that is read-only.
+        if let Some(io) = cause.downcast_ref::<io::Error>()
+            && io.kind() == io::ErrorKind::PermissionDenied
+            && io.raw_os_error().is_none()
+        {
+            advice = STANDBY;
+        }
+    }
+    format!("{innermost}{advice}")
 }

@@ -1,4 +1,4 @@
-//! One connection to the database, and how its tables are named.
+//! One connection to the database.
 //!
 //! TLS is always used and the certificate always verified, unless the server is on this machine.
 //! The connection's task ends with the value.
@@ -12,36 +12,28 @@ use tokio_postgres::{Client, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::connecting;
+use super::schema::Schema;
 use crate::config::{PostgresSettings, is_on_this_machine, postgres_target};
 use crate::net::tls;
-use crate::sink::Verdict;
 use crate::sink::lookup::current;
+use crate::sink::{SinkError, Verdict};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A statement that was given up here must not hold its locks for long. A server that is set to
-/// acknowledge before it has written would lose what was acknowledged.
-const SETTINGS: &str = "SELECT current_user::text, set_config('statement_timeout', $1, false), \
-     set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' \
-     THEN 'on' ELSE current_setting('synchronous_commit') END, false)";
-
-/// The schema of the tables, and the role that writes to them.
-pub(super) struct Schema {
-    pub(super) name: String,
-    pub(super) role: String,
-}
-
-impl Schema {
-    /// A table of the schema, in quotes.
-    pub(super) fn table(&self, name: &str) -> String {
-        format!("{}.{}", quoted(&self.name), quoted(name))
-    }
-}
-
-/// An identifier in quotes.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
+/// Returns the role. A statement that was given up here must not hold its locks for long. A server
+/// that is set to acknowledge before it has written would lose what was acknowledged.
+const SETTINGS: &str = "
+    SELECT
+        current_user::text,
+        set_config('statement_timeout', $1, false),
+        set_config(
+            'synchronous_commit',
+            CASE current_setting('synchronous_commit')
+                WHEN 'off' THEN 'on'
+                ELSE current_setting('synchronous_commit')
+            END,
+            false
+        )";
 
 /// An open connection.
 pub(super) struct Session {
@@ -59,7 +51,7 @@ impl Drop for Session {
 impl Session {
     /// Connects to the first host of the url that takes changes.
     pub(super) async fn open(settings: &PostgresSettings) -> Result<Self, Verdict> {
-        let mut target = current(&settings.url, postgres_target).map_err(Verdict::fault)?;
+        let mut target = current(&settings.url, postgres_target)?;
         target
             .connect_timeout(CONNECT_TIMEOUT)
             .application_name("shopmirror")
@@ -70,14 +62,14 @@ impl Session {
             let (client, connection) = opening.await.map_err(connecting)?;
             (client, in_background(connection)?)
         } else {
-            let tls = tls::client_config(ca_file).map_err(Verdict::fault)?;
+            let tls = tls::client_config(ca_file).map_err(SinkError::from)?;
             let opening = target
                 .ssl_mode(SslMode::Require)
                 .connect(MakeRustlsConnect::new(tls));
             let (client, connection) = opening.await.map_err(connecting)?;
             (client, in_background(connection)?)
         };
-        // Made before the first question, so that the connection ends if that one fails.
+        // Built before the first query, so that the connection ends if that fails.
         let schema = Schema {
             name: settings.schema.clone(),
             role: String::new(),
@@ -95,7 +87,7 @@ impl Session {
 }
 
 /// Runs the connection until it or the client ends. Its error is reported by the request that
-/// waits for an answer.
+/// waits for a response.
 fn in_background<S, T>(connection: Connection<S, T>) -> Result<JoinHandle<()>, Verdict>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -9,28 +9,32 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::error::Doing;
-use super::session::Schema;
+use super::schema::Schema;
 use super::tables;
 use crate::shape::as_text;
 use crate::sink::Verdict;
 
-/// The position that the database has. Its row is locked from here on: a second daemon of the same
-/// name waits.
-pub(super) async fn hold(
+/// The position that the database has. Its row is locked until the transaction ends: a second
+/// daemon of the same name waits.
+pub(super) async fn lock_position(
     tx: &Transaction<'_>,
     schema: &Schema,
     workspace: &str,
     sink: &str,
 ) -> Result<i64, Verdict> {
-    let hold = format!(
-        "INSERT INTO {} (workspace, sink, seq, event_id, saved_at) \
-         VALUES ($1, $2, 0, '', now()) ON CONFLICT (workspace, sink) \
-         DO UPDATE SET saved_at = excluded.saved_at RETURNING seq",
-        schema.table("positions")
+    let positions = schema.table("positions");
+    let lock = format!(
+        "INSERT INTO {positions} (workspace, sink, seq, event_id, saved_at)
+        VALUES ($1, $2, 0, '', now())
+        ON CONFLICT (workspace, sink) DO UPDATE SET saved_at = excluded.saved_at
+        RETURNING seq"
     );
     let names: [(&(dyn ToSql + Sync), Type); 2] = [(&workspace, Type::TEXT), (&sink, Type::TEXT)];
-    let held = tx.query_typed_one(&hold, &names).await;
-    Ok(held.map_err(schema.failed(Doing::Storing))?.get(0))
+    let row = tx
+        .query_typed_one(&lock, &names)
+        .await
+        .map_err(schema.failed(Doing::Storing))?;
+    Ok(row.get(0))
 }
 
 /// Stores the changes, in the order of the log, that the database does not hold yet, and the
@@ -44,38 +48,94 @@ pub(super) async fn store(
     sink: &str,
     rows: &[&Change],
 ) -> Result<(), Verdict> {
-    let failed = schema.failed(Doing::Storing);
-    let (log, positions) = (schema.table("changes"), schema.table("positions"));
     let seqs = append(tx, schema, workspace, rows).await?;
-    tables::grow(tx, schema, workspace, &seqs).await?;
-    let which: [(&(dyn ToSql + Sync), Type); 2] =
-        [(&workspace, Type::TEXT), (&seqs, Type::INT8_ARRAY)];
-    let given = tables::given(schema);
-    let is_asked = |route: &Route| rows.is_empty() || rows.iter().any(|row| row.route == *route);
-    for route in Route::ALL.into_iter().filter(is_asked) {
-        let columns = tables::columns(tx, schema, route).await?;
-        let upsert = tables::upsert(schema, route, &columns, &given);
-        tx.execute_typed(&upsert, &which).await.map_err(&failed)?;
-        let forget = format!(
-            "DELETE FROM {} m USING {log} f WHERE f.workspace = $1 AND f.seq = ANY ($2) \
-             AND f.kind = 'forgotten' AND f.route = '{route}' \
-             AND m.workspace = f.workspace AND m.id = f.record_id",
-            schema.table(route.as_str())
-        );
-        tx.execute_typed(&forget, &which).await.map_err(&failed)?;
+    tables::add_columns(tx, schema, workspace, &seqs).await?;
+    for route in Route::ALL {
+        if rows.is_empty() || rows.iter().any(|row| row.route == route) {
+            update_mirror(tx, schema, workspace, route, &seqs).await?;
+        }
     }
-    let erase = format!(
-        "UPDATE {log} c SET body = f.body, exact = NULL FROM {log} f WHERE f.workspace = $1 \
-         AND f.seq = ANY ($2) AND f.kind = 'forgotten' AND c.workspace = f.workspace \
-         AND c.route = f.route AND c.record_id = f.record_id"
+    erase_forgotten(tx, schema, workspace, &seqs).await?;
+    match rows.last() {
+        Some(last) => advance(tx, schema, workspace, sink, last).await,
+        None => Ok(()),
+    }
+}
+
+/// Brings the table of a route up to date with these changes of the log.
+async fn update_mirror(
+    tx: &Transaction<'_>,
+    schema: &Schema,
+    workspace: &str,
+    route: Route,
+    seqs: &[i64],
+) -> Result<(), Verdict> {
+    let failed = schema.failed(Doing::Storing);
+    let values: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&workspace, Type::TEXT), (&seqs, Type::INT8_ARRAY)];
+    let columns = tables::columns(tx, schema, route).await?;
+    let changes = tables::changes_by_seq(schema);
+    let upsert = tables::upsert(schema, route, &columns, &changes);
+    tx.execute_typed(&upsert, &values).await.map_err(&failed)?;
+
+    let log = schema.table("changes");
+    let table = schema.table(route.as_str());
+    let forget = format!(
+        "DELETE FROM {table} m
+        USING {log} f
+        WHERE f.workspace = $1
+            AND f.seq = ANY ($2)
+            AND f.kind = 'forgotten'
+            AND f.route = '{route}'
+            AND m.workspace = f.workspace
+            AND m.id = f.record_id"
     );
-    tx.execute_typed(&erase, &which).await.map_err(&failed)?;
-    let Some(last) = rows.last() else {
-        return Ok(());
-    };
+    tx.execute_typed(&forget, &values)
+        .await
+        .map(drop)
+        .map_err(&failed)
+}
+
+/// Erases the text of every version of the records that these changes forget.
+async fn erase_forgotten(
+    tx: &Transaction<'_>,
+    schema: &Schema,
+    workspace: &str,
+    seqs: &[i64],
+) -> Result<(), Verdict> {
+    let log = schema.table("changes");
+    let erase = format!(
+        "UPDATE {log} c
+        SET body = f.body, exact = NULL
+        FROM {log} f
+        WHERE f.workspace = $1
+            AND f.seq = ANY ($2)
+            AND f.kind = 'forgotten'
+            AND c.workspace = f.workspace
+            AND c.route = f.route
+            AND c.record_id = f.record_id"
+    );
+    let values: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&workspace, Type::TEXT), (&seqs, Type::INT8_ARRAY)];
+    tx.execute_typed(&erase, &values)
+        .await
+        .map(drop)
+        .map_err(schema.failed(Doing::Storing))
+}
+
+/// Moves the position to this change; never back.
+async fn advance(
+    tx: &Transaction<'_>,
+    schema: &Schema,
+    workspace: &str,
+    sink: &str,
+    last: &Change,
+) -> Result<(), Verdict> {
+    let positions = schema.table("positions");
     let advance = format!(
-        "UPDATE {positions} SET seq = $3, event_id = $4 \
-         WHERE workspace = $1 AND sink = $2 AND seq < $3"
+        "UPDATE {positions}
+        SET seq = $3, event_id = $4
+        WHERE workspace = $1 AND sink = $2 AND seq < $3"
     );
     let values: [(&(dyn ToSql + Sync), Type); 4] = [
         (&workspace, Type::TEXT),
@@ -86,10 +146,49 @@ pub(super) async fn store(
     tx.execute_typed(&advance, &values)
         .await
         .map(drop)
-        .map_err(&failed)
+        .map_err(schema.failed(Doing::Storing))
 }
 
-/// Adds changes to the log in the database, and gives their numbers.
+/// The columns of the rows that are added to the log.
+#[derive(Default)]
+struct LogColumns<'a> {
+    seqs: Vec<i64>,
+    event_ids: Vec<&'a str>,
+    routes: Vec<&'a str>,
+    record_ids: Vec<Option<&'a str>>,
+    kinds: Vec<&'a str>,
+    versions: Vec<i64>,
+    times: Vec<&'a str>,
+    businesses: Vec<Option<&'a str>>,
+    bodies: Vec<String>,
+    /// The texts that `jsonb` cannot hold as they are.
+    exact: Vec<Option<&'a str>>,
+}
+
+impl<'a> LogColumns<'a> {
+    fn from_changes(changes: &[&'a Change]) -> Self {
+        let mut columns = Self::default();
+        for change in changes {
+            let body = as_text(&change.body);
+            let is_exact = body == change.body;
+            columns.seqs.push(change.seq);
+            columns.event_ids.push(&change.event_id);
+            columns.routes.push(change.route.as_str());
+            columns.record_ids.push(change.record_id.as_deref());
+            columns.kinds.push(change.kind.as_str());
+            columns.versions.push(change.version);
+            columns.times.push(&change.observed_at);
+            columns.businesses.push(change.business.as_deref());
+            columns.bodies.push(body);
+            columns
+                .exact
+                .push(if is_exact { None } else { Some(&change.body) });
+        }
+        columns
+    }
+}
+
+/// Adds changes to the log in the database, and returns their numbers.
 async fn append(
     tx: &Transaction<'_>,
     schema: &Schema,
@@ -98,53 +197,55 @@ async fn append(
 ) -> Result<Vec<i64>, Verdict> {
     let failed = schema.failed(Doing::Storing);
     let log = schema.table("changes");
-    let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
-    let event_ids: Vec<&str> = rows.iter().map(|row| row.event_id.as_str()).collect();
-    let routes: Vec<&str> = rows.iter().map(|row| row.route.as_str()).collect();
-    let record_ids: Vec<Option<&str>> = rows.iter().map(|row| row.record_id.as_deref()).collect();
-    let kinds: Vec<&str> = rows.iter().map(|row| row.kind.as_str()).collect();
-    let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
-    let times: Vec<&str> = rows.iter().map(|row| row.observed_at.as_str()).collect();
-    let businesses: Vec<Option<&str>> = rows.iter().map(|row| row.business.as_deref()).collect();
-    let bodies: Vec<String> = rows.iter().map(|row| as_text(&row.body)).collect();
-    let exact: Vec<Option<&str>> = rows
-        .iter()
-        .zip(&bodies)
-        .map(|(row, body)| (row.body != *body).then_some(row.body.as_str()))
-        .collect();
+    let columns = LogColumns::from_changes(rows);
     let insert = format!(
-        "INSERT INTO {log} (workspace, seq, event_id, route, record_id, kind, version, \
-         observed_at, business, body, exact) SELECT $1, seq, event_id, route, record_id, kind, \
-         version, observed_at::timestamptz, business, body::jsonb, exact \
-         FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS given (seq, event_id, route, \
-         record_id, kind, version, observed_at, business, body, exact) \
-         ON CONFLICT (workspace, seq) DO NOTHING"
+        "INSERT INTO {log} (
+            workspace, seq, event_id, route, record_id, kind, version, observed_at, business,
+            body, exact
+        )
+        SELECT
+            $1, seq, event_id, route, record_id, kind, version, observed_at::timestamptz, business,
+            body::jsonb, exact
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS added (
+            seq, event_id, route, record_id, kind, version, observed_at, business, body, exact
+        )
+        ON CONFLICT (workspace, seq) DO NOTHING"
     );
     let values: [(&(dyn ToSql + Sync), Type); 11] = [
         (&workspace, Type::TEXT),
-        (&seqs, Type::INT8_ARRAY),
-        (&event_ids, Type::TEXT_ARRAY),
-        (&routes, Type::TEXT_ARRAY),
-        (&record_ids, Type::TEXT_ARRAY),
-        (&kinds, Type::TEXT_ARRAY),
-        (&versions, Type::INT8_ARRAY),
-        (&times, Type::TEXT_ARRAY),
-        (&businesses, Type::TEXT_ARRAY),
-        (&bodies, Type::TEXT_ARRAY),
-        (&exact, Type::TEXT_ARRAY),
+        (&columns.seqs, Type::INT8_ARRAY),
+        (&columns.event_ids, Type::TEXT_ARRAY),
+        (&columns.routes, Type::TEXT_ARRAY),
+        (&columns.record_ids, Type::TEXT_ARRAY),
+        (&columns.kinds, Type::TEXT_ARRAY),
+        (&columns.versions, Type::INT8_ARRAY),
+        (&columns.times, Type::TEXT_ARRAY),
+        (&columns.businesses, Type::TEXT_ARRAY),
+        (&columns.bodies, Type::TEXT_ARRAY),
+        (&columns.exact, Type::TEXT_ARRAY),
     ];
     tx.execute_typed(&insert, &values).await.map_err(&failed)?;
+
+    // The first row that was there already and belongs to another change.
     let compare = format!(
-        "SELECT given.seq FROM unnest($2, $3) AS given (seq, event_id) CROSS JOIN LATERAL \
-         (SELECT event_id FROM {log} WHERE workspace = $1 AND seq = given.seq LIMIT 1) AS c \
-         WHERE c.event_id <> given.event_id ORDER BY given.seq LIMIT 1"
+        "SELECT added.seq
+        FROM unnest($2, $3) AS added (seq, event_id)
+        CROSS JOIN LATERAL (
+            SELECT event_id
+            FROM {log}
+            WHERE workspace = $1 AND seq = added.seq
+            LIMIT 1
+        ) AS c
+        WHERE c.event_id <> added.event_id
+        ORDER BY added.seq
+        LIMIT 1"
     );
-    match tx
+    let foreign = tx
         .query_typed_opt(&compare, &values[..3])
         .await
-        .map_err(&failed)?
-    {
-        None => Ok(seqs),
+        .map_err(&failed)?;
+    match foreign {
+        None => Ok(columns.seqs),
         Some(row) => Err(Verdict::fault(format!(
             "change {} in the database is that of another store, or of this one before a restore: \
              give this sink a `workspace` name that no store uses",

@@ -19,33 +19,31 @@ pub(super) struct Signer {
 
 impl Signer {
     /// Takes secrets that the configuration has checked: `whsec_` and base64, newest first.
-    pub(super) fn of(secrets: &[Secret]) -> Self {
-        let read = |secret: &Secret| {
+    pub(super) fn new(secrets: &[Secret]) -> Self {
+        let mut decoded = Vec::new();
+        for secret in secrets {
             let coded = secret.expose_secret().trim_start_matches("whsec_");
-            STANDARD
-                .decode(coded)
-                .expect("the configuration has checked it")
-                .into()
-        };
-        Self {
-            secrets: secrets.iter().map(read).collect(),
+            let bytes = STANDARD.decode(coded);
+            decoded.push(bytes.expect("the configuration has checked it").into());
         }
+        Self { secrets: decoded }
     }
 
     /// The header `webhook-signature`; `None` without secrets.
     pub(super) fn sign(&self, id: &str, timestamp: &str, body: &[u8]) -> Option<String> {
-        let signatures: Vec<String> = self
-            .secrets
-            .iter()
-            .map(|secret| {
-                let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret())
-                    .expect("HMAC takes a key of any length");
-                for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", body] {
-                    mac.update(part);
-                }
-                format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
-            })
-            .collect();
-        (!signatures.is_empty()).then(|| signatures.join(" "))
+        if self.secrets.is_empty() {
+            return None;
+        }
+        let mut signatures = Vec::new();
+        for secret in &self.secrets {
+            let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret())
+                .expect("HMAC takes a key of any length");
+            for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", body] {
+                mac.update(part);
+            }
+            let code = mac.finalize().into_bytes();
+            signatures.push(format!("v1,{}", STANDARD.encode(code)));
+        }
+        Some(signatures.join(" "))
     }
 }

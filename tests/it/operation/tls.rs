@@ -1,7 +1,7 @@
 //! What `check` says of a server whose certificate, port or address is wrong: the cause and what to
 //! do.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
@@ -15,6 +15,22 @@ use crate::support::{ClosedPort, Place};
 /// A TLS server with the certificate `name` that ends every connection after its request. Its
 /// thread ends with the test program.
 fn server(name: &str) -> SocketAddr {
+    server_after(name, Opening::Tls)
+}
+
+/// What a client and a server exchange before TLS begins.
+#[derive(Clone, Copy)]
+enum Opening {
+    /// Nothing.
+    Tls,
+    /// PostgreSQL: the client requests TLS, the server agrees.
+    Postgres,
+    /// NATS: the server demands TLS.
+    Nats,
+}
+
+/// As [`server`], of another protocol.
+fn server_after(name: &str, opening: Opening) -> SocketAddr {
     let chain = CertificateDer::from_pem_file(certificate(&format!("{name}.pem"))).unwrap();
     let key = PrivateKeyDer::from_pem_file(certificate(&format!("{name}.key"))).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -28,7 +44,21 @@ fn server(name: &str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        while let Ok((stream, _)) = listener.accept() {
+        while let Ok((mut stream, _)) = listener.accept() {
+            match opening {
+                Opening::Tls => {}
+                Opening::Postgres => {
+                    let _ = stream.read(&mut [0; 8]);
+                    let _ = stream.write_all(b"S");
+                }
+                Opening::Nats => {
+                    let info = format!(
+                        "INFO {}\r\n",
+                        r#"{"server_id":"a","server_name":"a","version":"2.10.0","go":"go1","host":"127.0.0.1","port":4222,"headers":true,"max_payload":1048576,"proto":1,"tls_required":true}"#
+                    );
+                    let _ = stream.write_all(info.as_bytes());
+                }
+            }
             let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut stream = StreamOwned::new(connection, stream);
             // The handshake fails, or the request is read and gets no response.
@@ -120,4 +150,45 @@ async fn a_webhook_that_refuses_connections_says_what_to_check() {
         !ended.out.contains("authority"),
         "the server is trusted, and hangs up: {ended:?}"
     );
+}
+
+/// Each library wraps the errors of TLS in its own way.
+#[cfg(all(
+    feature = "email",
+    feature = "mqtt",
+    feature = "nats",
+    feature = "postgres"
+))]
+#[tokio::test]
+async fn every_type_of_sink_reports_the_same_faults_of_a_certificate() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    let mail = "from = \"a@example.com\"\nto = [\"b@example.com\"]";
+    for (certificate_name, words) in [
+        ("ca", "is that of a certificate authority"),
+        ("other", "is for another name"),
+        ("expired", "has expired"),
+        ("future", "is not valid yet"),
+    ] {
+        let direct = server(certificate_name);
+        let postgres = server_after(certificate_name, Opening::Postgres);
+        let nats = server_after(certificate_name, Opening::Nats);
+        for settings in [
+            format!("type = \"email\"\n{mail}\nserver = \"{direct}\"\ntls = \"tls\""),
+            format!("type = \"mqtt\"\nworkspace = \"a\"\nurl = \"mqtts://{direct}\""),
+            format!("type = \"nats\"\nworkspace = \"a\"\nurl = \"nats://{nats}\""),
+            format!(
+                "type = \"postgres\"\nworkspace = \"a\"\nurl = \"postgresql://u:p@{postgres}/d\""
+            ),
+        ] {
+            let ca = certificate("ca.pem");
+            let sink = format!("[sinks.erp]\n{settings}\nca_file = \"{}\"\n", ca.display());
+            place.configure_all(&sink);
+            let ended = place.run(["check", "--sink", "erp"]).await;
+            let is_said = ended
+                .out
+                .lines()
+                .any(|line| line.starts_with("WRONG sink erp") && line.contains(words));
+            assert!(is_said, "{words}: {settings}: {ended:?}");
+        }
+    }
 }

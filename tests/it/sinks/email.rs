@@ -142,7 +142,13 @@ async fn a_mail_reaches_the_recipients_that_the_server_accepts() {
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
     assert_eq!(server.mails()[0]["to"], json!(["desk@example.com"]));
     let refused = "refused the recipient boss@example.com (550): correct to";
-    assert!(sink.try_out().await.unwrap_err().contains(refused));
+    assert!(
+        sink.try_out()
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains(refused)
+    );
     server.be("well");
     assert!(sink.try_out().await.unwrap().contains("every recipient"));
     server.be("sender550");
@@ -150,6 +156,7 @@ async fn a_mail_reaches_the_recipients_that_the_server_accepts() {
         sink.try_out()
             .await
             .unwrap_err()
+            .to_string()
             .contains("refused the sender (550)")
     );
     assert_eq!(server.mails().len(), 1, "a probe sends nothing");

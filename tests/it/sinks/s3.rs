@@ -41,7 +41,8 @@ async fn a_probe_tells_a_bucket_from_a_page_that_answers_everything() {
     let said = build(&sink_kind(&moto.url(), "gone"))
         .try_out()
         .await
-        .unwrap_err();
+        .unwrap_err()
+        .to_string();
     assert!(
         said.contains("the bucket gone is not there: create it"),
         "{said}"
@@ -51,7 +52,8 @@ async fn a_probe_tells_a_bucket_from_a_page_that_answers_everything() {
     let said = build(&sink_kind(&page.url(""), "probed"))
         .try_out()
         .await
-        .unwrap_err();
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("no S3 service: correct `endpoint`"), "{said}");
 }
 

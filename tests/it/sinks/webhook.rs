@@ -187,12 +187,12 @@ async fn a_probe_says_what_to_do_about_the_status_and_posts_nothing() {
         (503, Err("see its log")),
     ] {
         receiver.always(Answer::status(status));
-        let said = sink.try_out().await;
-        let is_as_expected = match (&said, words) {
-            (Ok(said), Ok(words)) | (Err(said), Err(words)) => said.contains(words),
+        let probed = sink.try_out().await.map_err(|error| error.to_string());
+        let is_as_expected = match (&probed, words) {
+            (Ok(text), Ok(words)) | (Err(text), Err(words)) => text.contains(words),
             _ => false,
         };
-        assert!(is_as_expected, "{status}: {said:?}");
+        assert!(is_as_expected, "{status}: {probed:?}");
     }
     assert!(
         receiver
@@ -222,7 +222,7 @@ async fn a_corrected_file_of_an_address_counts_at_the_next_attempt() {
     write(&receiver.url("/hooks/CANARY-50\n"));
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
     receiver.always(Answer::status(500).body("no /hooks/CANARY-50"));
-    fault_says(&mut sink, &change(1), "it said: no [secret]").await;
+    fault_says(&mut sink, &change(1), "response: no [secret]").await;
 }
 
 #[tokio::test]

@@ -6,11 +6,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use shopmirror::api::{
-    ApiRequest, ApiResponse, MAX_BODY, ResponseFuture, Transport, TransportError,
-};
+use shopmirror::api::{ApiRequest, ApiResponse, MAX_BODY, Transport, TransportError};
 use tower::ServiceExt;
 
 /// How long a request or its answer is on the way, in milliseconds.
@@ -65,12 +64,11 @@ impl RouterTransport {
     }
 }
 
+#[async_trait]
 impl Transport for RouterTransport {
-    fn send(&self, request: ApiRequest) -> ResponseFuture<'_> {
+    async fn send(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let timeout = request.timeout;
-        Box::pin(async move {
-            let answered = tokio::time::timeout(timeout, self.exchange(request)).await;
-            answered.unwrap_or(Err(TransportError::Timeout))
-        })
+        let answered = tokio::time::timeout(timeout, self.exchange(request)).await;
+        answered.unwrap_or(Err(TransportError::Timeout))
     }
 }
