@@ -14,6 +14,7 @@ mod requests;
 mod running;
 mod scheduled;
 mod search_index;
+mod shared;
 mod upkeep;
 
 use std::path::Path;
@@ -33,20 +34,20 @@ pub use build::{client, client_of_startable, deliverers, dispatcher, poller_plan
 use deliveries::Deliveries;
 #[cfg(test)]
 pub(crate) use deliveries::stop_at_most;
-use health::{SharedState, Watch};
 use open_page::OpenPage;
 pub use requests::exit_code;
 use running::RunningTasks;
+use shared::{DaemonHandle, SharedState};
 use shopmirror_core::clock::Clock;
 pub(crate) use upkeep::old_by;
 
-/// How often the service manager is told that the store is still being opened; more often than its
-/// time limit for a start, which each time is extended.
+/// How often the service manager is notified that the store is still being opened; more often than
+/// its time limit for a start, which each notification extends.
 const OPENING_EVERY: Duration = Duration::from_secs(20);
 /// How often to retry when the store cannot be written while the sinks are opened.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is requested of the running daemon. Each request stays until it is obeyed.
+/// Requests to the running daemon. Each stays until it is obeyed.
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
     /// Read the configuration and the key again.
@@ -79,7 +80,10 @@ pub async fn run(
     notify::stopping();
     let closed = store.close().await;
     outcome?;
-    closed.context("could not close the store cleanly; the next start reads what its write-ahead log still holds")
+    closed.context(
+        "could not close the store cleanly; the next start reads what its write-ahead log still \
+         holds",
+    )
 }
 
 /// Opens the store, which may take long; returns `None` if a stop was requested meanwhile.
@@ -109,15 +113,15 @@ async fn supervise(
     let mut is_logged = false;
     let (requests, inbox) = mpsc::channel(16);
     let inbox = Arc::new(Mutex::new(inbox));
-    let watch = Watch {
+    let daemon = DaemonHandle {
         store: store.clone(),
         clock: clock.clone(),
         background: BackgroundClient::new(requests.clone()),
         requests,
         state: SharedState::default(),
     };
-    let mut deliveries = Deliveries::new(watch.clone(), signals.abort.clone());
-    let mut page = OpenPage::new(watch.clone());
+    let mut deliveries = Deliveries::new(daemon.clone(), signals.abort.clone());
+    let mut page = OpenPage::new(daemon.clone());
     let polling = loop {
         if signals.stop.is_cancelled() {
             break None;
@@ -125,7 +129,7 @@ async fn supervise(
         // Requested while the store was opened or locked, or while the tasks before ended: the
         // older configuration is not used any more.
         if signals.reload.notified().now_or_never().is_some()
-            && let Some(newer) = accepted(&reread, &config, &watch)
+            && let Some(newer) = accepted(&reread, &config, &daemon)
         {
             tracing::info!("reloading");
             (config, client) = newer;
@@ -142,21 +146,24 @@ async fn supervise(
         page.configure(&config).await;
         let before = polled.take();
         let mut running =
-            RunningTasks::start(&config, client, &watch, inbox.clone(), before).await?;
+            RunningTasks::start(&config, client, &daemon, inbox.clone(), before).await?;
         notify::ready();
-        let known = store.read(Reader::workspace).await.ok().flatten();
+        let workspace = match store.read(Reader::workspace).await {
+            Ok(Some(stored)) => stored.name,
+            _ => config.workspace.base_url.to_string(),
+        };
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
-            workspace = known.map_or_else(|| config.workspace.base_url.to_string(), |known| known.name),
+            workspace,
             store = %store.path().display(),
             routes = config.routes.len(),
             pollers = poller_plan(&config).len(),
             sinks = config.sinks.len(),
             "running"
         );
-        let reread = || accepted(&reread, &config, &watch);
+        let reread = || accepted(&reread, &config, &daemon);
         let newer = running
-            .until_asked(&watch, &mut deliveries, &mut page, signals, reread)
+            .until_stop_or_reload(&daemon, &mut deliveries, &mut page, signals, reread)
             .await?;
         let Some(newer) = newer else {
             break Some(running);
@@ -166,7 +173,7 @@ async fn supervise(
         polled = running.finish(&signals.abort).await?;
         (config, client) = newer;
     };
-    // The sinks first: once it is told, they take no further change.
+    // Stop the sinks first, before systemd is notified: they take no further change.
     deliveries.finish();
     notify::stopping();
     tracing::info!("stopping");
@@ -196,18 +203,10 @@ async fn wait_for_store(error: &anyhow::Error, is_logged: &mut bool, stop: &Canc
 /// The configuration as it is now and its client, if the daemon can continue with them. A problem,
 /// for example a key file that is being replaced, refuses the reload; it is logged, and the status
 /// shows it until a reload succeeds.
-fn accepted(reread: &Reread, old: &Config, watch: &Watch) -> Option<(Config, Client)> {
-    let newer = reread().and_then(|new| {
-        anyhow::ensure!(
-            new.store.path == old.store.path,
-            "[store] path cannot change in a reload; restart the daemon"
-        );
-        let client = client_of_startable(&new, watch.clock.clone())?;
-        Ok((new, client))
-    });
-    match newer {
+fn accepted(reread: &Reread, old: &Config, daemon: &DaemonHandle) -> Option<(Config, Client)> {
+    match newer(reread, old, &daemon.clock) {
         Ok(newer) => {
-            watch.state.send_modify(|state| state.refusal = None);
+            daemon.state.send_modify(|state| state.refusal = None);
             Some(newer)
         }
         Err(error) => {
@@ -217,8 +216,18 @@ fn accepted(reread: &Reread, old: &Config, watch: &Watch) -> Option<(Config, Cli
                 error = text,
                 "the reload was refused; the daemon continues with the older configuration"
             );
-            watch.state.send_modify(|state| state.refusal = Some(text));
+            daemon.state.send_modify(|state| state.refusal = Some(text));
             None
         }
     }
+}
+
+fn newer(reread: &Reread, old: &Config, clock: &Clock) -> anyhow::Result<(Config, Client)> {
+    let new = reread()?;
+    anyhow::ensure!(
+        new.store.path == old.store.path,
+        "[store] path cannot change in a reload; restart the daemon"
+    );
+    let client = client_of_startable(&new, clock.clone())?;
+    Ok((new, client))
 }

@@ -1,6 +1,6 @@
-//! Looks at the status every few seconds and tells the sinks of `[alerts]` what is wrong.
+//! Reads the status every few seconds and notifies the sinks of `[alerts]` of what is wrong.
 //!
-//! A status that cannot be read says nothing; a store that cannot be written is tried again.
+//! A status that cannot be read proves nothing; a store that cannot be written is tried again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
-use super::health::Watch;
+use super::shared::DaemonHandle;
 use crate::status::WorkspaceStatus;
 use crate::status::alerts::{AlertWatch, Origin, symptoms};
 use crate::store::StoreError;
 
-/// The time between two looks, and before the first one: what was paused before a restart is then
+/// The time between two checks, and before the first one: what was paused before a restart is then
 /// paused again.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Tells the sinks until stopped.
+/// Notifies the sinks until stopped.
 pub(super) async fn run(
     sinks: Vec<String>,
-    watch: Watch,
+    daemon: DaemonHandle,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut watches: BTreeMap<String, AlertWatch> = sinks
-        .iter()
-        .map(|sink| (sink.clone(), AlertWatch::default()))
-        .collect();
+    let mut watches: BTreeMap<String, AlertWatch> = BTreeMap::new();
+    for sink in sinks {
+        watches.insert(sink, AlertWatch::default());
+    }
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -35,38 +35,34 @@ pub(super) async fn run(
         if watches.is_empty() {
             continue;
         }
-        let Some(Some(status)) = stop.run_until_cancelled(watch.snapshot()).await else {
+        let Some(Some(status)) = stop.run_until_cancelled(daemon.snapshot()).await else {
             continue;
         };
-        match look(&mut watches, &watch, &status).await {
-            // The next look is soon.
+        match check(&mut watches, &daemon, &status).await {
+            // The next check is soon.
             Err(error) if error.is_transient() => {}
-            looked => looked.context("storing alerts")?,
+            checked => checked.context("storing alerts")?,
         }
     }
 }
 
-async fn look(
+/// Compares the status with the alerts that each sink has, and stores the notices that follow.
+async fn check(
     watches: &mut BTreeMap<String, AlertWatch>,
-    daemon: &Watch,
+    daemon: &DaemonHandle,
     status: &WorkspaceStatus,
 ) -> Result<(), StoreError> {
-    let host = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
+    let system = rustix::system::uname();
     let origin = Origin {
         workspace: status.workspace.clone(),
-        host,
+        host: system.nodename().to_string_lossy().into_owned(),
     };
     for (sink, watch) in watches {
         let name = sink.clone();
-        let known = daemon
-            .store
-            .read(move |reader| reader.alerts(&name))
-            .await?;
+        let read = daemon.store.read(move |reader| reader.alerts(&name));
+        let stored = read.await?;
         let found = symptoms(status, sink);
-        let steps = watch.judge(&known, &found, &origin, daemon.clock.now());
+        let steps = watch.judge(&stored, &found, &origin, daemon.clock.now());
         if steps.is_empty() {
             continue;
         }

@@ -1,7 +1,10 @@
-//! Makes the parts of a daemon from its configuration; nothing is started here.
+//! Builds the parts of a daemon from its configuration, and stores what readers need of it.
+//!
+//! No task is started here.
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use shopmirror_core::clock::Clock;
 use shopmirror_core::record::PollerId;
 use shopmirror_core::schedule::PollerSettings;
@@ -12,7 +15,7 @@ use crate::config::{self, Config};
 use crate::deliver::{self, Deliverer, Positions, Room, SinkStatus};
 use crate::poll::{self, Dispatcher, PollerPlan};
 use crate::sink::{self, SinkBuildError};
-use crate::store::{Kept, Store};
+use crate::store::{Kept, Store, StoreError};
 
 /// One delivery task, not started yet, and what wakes it.
 ///
@@ -40,8 +43,8 @@ pub(super) fn deliverer(
     Ok((deliverer, wake))
 }
 
-/// One delivery task for each sink, not started yet. From here on each misses nothing, and a sink
-/// that is no longer configured no longer holds the log back.
+/// One delivery task for each sink, not started yet. From this call on, each sink misses nothing,
+/// and a sink that is no longer configured no longer keeps the log from being pruned.
 ///
 /// # Errors
 /// If a sink's configuration can never work, or the store fails.
@@ -50,8 +53,10 @@ pub async fn deliverers(
     clock: &Clock,
     store: &Store,
 ) -> anyhow::Result<Vec<Deliverer>> {
+    let room = Room::default();
+    let positions = Positions::default();
+    let shared = (&room, &positions);
     let mut deliverers = Vec::new();
-    let shared = (&Room::default(), &Positions::default());
     for (name, settings) in &config.sinks {
         deliverers.push(deliverer(name, settings, clock, store, shared)?.0);
     }
@@ -65,31 +70,29 @@ pub async fn deliverers(
 /// One poller for each enabled route and business.
 #[must_use]
 pub fn poller_plan(config: &Config) -> Vec<PollerPlan> {
-    let businesses = config.workspace.polled_businesses();
-    config
-        .routes
-        .iter()
-        .flat_map(|route| {
-            businesses.iter().map(|business| PollerPlan {
-                id: PollerId {
-                    route: route.route,
-                    business: business.clone(),
-                },
-                settings: PollerSettings {
-                    limit: config.poll.limit,
-                    // A fixed schedule is not slowed by the bounds of the adaptive one.
-                    min_interval: route.every.unwrap_or(route.min_interval),
-                    max_interval: route.every.unwrap_or(route.max_interval),
-                },
-            })
-        })
-        .collect()
+    let mut plan = Vec::new();
+    for route in &config.routes {
+        for business in config.workspace.polled_businesses() {
+            let id = PollerId {
+                route: route.route,
+                business,
+            };
+            let settings = PollerSettings {
+                limit: config.poll.limit,
+                // A fixed schedule is not slowed by the bounds of the adaptive one.
+                min_interval: route.every.unwrap_or(route.min_interval),
+                max_interval: route.every.unwrap_or(route.max_interval),
+            };
+            plan.push(PollerPlan { id, settings });
+        }
+    }
+    plan
 }
 
 /// The client of the configured workspace.
 ///
 /// # Errors
-/// When the key cannot be read or the HTTP client cannot be made.
+/// When the key cannot be read or the HTTP client cannot be built.
 pub fn client(config: &Config, clock: Clock) -> anyhow::Result<Client> {
     let key = config.workspace.key.read()?;
     let transport: Arc<dyn Transport> = Arc::new(HttpTransport::new(&config.workspace)?);
@@ -105,6 +108,9 @@ pub fn client(config: &Config, clock: Clock) -> anyhow::Result<Client> {
 /// The client of the configured workspace, if the daemon can start with this configuration. Creates
 /// nothing.
 ///
+/// The sinks are built to find what is wrong with them before a store is created or a running sink
+/// is replaced. The delivery tasks build theirs later, and only those that are new or changed.
+///
 /// # Errors
 /// As [`client`], or when a sink can never work.
 pub fn client_of_startable(config: &Config, clock: Clock) -> anyhow::Result<Client> {
@@ -115,10 +121,11 @@ pub fn client_of_startable(config: &Config, clock: Clock) -> anyhow::Result<Clie
     Ok(client)
 }
 
-/// The dispatcher of polls.
+/// The dispatcher of polls: `before` with another configuration, or a new one. Stores what the store
+/// and its readers need of the configuration.
 ///
 /// # Errors
-/// When the store cannot be read.
+/// When the store cannot be read, or cannot take which fields are ignored.
 pub async fn dispatcher(
     config: &Config,
     client: Client,
@@ -126,7 +133,7 @@ pub async fn dispatcher(
     store: &Store,
     before: Option<Dispatcher>,
 ) -> anyhow::Result<Dispatcher> {
-    let now = clock.now();
+    let now = clock.now().wall;
     let dispatcher = match before {
         Some(before) => before,
         None => {
@@ -135,20 +142,30 @@ pub async fn dispatcher(
             Dispatcher::new(client.clone(), store.clone(), clock, budget)
         }
     };
-    let source = config.workspace.key.clone();
     store.ignore_fields(config.ignored_fields()).await?;
-    let kept = async {
-        store
-            .keep_time_zone(config.workspace.time_zone.clone(), now.wall)
-            .await?;
-        store.keep(Kept::SHARED_CONFIG, &config.for_readers).await?;
-        store.link_jobs(config.reports.job_link.clone()).await
-    };
-    if let Err(error) = kept.await {
-        tracing::warn!(%error, "could not store what reports need of the configuration: they use what was stored before; restart when the store can be written");
+    if let Err(error) = save_for_reports(config, store, now).await {
+        tracing::warn!(
+            %error,
+            "could not store what reports need of the configuration: they use what was stored \
+             before; restart when the store can be written"
+        );
     }
-    let (plan, read_key) = (poller_plan(config), Arc::new(move || source.read().ok()));
+    let key_source = config.workspace.key.clone();
+    let read_key = Arc::new(move || key_source.read().ok());
+    let plan = poller_plan(config);
     Ok(dispatcher
         .configured(client, config.budget, plan, read_key)
         .await?)
+}
+
+/// Stores the settings that reports read from the store, also when no configuration is at hand.
+async fn save_for_reports(
+    config: &Config,
+    store: &Store,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let zone = config.workspace.time_zone.clone();
+    store.keep_time_zone(zone, now).await?;
+    store.keep(Kept::SHARED_CONFIG, &config.for_readers).await?;
+    store.link_jobs(config.reports.job_link.clone()).await
 }

@@ -12,40 +12,22 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::build;
-use super::health::Watch;
-use super::running::result_of;
+use super::shared::{DaemonHandle, SinkHandle, result_of};
 use crate::config;
 use crate::deliver::{self, Deliverer, Positions, Room, SinkActivity, SinkView};
 use crate::store::Store;
 
 /// How long the changes in hand may take before they are cut short; they are then delivered again
 /// under the same event ids.
-const GRACE: Duration = Duration::from_secs(6);
+const DELIVERY_GRACE: Duration = Duration::from_secs(6);
 /// How long a task that was cut short may take to end before it is abandoned.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
 /// How long a stop takes at most: polling and deliveries end at the same time.
 #[cfg(test)]
 pub(crate) fn stop_at_most() -> Duration {
-    super::running::GRACE.max(GRACE + CUT_GRACE)
+    super::running::TASK_GRACE.max(DELIVERY_GRACE + CUT_GRACE)
 }
-
-/// What others need of a running delivery task.
-#[derive(Clone)]
-pub(super) struct SinkHandle {
-    pub(super) view: SinkView,
-    wake: watch::Sender<()>,
-}
-
-impl SinkHandle {
-    /// Makes the task look at its deliveries again, because an operator changed some.
-    pub(super) fn wake(&self) {
-        self.wake.send_replace(());
-    }
-}
-
-/// The running sinks, by name.
-pub(super) type SinkHandles = BTreeMap<String, SinkHandle>;
 
 /// One sink's task.
 struct RunningSink {
@@ -59,7 +41,7 @@ struct RunningSink {
 
 /// The delivery tasks of all sinks.
 pub(super) struct Deliveries {
-    watch: Watch,
+    daemon: DaemonHandle,
     /// What the sinks share.
     room: Room,
     positions: Positions,
@@ -70,9 +52,9 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    pub(super) fn new(watch: Watch, cut: CancellationToken) -> Self {
+    pub(super) fn new(daemon: DaemonHandle, cut: CancellationToken) -> Self {
         Self {
-            watch,
+            daemon,
             room: Room::default(),
             positions: Positions::default(),
             tasks: JoinSet::new(),
@@ -90,11 +72,11 @@ impl Deliveries {
         &mut self,
         sinks: &BTreeMap<String, config::SinkSettings>,
     ) -> anyhow::Result<()> {
-        let Watch { store, clock, .. } = &self.watch;
+        let DaemonHandle { store, clock, .. } = &self.daemon;
         let shared = (&self.room, &self.positions);
         let mut started = Vec::new();
         for (name, settings) in sinks {
-            if !self.goes_on(name, settings) {
+            if !self.is_running_with(name, settings) {
                 started.push(build::deliverer(name, settings, clock, store, shared)?);
             }
         }
@@ -127,17 +109,18 @@ impl Deliveries {
         let handle =
             |(name, running): (&String, &RunningSink)| (name.clone(), running.handle.clone());
         let handles = active.map(handle).collect();
-        self.watch.state.send_modify(|state| state.sinks = handles);
+        self.daemon.state.send_modify(|state| state.sinks = handles);
         Ok(())
     }
 
-    /// Whether the sink's task runs with these settings. A disabled sink starts anew.
-    fn goes_on(&self, name: &str, settings: &config::SinkSettings) -> bool {
-        self.running.get(name).is_some_and(|running| {
-            running.settings == *settings
-                && !running.finish.is_cancelled()
-                && running.handle.view.activity() != Some(SinkActivity::Disabled)
-        })
+    /// Whether the sink's task runs with these settings. A disabled sink starts again.
+    fn is_running_with(&self, name: &str, settings: &config::SinkSettings) -> bool {
+        let Some(running) = self.running.get(name) else {
+            return false;
+        };
+        running.settings == *settings
+            && !running.finish.is_cancelled()
+            && running.handle.view.activity() != Some(SinkActivity::Disabled)
     }
 
     fn start(&mut self, deliverer: Deliverer, wake: watch::Sender<()>) {
@@ -149,12 +132,12 @@ impl Deliveries {
             ended: ended.clone(),
             handle: SinkHandle {
                 view: SinkView::of(&deliverer),
-                wake,
+                waker: wake,
             },
         };
         let before = self.running.insert(deliverer.name.clone(), running);
         let cut = self.cut.child_token();
-        let store = self.watch.store.clone();
+        let store = self.daemon.store.clone();
         self.tasks.spawn(async move {
             let _ended = ended.drop_guard();
             if let Some(before) = before {
@@ -226,7 +209,7 @@ async fn deliver(
         finish.cancelled().await;
         tokio::select! {
             () = cut.cancelled() => {}
-            () = tokio::time::sleep(GRACE) => {
+            () = tokio::time::sleep(DELIVERY_GRACE) => {
                 tracing::warn!(sink = %name, "a delivery takes too long: it is cut short, and repeated under the same event id");
                 cut.cancel();
             }

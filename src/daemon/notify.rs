@@ -8,7 +8,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 
-use super::health::Watch;
+use super::shared::DaemonHandle;
 use crate::status::WorkspaceStatus;
 use crate::text::number::count;
 
@@ -18,31 +18,31 @@ const STATUS_EVERY: Duration = Duration::from_secs(10);
 const WAITING_USEC: u32 = 60_000_000;
 
 pub(super) fn ready() {
-    tell(&[NotifyState::Ready]);
+    send(&[NotifyState::Ready]);
 }
 
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[NotifyState::Reloading, now]),
-        Err(_) => tell(&[NotifyState::Reloading]),
+        Ok(now) => send(&[NotifyState::Reloading, now]),
+        Err(_) => send(&[NotifyState::Reloading]),
     }
 }
 
 pub(super) fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    send(&[NotifyState::Stopping]);
 }
 
 /// Reports a wait, and keeps the watchdog and the time limit of a start or reload from ending the
 /// process.
 pub(super) fn waiting(why: &str) {
-    tell(&[
+    send(&[
         NotifyState::Status(why),
         NotifyState::Watchdog,
         NotifyState::ExtendTimeoutUsec(WAITING_USEC),
     ]);
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn send(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "could not notify the service manager");
     }
@@ -54,15 +54,18 @@ pub(super) fn is_wanted() -> bool {
 }
 
 /// Renews the status line and notifies the watchdog until stopped.
-pub(super) async fn watch(watch: Watch, stop: CancellationToken) -> anyhow::Result<()> {
+pub(super) async fn run(daemon: DaemonHandle, stop: CancellationToken) -> anyhow::Result<()> {
     let watchdog = sd_notify::watchdog_enabled();
-    let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
+    let every = match watchdog {
+        Some(limit) => STATUS_EVERY.min(limit / 3),
+        None => STATUS_EVERY,
+    };
     loop {
-        if let Some(snapshot) = stop.run_until_cancelled(watch.snapshot()).await.flatten() {
+        if let Some(Some(snapshot)) = stop.run_until_cancelled(daemon.snapshot()).await {
             let line = status_line(&snapshot);
-            tell(&[NotifyState::Status(&line)]);
+            send(&[NotifyState::Status(&line)]);
             if watchdog.is_some() {
-                tell(&[NotifyState::Watchdog]);
+                send(&[NotifyState::Watchdog]);
             }
         }
         tokio::select! {

@@ -1,4 +1,4 @@
-//! The status page over reloads: it goes on, with the streams of its readers, unless its own
+//! Keeps the status page open over reloads, with the streams of its readers, unless its own
 //! configuration changed.
 
 use anyhow::anyhow;
@@ -6,20 +6,16 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::health::Watch;
+use super::shared::DaemonHandle;
 use crate::config::Config;
 use crate::page::StatusPage;
 
 /// The page of a configuration; `None` if it has none.
 fn page_of(config: &Config) -> Option<StatusPage> {
+    let host = config.workspace.base_url.host_str();
     Some(StatusPage {
         settings: config.status.clone()?,
-        shop: config
-            .workspace
-            .base_url
-            .host_str()
-            .unwrap_or_default()
-            .to_owned(),
+        shop: host.unwrap_or_default().to_owned(),
         zone: config.workspace.time_zone.clone(),
         reports: config.reports.clone(),
     })
@@ -27,24 +23,24 @@ fn page_of(config: &Config) -> Option<StatusPage> {
 
 /// The page, if there is one.
 pub(super) struct OpenPage {
-    watch: Watch,
+    daemon: DaemonHandle,
     shown: Option<StatusPage>,
     task: JoinSet<()>,
     stop: CancellationToken,
 }
 
 impl OpenPage {
-    pub(super) fn new(watch: Watch) -> Self {
+    pub(super) fn new(daemon: DaemonHandle) -> Self {
         Self {
-            watch,
+            daemon,
             shown: None,
             task: JoinSet::new(),
             stop: CancellationToken::new(),
         }
     }
 
-    /// Opens the page, closes it or opens it anew, as the configuration says; one that it does not
-    /// change goes on.
+    /// Opens the page, closes it or opens it again, as the configuration says; one that it does not
+    /// change stays open.
     pub(super) async fn configure(&mut self, config: &Config) {
         let shown = page_of(config);
         if shown == self.shown {
@@ -52,15 +48,17 @@ impl OpenPage {
         }
         self.close().await;
         if let Some(page) = shown.clone() {
-            let (watch, stop) = (self.watch.clone(), self.stop.clone());
-            let (store, state) = (watch.store.clone(), watch.state.clone());
-            let opened = move |address| state.send_modify(|state| state.page = address);
-            let ask = Box::new(move || {
-                let watch = watch.clone();
-                async move { watch.snapshot().await }.boxed()
+            let daemon = self.daemon.clone();
+            let store = daemon.store.clone();
+            let state = daemon.state.clone();
+            let stop = self.stop.clone();
+            let publish = move |address| state.send_modify(|state| state.page = address);
+            let snapshot = Box::new(move || {
+                let daemon = daemon.clone();
+                async move { daemon.snapshot().await }.boxed()
             });
             self.task
-                .spawn(async move { page.run(store, opened, ask, stop).await });
+                .spawn(async move { page.run(store, publish, snapshot, stop).await });
         }
         self.shown = shown;
     }

@@ -1,12 +1,12 @@
-//! What commands ask of the daemon on the control socket: its status, and searches that share its
-//! budget.
+//! The requests of commands on the control socket: for the status, and for searches that share the
+//! daemon's budget.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::health::Watch;
+use super::shared::DaemonHandle;
 use crate::api::{ApiError, Class, Client, Retry};
 use crate::control::exit_codes::{CONFIG, DATA, PERMISSION, TRY_AGAIN, UNAVAILABLE};
 use crate::control::{self, ControlRequest, Refusal, SearchRequest, SearchResult};
@@ -16,25 +16,29 @@ use crate::poll::BackgroundError;
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Answers commands on the control socket until stopped.
-pub(super) async fn serve(watch: Watch, stop: CancellationToken) -> anyhow::Result<()> {
-    let store = watch.store.clone();
-    let answer = move |request| watch.clone().answer(request);
-    if let Err(error) = control::serve(store.path(), answer, stop.clone()).await {
+pub(super) async fn serve(daemon: DaemonHandle, stop: CancellationToken) -> anyhow::Result<()> {
+    let store = daemon.store.clone();
+    let respond = move |request| daemon.clone().respond(request);
+    if let Err(error) = control::serve(store.path(), respond, stop.clone()).await {
         // Only a warning: polling and delivery do not need the socket.
-        tracing::warn!(%error, "could not open the control socket next to the store; `shopmirror status` shows only what is stored");
+        tracing::warn!(
+            %error,
+            "could not open the control socket next to the store; `shopmirror status` shows only \
+             what is stored"
+        );
         stop.cancelled().await;
     }
     Ok(())
 }
 
-impl Watch {
+impl DaemonHandle {
     /// The reply to a command; nothing if the tasks do not answer.
-    async fn answer(self, request: ControlRequest) -> Vec<u8> {
+    async fn respond(self, request: ControlRequest) -> Vec<u8> {
         match request {
-            ControlRequest::Status => self
-                .snapshot()
-                .await
-                .map_or_else(Vec::new, |snapshot| reply(&snapshot)),
+            ControlRequest::Status => match self.snapshot().await {
+                Some(snapshot) => reply(&snapshot),
+                None => Vec::new(),
+            },
             ControlRequest::Search(request) => reply(&self.search(request).await),
             ControlRequest::Wake => {
                 for handle in self.state.borrow().sinks.values() {
@@ -47,21 +51,23 @@ impl Watch {
 
     async fn search(&self, request: SearchRequest) -> Result<SearchResult, Refusal> {
         let searched_after = self.store.seq();
-        let (term, business) = (&request.term, request.business.as_deref());
-        let search = async |client: &Client| client.search_customers(term, business).await;
-        let page = self
+        let term = &request.term;
+        let business = request.business.as_deref();
+        let found = self
             .background
-            .request(search)
-            .await
-            .map_err(|error| not_sent(&error))?;
+            .request(async |client: &Client| client.search_customers(term, business).await)
+            .await;
+        let page = found.map_err(|error| not_sent(&error))?;
         let at = self.clock.now().wall;
-        let kept = request.keep(page, &self.store, searched_after, at).await;
-        kept.map_err(|error| {
-            failed(
-                TRY_AGAIN,
-                error.to_string(),
-                error.is_transient().then_some(WAIT),
-            )
+        let stored = request.keep(page, &self.store, searched_after, at).await;
+        stored.map_err(|error| Refusal {
+            code: TRY_AGAIN,
+            text: error.to_string(),
+            retry_after: if error.is_transient() {
+                Some(WAIT)
+            } else {
+                None
+            },
         })
     }
 }
@@ -72,16 +78,24 @@ fn reply(value: &impl Serialize) -> Vec<u8> {
 
 /// The reply to a search that was not sent, or that the workspace has refused.
 fn not_sent(error: &BackgroundError) -> Refusal {
-    let (code, wait) = match error {
-        BackgroundError::Stopped => (TRY_AGAIN, Some(WAIT)),
-        BackgroundError::Paused(_) => (UNAVAILABLE, Some(WAIT)),
+    let code = match error {
+        BackgroundError::Stopped => TRY_AGAIN,
+        BackgroundError::Paused(_) => UNAVAILABLE,
+        BackgroundError::Api(error) => exit_code(error),
+    };
+    let retry_after = match error {
+        BackgroundError::Stopped | BackgroundError::Paused(_) => Some(WAIT),
         BackgroundError::Api(error) => match error.retry() {
-            Retry::After(wait) => (exit_code(error), Some(wait)),
-            Retry::Backoff => (exit_code(error), Some(WAIT)),
-            Retry::Never => (exit_code(error), None),
+            Retry::After(wait) => Some(wait),
+            Retry::Backoff => Some(WAIT),
+            Retry::Never => None,
         },
     };
-    failed(code, error.to_string(), wait)
+    Refusal {
+        code,
+        text: error.to_string(),
+        retry_after,
+    }
 }
 
 /// The exit code for an error of the workspace.
@@ -92,13 +106,5 @@ pub fn exit_code(error: &ApiError) -> u8 {
         Class::WrongHost | Class::RouteBroken => CONFIG,
         Class::Busy => TRY_AGAIN,
         Class::BadPage => DATA,
-    }
-}
-
-fn failed(code: u8, text: String, retry_after: Option<Duration>) -> Refusal {
-    Refusal {
-        code,
-        text,
-        retry_after,
     }
 }

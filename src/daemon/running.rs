@@ -9,9 +9,9 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::deliveries::Deliveries;
-use super::health::Watch;
 use super::open_page::OpenPage;
 use super::scheduled::Scheduled;
+use super::shared::{DaemonHandle, result_of};
 use super::{Signals, alerts, dispatcher, notify, requests, search_index, upkeep};
 use crate::api::Client;
 use crate::config::Config;
@@ -19,37 +19,37 @@ use crate::poll::{Dispatcher, DispatcherRequest};
 use crate::recover::{CustomFields, MissedCustomers};
 
 /// How long a task other than a delivery may take to end before it is cancelled.
-pub(super) const GRACE: Duration = Duration::from_secs(6);
+pub(super) const TASK_GRACE: Duration = Duration::from_secs(6);
 
 /// The tasks of one configuration, without the deliveries.
 pub(super) struct RunningTasks {
     tasks: JoinSet<anyhow::Result<()>>,
     /// The dispatcher, once it has ended.
     polled: oneshot::Receiver<Dispatcher>,
-    /// Tells the tasks to end after their current work.
+    /// Makes the tasks end after their current work.
     finish: CancellationToken,
 }
 
-/// Where the dispatchers of all configurations take requests from, one after the other.
+/// The requests that the dispatchers of all configurations take, one dispatcher after the other.
 pub(super) type Inbox = Arc<Mutex<mpsc::Receiver<DispatcherRequest>>>;
 
 impl RunningTasks {
     pub(super) async fn start(
         config: &Config,
         client: Client,
-        watch: &Watch,
+        daemon: &DaemonHandle,
         inbox: Inbox,
         before: Option<Dispatcher>,
     ) -> anyhow::Result<Self> {
         let finish = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let Watch {
+        let DaemonHandle {
             store,
             clock,
             background,
             state,
             ..
-        } = watch.clone();
+        } = daemon.clone();
 
         let missed = MissedCustomers {
             store: store.clone(),
@@ -83,8 +83,9 @@ impl RunningTasks {
         let (leave, polled) = oneshot::channel();
         tasks.spawn(async move {
             let mut inbox = inbox.lock().await;
-            // Without a reader nothing follows.
-            let _ = leave.send(dispatcher.run(&mut inbox, stop).await.context("polling")?);
+            let dispatcher = dispatcher.run(&mut inbox, stop).await.context("polling")?;
+            // The receiver may be gone at a stop.
+            let _ = leave.send(dispatcher);
             Ok(())
         });
 
@@ -94,17 +95,17 @@ impl RunningTasks {
             reports: config.reports.clone(),
             zone: config.workspace.time_zone.clone(),
             clocks: clocks.clone(),
-            watch: watch.clone(),
+            daemon: daemon.clone(),
         };
         tasks.spawn(scheduled.run(finish.clone()));
-        tasks.spawn(requests::serve(watch.clone(), finish.clone()));
+        tasks.spawn(requests::serve(daemon.clone(), finish.clone()));
         tasks.spawn(alerts::run(
             config.alerts.sinks.clone(),
-            watch.clone(),
+            daemon.clone(),
             finish.clone(),
         ));
         if notify::is_wanted() {
-            tasks.spawn(notify::watch(watch.clone(), finish.clone()));
+            tasks.spawn(notify::run(daemon.clone(), finish.clone()));
         }
         tasks.spawn(search_index::run(store.clone(), finish.clone()));
         let retention = config.store.log_retention;
@@ -118,9 +119,9 @@ impl RunningTasks {
 
     /// Runs until the daemon has a new configuration, which `reread` returns if it can be used;
     /// `None` if the daemon is to stop.
-    pub(super) async fn until_asked(
+    pub(super) async fn until_stop_or_reload(
         &mut self,
-        watch: &Watch,
+        daemon: &DaemonHandle,
         deliveries: &mut Deliveries,
         page: &mut OpenPage,
         signals: &Signals,
@@ -139,11 +140,11 @@ impl RunningTasks {
             }
             // The key may have changed even so. If the inbox is full, this request is lost, and the
             // slow probe ends the pause later.
-            let _ = watch.requests.try_send(DispatcherRequest::Resume);
+            let _ = daemon.requests.try_send(DispatcherRequest::Resume);
         }
     }
 
-    /// Waits up to [`GRACE`] for every task to finish its current work; `abort` ends them at once.
+    /// Waits up to [`TASK_GRACE`] for every task to finish its current work; `abort` ends them at once.
     /// Returns the dispatcher, for the next configuration.
     pub(super) async fn finish(
         mut self,
@@ -153,33 +154,32 @@ impl RunningTasks {
         let mut failure = None;
         let ended = async {
             while let Some(ended) = self.tasks.join_next().await {
-                failure = result_of(ended).err().or(failure.take());
+                if let Err(error) = result_of(ended) {
+                    failure = Some(error);
+                }
             }
         };
         tokio::select! {
             () = ended => {}
             () = abort.cancelled() => {}
-            () = tokio::time::sleep(GRACE) => {
+            () = tokio::time::sleep(TASK_GRACE) => {
                 tracing::error!("a task did not end in time and was cancelled");
             }
         }
         self.tasks.shutdown().await;
-        failure.map_or_else(|| Ok(self.polled.try_recv().ok()), Err)
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(self.polled.try_recv().ok()),
+        }
     }
 }
 
-/// Why a task has ended that was not asked to.
+/// Why a task has ended that was not to end.
 fn ended_early(ended: Option<Result<anyhow::Result<()>, JoinError>>) -> anyhow::Error {
-    match ended.map_or(Ok(()), result_of) {
-        Err(error) => error,
-        Ok(()) => anyhow!("a task ended without a stop request; report this as a bug"),
+    if let Some(ended) = ended
+        && let Err(error) = result_of(ended)
+    {
+        return error;
     }
-}
-
-/// The result of a task that has ended; a panic is an error.
-pub(super) fn result_of(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
-    match ended {
-        Ok(result) => result,
-        Err(error) => Err(anyhow!(error).context("a task panicked")),
-    }
+    anyhow!("a task ended without a stop request; report this as a bug")
 }

@@ -18,11 +18,14 @@ use crate::store::Store;
 const EVERY: Duration = Duration::from_secs(30);
 /// From this size on, a growing write-ahead log is logged.
 const WAL_ALARM: u64 = 64 * 1024 * 1024;
+/// A growing write-ahead log is logged again after this many rounds.
+const WARN_EVERY: u32 = 20;
 
 /// The time that retention counts from: a clock that is ahead would delete what is not old. `None`
 /// before the first page, when nothing can be compared yet.
 pub(crate) fn old_by(clocks: &Clocks, own: Moment) -> Option<Timestamp> {
-    clocks.workspace_time(own).map(|there| there.min(own.wall))
+    let there = clocks.workspace_time(own)?;
+    Some(there.min(own.wall))
 }
 
 /// Maintains the store until stopped. The first round is at once: it empties the write-ahead log
@@ -34,19 +37,20 @@ pub(super) async fn run(
     store: Store,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut in_the_way = 0_u32;
+    let mut blocked_rounds = 0_u32;
     loop {
         match store.upkeep(old_by(&clocks, clock.now()), retention).await {
             Ok(upkeep) => {
-                in_the_way = if upkeep.reader_in_the_way {
-                    in_the_way + 1
+                blocked_rounds = if upkeep.reader_in_the_way {
+                    blocked_rounds + 1
                 } else {
                     0
                 };
-                if upkeep.wal_bytes > WAL_ALARM && in_the_way.is_multiple_of(20) {
+                if upkeep.wal_bytes > WAL_ALARM && blocked_rounds.is_multiple_of(WARN_EVERY) {
                     tracing::warn!(
                         wal_bytes = upkeep.wal_bytes,
-                        "the write-ahead log grows, because a program that reads the store keeps a transaction open; end that transaction or program"
+                        "the write-ahead log grows, because a program that reads the store keeps \
+                         a transaction open; end that transaction or program"
                     );
                 }
                 if upkeep.pruned > 0 {
@@ -73,7 +77,8 @@ mod tests {
             elapsed: Duration::ZERO,
             wall: wall.parse().unwrap(),
         };
-        let (early, late) = (at("2026-11-22T00:00:00Z"), at("2028-04-01T00:00:00Z"));
+        let early = at("2026-11-22T00:00:00Z");
+        let late = at("2028-04-01T00:00:00Z");
         let clocks = Clocks::default();
         assert_eq!(old_by(&clocks, late), None, "nothing was compared yet");
         clocks.compare(early.wall, late);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::config::{Base, Config};
-use crate::daemon::health::SharedState;
+use crate::daemon::shared::SharedState;
 use crate::poll::BackgroundClient;
 use crate::store::Store;
 
@@ -55,7 +55,7 @@ impl Running {
             reports: config.reports,
             zone: config.workspace.time_zone,
             clocks: clocks.clone(),
-            watch: Watch {
+            daemon: DaemonHandle {
                 store: store.clone(),
                 clock: clock.clone(),
                 background: BackgroundClient::new(requests.clone()),
@@ -95,7 +95,7 @@ async fn a_report_that_fails_is_told_and_tried_again_until_it_can_be_made() {
     assert!(why.contains("absent/mirror.csv: No such file"), "{why}");
     assert!(why.ends_with("; create the folder"), "{why}");
     assert_eq!(shown[0].next_at, "2026-05-04T00:40:00.000000Z");
-    // A restart does not begin anew.
+    // A restart does not begin again.
     running.end().await;
     let running = Running::start(dir.path(), "2026-05-04T00:41:00Z", &rest);
     tokio::time::sleep(Duration::from_secs(1)).await;
