@@ -1,7 +1,7 @@
 //! The dispatcher: polls when the schedule says so and the budget allows it, stores each page, and
 //! lets both learn from each response.
 //!
-//! A poller has at most one request under way. A late poll is skipped, never queued. A page is
+//! A poller has at most one request in flight. A late poll is skipped, never queued. A page is
 //! stored whole or not at all. A refused key, a wrong address or a full disk holds every poller
 //! back; [`hold`] has the rules.
 
@@ -41,12 +41,15 @@ use poller::PollerHealth;
 pub use spending::first_budget;
 pub use status::{PollerState, PollerStatus, PollingStatus};
 
-/// How long polling goes on after a stop while a request is under way. One that takes longer is cut
-/// off.
+/// How long polling continues after a stop while a request is in flight. One that takes longer is
+/// cut off.
 const FINISH: Duration = Duration::from_secs(1);
 
 /// The longest sleep while nothing is due.
 const MAX_SLEEP: Duration = Duration::from_secs(600);
+
+/// How many records a page shows while no poller is configured.
+const DEFAULT_LIMIT: u32 = 100;
 
 /// Reads the key as it is now; `None` if it cannot be read.
 pub type ReadKey = Arc<dyn Fn() -> Option<SecretString> + Send + Sync>;
@@ -60,7 +63,7 @@ pub struct PollerPlan {
     pub settings: PollerSettings,
 }
 
-/// What other tasks can ask of the dispatcher.
+/// What other tasks can request of the dispatcher.
 pub enum DispatcherRequest {
     /// Send the status.
     Status(oneshot::Sender<PollingStatus>),
@@ -84,13 +87,13 @@ pub struct Dispatcher {
     /// When the store last refused a write, until it has taken everything for some time.
     store_refused_at: Option<Duration>,
     clocks: Clocks,
-    /// Who waits for the grant of a background request, and since when.
+    /// The caller that waits for the grant of a background request, and since when.
     waiting: Option<(GrantReply, Duration)>,
     /// The workspace that filled the store, if its name was ever read.
-    known: Option<KnownWorkspace>,
-    /// The number of the key, once its workspace is known to be that one.
+    stored_workspace: Option<KnownWorkspace>,
+    /// The number of the key, once a ping has shown that it leads to that workspace.
     verified: Option<u64>,
-    /// The pollers that a single run has yet to poll; none in a daemon.
+    /// The pollers that a single run has yet to poll; `None` in a daemon.
     to_poll: Option<VecDeque<usize>>,
 }
 
@@ -112,14 +115,14 @@ impl Dispatcher {
             store_refused_at: None,
             clocks: Clocks::default(),
             waiting: None,
-            known: None,
+            stored_workspace: None,
             verified: None,
             to_poll: None,
         }
     }
 
-    /// Begins with a configuration, or goes on with another one. Of new pollers it reads from the
-    /// store what earlier processes learned.
+    /// Begins with a configuration, or continues with another one. What earlier processes learned
+    /// about new pollers is read from the store.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
@@ -131,7 +134,7 @@ impl Dispatcher {
         read_key: ReadKey,
     ) -> Result<Self, StoreError> {
         let now = self.clock.now();
-        // What another key or address was asked to wait is not meant for this one.
+        // A wait that another key or address was asked for does not concern this one.
         let is_same_account = self.client.account() == client.account();
         if !is_same_account {
             self.budget.end_rest();
@@ -142,33 +145,43 @@ impl Dispatcher {
             // A ping, and a poll of each.
             self.budget.start_cycle(1 + plan.len(), now);
         }
-        let same = |id: &PollerId| self.pollers.iter().position(|before| before.id == *id);
-        let settings = plan.iter().map(|p| (p.settings.clone(), same(&p.id)));
+        let mut settings = Vec::new();
+        for planned in &plan {
+            let before = position_of(&planned.id, &self.pollers);
+            settings.push((planned.settings.clone(), before));
+        }
         let pace = self.budget.pace_per_minute(now);
-        let mut schedule = self.schedule.reconfigured(settings, pace, now);
+        let mut schedule = self.schedule.reconfigured(settings.into_iter(), pace, now);
         for row in self.store.read(|reader| reader.pollers()).await? {
             let (Some(id), Some(learned)) = (row.id(), &row.learned) else {
                 continue;
             };
-            let place = plan.iter().position(|p| p.id == id);
-            if let Some(place) = place.filter(|_| same(&id).is_none()) {
+            let place = plan.iter().position(|planned| planned.id == id);
+            if let Some(place) = place
+                && position_of(&id, &self.pollers).is_none()
+            {
                 schedule.restore(place, learned, now);
             }
         }
-        let mut pollers: Vec<_> = plan
-            .iter()
-            .map(|p| PollerHealth::new(p.id.clone()))
-            .collect();
-        for (place, poller) in pollers.iter_mut().enumerate().filter(|_| is_same_account) {
-            let before = same(&poller.id).map(|place| &self.pollers[place]);
-            poller.retry_at = before.and_then(|before| before.waits_until(now.elapsed));
-            if let Some(at) = poller.retry_at {
+        let mut pollers = Vec::new();
+        for (place, planned) in plan.iter().enumerate() {
+            let mut poller = PollerHealth::new(planned.id.clone());
+            if is_same_account
+                && let Some(before) = position_of(&planned.id, &self.pollers)
+                && let Some(at) = self.pollers[before].waits_until(now.elapsed)
+            {
+                poller.retry_at = Some(at);
                 schedule.wait_until(place, at);
             }
+            pollers.push(poller);
         }
+        let limit = match plan.first() {
+            Some(planned) => planned.settings.limit,
+            None => DEFAULT_LIMIT,
+        };
         Ok(Self {
-            known: self.store.read(Reader::workspace).await?,
-            limit: plan.first().map_or(100, |p| p.settings.limit),
+            stored_workspace: self.store.read(Reader::workspace).await?,
+            limit,
             hold: Some(Hold::new(now.elapsed)),
             verified: None,
             client,
@@ -179,7 +192,7 @@ impl Dispatcher {
         })
     }
 
-    /// The comparison of this machine's clock with the workspace's, kept up to date by the polls.
+    /// The comparison of this machine's clock with the workspace's, which each poll renews.
     #[must_use]
     pub fn clocks(&self) -> Clocks {
         self.clocks.clone()
@@ -206,19 +219,24 @@ impl Dispatcher {
         stop: &CancellationToken,
     ) -> Result<(), StoreError> {
         self.begin_sending().await?;
-        let mut under_way = JoinSet::new();
-        // A poll that is cut off was sent for nothing: its route waits longer than it is allowed
-        // to.
+        let mut in_flight = JoinSet::new();
+        // After a stop. A poll that is cut off was sent for nothing: its route waits longer than it
+        // is allowed to.
         let mut cut_at: Option<Duration> = None;
         let outcome = loop {
             let now = self.clock.now().elapsed;
-            let is_stopped = cut_at.is_some_and(|at| under_way.is_empty() || at <= now);
-            if is_stopped || self.has_ended(&under_way) {
+            if let Some(at) = cut_at
+                && (in_flight.is_empty() || at <= now)
+            {
                 break Ok(());
             }
-            let wake_at = self
-                .start_due(&mut under_way)
-                .min(cut_at.unwrap_or(Duration::MAX));
+            if self.has_ended(&in_flight) {
+                break Ok(());
+            }
+            let mut wake_at = self.start_due(&mut in_flight);
+            if let Some(at) = cut_at {
+                wake_at = wake_at.min(at);
+            }
             let worked = tokio::select! {
                 () = stop.cancelled(), if cut_at.is_none() => {
                     cut_at = Some(self.clock.now().elapsed + FINISH);
@@ -231,7 +249,7 @@ impl Dispatcher {
                     }
                     None => break Ok(()),
                 },
-                Some(joined) = under_way.join_next() => match completed(joined) {
+                Some(joined) = in_flight.join_next() => match completed(joined) {
                     Some(completed) => self.complete(completed).await,
                     None => Ok(()),
                 },
@@ -241,7 +259,7 @@ impl Dispatcher {
                 break worked;
             }
         };
-        under_way.shutdown().await;
+        in_flight.shutdown().await;
         let ended = self.end_sending().await;
         outcome.and(ended)
     }
@@ -265,42 +283,43 @@ impl Dispatcher {
         }
     }
 
-    /// Starts every request that is due and allowed; returns when to look again.
-    fn start_due(&mut self, under_way: &mut JoinSet<Completed>) -> Duration {
+    /// Starts every request that is due and allowed; returns when to check again.
+    fn start_due(&mut self, in_flight: &mut JoinSet<Completed>) -> Duration {
         let now = self.clock.now().elapsed;
-        let latest = now + MAX_SLEEP;
-        let ping_at = self.start_ping(under_way).unwrap_or(latest);
-        let wake_at = if let Some(hold) = &self.hold {
-            if let Some(why) = hold.advice()
+        let mut wake_at = now + MAX_SLEEP;
+        if let Some(ping_at) = self.start_ping(in_flight) {
+            wake_at = wake_at.min(ping_at);
+        }
+        if let Some(hold) = &self.hold {
+            if let Some(advice) = hold.advice()
                 && let Some((reply, _)) = self.waiting.take()
             {
                 // Sending fails if the caller has gone away, which changes nothing here.
-                let _ = reply.send(Err(BackgroundError::Paused(why)));
+                let _ = reply.send(Err(BackgroundError::Paused(advice)));
             }
-            hold.wake_at(now)
-        } else {
-            let background_at = self.start_background(under_way).unwrap_or(latest);
-            self.start_due_polls(under_way)
-                .unwrap_or(latest)
-                .min(background_at)
-        };
-        wake_at.min(ping_at).min(latest)
+            return wake_at.min(hold.wake_at(now));
+        }
+        if let Some(background_at) = self.start_background(in_flight) {
+            wake_at = wake_at.min(background_at);
+        }
+        if let Some(poll_at) = self.start_due_polls(in_flight) {
+            wake_at = wake_at.min(poll_at);
+        }
+        wake_at
     }
 
     /// Starts the polls that are due; returns when the next one may be started, if any.
-    fn start_due_polls(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
+    fn start_due_polls(&mut self, in_flight: &mut JoinSet<Completed>) -> Option<Duration> {
         loop {
             let now = self.clock.now();
-            let next = match &self.to_poll {
-                Some(to_poll) => to_poll
-                    .front()
-                    .map_or(Next::Idle, |poller| Next::Poll(*poller)),
-                None => self.schedule.next(now),
-            };
-            let poller = match next {
-                Next::Poll(poller) => poller,
-                Next::WaitUntil(at) => return Some(at),
-                Next::Idle => return None,
+            let poller = if let Some(to_poll) = &self.to_poll {
+                *to_poll.front()?
+            } else {
+                match self.schedule.next(now) {
+                    Next::Poll(poller) => poller,
+                    Next::WaitUntil(at) => return Some(at),
+                    Next::Idle => return None,
+                }
             };
             if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
                 self.schedule
@@ -309,12 +328,14 @@ impl Dispatcher {
             }
             let guarantee_s = self.schedule.guarantee(poller);
             tracing::debug!(poller = %self.pollers[poller].id, guarantee_s, "poll");
-            self.to_poll.as_mut().map(VecDeque::pop_front);
+            if let Some(to_poll) = &mut self.to_poll {
+                to_poll.pop_front();
+            }
             self.schedule.started(poller, now);
             self.pollers[poller].started_at = now.elapsed;
             let (client, id) = (self.client.clone(), self.pollers[poller].id.clone());
             let asked_after = self.store.seq();
-            under_way.spawn(async move {
+            in_flight.spawn(async move {
                 let (result, rate) = client.poll(&id).await;
                 Completed::Poll {
                     poller,
@@ -329,14 +350,15 @@ impl Dispatcher {
     /// Does what a wait was for: read the key, or probe the store.
     async fn wake(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now().elapsed;
-        if self.hold.as_mut().is_some_and(|hold| hold.start_look(now)) {
-            self.look_for_correction().await?;
-        }
-        if !self
-            .hold
-            .as_ref()
-            .is_some_and(|hold| hold.is_of_store() && hold.until <= now)
+        if let Some(hold) = &mut self.hold
+            && hold.start_check(now)
         {
+            self.check_correction().await?;
+        }
+        let Some(hold) = &self.hold else {
+            return Ok(());
+        };
+        if !hold.is_of_store() || hold.until > now {
             return Ok(());
         }
         let written = self.store.try_write().await;
@@ -359,12 +381,10 @@ impl Dispatcher {
 
     /// Saves what the schedule has learned, and what was sent.
     async fn end_sending(&mut self) -> Result<(), StoreError> {
-        let learned = self
-            .pollers
-            .iter()
-            .enumerate()
-            .map(|(index, poller)| (poller.id.clone(), self.schedule.learned(index)))
-            .collect();
+        let mut learned = Vec::new();
+        for (index, poller) in self.pollers.iter().enumerate() {
+            learned.push((poller.id.clone(), self.schedule.learned(index)));
+        }
         let saved = self.store.remember_learned(learned).await;
         match saved.and(self.note_spending(true).await) {
             Err(error) if error.is_transient() => Ok(()),
@@ -373,7 +393,12 @@ impl Dispatcher {
     }
 }
 
-/// The completed request of a task; `None` if the task was cancelled. A panic goes on.
+/// The place of a poller in the list; `None` if it is new.
+fn position_of(id: &PollerId, pollers: &[PollerHealth]) -> Option<usize> {
+    pollers.iter().position(|poller| poller.id == *id)
+}
+
+/// The completed request of a task; `None` if the task was cancelled. A panic is passed on.
 fn completed(joined: Result<Completed, JoinError>) -> Option<Completed> {
     match joined {
         Ok(completed) => Some(completed),

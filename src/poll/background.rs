@@ -1,9 +1,9 @@
 //! Background requests: requests that are not polls, such as searches and lists of custom fields.
 //!
-//! They use what polls leave of the budget and a twentieth of it, one at a time. A caller asks for
-//! a [`Grant`] and sends its request with it. Callers wait for their turn in [`BackgroundClient`]
-//! until the response, so at most one waits at the dispatcher or has its request under way. A
-//! caller that goes away before costs no request. Nothing is retried here.
+//! They use what polls leave of the budget and a twentieth of it, one at a time. A caller requests
+//! a [`Grant`] and sends its request with it. Callers take turns in [`BackgroundClient`], until the
+//! response, so at most one waits at the dispatcher or has its request in flight. A caller that
+//! goes away before costs no request. Nothing is retried here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,13 +39,13 @@ pub type GrantReply = oneshot::Sender<Result<Grant, BackgroundError>>;
 /// One request of the budget, to be sent now.
 pub struct Grant {
     client: Client,
-    /// The number of the key that it was granted for: the workspace of another one may be another.
+    /// The number of the key that it was granted for: another key may lead to another workspace.
     key: u64,
-    /// Told what the response says about the rate limit.
+    /// Takes the rate limit that the response shows.
     ended: oneshot::Sender<RateHeaders>,
 }
 
-/// Sends background requests when the dispatcher grants them. Make one; its clones take turns.
+/// Sends background requests when the dispatcher grants them. Create one; its clones take turns.
 #[derive(Debug, Clone)]
 pub struct BackgroundClient {
     requests: mpsc::Sender<DispatcherRequest>,
@@ -62,7 +62,7 @@ impl BackgroundClient {
         }
     }
 
-    /// Makes one request when it is granted.
+    /// Sends one request when it is granted.
     ///
     /// # Errors
     /// [`BackgroundError`]; nothing was stored.
@@ -80,7 +80,7 @@ impl BackgroundClient {
         Ok(result?)
     }
 
-    /// Waits for leave to send one request; the next caller waits until the turn is dropped.
+    /// Waits until one request may be sent; the next caller waits until the turn is dropped.
     async fn grant(&self) -> Result<(Grant, OwnedMutexGuard<()>), BackgroundError> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (reply, grant) = oneshot::channel();
@@ -89,7 +89,8 @@ impl BackgroundClient {
             .send(request)
             .await
             .map_err(|_| BackgroundError::Stopped)?;
-        Ok((grant.await.map_err(|_| BackgroundError::Stopped)??, turn))
+        let grant = grant.await.map_err(|_| BackgroundError::Stopped)??;
+        Ok((grant, turn))
     }
 }
 
@@ -101,15 +102,19 @@ impl Dispatcher {
     /// do without the slot; returns when to try again. Polls that are started try again as well.
     pub(super) fn start_background(
         &mut self,
-        under_way: &mut JoinSet<Completed>,
+        in_flight: &mut JoinSet<Completed>,
     ) -> Option<Duration> {
         // A caller that has gone away wants no request.
-        self.waiting = self.waiting.take().filter(|(reply, _)| !reply.is_closed());
+        if let Some((reply, _)) = &self.waiting
+            && reply.is_closed()
+        {
+            self.waiting = None;
+        }
         self.schedule.set_background(self.waiting.is_some());
         let (_, since) = self.waiting.as_ref()?;
         let now = self.clock.now();
-        let overdue = now.elapsed.saturating_sub(*since) >= MAX_WAIT;
-        if !overdue && !self.schedule.can_spare(now) {
+        let is_overdue = now.elapsed.saturating_sub(*since) >= MAX_WAIT;
+        if !is_overdue && !self.schedule.can_spare(now) {
             return None;
         }
         if let Err(at) = self.budget.try_take(Purpose::Background, now) {
@@ -125,7 +130,7 @@ impl Dispatcher {
         };
         // If the caller has gone away, nothing is sent, and `ended` goes with the grant.
         let _ = reply.send(Ok(grant));
-        under_way.spawn(async move {
+        in_flight.spawn(async move {
             Completed::Background {
                 rate: response.await.ok(),
             }

@@ -1,7 +1,7 @@
 //! Compares this machine's clock with the workspace's, from the header `Date` of its responses.
 //!
 //! A wrong clock makes receivers refuse webhooks, and puts wrong times into the log. It must not
-//! delete what is not old, nor put off backups: those go by the workspace's clock.
+//! delete what is not old, nor delay backups: those follow the workspace's clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,11 @@ const TOLERANCE: Duration = Duration::from_secs(60);
 #[must_use]
 pub fn clock_ahead_s(own: Timestamp, server: Timestamp) -> Option<f64> {
     let ahead = own.duration_since(server);
-    (ahead.unsigned_abs() > TOLERANCE).then(|| ahead.as_secs_f64())
+    if ahead.unsigned_abs() > TOLERANCE {
+        Some(ahead.as_secs_f64())
+    } else {
+        None
+    }
 }
 
 /// What to do about clocks that differ.
@@ -27,18 +31,19 @@ pub fn clock_ahead_s(own: Timestamp, server: Timestamp) -> Option<f64> {
 pub fn clock_advice(ahead_s: f64) -> String {
     let side = if ahead_s > 0.0 { "ahead of" } else { "behind" };
     format!(
-        "this machine's clock is {} {side} the workspace's: set it right, for example with `timedatectl set-ntp true`, because receivers refuse webhooks whose time is minutes off",
+        "this machine's clock is {} {side} the workspace's: set it right, for example with \
+         `timedatectl set-ntp true`, because receivers refuse webhooks whose time is minutes off",
         duration::seconds(ahead_s.abs())
     )
 }
 
-/// The last comparison, shared with what must not trust a wrong clock; none before the first
-/// response.
+/// The last comparison, shared with the tasks that must not trust a wrong clock; none before the
+/// first response.
 #[derive(Debug, Clone, Default)]
 pub struct Clocks(Arc<Mutex<Option<Comparison>>>);
 
-/// The workspace named this time when `elapsed` had passed here. If this machine's clock differed
-/// by more than a minute, it was ahead by so many seconds, or behind if negative.
+/// The workspace named the time `server` when `elapsed` had passed here. If this machine's clock
+/// differed by more than a minute, it was `ahead_s` seconds ahead, or behind if negative.
 #[derive(Debug, Clone, Copy)]
 struct Comparison {
     server: Timestamp,
@@ -61,7 +66,7 @@ impl Clocks {
     }
 
     pub(super) fn ahead_s(&self) -> Option<f64> {
-        self.last().and_then(|last| last.ahead_s)
+        (*self.last())?.ahead_s
     }
 
     /// The time by the workspace's clock; `None` before the first page. A clock that is set
@@ -71,26 +76,23 @@ impl Clocks {
         let Comparison {
             server, elapsed, ..
         } = (*self.last())?;
-        let there = server
-            .checked_add(now.elapsed.saturating_sub(elapsed))
-            .ok()?;
-        Some(if clock_ahead_s(now.wall, there).is_some() {
-            there
-        } else {
-            now.wall
-        })
+        let passed = now.elapsed.saturating_sub(elapsed);
+        let there = server.checked_add(passed).ok()?;
+        let differs = clock_ahead_s(now.wall, there).is_some();
+        Some(if differs { there } else { now.wall })
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Comparison>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_the_workspace_goes_on_although_this_clock_is_set() {
+    fn the_time_of_the_workspace_continues_although_this_clock_is_set() {
         let at = |seconds: u64, wall: &str| Moment {
             elapsed: Duration::from_secs(seconds),
             wall: wall.parse().unwrap(),

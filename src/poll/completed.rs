@@ -218,7 +218,7 @@ impl Dispatcher {
             not_before: now.elapsed + wait,
         };
         self.schedule.observe(poller, &outcome, now);
-        if let Some(hold) = Hold::of_poll(poller, error, now.elapsed) {
+        if let Some(hold) = Hold::for_poll(poller, error, now.elapsed) {
             // Unless a ping has shown that the route alone is refused, one shows whether the key
             // is.
             if !self.pollers[poller].is_broken() && self.hold.is_none() {
@@ -234,7 +234,7 @@ impl Dispatcher {
         if self.store_refused_at.replace(now).is_none() {
             tracing::error!(%error, "polling is paused until the store can be written again");
         }
-        self.hold.insert(Hold::of_store(error, now)).until
+        self.hold.insert(Hold::for_store(error, now)).until
     }
 
     /// Reads the key, and takes it up if it has changed: a ping with it comes first.

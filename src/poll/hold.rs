@@ -1,10 +1,10 @@
 //! What holds every poller back: a name that has yet to be read, a refused key, a wrong address,
-//! another workspace, a store that cannot be written. There is one hold at a time, which says why
-//! and until when.
+//! another workspace, a store that cannot be written. There is one hold at a time, with its reason
+//! and its end.
 //!
 //! Meanwhile only a ping is sent: at once, because a refusal may concern one route only, then after
-//! 1, 5, 15 and 30 minutes, then hourly. One that is not answered follows sooner. The key file and
-//! the operator's answer are looked at far more often, because that costs no request.
+//! 1, 5, 15 and 30 minutes, then hourly. After one without a response, the next follows sooner. The
+//! key file and the operator's decision are checked far more often, because that costs no request.
 
 use std::time::Duration;
 
@@ -15,20 +15,21 @@ use super::poller::wait_after_refusal;
 use crate::api::{ApiError, Class, Retry};
 use crate::store::StoreError;
 
-/// How often the key file and the operator's answer are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often a write to a store that cannot be written is tried.
+/// How often the key file and the operator's decision are checked.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+/// How often a write is tried while the store cannot be written.
 const PROBE: Duration = Duration::from_secs(2);
-/// Waits after pings that were not answered.
+/// Waits after pings without a response.
 const BUSY: Backoff = Backoff {
     base: Duration::from_secs(2),
     cap: Duration::from_secs(60),
 };
 
 /// Why every poller is paused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum PauseReason {
     /// The workspace refuses the key (401).
     KeyRefused,
@@ -51,9 +52,9 @@ pub(super) struct Hold {
     pub(super) poller: Option<usize>,
     /// When a ping or a write is tried next.
     pub(super) until: Duration,
-    look_at: Duration,
-    /// The reason that a ping told last.
-    told: Option<PauseReason>,
+    check_at: Duration,
+    /// The reason that a ping reported last.
+    reported: Option<PauseReason>,
     /// Pings in a row that have failed for this reason.
     failures: u32,
     /// Why they failed; before the first ping, why the poll did.
@@ -68,8 +69,8 @@ impl Hold {
         Self {
             poller: None,
             until: now,
-            look_at: now + LOOK_EVERY,
-            told: None,
+            check_at: now + CHECK_EVERY,
+            reported: None,
             failures: 0,
             error: None,
             store_error: None,
@@ -77,7 +78,7 @@ impl Hold {
     }
 
     /// The hold after this error of a poll, if it concerns every poller.
-    pub(super) fn of_poll(poller: usize, error: &ApiError, now: Duration) -> Option<Self> {
+    pub(super) fn for_poll(poller: usize, error: &ApiError, now: Duration) -> Option<Self> {
         reason_of(error)?;
         Some(Self {
             poller: Some(poller),
@@ -86,7 +87,8 @@ impl Hold {
         })
     }
 
-    pub(super) fn of_store(error: StoreError, now: Duration) -> Self {
+    /// The hold while the store cannot be written.
+    pub(super) fn for_store(error: StoreError, now: Duration) -> Self {
         Self {
             store_error: Some(error),
             until: now + PROBE,
@@ -94,7 +96,7 @@ impl Hold {
         }
     }
 
-    /// Why every poller waits; `None` until a ping has told whose workspace it is.
+    /// Why every poller waits; `None` while only the first ping has to come.
     pub(super) fn reason(&self) -> Option<PauseReason> {
         match &self.store_error {
             Some(error) if error.is_full() => Some(PauseReason::DiskFull),
@@ -103,17 +105,18 @@ impl Hold {
         }
     }
 
-    /// Why no request is sent and what the operator can do; none while the answer to the first ping
-    /// may still come.
+    /// Why no request is sent and what the operator can do; `None` while the response to the first
+    /// ping may still come.
     pub(super) fn advice(&self) -> Option<String> {
         if let Some(error) = &self.store_error {
-            return Some(format!("{error}; polling resumes by itself"));
+            return Some(format!("{error}; polling resumes automatically"));
         }
         let error = self.error.as_ref()?;
         Some(match reason_of(error) {
             Some(_) => error.to_string(),
             None => format!(
-                "no route is read until the workspace tells its name: {error}; see `shopmirror check`"
+                "no route is read until the workspace reports its name: {error}; see \
+                 `shopmirror check`"
             ),
         })
     }
@@ -130,34 +133,37 @@ impl Hold {
     /// When there is something to do. It is a fixed moment, so that it comes however often the
     /// dispatcher is woken in between.
     pub(super) fn wake_at(&self, now: Duration) -> Duration {
-        match self.is_of_store() {
-            true => self.until,
-            false if self.until <= now => self.look_at,
-            false => self.look_at.min(self.until),
+        if self.is_of_store() {
+            self.until
+        } else if self.until <= now {
+            self.check_at
+        } else {
+            self.check_at.min(self.until)
         }
     }
 
-    /// True if the key and the operator's answer are to be looked at now.
-    pub(super) fn start_look(&mut self, now: Duration) -> bool {
-        let due = !self.is_of_store() && self.look_at <= now;
-        if due {
-            self.look_at = now + LOOK_EVERY;
+    /// True if the key and the operator's decision are to be checked now.
+    pub(super) fn start_check(&mut self, now: Duration) -> bool {
+        let is_due = !self.is_of_store() && self.check_at <= now;
+        if is_due {
+            self.check_at = now + CHECK_EVERY;
         }
-        due
+        is_due
     }
 
-    /// Notes that a ping is sent. If it is not answered for long, another follows.
+    /// Notes that a ping is sent. If there is no response for long, another follows.
     pub(super) fn ping_sent(&mut self, now: Duration) {
         self.until = now + BUSY.cap;
     }
 
     /// Notes a ping that did not end the hold; `chance` is uniform in `0.0..1.0`. True if it was
-    /// the first, or tells another reason.
+    /// the first, or reports another reason.
     pub(super) fn failed(&mut self, error: &ApiError, now: Duration, chance: f64) -> bool {
         let reason = reason_of(error);
-        let is_new = self.failures == 0 || (reason.is_some() && reason != self.told);
+        let is_new = self.failures == 0 || (reason.is_some() && reason != self.reported);
         if reason.is_some() {
-            (self.told, self.poller) = (reason, None);
+            self.reported = reason;
+            self.poller = None;
         }
         if reason.is_some() || self.reason().is_none() {
             self.error = Some(error.clone());
@@ -207,7 +213,7 @@ mod tests {
     #[test]
     fn a_refused_key_costs_six_requests_in_the_first_hour_and_at_most_thirty_pings_a_day() {
         for chance in [0.0, 0.5, 1.0] {
-            let mut hold = Hold::of_poll(0, &refusal(401), Duration::ZERO).unwrap();
+            let mut hold = Hold::for_poll(0, &refusal(401), Duration::ZERO).unwrap();
             let mut now = Duration::ZERO;
             let mut probes = Vec::new();
             while now < Duration::from_secs(86_400) {
@@ -216,7 +222,7 @@ mod tests {
                     hold.failed(&refusal(401), now, chance);
                 }
                 now = hold.wake_at(now);
-                hold.start_look(now);
+                hold.start_check(now);
             }
             let first_hour = probes
                 .iter()
@@ -230,9 +236,9 @@ mod tests {
 
     #[test]
     fn each_reason_is_reported_once() {
-        let mut hold = Hold::of_poll(0, &refusal(401), Duration::ZERO).unwrap();
-        let is_new = |status| hold.failed(&refusal(status), Duration::ZERO, 0.5);
-        let reported = [503, 401, 401, 503, 412, 412, 401].map(is_new);
+        let mut hold = Hold::for_poll(0, &refusal(401), Duration::ZERO).unwrap();
+        let reported = [503, 401, 401, 503, 412, 412, 401]
+            .map(|status| hold.failed(&refusal(status), Duration::ZERO, 0.5));
         assert_eq!(reported, [true, true, false, false, true, false, true]);
     }
 }

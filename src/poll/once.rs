@@ -25,16 +25,22 @@ impl Dispatcher {
         if let Some(error) = self.hold.as_mut().and_then(|hold| hold.store_error.take()) {
             return Err(error);
         }
-        let of_all = self.hold.as_ref().and_then(|hold| hold.error.as_ref());
-        let failed = self.pollers.iter().filter_map(|poller| {
-            let error = of_all.or(poller.last_error.as_ref())?;
-            Some((poller.id.clone(), error.clone()))
-        });
-        Ok(failed.collect())
+        // The error of a hold concerns every poller.
+        let common_error = match &self.hold {
+            Some(hold) => hold.error.as_ref(),
+            None => None,
+        };
+        let mut failed = Vec::new();
+        for poller in &self.pollers {
+            if let Some(error) = common_error.or(poller.last_error.as_ref()) {
+                failed.push((poller.id.clone(), error.clone()));
+            }
+        }
+        Ok(failed)
     }
 
     /// Whether a single run has nothing more to do: every route was polled, or none can be.
-    pub(super) fn has_ended(&self, under_way: &JoinSet<Completed>) -> bool {
+    pub(super) fn has_ended(&self, in_flight: &JoinSet<Completed>) -> bool {
         let Some(to_poll) = &self.to_poll else {
             return false;
         };
@@ -42,6 +48,6 @@ impl Dispatcher {
             Some(hold) => hold.is_of_store() || hold.is_confirmed(),
             None => to_poll.is_empty(),
         };
-        is_over && under_way.is_empty()
+        is_over && in_flight.is_empty()
     }
 }

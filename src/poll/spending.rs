@@ -1,5 +1,5 @@
-//! How what was sent reaches the next process: a record in the store, which is read once and
-//! written when polling begins and ends.
+//! Saves how many requests were sent, for the next process: one row of the store, which is read
+//! once and written when polling begins and ends.
 
 use shopmirror_core::budget::BudgetSettings;
 use shopmirror_core::budget::{Budget, Spending};
@@ -24,19 +24,14 @@ pub async fn first_budget(
         .read(|reader| reader.kept::<Spending>(Kept::SPENDING))
         .await?;
     if let Some(before) = before {
-        budget.resume(
-            &before,
-            account,
-            clock.now(),
-            &clock.machine_time(boot::read),
-        );
+        let machine = clock.machine_time(boot::read);
+        budget.resume(&before, account, clock.now(), &machine);
     }
     Ok(budget)
 }
 
 impl Dispatcher {
-    /// Tells the next process that requests follow. Unless the store can say so, all of them are
-    /// spaced.
+    /// Records that requests follow. If that fails, no request may skip the spacing.
     pub(super) async fn begin_sending(&mut self) -> Result<(), StoreError> {
         let noted = self.note_spending(false).await;
         if noted.is_err() {
@@ -45,10 +40,11 @@ impl Dispatcher {
         self.pause_if_transient(noted)
     }
 
-    /// Notes what a later process has to know; `has_ended` if nothing more is sent.
+    /// Saves what the next process needs; `has_ended` if no request follows.
     pub(super) async fn note_spending(&self, has_ended: bool) -> Result<(), StoreError> {
         let account = self.client.account();
-        let (now, machine) = (self.clock.now(), self.clock.machine_time(boot::read));
+        let now = self.clock.now();
+        let machine = self.clock.machine_time(boot::read);
         let spending = self.budget.spending(account, has_ended, now, machine);
         self.store.keep(Kept::SPENDING, &spending).await
     }

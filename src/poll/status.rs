@@ -1,7 +1,5 @@
 //! The status of polling, for people and tools.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use shopmirror_core::budget::BudgetStatus;
 use shopmirror_core::record::{PollerId, poller_name};
@@ -41,7 +39,7 @@ impl PollerState {
         )
     }
 
-    fn of(poller: &PollerHealth, pause: Option<PauseReason>) -> Self {
+    fn from_health(poller: &PollerHealth, pause: Option<PauseReason>) -> Self {
         if let Some(reason) = pause {
             Self::Paused(reason)
         } else if poller.is_broken() {
@@ -98,19 +96,18 @@ impl PollerStatus {
     /// The status while no daemon runs.
     #[must_use]
     pub fn stopped(id: &PollerId) -> Self {
-        let (route, business) = (id.route.to_string(), id.business.clone());
         Self {
-            route,
-            business,
+            route: id.route.to_string(),
+            business: id.business.clone(),
             ..Self::default()
         }
     }
 
-    /// When a page was last read, in words; `say` says an age.
+    /// When a page was last read, in words; `write_age` writes an age.
     #[must_use]
-    pub fn last_read(&self, say: impl FnOnce(f64) -> String) -> String {
+    pub fn last_read(&self, write_age: impl FnOnce(f64) -> String) -> String {
         match self.last_success_age_s {
-            Some(age) => say(age),
+            Some(age) => write_age(age),
             None if self.last_success_unknown => "unknown (the clock was ahead)".to_owned(),
             None => "never".to_owned(),
         }
@@ -141,10 +138,12 @@ impl Dispatcher {
     pub(super) fn status(&self) -> PollingStatus {
         let now = self.clock.now();
         let budget = self.budget.snapshot(now);
+        let mut pollers = Vec::new();
+        for index in 0..self.pollers.len() {
+            pollers.push(self.poller_status(index, budget.resting_s));
+        }
         PollingStatus {
-            pollers: (0..self.pollers.len())
-                .map(|index| self.poller_status(index, budget.resting_s))
-                .collect(),
+            pollers,
             budget,
             paused: self.hold.as_ref().and_then(Hold::advice),
             clock_ahead_s: self.clocks.ahead_s(),
@@ -156,18 +155,24 @@ impl Dispatcher {
         let poller = &self.pollers[index];
         let mut plan = self.schedule.status(index, now);
         let hold = self.hold.as_ref();
-        if let Some((hold, advice)) = hold.and_then(|hold| Some((hold, hold.advice()?))) {
+        if let Some(hold) = hold
+            && let Some(advice) = hold.advice()
+        {
             plan.next_poll_s = Some(hold.until.saturating_sub(now.elapsed).as_secs_f64());
             plan.reason = format!("every poller is paused: {advice}");
-        } else if let Some(rest) = resting_s {
-            plan.next_poll_s = plan.next_poll_s.map(|next| next.max(rest));
+        } else if let Some(rest) = resting_s
+            && let Some(next) = plan.next_poll_s
+        {
+            plan.next_poll_s = Some(next.max(rest));
         }
-        let age = |at: Duration| now.elapsed.saturating_sub(at).as_secs_f64();
+        let last_success_age_s = poller
+            .last_success
+            .map(|at| now.elapsed.saturating_sub(at.elapsed).as_secs_f64());
         PollerStatus {
             route: poller.id.route.as_str().to_owned(),
             business: poller.id.business.clone(),
-            state: PollerState::of(poller, hold.and_then(|hold| hold.reason())),
-            last_success_age_s: poller.last_success.map(|at| age(at.elapsed)),
+            state: PollerState::from_health(poller, hold.and_then(Hold::reason)),
+            last_success_age_s,
             last_success_unknown: false,
             interval_s: Some(plan.interval_s),
             next_poll_s: plan.next_poll_s,

@@ -1,12 +1,13 @@
-//! Whose workspace the address and the key lead to: a ping tells its name before anything is
+//! Which workspace the address and the key lead to: a ping reports its name before anything is
 //! polled, at the start and when the key has changed.
 //!
-//! While the address and the key are those of before, so is the workspace, and its name is only
+//! While the address and the key are those of before, so is the workspace, and only its name is
 //! renewed. Behind another name nothing is read until the operator has corrected the address or the
-//! key, or has accepted the name. A workspace that tells no name holds nothing back.
+//! key, or has accepted the name. A workspace that reports no name holds nothing back.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use shopmirror_core::budget::Purpose;
 use tokio::task::JoinSet;
 
@@ -14,15 +15,15 @@ use super::Dispatcher;
 use super::completed::Completed;
 use super::hold::{Hold, PauseReason};
 use crate::api::{ApiError, Class, Ping};
-use crate::store::{Kept, StoreError, judge_workspace, word};
+use crate::store::{Kept, KnownWorkspace, OtherWorkspace, StoreError, judge_workspace};
 
 impl Dispatcher {
     /// Sends the ping that ends the hold, if it is due; returns when to try again if the budget has
     /// no room.
-    pub(super) fn start_ping(&mut self, under_way: &mut JoinSet<Completed>) -> Option<Duration> {
+    pub(super) fn start_ping(&mut self, in_flight: &mut JoinSet<Completed>) -> Option<Duration> {
         let now = self.clock.now();
-        let hold = self.hold.as_mut().filter(|hold| !hold.is_of_store())?;
-        if hold.until > now.elapsed {
+        let hold = self.hold.as_mut()?;
+        if hold.is_of_store() || hold.until > now.elapsed {
             return None;
         }
         if let Err(at) = self.budget.try_take(Purpose::Poll, now) {
@@ -31,66 +32,60 @@ impl Dispatcher {
         hold.ping_sent(now.elapsed);
         self.schedule.spent(now);
         let client = self.client.clone();
-        under_way.spawn(async move {
+        in_flight.spawn(async move {
             let (result, rate) = client.automation_ping().await;
             Completed::Ping { result, rate }
         });
         None
     }
 
-    /// Acts on what a ping told.
+    /// Acts on the result of a ping that was sent with the key of this number.
     pub(super) async fn complete_ping(
         &mut self,
         result: Result<Ping, ApiError>,
         key: u64,
     ) -> Result<(), StoreError> {
-        // An answer for the previous key says nothing of this one.
-        let account = self.client.account_of(key);
-        let hold = self.hold.as_ref().filter(|hold| !hold.is_of_store());
-        let (Some(account), Some(hold)) = (account, hold) else {
+        let Some(account) = self.client.account_of(key) else {
+            // Ignore the result of the previous key.
             return Ok(());
         };
-        let known = self.known.as_ref();
-        // Without a known workspace there is nothing to compare with.
-        let is_changed = known.is_some_and(|known| !known.is_of(&account));
-        let told = match result {
-            Ok(ping) => Ok(ping.workspace.filter(|name| !name.trim().is_empty())),
-            Err(error) if hold.reason().is_none() && tells_nothing(&error, is_changed) => Ok(None),
-            Err(error) => Err(error),
+        let reason = match &self.hold {
+            Some(hold) if !hold.is_of_store() => hold.reason(),
+            _ => return Ok(()),
         };
-        let kept = match told {
-            Ok(Some(name)) => match judge_workspace(known, account, &name, self.clock.now().wall) {
-                Ok(read) => {
-                    let kept = self.store.keep(Kept::WORKSPACE, &read).await;
-                    // A name that could not be kept is read again.
-                    if kept.is_ok() {
-                        self.known = Some(read);
-                        self.end_hold();
-                    }
-                    kept
+        let now = self.clock.now().wall;
+        let stored = match judge(result, self.stored_workspace.as_ref(), account, reason, now) {
+            PingVerdict::Expected(workspace) => {
+                let stored = self.store.keep(Kept::WORKSPACE, &workspace).await;
+                // A name that could not be stored is read again.
+                if stored.is_ok() {
+                    self.stored_workspace = Some(workspace);
+                    self.end_hold();
                 }
-                Err(other) => {
-                    self.ping_failed(&ApiError::OtherWorkspace(other.to_string()));
-                    self.store.keep(Kept::OTHER_WORKSPACE, &other).await
-                }
-            },
-            // The next ping may tell it again.
-            Ok(None) if is_changed && hold.reason() == Some(PauseReason::OtherWorkspace) => Ok(()),
-            Ok(None) => {
+                stored
+            }
+            PingVerdict::Other(other) => {
+                self.ping_failed(&ApiError::OtherWorkspace(other.to_string()));
+                self.store.keep(Kept::OTHER_WORKSPACE, &other).await
+            }
+            PingVerdict::NoName { is_changed } => {
                 if is_changed {
                     tracing::warn!(
-                        "the address or the key has changed, and the workspace's name cannot be compared with the one of before: if they lead to another shop now, stop shopmirror and correct them"
+                        "the address or the key has changed, and the workspace's name cannot be \
+                         compared with the one of before: if they lead to another shop now, stop \
+                         shopmirror and correct them"
                     );
                 }
                 self.end_hold();
                 Ok(())
             }
-            Err(error) => {
+            PingVerdict::StillOther => Ok(()),
+            PingVerdict::Failed(error) => {
                 self.ping_failed(&error);
                 Ok(())
             }
         };
-        self.pause_if_transient(kept)
+        self.pause_if_transient(stored)
     }
 
     fn ping_failed(&mut self, error: &ApiError) {
@@ -100,7 +95,7 @@ impl Dispatcher {
         if !hold.failed(error, now, fastrand::f64()) || self.to_poll.is_some() {
             return;
         }
-        let state = hold.reason().map(|reason| word(&reason));
+        let state = hold.reason().map(|reason| reason.to_string());
         if error.class() == Class::Busy {
             tracing::warn!(state, %error, "polling waits until the workspace answers a ping");
         } else {
@@ -111,14 +106,16 @@ impl Dispatcher {
     /// Ends the hold: the workspace of the present key is the one that fills the store.
     fn end_hold(&mut self) {
         self.verified = Some(self.client.key_number());
-        if let Some(poller) = self.hold.as_ref().and_then(|hold| hold.poller) {
+        if let Some(hold) = &self.hold
+            && let Some(poller) = hold.poller
+        {
             self.pollers[poller].key_is_good = true;
         }
         self.release();
     }
 
-    /// Lets every poller go on, each as its schedule says, unless the workspace has yet to tell its
-    /// name.
+    /// Lets every poller continue, each as its schedule says, unless the workspace has yet to report
+    /// its name.
     pub(super) fn release(&mut self) {
         let Some(hold) = self.hold.take() else { return };
         for poller in 0..self.pollers.len() {
@@ -134,37 +131,183 @@ impl Dispatcher {
         }
     }
 
-    /// Looks whether the operator has corrected the key or accepted the other workspace.
-    pub(super) async fn look_for_correction(&mut self) -> Result<(), StoreError> {
+    /// Checks whether the operator has corrected the key or accepted the other workspace.
+    pub(super) async fn check_correction(&mut self) -> Result<(), StoreError> {
         self.try_changed_key();
         let account = self.client.account();
-        let is_known = self
-            .known
-            .as_ref()
-            .is_none_or(|known| known.is_of(&account));
-        if is_known {
-            return Ok(());
+        match &self.stored_workspace {
+            Some(stored) if !stored.is_of(&account) => {}
+            _ => return Ok(()),
         }
-        let known = match self.store.read(|reader| reader.workspace()).await {
-            // It is looked for again in a moment.
+        let stored = match self.store.read(|reader| reader.workspace()).await {
+            // It is checked again in a moment.
             Err(error) if error.is_transient() => return Ok(()),
-            known => known?,
+            stored => stored?,
         };
-        if known.as_ref().is_some_and(|known| known.is_of(&account)) {
+        if let Some(stored) = stored
+            && stored.is_of(&account)
+        {
             tracing::info!("the workspace is accepted");
-            self.known = known;
+            self.stored_workspace = Some(stored);
             self.end_hold();
         }
         Ok(())
     }
 }
 
-/// Whether a ping that failed keeps no poller back: it alone is refused, or the address and key are
+/// What a ping decides.
+#[derive(Debug, PartialEq)]
+enum PingVerdict {
+    /// The workspace is the one that fills the store, with the name it has now: the hold ends.
+    Expected(KnownWorkspace),
+    /// It is another workspace: nothing is read from it.
+    Other(OtherWorkspace),
+    /// There is no name to compare: the hold ends, with a warning if address or key have changed.
+    NoName { is_changed: bool },
+    /// There is no name, and the one before was another workspace's: the hold stays as it is.
+    StillOther,
+    /// The hold stays, for this reason.
+    Failed(ApiError),
+}
+
+/// Judges a ping by the workspace that fills the store, if any, and by the reason of the hold.
+///
+/// | ping                     | account as before | changed, held for another | changed, else |
+/// |--------------------------|-------------------|---------------------------|---------------|
+/// | the stored name          | expected          | expected                  | expected      |
+/// | another name             | expected, renamed | other                     | other         |
+/// | no name                  | no name           | still other               | no name       |
+/// | the ping alone is broken | no name           | failed                    | no name       |
+/// | no response              | no name           | failed                    | failed        |
+/// | key or address refused   | failed            | failed                    | failed        |
+///
+/// A hold with a reason makes each of the last three `failed`. The account is address and key.
+/// Without a stored workspace there is nothing to compare with: the account counts as before.
+fn judge(
+    ping: Result<Ping, ApiError>,
+    stored: Option<&KnownWorkspace>,
+    account: String,
+    reason: Option<PauseReason>,
+    now: Timestamp,
+) -> PingVerdict {
+    let is_changed = match stored {
+        Some(stored) => !stored.is_of(&account),
+        None => false,
+    };
+    let name = match ping {
+        Ok(ping) => ping.workspace.unwrap_or_default(),
+        Err(error) if reason.is_none() && is_harmless(&error, is_changed) => String::new(),
+        Err(error) => return PingVerdict::Failed(error),
+    };
+    if !name.trim().is_empty() {
+        return match judge_workspace(stored, account, &name, now) {
+            Ok(workspace) => PingVerdict::Expected(workspace),
+            Err(other) => PingVerdict::Other(other),
+        };
+    }
+    if is_changed && reason == Some(PauseReason::OtherWorkspace) {
+        // The next ping may report the name again.
+        return PingVerdict::StillOther;
+    }
+    PingVerdict::NoName { is_changed }
+}
+
+/// Whether a ping that failed holds no poller back: it alone is refused, or the address and key are
 /// those of before.
-fn tells_nothing(error: &ApiError, is_changed: bool) -> bool {
+fn is_harmless(error: &ApiError, is_changed: bool) -> bool {
     match error.class() {
         Class::RouteBroken | Class::BadPage => true,
         Class::Busy => !is_changed,
         Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ping(name: Option<&str>) -> Result<Ping, ApiError> {
+        Ok(Ping {
+            status: "connected".to_owned(),
+            workspace: name.map(str::to_owned),
+            provider: None,
+        })
+    }
+
+    fn refusal(status: u16) -> Result<Ping, ApiError> {
+        Err(ApiError::Status {
+            status,
+            code: None,
+            message: None,
+            request_id: None,
+            retry_after: None,
+        })
+    }
+
+    /// A verdict as one word.
+    fn word(
+        ping: Result<Ping, ApiError>,
+        stored: Option<&KnownWorkspace>,
+        account: &str,
+        reason: Option<PauseReason>,
+    ) -> &'static str {
+        match judge(
+            ping,
+            stored,
+            account.to_owned(),
+            reason,
+            Timestamp::UNIX_EPOCH,
+        ) {
+            PingVerdict::Expected(_) => "expected",
+            PingVerdict::Other(_) => "other",
+            PingVerdict::NoName { is_changed: false } => "no name",
+            PingVerdict::NoName { is_changed: true } => "no name, changed",
+            PingVerdict::StillOther => "still other",
+            PingVerdict::Failed(_) => "failed",
+        }
+    }
+
+    #[test]
+    fn a_ping_is_judged_by_the_stored_workspace_and_the_reason_of_the_hold() {
+        let stored = KnownWorkspace {
+            name: "North".to_owned(),
+            account: "before".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        let other = Some(PauseReason::OtherWorkspace);
+        let refused = Some(PauseReason::KeyRefused);
+        for (case, ping, reason, unchanged, changed) in [
+            ("same", ping(Some("North")), None, "expected", "expected"),
+            ("renamed", ping(Some("South")), None, "expected", "other"),
+            ("again", ping(Some("South")), other, "expected", "other"),
+            (
+                "blank",
+                ping(Some(" ")),
+                None,
+                "no name",
+                "no name, changed",
+            ),
+            ("absent", ping(None), None, "no name", "no name, changed"),
+            ("lost", ping(None), other, "no name", "still other"),
+            (
+                "absent, held",
+                ping(None),
+                refused,
+                "no name",
+                "no name, changed",
+            ),
+            ("no ping", refusal(404), None, "no name", "no name, changed"),
+            ("no ping, held", refusal(404), refused, "failed", "failed"),
+            ("down", refusal(503), None, "no name", "failed"),
+            ("down, held", refusal(503), refused, "failed", "failed"),
+            ("bad key", refusal(401), None, "failed", "failed"),
+        ] {
+            let verdict = word(ping.clone(), Some(&stored), "before", reason);
+            assert_eq!(verdict, unchanged, "{case}, unchanged");
+            let verdict = word(ping.clone(), Some(&stored), "after", reason);
+            assert_eq!(verdict, changed, "{case}, changed");
+            let verdict = word(ping, None, "after", reason);
+            assert_eq!(verdict, unchanged, "{case}, nothing is stored");
+        }
     }
 }

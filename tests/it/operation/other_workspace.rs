@@ -114,7 +114,7 @@ async fn after_a_restart_nothing_of_another_workspace_is_read_until_the_address_
         count: 1_000,
     });
     let daemon = place.daemon();
-    let waits = |status: &Value| status["reasons"].to_string().contains("tells its name");
+    let waits = |status: &Value| status["reasons"].to_string().contains("reports its name");
     place.status_when("it waits for the name", waits).await;
     assert_eq!(polls(&b), 0);
     b.sandbox.clear_faults();
