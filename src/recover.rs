@@ -2,8 +2,8 @@
 //! and the definitions of custom fields.
 //!
 //! All of it is background requests: they use what polls leave of the budget, one at a time. Each
-//! part can be stopped at any time and goes on where it was. What a search finds never proves that
-//! nothing is missing.
+//! part can be stopped at any time and continues where it was. The result of a search never proves
+//! that nothing is missing.
 
 mod forms;
 mod missed;

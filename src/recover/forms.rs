@@ -1,7 +1,7 @@
 //! Mirrors the definitions of the custom fields: every form's, once a day.
 //!
 //! A definition is stored again only if its meaning changed, and that is logged. A form that cannot
-//! be read stays as it was. If no list can be read, it is tried again after an hour.
+//! be read stays as it was. If the list of forms cannot be read, it is tried again after an hour.
 
 use std::time::Duration;
 
@@ -40,8 +40,10 @@ impl CustomFields {
     /// # Errors
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
-        let running = stop.run_until_cancelled(self.keep_fresh());
-        running.await.unwrap_or(Ok(()))
+        match stop.run_until_cancelled(self.keep_fresh()).await {
+            Some(ended) => ended,
+            None => Ok(()),
+        }
     }
 
     async fn keep_fresh(&self) -> Result<(), StoreError> {
@@ -51,7 +53,10 @@ impl CustomFields {
             match self.refresh().await {
                 Ok(None) => is_failing = false,
                 Ok(Some(error)) if !is_failing => {
-                    tracing::warn!(%error, "could not read the custom fields; they are read again within a day");
+                    tracing::warn!(
+                        %error,
+                        "could not read the custom fields; they are read again within a day"
+                    );
                     is_failing = true;
                 }
                 Err(error) if !error.is_transient() => return Err(error),
@@ -62,65 +67,86 @@ impl CustomFields {
     }
 
     /// Reads every form's definitions in each business if that was not done for a day, and stores
-    /// what changed. What cannot be read does not keep the others from being read; its error is
-    /// returned.
+    /// those that changed. A form that cannot be read does not keep the others from being read; its
+    /// error is returned.
     async fn refresh(&self) -> Result<Option<ApiError>, StoreError> {
         let now = self.clock.now().wall;
         let read_at = self
             .store
             .read(|reader| reader.kept::<String>(Kept::FORMS_READ))
             .await?;
-        let mut failed = None;
-        if read_at.is_some_and(|at| is_fresh(&at, now)) {
-            return Ok(failed);
+        if let Some(at) = read_at
+            && is_fresh(&at, now)
+        {
+            return Ok(None);
         }
+        let mut failed = None;
         for business in &self.businesses {
-            let (forms, read) = match self.read(business.as_deref(), &mut failed).await {
-                Ok(read) => read,
+            let forms = match self.read(business.as_deref()).await {
+                Ok(forms) => forms,
                 Err(BackgroundError::Api(error)) => {
                     failed = Some(error);
                     continue;
                 }
                 Err(BackgroundError::Paused(_) | BackgroundError::Stopped) => break,
             };
-            for (form, what) in self
-                .store
-                .store_forms(business.clone(), forms, read, now)
-                .await?
-            {
+            if forms.error.is_some() {
+                failed = forms.error;
+            }
+            let storing =
+                self.store
+                    .store_forms(business.clone(), forms.names, forms.definitions, now);
+            for (form, what) in storing.await? {
                 tracing::info!(form, business, "custom fields were {what}");
             }
         }
         Ok(failed)
     }
 
-    /// The forms of a business, and the definitions of each that can be read.
-    async fn read(
-        &self,
-        business: Option<&str>,
-        failed: &mut Option<ApiError>,
-    ) -> Result<(Vec<String>, Vec<(String, String)>), BackgroundError> {
-        let listing = async |client: &Client| client.form_types(business).await;
-        let mut forms = self.background.request(listing).await?;
-        forms.truncate(MAX_FORMS);
-        let mut read = Vec::new();
-        for form_type in &forms {
-            let listing = async |client: &Client| client.custom_fields(form_type, business).await;
-            match self.background.request(listing).await {
-                Ok(fields) => read.push((form_type.clone(), format!("[{}]", fields.join(",")))),
-                Err(BackgroundError::Api(error)) => *failed = Some(error),
+    /// Reads the forms of a business, and the definitions of each.
+    async fn read(&self, business: Option<&str>) -> Result<Forms, BackgroundError> {
+        let mut names = self
+            .background
+            .request(async |client: &Client| client.form_types(business).await)
+            .await?;
+        names.truncate(MAX_FORMS);
+        let mut definitions = Vec::new();
+        let mut failed = None;
+        for form in &names {
+            let read = self
+                .background
+                .request(async |client: &Client| client.custom_fields(form, business).await)
+                .await;
+            match read {
+                Ok(fields) => definitions.push((form.clone(), format!("[{}]", fields.join(",")))),
+                Err(BackgroundError::Api(error)) => failed = Some(error),
                 Err(error) => return Err(error),
             }
         }
-        Ok((forms, read))
+        Ok(Forms {
+            names,
+            definitions,
+            error: failed,
+        })
     }
+}
+
+/// The forms of one business.
+struct Forms {
+    names: Vec<String>,
+    /// The definitions of each form that could be read, as JSON.
+    definitions: Vec<(String, String)>,
+    /// Why the last form that could not be read failed.
+    error: Option<ApiError>,
 }
 
 /// True if definitions read `at` this time need not be read again.
 fn is_fresh(at: &str, now: Timestamp) -> bool {
-    let stale = now.checked_sub(EVERY).map(stamp).unwrap_or_default();
+    let Ok(stale) = now.checked_sub(EVERY) else {
+        return false;
+    };
     // A time in the future was stored while the clock was wrong.
-    at > stale.as_str() && at <= stamp(now).as_str()
+    at > stamp(stale).as_str() && at <= stamp(now).as_str()
 }
 
 #[cfg(test)]
@@ -154,19 +180,19 @@ mod tests {
         let stop = CancellationToken::new();
         let running = tokio::spawn(fields.run(stop.clone()));
         let day = tokio::time::Instant::now() + Duration::from_secs(24 * 3600);
-        let mut asked = 0;
+        let mut count = 0;
         while let Ok(request) = tokio::time::timeout_at(day, received.recv()).await {
             let Some(DispatcherRequest::Background(reply)) = request else {
                 panic!("only lists are requested");
             };
-            asked += 1;
+            count += 1;
             assert!(
                 reply
                     .send(Err(ApiError::Unsendable("refused").into()))
                     .is_ok()
             );
         }
-        assert_eq!(asked, 2 * 24, "requests in a day");
+        assert_eq!(count, 2 * 24, "requests in a day");
         stop.cancel();
         running.await.unwrap().unwrap();
     }

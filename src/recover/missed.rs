@@ -1,13 +1,13 @@
 //! Searches for customers that were missed between two polls, by the names, e-mail addresses and
 //! numbers in other routes' records.
 //!
-//! One search at a time, a bounded number per gap. How far the log was searched is stored with the
-//! gap, so that a restart goes on there.
+//! One search at a time, a bounded number per gap. The last row of the log that was searched is
+//! stored with the gap, so that a restart continues there.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use shopmirror_core::backoff::Backoff;
 use shopmirror_core::clock::{Clock, stamp};
@@ -20,13 +20,13 @@ use crate::api::{ApiError, Class, Client, Retry};
 use crate::poll::{BackgroundClient, BackgroundError};
 use crate::store::{Gap, Search, Store, StoreError};
 
-/// How long after it was found a gap is worked on.
+/// How long a gap is worked on after it was found.
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
 /// Records of other routes are read from this long before the gap.
 const LEAD: SignedDuration = SignedDuration::from_hours(1);
 /// The most searches per gap.
 const MAX_SEARCHES: i64 = 200;
-/// Rows of the log looked at together. Each person they name costs a few look-ups by index.
+/// How many rows of the log are read together. Each person they name costs a few look-ups.
 const STEP: i64 = 500;
 /// The shortest term that is searched, in characters.
 const MIN_TERM: usize = 3;
@@ -56,10 +56,11 @@ impl MissedCustomers {
     /// # Errors
     /// [`StoreError`] if the store fails for a reason that does not pass.
     pub async fn run(self, stop: CancellationToken) -> Result<(), StoreError> {
-        // A search that is cut here is made again after the next start.
-        stop.run_until_cancelled(self.search_always())
-            .await
-            .unwrap_or(Ok(()))
+        // A search that is cut here is repeated after the next start.
+        match stop.run_until_cancelled(self.search_always()).await {
+            Some(ended) => ended,
+            None => Ok(()),
+        }
     }
 
     async fn search_always(&self) -> Result<(), StoreError> {
@@ -68,7 +69,10 @@ impl MissedCustomers {
             changed.mark_unchanged();
             match self.search_gaps().await {
                 Err(error) if error.is_transient() || error.is_of_one_route() => {
-                    tracing::warn!(%error, "missed customers cannot be searched for now; the search is tried again");
+                    tracing::warn!(
+                        %error,
+                        "missed customers cannot be searched for now; the search is tried again"
+                    );
                     sleep(PAUSE).await;
                 }
                 searched => searched?,
@@ -81,13 +85,10 @@ impl MissedCustomers {
 
     /// Works on each young gap of customers, the oldest first.
     async fn search_gaps(&self) -> Result<(), StoreError> {
-        let since = self
-            .clock
-            .now()
-            .wall
-            .checked_sub(LIFE)
-            .map(stamp)
-            .unwrap_or_default();
+        let since = match self.clock.now().wall.checked_sub(LIFE) {
+            Ok(since) => stamp(since),
+            Err(_) => String::new(),
+        };
         let mut gaps = self.store.read(|reader| reader.gaps()).await?;
         gaps.retain(|gap| {
             let is_young = gap.found_at >= since && gap.searches < MAX_SEARCHES;
@@ -103,58 +104,53 @@ impl MissedCustomers {
         Ok(())
     }
 
-    /// Searches by what the log has gained since this gap was last worked on.
+    /// Searches by the rows that the log has gained since this gap was last worked on.
     async fn search_gap(&self, gap: Gap) -> Result<(), StoreError> {
-        let Gap {
-            mut searched_seq,
-            mut searches,
-            ..
-        } = gap;
+        let mut searched_seq = gap.searched_seq;
+        let mut searches = gap.searches;
         if searched_seq == 0 {
-            let from = gap
-                .from_at
-                .parse()
-                .ok()
-                .and_then(|at: jiff::Timestamp| at.checked_sub(LEAD).ok());
-            let from = from.map_or_else(|| gap.from_at.clone(), stamp);
-            searched_seq = self
-                .store
-                .read(move |reader| reader.position_at(&from))
-                .await?;
+            let from = lead_from(&gap.from_at);
+            let read = self.store.read(move |reader| reader.position_at(&from));
+            searched_seq = read.await?;
         }
-        let (mut found, mut refused) = (0, 0);
-        let mut asked = HashSet::new();
+        let mut found = 0;
+        let mut refused = 0;
+        let mut tried = HashSet::new();
         while searches < MAX_SEARCHES {
             let business = gap.business.as_deref();
             let Some((terms, last)) = self.terms_after(searched_seq, business).await? else {
                 break;
             };
             for term in terms {
-                if searches == MAX_SEARCHES || !asked.insert(term.to_lowercase()) {
+                if searches == MAX_SEARCHES || !tried.insert(term.to_lowercase()) {
                     continue;
                 }
                 searches += 1;
                 let asked_after = self.store.seq();
-                match self.search(&term, business).await {
-                    Ok(page) => {
-                        let search = Search {
-                            business: gap.business.clone(),
-                            page,
-                            // Customers from before the gap are not forwarded as new.
-                            kind: Kind::Baseline,
-                            at: self.clock.now().wall,
-                            asked_after,
-                            backfill_term: None,
-                        };
-                        found += self.store.store_found(search).await?.created;
-                    }
+                let page = match self.search(&term, business).await {
+                    Ok(page) => page,
                     Err(error) => {
                         if refused == 0 {
-                            tracing::warn!(%error, "the workspace refused a search for a missed customer; the search goes on with the next term");
+                            tracing::warn!(
+                                %error,
+                                "the workspace refused a search for a missed customer; the search \
+                                 continues with the next term"
+                            );
                         }
                         refused += 1;
+                        continue;
                     }
-                }
+                };
+                let search = Search {
+                    business: gap.business.clone(),
+                    page,
+                    // Customers from before the gap are not forwarded as new.
+                    kind: Kind::Baseline,
+                    at: self.clock.now().wall,
+                    asked_after,
+                    backfill_term: None,
+                };
+                found += self.store.store_found(search).await?.created;
             }
             searched_seq = last;
             self.store
@@ -185,10 +181,13 @@ impl MissedCustomers {
             .read_long(move |reader| {
                 let mut people = Vec::new();
                 let last = reader.each_naming_record(seq, STEP, business.as_deref(), |body| {
-                    people.extend(person(body));
+                    people.push(person(body));
                 })?;
+                let Some(last) = last else {
+                    return Ok(None);
+                };
                 let terms = terms(people, |field, text| reader.has_customer(field, text))?;
-                Ok(last.map(|last| (terms, last)))
+                Ok(Some((terms, last)))
             })
             .await
     }
@@ -200,20 +199,18 @@ impl MissedCustomers {
     async fn search(&self, term: &str, business: Option<&str>) -> Result<Page, ApiError> {
         let mut failures = 0_u32;
         loop {
-            let search = async |client: &Client| client.search_customers(term, business).await;
-            let wait = match self.background.request(search).await {
+            let searched = self
+                .background
+                .request(async |client: &Client| client.search_customers(term, business).await)
+                .await;
+            let wait = match searched {
                 Ok(page) => return Ok(page),
                 Err(BackgroundError::Paused(_) | BackgroundError::Stopped) => PAUSE,
                 Err(BackgroundError::Api(error)) => {
                     failures = failures.saturating_add(1);
-                    match (error.class(), error.retry()) {
-                        // A key or an address is wrong, not the term: wait until it is fixed.
-                        (Class::KeyRefused | Class::KeyForbidden | Class::WrongHost, _) => PAUSE,
-                        (_, Retry::Never) => return Err(error),
-                        (_, Retry::Backoff) => BUSY.wait(failures, fastrand::f64(), None),
-                        (_, Retry::After(asked)) => {
-                            BUSY.wait(failures, fastrand::f64(), Some(asked))
-                        }
+                    match wait_after(&error, failures) {
+                        Some(wait) => wait,
+                        None => return Err(error),
                     }
                 }
             };
@@ -222,51 +219,85 @@ impl MissedCustomers {
     }
 }
 
-/// What tells a person: fields of a customer and their texts, the strongest first; at least one.
-type Person = Vec<(&'static str, String)>;
-
-/// The person that a record names, by e-mail address and number, or by name if that is all it
-/// shows.
-fn person(body: &str) -> Option<Person> {
-    let fields = Fields::of(body)?;
-    let told = |field, name| {
-        let text = text(fields.get(name));
-        (MIN_TERM..=MAX_TERM)
-            .contains(&text.chars().count())
-            .then_some((field, text))
+/// The time from which records of other routes are read for a gap that begins at `from_at`.
+fn lead_from(from_at: &str) -> String {
+    let Ok(at) = from_at.parse::<Timestamp>() else {
+        return from_at.to_owned();
     };
-    let strong = told("email", "email")
-        .into_iter()
-        .chain(told("mobile_number", "mobile_number"));
-    let name = || told("name", "customer_name").or_else(|| told("name", "name"));
-    let person: Person = strong.collect();
-    if person.is_empty() {
-        name().map(|name| vec![name])
-    } else {
-        Some(person)
+    match at.checked_sub(LEAD) {
+        Ok(from) => stamp(from),
+        Err(_) => from_at.to_owned(),
     }
 }
 
-/// One term for each person whom the mirror does not have, the strongest thing known of them.
+/// How long to wait after a search that failed; `None` if the term is refused.
+fn wait_after(error: &ApiError, failures: u32) -> Option<Duration> {
+    match error.class() {
+        // A key or an address is wrong, not the term: wait until it is fixed.
+        Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => return Some(PAUSE),
+        Class::RouteBroken | Class::Busy | Class::BadPage => {}
+    }
+    match error.retry() {
+        Retry::Never => None,
+        Retry::Backoff => Some(BUSY.wait(failures, fastrand::f64(), None)),
+        Retry::After(wait) => Some(BUSY.wait(failures, fastrand::f64(), Some(wait))),
+    }
+}
+
+/// What identifies a person: a field of a customer and its text.
+type Identifier = (&'static str, String);
+
+/// What identifies the person that a record names, the strongest first: e-mail address and number,
+/// or the name if that is all it shows; empty if it names nobody.
+fn person(body: &str) -> Vec<Identifier> {
+    let Some(fields) = Fields::of(body) else {
+        return Vec::new();
+    };
+    let mut person = Vec::new();
+    for field in ["email", "mobile_number"] {
+        if let Some(term) = term(fields.get(field)) {
+            person.push((field, term));
+        }
+    }
+    if !person.is_empty() {
+        return person;
+    }
+    for field in ["customer_name", "name"] {
+        if let Some(term) = term(fields.get(field)) {
+            return vec![("name", term)];
+        }
+    }
+    Vec::new()
+}
+
+/// One term for each person whom the mirror does not have: the strongest identifier.
 fn terms<E>(
-    people: Vec<Person>,
-    mut has: impl FnMut(&str, &str) -> Result<bool, E>,
+    people: Vec<Vec<Identifier>>,
+    mut has_customer: impl FnMut(&str, &str) -> Result<bool, E>,
 ) -> Result<Vec<String>, E> {
     let mut terms = Vec::new();
     for person in people {
-        let mut is_known = false;
+        let mut is_stored = false;
         for (field, text) in &person {
-            is_known = is_known || has(field, text)?;
+            is_stored = is_stored || has_customer(field, text)?;
         }
-        terms.extend(
-            person
-                .into_iter()
-                .next()
-                .filter(|_| !is_known)
-                .map(|(_, text)| text),
-        );
+        if is_stored {
+            continue;
+        }
+        if let Some((_, strongest)) = person.into_iter().next() {
+            terms.push(strongest);
+        }
     }
     Ok(terms)
+}
+
+/// A field's value as a search term; `None` if it is too short or too long for one.
+fn term(value: Option<&str>) -> Option<String> {
+    let text = text(value);
+    if !(MIN_TERM..=MAX_TERM).contains(&text.chars().count()) {
+        return None;
+    }
+    Some(text)
 }
 
 /// A field's value as text; empty if it is neither a text nor a number.
@@ -283,13 +314,14 @@ mod tests {
     use super::*;
 
     fn searched(bodies: &[&str], known: &[&str]) -> Vec<String> {
-        let people = bodies.iter().filter_map(|body| person(body)).collect();
-        let has = |_: &str, text: &str| Ok::<_, std::convert::Infallible>(known.contains(&text));
-        terms(people, has).unwrap()
+        let people = bodies.iter().map(|body| person(body)).collect();
+        let searched: Result<_, std::convert::Infallible> =
+            terms(people, |_, text| Ok(known.contains(&text)));
+        searched.unwrap()
     }
 
     #[test]
-    fn a_person_is_searched_by_the_strongest_thing_known_of_them() {
+    fn a_person_is_searched_by_their_strongest_identifier() {
         let bodies = [
             r#"{"id":1,"customer_name":"Ann Lee","email":"Ann@example.com","mobile_number":"0700"}"#,
             r#"{"id":3,"name":"Bo","email":null,"mobile_number":"0701"}"#,

@@ -2,14 +2,16 @@
 //! customers as it can, the same with one more character: `a`, then `an`, then `ann`.
 //!
 //! Pure. A search that shows fewer than it can shows all that match. So this needs no knowledge of
-//! how the workspace matches a term, only that a longer term has fewer matches. A term is made
-//! longer only by what follows it in the texts of known customers: few searches are spent on `xq`.
+//! how the workspace matches a term, only that a longer term has fewer matches. A term gets longer
+//! only by a character that follows it in the texts of stored customers: few searches are spent on
+//! `xq`.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
 use super::{MAX_SHOWN, MAX_TERM};
 
-/// So many searches in a row that find no one end a backfill.
+/// A backfill ends after this many searches in a row that find no new customer.
 const MAX_FRUITLESS: usize = 200;
 
 /// The terms that are still to be searched.
@@ -22,24 +24,30 @@ pub struct Prefixes {
 
 impl Prefixes {
     /// The terms that are left after those that earlier runs searched, each with how many customers
-    /// it showed. `known` holds the names, e-mail addresses and numbers of the known customers, one
+    /// it showed. `texts` holds the names, e-mail addresses and numbers of the stored customers, one
     /// a line.
     #[must_use]
-    pub fn resume(known: &str, searched: &[(String, u32)]) -> Self {
-        let unseen = ('a'..='z').chain('0'..='9').map(String::from);
-        let mut roots = followers("", known);
+    pub fn resume(texts: &str, searched: &[(String, u32)]) -> Self {
+        let mut roots = followers("", texts);
         roots.retain(|root| root.chars().all(char::is_alphanumeric));
-        let unseen: Vec<String> = unseen.filter(|root| !roots.contains(root)).collect();
-        roots.extend(unseen);
+        for character in ('a'..='z').chain('0'..='9') {
+            let root = character.to_string();
+            if !roots.contains(&root) {
+                roots.push(root);
+            }
+        }
         let mut walk = Self {
             open: roots.into(),
             fruitless: 0,
         };
-        let shown: HashMap<&str, u32> = searched.iter().map(|(t, n)| (t.as_str(), *n)).collect();
+        let mut shown_by_term = HashMap::new();
+        for (term, shown) in searched {
+            shown_by_term.insert(term.as_str(), *shown);
+        }
         let mut left = VecDeque::new();
         while let Some(term) = walk.open.pop_front() {
-            match shown.get(term.as_str()) {
-                Some(shown) => walk.lengthen(&term, *shown as usize, known),
+            match shown_by_term.get(term.as_str()) {
+                Some(shown) => walk.lengthen(&term, *shown as usize, texts),
                 None => left.push_back(term),
             }
         }
@@ -57,32 +65,32 @@ impl Prefixes {
         }
     }
 
-    /// Notes how many customers a term showed and how many of them were new; `known` has these too.
-    pub fn searched(&mut self, term: &str, shown: usize, new: usize, known: &str) {
+    /// Notes how many customers a term showed and how many of them were new; `texts` has these too.
+    pub fn searched(&mut self, term: &str, shown: usize, new: usize, texts: &str) {
         self.fruitless = if new > 0 { 0 } else { self.fruitless + 1 };
-        self.lengthen(term, shown, known);
+        self.lengthen(term, shown, texts);
     }
 
-    /// How many terms are known to be left.
+    /// How many terms are left so far; a search may add some.
     #[must_use]
     pub fn left(&self) -> usize {
         self.open.len()
     }
 
     /// Adds the longer terms if there may be more matches than were shown.
-    fn lengthen(&mut self, term: &str, shown: usize, known: &str) {
+    fn lengthen(&mut self, term: &str, shown: usize, texts: &str) {
         if shown >= MAX_SHOWN && term.chars().count() < MAX_TERM {
-            self.open.extend(followers(term, known));
+            self.open.extend(followers(term, texts));
         }
     }
 }
 
 /// A term with each character that follows it in a text, the most frequent first. Letter case does
 /// not count; the workspace may remove white space at the end of a term.
-fn followers(term: &str, known: &str) -> Vec<String> {
-    let known = known.to_lowercase();
+fn followers(term: &str, texts: &str) -> Vec<String> {
+    let texts = texts.to_lowercase();
     let mut counts: HashMap<char, usize> = HashMap::new();
-    let mut rest = known.as_str();
+    let mut rest = texts.as_str();
     while let Some(at) = rest.find(term) {
         let Some(next) = rest[at + term.len()..].chars().next() else {
             break;
@@ -90,15 +98,17 @@ fn followers(term: &str, known: &str) -> Vec<String> {
         if !next.is_whitespace() && !next.is_control() {
             *counts.entry(next).or_default() += 1;
         }
-        let first = rest[at..].chars().next().map_or(1, char::len_utf8);
-        rest = &rest[at + first..];
+        let mut after = rest[at..].chars();
+        after.next();
+        rest = after.as_str();
     }
-    let mut found: Vec<(char, usize)> = counts.into_iter().collect();
-    found.sort_by_key(|(next, count)| (usize::MAX - count, *next));
-    found
-        .into_iter()
-        .map(|(next, _)| format!("{term}{next}"))
-        .collect()
+    let mut counted: Vec<(char, usize)> = counts.into_iter().collect();
+    counted.sort_by_key(|(next, count)| (Reverse(*count), *next));
+    let mut longer = Vec::new();
+    for (next, _) in counted {
+        longer.push(format!("{term}{next}"));
+    }
+    longer
 }
 
 #[cfg(test)]
@@ -129,7 +139,7 @@ mod tests {
             self.known.iter().cloned().collect::<Vec<_>>().join("\n")
         }
 
-        /// Goes on from where the last walk stopped, with `most` searches.
+        /// Continues where the last walk stopped, with `most` searches.
         fn walk(&mut self, most: usize) {
             let mut walk = Prefixes::resume(&self.texts(), &self.searched);
             for _ in 0..most {
@@ -137,7 +147,8 @@ mod tests {
                 let texts = self.customers.iter().rev();
                 let matches = texts.filter(|text| text.to_lowercase().contains(&term));
                 let shown: Vec<String> = matches.take(MAX_SHOWN).cloned().collect();
-                let (before, count) = (self.known.len(), shown.len());
+                let before = self.known.len();
+                let count = shown.len();
                 self.searched
                     .push((term.clone(), u32::try_from(count).unwrap()));
                 self.known.extend(shown);
@@ -163,7 +174,8 @@ mod tests {
         shop.walk(50);
         assert!(shop.searched.len() == 50 && shop.known.len() < 450);
         shop.walk(usize::MAX);
-        let (known, searches) = (shop.known.len(), shop.searched.len());
+        let known = shop.known.len();
+        let searches = shop.searched.len();
         assert!(
             known >= 495 && searches < 1_000,
             "{known} known after {searches} searches"
