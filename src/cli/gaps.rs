@@ -12,7 +12,7 @@ use super::moment;
 use super::output::{self, Column, Output, cell};
 use crate::config::Config;
 use crate::status::WorkspaceStatus;
-use crate::store::{Certainty, Gap, Operator, word};
+use crate::store::{Certainty, Gap, Operator};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -45,7 +45,7 @@ struct GapsSelection {
 const COLUMNS: [Column<Gap>; 11] = [
     ("gap", |gap| gap.id.to_string()),
     ("route", |gap| gap.route.clone()),
-    ("state", |gap| word(&gap.state).replace('_', " ")),
+    ("state", |gap| gap.state.as_str().replace('_', " ")),
     ("certainty", |gap| match gap.certainty {
         Certainty::Gap => "sure".to_owned(),
         Certainty::Suspect => "unlikely".to_owned(),

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::store::{NoticeCounts, Replay, SinkRow};
 
 /// What a sink is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum SinkActivity {
     /// It takes changes.
     Active,
@@ -23,6 +24,14 @@ pub enum SinkActivity {
     Disabled,
     /// No daemon runs.
     Stopped,
+}
+
+impl SinkActivity {
+    /// Its word in JSON and in tables: `paused`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// The status of a sink.

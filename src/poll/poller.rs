@@ -9,7 +9,7 @@ use shopmirror_core::record::{Page, PollerId};
 use shopmirror_core::schedule::{Observation, PollResult};
 
 use crate::api::{ApiError, Class, Retry};
-use crate::store::{self, PageOutcome};
+use crate::store::PageOutcome;
 
 /// Waits after a poll that failed for a reason that may pass.
 const BUSY: Backoff = Backoff {
@@ -102,9 +102,16 @@ impl PollerHealth {
             tracing::info!(poller = %self.id, "polls of this route succeed again");
         }
         if let Some(gap) = &stored.gap {
-            tracing::warn!(poller = %self.id, gap = gap.id, certainty = store::word(&gap.certainty), from = gap.from_at,
-                to = gap.to_at, estimate = gap.estimate,
-                "a page does not prove that nothing was missed since the page before; see `shopmirror gaps`");
+            tracing::warn!(
+                poller = %self.id,
+                gap = gap.id,
+                certainty = gap.certainty.as_str(),
+                from = gap.from_at,
+                to = gap.to_at,
+                estimate = gap.estimate,
+                "a page does not prove that nothing was missed since the page before; see \
+                 `shopmirror gaps`"
+            );
         }
         self.clear_failures();
         self.last_error = None;

@@ -7,7 +7,6 @@ use jiff::civil::{Date, Weekday};
 use super::html::first_upper;
 use super::period::Period;
 use crate::config::{CountedBy, Range};
-use crate::store::word;
 
 impl Range {
     /// Those of Home.
@@ -30,7 +29,7 @@ impl Range {
     /// Its name for people.
     #[must_use]
     pub fn title(self) -> String {
-        first_upper(&word(&self).replace('-', " "))
+        first_upper(&self.as_str().replace('-', " "))
     }
 
     /// The grouping of its days: day or month.
@@ -99,7 +98,7 @@ mod tests {
                 (from.into(), to.into())
             );
         }
-        let named = [Range::Last7Days, Range::Last30Days, Range::TwelveMonths].map(|r| word(&r));
+        let named = [Range::Last7Days, Range::Last30Days, Range::TwelveMonths].map(Range::as_str);
         assert_eq!(named, ["last-7-days", "last-30-days", "12-months"]);
     }
 }

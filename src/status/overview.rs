@@ -168,7 +168,7 @@ fn budget_text(budget: &BudgetStatus) -> String {
 }
 
 fn sink_row(sink: &SinkStatus, format_time: FormatTime<'_>) -> Vec<(&'static str, String)> {
-    let mut state = word(&sink.state);
+    let mut state = sink.state.as_str().to_owned();
     if let Some(left) = sink.next_attempt_s {
         state = format!("{state}, next try {}", format_time(left));
     }

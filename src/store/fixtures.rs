@@ -7,7 +7,7 @@ use shopmirror_core::record::{Change, Page, PollerId, Record, Route};
 use tempfile::TempDir;
 
 use super::sql::Sql;
-use super::{Forgotten, Operator, PageOutcome, PollFacts, Reader, Store, StoreError, word};
+use super::{Forgotten, Operator, PageOutcome, PollFacts, Reader, Store, StoreError};
 
 pub(super) fn open() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ pub(super) async fn gaps(store: &Store) -> Vec<(String, String)> {
             side(gap.after_id),
             side(gap.before_id)
         );
-        (word(&gap.certainty), bounds)
+        (gap.certainty.as_str().to_owned(), bounds)
     });
     shown.collect()
 }

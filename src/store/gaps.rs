@@ -16,12 +16,13 @@ use super::log::{self, NewChange};
 use super::operate::Operator;
 use super::pollers::{self, PollerRow};
 use super::reader::Reader;
-use super::sql::{Sql, word};
+use super::sql::Sql;
 
 /// How sure it is that a gap hides records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Certainty {
     /// Records may have been missed.
     Gap,
@@ -29,10 +30,19 @@ pub enum Certainty {
     Suspect,
 }
 
+impl Certainty {
+    /// Its word in the table and in JSON: `suspect`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
 /// What became of a gap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum GapState {
     /// No record that lies in it was found.
     Open,
@@ -42,6 +52,14 @@ pub enum GapState {
     Repaired,
     /// The operator accepted it.
     Accepted,
+}
+
+impl GapState {
+    /// Its word in the table and in JSON: `partly_repaired`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// An interval in which records of one poller may have been missed.
@@ -186,7 +204,7 @@ impl OpenGaps {
                 GapState::PartlyRepaired
             };
             let sql = "UPDATE gaps SET repaired = ?2, state = ?3 WHERE id = ?1";
-            connection.run(sql, (gap.id, repaired, word(&state)))?;
+            connection.run(sql, (gap.id, repaired, state.as_str()))?;
         }
         Ok(())
     }
@@ -263,7 +281,7 @@ pub(super) fn record(
     let new = (
         of_poller.0,
         of_poller.1,
-        word(&certainty),
+        certainty.as_str(),
         at,
         from,
         to,

@@ -12,7 +12,7 @@ use crate::cli::exit::{self, DATA, refuse};
 use crate::cli::moment;
 use crate::cli::output::{self, Output, cell};
 use crate::deliver::{Resend, Resent, resend};
-use crate::store::{QueueRow, RowState, SinkState, word};
+use crate::store::{QueueRow, RowState, SinkState};
 
 /// The most changes that are listed in each state.
 const LISTED_MAX: usize = 10_000;
@@ -172,7 +172,7 @@ pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCod
             ("seq", |row| row.seq.to_string()),
             ("route", |row| row.route.clone()),
             ("record", |row| cell(&row.record_id, 24)),
-            ("state", |row| word(&row.state)),
+            ("state", |row| row.state.as_str().to_owned()),
             ("attempts", |row| row.attempts.to_string()),
             ("next try", |row| {
                 moment::shown(row.due_at.as_deref().unwrap_or("-"))

@@ -34,6 +34,14 @@ pub enum RowState {
     Dead,
 }
 
+impl RowState {
+    /// Its word in the table and in JSON: `retrying`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
 /// One row: something that a sink has not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRow {
