@@ -9,9 +9,10 @@ use super::hold::{Hold, PauseReason};
 use super::poller::{PollerHealth, word};
 
 /// What one poller is doing, in one word.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum PollerState {
     /// No daemon runs.
     #[default]
@@ -26,6 +27,7 @@ pub enum PollerState {
     Ok,
     /// Paused with every other poller.
     #[serde(untagged)]
+    #[strum(to_string = "{0}")]
     Paused(PauseReason),
 }
 

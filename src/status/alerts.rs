@@ -14,7 +14,7 @@ use shopmirror_core::record::{Kind, poller_name};
 
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::status::{Health, WorkspaceStatus};
-use crate::store::{AlertRow, AlertStep, Gap, NewNotice, word};
+use crate::store::{AlertRow, AlertStep, Gap, NewNotice};
 
 /// Bad health is reported after it has lasted this long, and good health after the same time.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -112,7 +112,7 @@ pub fn symptoms(status: &WorkspaceStatus, sink: &str) -> Vec<Symptom> {
 fn refused_key(status: &WorkspaceStatus) -> Option<Symptom> {
     let mut pollers = status.pollers.iter();
     let poller = pollers.find(|poller| poller.state.is_key_refused())?;
-    let why = word(&poller.state);
+    let why = poller.state;
     let text = format!(
         "the workspace refuses the key ({why}): nothing is read until the key file holds a valid \
          key"

@@ -9,7 +9,7 @@ use shopmirror_core::budget::BudgetStatus;
 use super::WorkspaceStatus;
 use crate::deliver::SinkStatus;
 use crate::poll::{PollerState, PollerStatus};
-use crate::store::{missing_link, word};
+use crate::store::missing_link;
 use crate::text::duration;
 use crate::text::number::{count, whole};
 
@@ -93,7 +93,7 @@ impl WorkspaceStatus {
     ) -> Vec<(&'static str, String)> {
         let state = match poller.state {
             PollerState::Ok if poller.at_risk => "AT RISK".to_owned(),
-            state => word(&state),
+            state => state.to_string(),
         };
         let last_read = poller.last_read(|age| format_time(-age));
         let records = self.records_of(poller);
@@ -195,5 +195,23 @@ fn rate_text(per_hour: f64) -> String {
         format!("{per_hour:.1}")
     } else {
         whole(per_hour.round() as i64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deliver::SinkActivity;
+
+    #[test]
+    fn a_state_is_printed_as_the_word_of_its_json() {
+        for word in ["stopped", "route_broken", "ok", "key_refused", "disk_full"] {
+            let state: PollerState = serde_json::from_value(word.into()).unwrap();
+            assert_eq!(state.to_string(), word);
+        }
+        for word in ["active", "paused", "refusing", "held"] {
+            let state: SinkActivity = serde_json::from_value(word.into()).unwrap();
+            assert_eq!(state.as_str(), word);
+        }
     }
 }
