@@ -14,6 +14,7 @@ mod filter;
 mod flood;
 mod health;
 mod outcomes;
+mod owed;
 mod pace;
 mod pending;
 mod positions;

@@ -31,6 +31,7 @@ mod webhook;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -191,12 +192,19 @@ pub trait Sink: Send + Sync {
     }
 
     /// What the caller saves of the last delivery, in the commit that notes the acknowledgement.
+    ///
+    /// A sink that begins at a new place returns [`Verdict::NotTried`] with a new mark: the caller
+    /// saves that before the next call.
     fn mark(&self) -> Option<String> {
         None
     }
 
     /// Takes the saved mark, before the first delivery.
     fn resume(&mut self, _mark: Option<&str>) {}
+
+    /// Takes what the caller still owes to this sink, before the first delivery. Only then may the
+    /// sink rely on its mark being saved.
+    fn use_owed(&mut self, _owed: Arc<dyn OwedChanges>) {}
 
     /// The last row of the log that the destination has, if it records that.
     fn stored(&self) -> Option<i64> {
@@ -213,6 +221,16 @@ pub trait Sink: Send + Sync {
     fn take_lost(&mut self) -> Option<i64> {
         None
     }
+}
+
+/// The changes that a sink is still owed.
+#[async_trait]
+pub trait OwedChanges: Send + Sync {
+    /// The next changes, until their records have at least this many bytes.
+    ///
+    /// # Errors
+    /// If they cannot be read now.
+    async fn next(&self, bytes: usize) -> Result<Vec<Change>, SinkError>;
 }
 
 impl dyn Sink + '_ {

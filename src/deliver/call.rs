@@ -96,7 +96,7 @@ impl Ahead {
     }
 }
 
-fn read_change(reader: &Reader, row: &QueueRow) -> Result<Option<Change>, StoreError> {
+pub(super) fn read_change(reader: &Reader, row: &QueueRow) -> Result<Option<Change>, StoreError> {
     if row.lane == Lane::Notice {
         return reader.notice(row.seq);
     }

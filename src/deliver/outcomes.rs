@@ -29,6 +29,8 @@ pub(super) struct Outcomes {
     unsaved: Settlement,
     /// When the first of the rows was acknowledged that are not saved.
     unsaved_since: Option<Duration>,
+    /// The sink begins at a new place, and takes no call before its mark is saved.
+    begins: bool,
     refusals: Refusals,
 }
 
@@ -47,6 +49,7 @@ impl Outcomes {
             deliverer,
             unsaved: Settlement::default(),
             unsaved_since: None,
+            begins: false,
             refusals: Refusals::default(),
         }
     }
@@ -85,7 +88,7 @@ impl Outcomes {
             last_error,
             ..
         } = &self.unsaved;
-        let is_urgent = !kept.is_empty() || *disable || last_error.is_some();
+        let is_urgent = !kept.is_empty() || *disable || last_error.is_some() || self.begins;
         if is_urgent || gone.len() >= GROUP {
             return Some(Duration::ZERO);
         }
@@ -138,11 +141,17 @@ impl Outcomes {
         self.unsaved_since.get_or_insert(now);
     }
 
-    /// What the sink is to remember, if that changed.
-    pub(super) fn remember(&mut self, mark: Option<String>) {
-        if mark.is_some() {
-            self.unsaved.mark = mark;
+    /// What the sink is to remember, if that changed. If it has a new mark and took nothing, it
+    /// begins at a new place.
+    pub(super) fn remember(&mut self, mark: Option<String>, is_untried: bool, row: &SinkRow) {
+        let Some(mark) = mark else {
+            return;
+        };
+        let last = self.unsaved.mark.as_ref().or(row.mark.as_ref());
+        if is_untried && last != Some(&mark) {
+            self.begins = true;
         }
+        self.unsaved.mark = Some(mark);
     }
 
     /// What a destination that keeps its own account has acknowledged.
@@ -192,6 +201,7 @@ impl Outcomes {
         let row = store.settle(name, settlement, at).await?;
         let Settlement { gone, kept, .. } = std::mem::take(&mut self.unsaved);
         self.unsaved_since = None;
+        self.begins = false;
         let mut settled = Settled {
             row,
             rows: Vec::with_capacity(gone.len() + kept.len()),

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Deliverer;
 use super::call::{Ahead, Call, Ended};
 use super::health::{Fault, Health};
+use super::owed::Owed;
 use super::pace::Pace;
 use super::pending::Pending;
 use crate::sink::{Sink, Verdict};
@@ -411,6 +412,7 @@ impl Sender {
     pub(super) fn resume(&mut self, mark: Option<&str>, upto: i64) {
         for sink in &mut self.idle {
             sink.resume(mark);
+            sink.use_owed(Arc::new(Owed(Arc::clone(&self.deliverer))));
             if sink.stored().is_some() {
                 sink.expect_stored(upto);
             }

@@ -18,6 +18,7 @@ use super::pending::Pending;
 use super::retry_policy::{RetryPolicy, RowUpdate};
 use super::send::{Sender, Terms};
 use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus};
+use crate::sink::Verdict;
 use crate::store::{Gone, Lane, Reader, StoreError};
 
 /// Faults in a row after which a single run tries no further change.
@@ -321,6 +322,9 @@ impl Task {
             chance: fastrand::f64(),
             now: self.deliverer.clock.now().wall,
         };
+        let is_untried = rows
+            .iter()
+            .all(|(_, verdict)| matches!(verdict, None | Some(Verdict::NotTried)));
         for (row, verdict) in rows {
             let update = policy.update(&row, verdict.as_ref());
             if let Some(verdict) = &verdict {
@@ -344,8 +348,8 @@ impl Task {
             }
             self.outcomes.add(row, update);
         }
-        self.outcomes.remember(sink.mark());
         let row = self.feeder.row();
+        self.outcomes.remember(sink.mark(), is_untried, row);
         if let Some(held) = sink.take_lost() {
             let acknowledged = self.outcomes.acknowledged(row);
             if let Some(report) = self.feeder.begin_refill(held, acknowledged) {

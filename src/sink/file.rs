@@ -1,10 +1,12 @@
 //! A file: one line per change, NDJSON or CSV, on the disk before it is acknowledged.
 //!
-//! The store keeps a mark of where the acknowledged lines end. What a crash leaves behind that mark
-//! is cut off before the next write, so that no line is there twice or by half. Nothing before it
-//! is ever changed. Blocking work runs outside the runtime's threads.
+//! The store keeps a mark of where the acknowledged lines end; in a new file it is saved before the
+//! first byte. What a crash leaves behind the mark is repaired before the next write, so that no
+//! line is there twice or by half; see [`tail`]. Nothing before the mark is ever changed. Blocking
+//! work runs outside the runtime's threads.
 
 mod append;
+mod tail;
 
 use std::io;
 use std::path::PathBuf;
@@ -17,9 +19,10 @@ use shopmirror_core::record::Change;
 use tokio::sync::Mutex;
 
 use super::preview::Preview;
-use super::{Sink, SinkError, Verdict};
+use super::{OwedChanges, Sink, SinkError, Verdict};
 use crate::config::{FileFormat, FileSettings};
-use append::{Appender, Mark};
+use append::{Appender, MAX_TAIL, Mark, Prepared};
+use tail::Lines;
 
 /// The most lines written at once.
 const BATCH: usize = 256;
@@ -45,22 +48,47 @@ pub(super) struct FileSink {
     format: FileFormat,
     /// A write that has not ended has it. No other is begun before it has.
     appender: Arc<Mutex<Appender>>,
-    /// Where the acknowledged lines end; `None` before the first one.
+    /// Where the acknowledged lines end; `None` before the first file.
     mark: Option<Mark>,
+    /// The changes that this sink is owed; `None` without an engine, which then saves no mark.
+    owed: Option<Arc<dyn OwedChanges>>,
     /// How long one call waits for the disk.
     write_timeout: Duration,
 }
 
 impl FileSink {
     pub(super) fn new(name: &str, settings: &FileSettings) -> Self {
-        let header = header(&settings.format);
+        let lines = lines(&settings.format);
         Self {
-            appender: Arc::new(Mutex::new(Appender::new(name, &settings.path, header))),
+            appender: Arc::new(Mutex::new(Appender::new(name, &settings.path, lines))),
             path: settings.path.clone(),
             format: settings.format.clone(),
             mark: None,
+            owed: None,
             write_timeout: WRITE_TIMEOUT,
         }
+    }
+
+    /// The rows of the changes that this sink is owed, `batch` among them: of this many bytes, or
+    /// all.
+    async fn owed_rows(&self, batch: &[String], bytes: u64) -> Result<Vec<String>, SinkError> {
+        let Some(owed) = &self.owed else {
+            return Ok(batch.to_vec());
+        };
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut rows = batch.to_vec();
+        let mut rest = batch.to_vec();
+        for change in owed.next(bytes).await? {
+            let row = line(&self.format, &change);
+            match rest.iter().position(|one| *one == row) {
+                // It is of the batch.
+                Some(place) => {
+                    rest.swap_remove(place);
+                }
+                None => rows.push(row),
+            }
+        }
+        Ok(rows)
     }
 }
 
@@ -84,24 +112,46 @@ impl Sink for FileSink {
 
     /// A write that has begun is always finished, even if the attempt is dropped.
     async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
-        let mut lines = String::new();
+        let mut rows = Vec::new();
         for change in changes {
-            lines += &line(&self.format, change);
+            rows.push(line(&self.format, change));
         }
         let mark = self.mark.clone();
         let mut appender = Arc::clone(&self.appender).lock_owned().await;
-        let append = move || appender.append(mark.as_ref(), &lines);
-        let appended = tokio::task::spawn_blocking(append)
-            .await
-            .map_err(Verdict::fault)?;
+        let preparing = tokio::task::spawn_blocking(move || {
+            let prepared = appender.prepare(mark.as_ref());
+            (appender, prepared)
+        });
+        let (mut appender, prepared) = preparing.await.map_err(Verdict::fault)?;
+        let mut repair = None;
+        match prepared.map_err(Verdict::fault)? {
+            Prepared::Ready => {}
+            Prepared::Begun(mark) if self.owed.is_some() => {
+                self.mark = Some(mark);
+                return Err(Verdict::NotTried);
+            }
+            Prepared::Begun(_) => {}
+            Prepared::Unsettled(bytes) if bytes <= MAX_TAIL => {
+                let owed = self.owed_rows(&rows, bytes).await?;
+                repair = self.mark.clone().map(|mark| (mark, owed));
+            }
+            Prepared::Unsettled(_) => {}
+        }
+        let appending = tokio::task::spawn_blocking(move || {
+            if let Some((mark, owed)) = repair {
+                appender.repair(&mark, &owed)?;
+            }
+            appender.append(&rows)
+        });
+        let appended = appending.await.map_err(Verdict::fault)?;
         self.mark = Some(appended.map_err(Verdict::fault)?);
         Ok(())
     }
 
     async fn probe(&self) -> Result<String, SinkError> {
         let path = self.path.clone();
-        let header = header(&self.format);
-        let probing = tokio::task::spawn_blocking(move || append::probe(&path, &header));
+        let lines = lines(&self.format);
+        let probing = tokio::task::spawn_blocking(move || append::probe(&path, lines.header()));
         match probing.await {
             Ok(probed) => probed.map_err(SinkError::new),
             Err(_) => Err(SinkError::new(
@@ -121,6 +171,12 @@ impl Sink for FileSink {
         self.mark.as_ref().map(ToString::to_string)
     }
 
+    /// Takes the queue: from now on, new files begin with a saved mark, and rows behind a mark are
+    /// compared with it.
+    fn use_owed(&mut self, owed: Arc<dyn OwedChanges>) {
+        self.owed = Some(owed);
+    }
+
     /// Takes the mark that the store saved. Call it once, before the first delivery.
     fn resume(&mut self, mark: Option<&str>) {
         self.mark = match mark {
@@ -130,11 +186,13 @@ impl Sink for FileSink {
     }
 }
 
-/// What every file begins with; empty if it begins with its first line.
-fn header(format: &FileFormat) -> String {
+/// The lines of this format.
+fn lines(format: &FileFormat) -> Lines {
     match format {
-        FileFormat::Lines(_) => String::new(),
-        FileFormat::Csv(columns) => columns.header() + "\n",
+        FileFormat::Lines(_) => Lines::Json,
+        FileFormat::Csv(columns) => Lines::Csv {
+            header: columns.header() + "\n",
+        },
     }
 }
 
@@ -188,9 +246,8 @@ mod tests {
             };
             assert!(reason.contains("check the disk"), "{reason}");
         }
-        hanging
-            .append(sink.mark.as_ref(), &line(&sink.format, &change(2)))
-            .unwrap();
+        hanging.prepare(sink.mark.as_ref()).unwrap();
+        hanging.append(&[line(&sink.format, &change(2))]).unwrap();
         drop(hanging);
 
         sink.write_timeout = WRITE_TIMEOUT;

@@ -1,11 +1,12 @@
-//! The open file: found again after a rotation, cut to its mark after a crash, appended to and
-//! synced.
+//! The open file: found again after a rotation, repaired behind its mark after a crash, appended to
+//! and synced.
 //!
-//! Blocking. Only what stands behind the mark is ever cut off, and only if all before it is as it
-//! was.
+//! Blocking. Only text behind the mark is ever cut off, and only if all before it is as it was; see
+//! [`repair`].
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,12 +16,17 @@ use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
 
 use super::advice;
+use super::tail::{Lines, WrittenRow, repair};
 use crate::files::lock::lock_soon;
 use crate::files::owner::{self, folder_of};
 use crate::sink::short_digest;
 
-/// How much of the text before a mark the mark knows.
-const KNOWN: u64 = 1024;
+/// How many bytes before a mark are part of its digest.
+const DIGESTED: u64 = 1024;
+/// Longer text behind a mark is not repaired: then it is no rest of a few writes.
+pub(super) const MAX_TAIL: u64 = 64 * 1024 * 1024;
+/// Rows that were found in the file and are owed are waited for until this many others were written.
+const MAX_PASSED: usize = 10_000;
 
 /// Why the file cannot be appended to.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +63,7 @@ impl FileError {
     }
 }
 
-/// Where the acknowledged lines of a file end.
+/// Where the acknowledged lines of a file end; in a new file, where the first line is to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
     inode: u64,
@@ -73,7 +79,7 @@ impl Mark {
     }
 
     fn at(file: &File, length: u64) -> io::Result<Self> {
-        let start = length.saturating_sub(KNOWN);
+        let start = length.saturating_sub(DIGESTED);
         let mut text = vec![0; usize::try_from(length - start).expect("it is short")];
         file.read_exact_at(&mut text, start)?;
         Ok(Self {
@@ -103,10 +109,9 @@ impl FromStr for Mark {
         let [inode, length, before] = words[..] else {
             return Err(());
         };
-        let number = |text: &str| text.parse().map_err(drop);
         Ok(Self {
-            inode: number(inode)?,
-            length: number(length)?,
+            inode: inode.parse().map_err(drop)?,
+            length: length.parse().map_err(drop)?,
             before: before.to_owned(),
         })
     }
@@ -116,124 +121,217 @@ impl FromStr for Mark {
 pub(super) struct Appender {
     sink: String,
     path: PathBuf,
-    /// What a file begins with; may be empty.
-    header: String,
+    lines: Lines,
     /// Open and locked after a write; `None` before the first one and after one that failed.
     file: Option<File>,
-    /// Where the last write ended, unless it failed.
-    written: Option<Mark>,
+    /// The mark that the last write returned, unless one has failed since.
+    last_mark: Option<Mark>,
+    /// Rows that a crash left in the file and that are still owed: they are not written again.
+    written: VecDeque<WrittenRow>,
+    /// How many rows were written since these were found.
+    passed: usize,
+}
+
+/// What is to be done before lines can be appended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Prepared {
+    /// Nothing.
+    Ready,
+    /// The mark is not in this file: this one is to be saved before its first byte.
+    Begun(Mark),
+    /// This many bytes stand behind the mark, and are to be repaired.
+    Unsettled(u64),
 }
 
 impl Appender {
-    pub(super) fn new(sink: &str, path: &Path, header: String) -> Self {
+    pub(super) fn new(sink: &str, path: &Path, lines: Lines) -> Self {
         Self {
             sink: sink.to_owned(),
             path: path.to_owned(),
-            header,
+            lines,
             file: None,
-            written: None,
+            last_mark: None,
+            written: VecDeque::new(),
+            passed: 0,
         }
     }
 
-    /// Writes the lines behind the mark of the last write that was acknowledged, and syncs. Returns
-    /// the mark behind them.
-    pub(super) fn append(&mut self, mark: Option<&Mark>, lines: &str) -> Result<Mark, FileError> {
-        let file = self.open()?;
-        // What stands behind the mark of the last write in this process is of another program.
-        let is_known = match mark {
-            Some(mark) if self.written.take().as_ref() == Some(mark) => true,
-            Some(mark) => self.cut(&file, mark)?,
-            None => false,
+    /// Opens the file that the path names now, which is created if there is none, and compares it
+    /// with the mark of the last write that was acknowledged.
+    pub(super) fn prepare(&mut self, mark: Option<&Mark>) -> Result<Prepared, FileError> {
+        let file = self.open(mark)?;
+        let prepared = self
+            .compare(&file, mark)
+            .map_err(FileError::io("read", &self.path))?;
+        self.file = Some(file);
+        Ok(prepared)
+    }
+
+    fn compare(&self, file: &File, mark: Option<&Mark>) -> io::Result<Prepared> {
+        let length = file.metadata()?.len();
+        let Some(mark) = mark else {
+            return Ok(Prepared::Begun(Mark::at(file, length)?));
         };
-        let text = self.text(&file, lines, is_known);
-        text.and_then(|text| append(&file, &text))
+        if length < mark.length {
+            // It was emptied.
+            return Ok(Prepared::Begun(Mark::at(file, length)?));
+        }
+        // What stands behind the mark of the last write in this process is of another program.
+        if self.last_mark.as_ref() == Some(mark) {
+            return Ok(Prepared::Ready);
+        }
+        if !mark.is_in(file)? {
+            return Ok(Prepared::Begun(Mark::at(file, length)?));
+        }
+        match length - mark.length {
+            0 => Ok(Prepared::Ready),
+            bytes => Ok(Prepared::Unsettled(bytes)),
+        }
+    }
+
+    /// Repairs what a crash left behind the mark; `owed` has the rows that the sink is still owed.
+    pub(super) fn repair(&mut self, mark: &Mark, owed: &[String]) -> Result<(), FileError> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let repairing = || FileError::io("cut an interrupted write off", &self.path);
+        let length = file.metadata().map_err(repairing())?.len();
+        let bytes = length.saturating_sub(mark.length);
+        let mut tail = vec![0; usize::try_from(bytes).unwrap_or_default()];
+        file.read_exact_at(&mut tail, mark.length)
+            .map_err(repairing())?;
+        let repair = repair(&tail, mark.length == 0, &self.lines, owed);
+        let cut = tail.len() - repair.keep;
+        if cut > 0 {
+            let keep = mark.length + repair.keep as u64;
+            file.set_len(keep).map_err(repairing())?;
+            tracing::warn!(
+                sink = self.sink,
+                bytes = cut,
+                "cut off what a crash left behind the last acknowledged line of the file; its \
+                 changes are written again"
+            );
+        }
+        if repair.unknown > 0 {
+            tracing::warn!(
+                sink = self.sink,
+                lines = repair.unknown,
+                "left lines behind the last acknowledged line of the file that are no changes \
+                 which the sink still has to write"
+            );
+        }
+        self.written = repair.written;
+        for row in &mut self.written {
+            row.at += mark.length;
+        }
+        self.passed = 0;
+        Ok(())
+    }
+
+    /// Appends the lines that are not in the file already, and syncs. Returns the mark behind them.
+    ///
+    /// Call [`Self::prepare`] before.
+    pub(super) fn append(&mut self, lines: &[String]) -> Result<Mark, FileError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.open(None)?,
+        };
+        self.last_mark = None;
+        let mut text = String::new();
+        for line in lines {
+            match self.written.iter().position(|row| row.text == *line) {
+                Some(place) => {
+                    self.written.remove(place);
+                }
+                None => {
+                    self.passed += 1;
+                    text += line;
+                }
+            }
+        }
+        if self.passed > MAX_PASSED {
+            // An operator has dropped them.
+            self.written.clear();
+        }
+        self.write(&file, &text)
             .map_err(FileError::io("append to", &self.path))?;
         // The program that moved the file may have read it before these lines were in it.
         if !self.is_named(&file) {
             return Err(FileError::Moved(self.path.clone()));
         }
-        let mark = Mark::at_end_of(&file).map_err(FileError::io("read", &self.path))?;
-        self.written = Some(mark.clone());
+        let mark = match self.written.front() {
+            // The rows from there on are not acknowledged.
+            Some(row) => Mark::at(&file, row.at),
+            None => Mark::at_end_of(&file),
+        };
+        let mark = mark.map_err(FileError::io("read", &self.path))?;
+        self.last_mark = Some(mark.clone());
         self.file = Some(file);
         Ok(mark)
     }
 
-    /// The file that the path names now; it is made if there is none.
-    fn open(&mut self) -> Result<File, FileError> {
-        if let Some(file) = self.file.take().filter(|file| self.is_named(file)) {
+    /// Appends a text, behind what it needs before it, and syncs.
+    fn write(&self, file: &File, text: &str) -> io::Result<()> {
+        let length = file.metadata()?.len();
+        if length == 0 {
+            return append(file, format!("{}{text}", self.lines.header()).as_bytes());
+        }
+        let mut last = [0];
+        file.read_exact_at(&mut last, length - 1)?;
+        // An editor may have saved the file without the last line break.
+        if last != *b"\n" && !text.is_empty() {
+            return append(file, format!("\n{text}").as_bytes());
+        }
+        append(file, text.as_bytes())
+    }
+
+    /// The file that the path names now; it is created if there is none.
+    fn open(&mut self, mark: Option<&Mark>) -> Result<File, FileError> {
+        if let Some(file) = self.file.take()
+            && self.is_named(&file)
+        {
             return Ok(file);
         }
+        self.last_mark = None;
+        self.written.clear();
         let file = match options().append(true).open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = options()
-                    .append(true)
-                    .create_new(true)
-                    .mode(0o640)
-                    .open(&self.path);
-                let made = made.map_err(FileError::io("create", &self.path))?;
-                owner::give_to_folder(&made, &self.path);
-                made
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create()?,
             opened => opened.map_err(refused(&self.path))?,
         };
-        check(&file, &self.path, &self.header)?;
+        let is_begun = match mark {
+            Some(mark) => mark.length == 0 && mark.is_in(&file).unwrap_or(false),
+            None => false,
+        };
+        check(&file, &self.path, self.lines.header(), is_begun)?;
         match lock_soon(&file) {
             Err(TryLockError::WouldBlock) => return Err(FileError::Held(self.path.clone())),
             // Some file systems have no locks. The lock only guards against a wrong configuration.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         // If the file's name were lost, a synced line would be lost with it.
-        let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
-        synced.map_err(FileError::io("sync the folder of", &self.path))?;
+        File::open(folder_of(&self.path))
+            .and_then(|folder| folder.sync_all())
+            .map_err(FileError::io("sync the folder of", &self.path))?;
         Ok(file)
     }
 
-    /// Cuts off what a write that was not acknowledged left behind the mark; false if the mark is
-    /// of another file, or of another text.
-    fn cut(&self, file: &File, mark: &Mark) -> Result<bool, FileError> {
-        let cutting = || FileError::io("cut an interrupted write off", &self.path);
-        if !mark.is_in(file).map_err(cutting())? {
-            return Ok(false);
-        }
-        let bytes = file.metadata().map_err(cutting())?.len() - mark.length;
-        if bytes > 0 {
-            file.set_len(mark.length).map_err(cutting())?;
-            tracing::warn!(
-                sink = self.sink,
-                bytes,
-                "cut off what stood behind the last acknowledged line of the file; changes that a crash interrupted are written again"
-            );
-        }
-        Ok(true)
-    }
-
-    /// What is to be appended so that the lines are in the file.
-    fn text(&self, file: &File, lines: &str, is_known: bool) -> io::Result<Vec<u8>> {
-        let whole = format!("{}{lines}", self.header).into_bytes();
-        let length = file.metadata()?.len();
-        // A crash may have come between the first lines of a file and their mark.
-        let end = usize::try_from(length).unwrap_or(usize::MAX);
-        if end <= whole.len() && (end == 0 || !is_known) {
-            let mut found = vec![0; end];
-            file.read_exact_at(&mut found, 0)?;
-            if whole.starts_with(&found) {
-                return Ok(whole[end..].to_vec());
-            }
-        }
-        let mut last = [b'\n'];
-        if length > 0 {
-            file.read_exact_at(&mut last, length - 1)?;
-        }
-        // An editor may have saved the file without the last line break.
-        let line_break = if last == [b'\n'] { "" } else { "\n" };
-        Ok(format!("{line_break}{lines}").into_bytes())
+    fn create(&self) -> Result<File, FileError> {
+        let created = options()
+            .append(true)
+            .create_new(true)
+            .mode(0o640)
+            .open(&self.path)
+            .map_err(FileError::io("create", &self.path))?;
+        owner::give_to_folder(&created, &self.path);
+        Ok(created)
     }
 
     /// Whether the path names this file.
     fn is_named(&self, file: &File) -> bool {
-        let place = |metadata: Metadata| (metadata.dev(), metadata.ino());
-        let named = fs::symlink_metadata(&self.path).map(place);
-        named.is_ok_and(|named| file.metadata().is_ok_and(|open| place(open) == named))
+        match (fs::symlink_metadata(&self.path), file.metadata()) {
+            (Ok(named), Ok(open)) => named.dev() == open.dev() && named.ino() == open.ino(),
+            _ => false,
+        }
     }
 }
 
@@ -252,7 +350,7 @@ fn append(mut file: &File, text: &[u8]) -> io::Result<()> {
 pub(super) fn probe(path: &Path, header: &str) -> Result<String, FileError> {
     match options().open(path) {
         Ok(file) => {
-            check(&file, path, header)?;
+            check(&file, path, header, false)?;
             rustix::fs::access(path, Access::WRITE_OK)
                 .map_err(|error| FileError::io("write to", path)(error.into()))?;
             Ok(format!("{} can be appended to", path.display()))
@@ -266,8 +364,9 @@ pub(super) fn probe(path: &Path, header: &str) -> Result<String, FileError> {
     }
 }
 
-/// Refuses what is no regular file, and a file that does not begin as one of this sink.
-fn check(file: &File, path: &Path, header: &str) -> Result<(), FileError> {
+/// Refuses what is no regular file, and a file that does not begin as one of this sink. If
+/// `is_begun`, this sink was about to write its first lines, and a crash may have left zeros.
+fn check(file: &File, path: &Path, header: &str, is_begun: bool) -> Result<(), FileError> {
     let metadata = file.metadata().map_err(FileError::io("look at", path))?;
     if !metadata.is_file() {
         return Err(FileError::NotRegular(path.to_owned()));
@@ -277,10 +376,16 @@ fn check(file: &File, path: &Path, header: &str) -> Result<(), FileError> {
     let length = file
         .read_at(&mut found, 0)
         .map_err(FileError::io("read", path))?;
+    found.truncate(length);
     // A crash may have left a part of it.
-    match begins.as_bytes().starts_with(&found[..length]) {
-        true => Ok(()),
-        false => Err(FileError::Foreign(path.to_owned())),
+    let mut is_own = true;
+    for (byte, expected) in found.iter().zip(begins.bytes()) {
+        is_own &= *byte == expected || is_begun && *byte == 0;
+    }
+    if is_own {
+        Ok(())
+    } else {
+        Err(FileError::Foreign(path.to_owned()))
     }
 }
 

@@ -4,12 +4,14 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
+use async_trait::async_trait;
 use serde_json::Value;
 use shopmirror::config::{FileFormat, FileSettings, SinkKind};
 use shopmirror::shape::{Columns, Format};
-use shopmirror::sink::{Sink, Verdict};
+use shopmirror::sink::{OwedChanges, Sink, SinkError, Verdict};
+use shopmirror_core::record::Change;
 use tempfile::TempDir;
 
 use super::{all_done, build, change, changes, deliver, deliver_one, ids, is_fault, reason};
@@ -64,6 +66,34 @@ fn restarted(settings: &FileSettings, mark: Option<&str>) -> Box<dyn Sink> {
     sink
 }
 
+/// The changes that are owed to a sink.
+struct Owed(Vec<Change>);
+
+#[async_trait]
+impl OwedChanges for Owed {
+    async fn next(&self, _bytes: usize) -> Result<Vec<Change>, SinkError> {
+        Ok(self.0.clone())
+    }
+}
+
+/// As [`restarted`], of an engine that saves the marks and still owes these changes.
+fn owing(settings: &FileSettings, mark: Option<&str>, owed: &[Change]) -> Box<dyn Sink> {
+    let mut sink = restarted(settings, mark);
+    sink.use_owed(Arc::new(Owed(owed.to_vec())));
+    sink
+}
+
+/// Begins a file; returns the mark that is to be saved before the first byte.
+async fn begin(sink: &mut Box<dyn Sink>, changes: &[Change], path: &Path) -> String {
+    let before = sink.mark();
+    let verdicts = deliver(sink, changes).await;
+    assert_eq!(verdicts, vec![Verdict::NotTried; changes.len()]);
+    assert_eq!(fs::read(path).unwrap(), b"", "no byte before the mark");
+    let mark = sink.mark().unwrap();
+    assert_ne!(Some(&mark), before.as_ref());
+    mark
+}
+
 #[tokio::test]
 async fn a_crash_at_any_byte_of_a_write_loses_and_repeats_nothing() {
     let (_dir, path) = place();
@@ -71,29 +101,35 @@ async fn a_crash_at_any_byte_of_a_write_loses_and_repeats_nothing() {
     given[1].body = "{\r\n\"id\":2,\"name\":\"=1+1\\r\\n,\\\"x\\\"\",\n\"amount\":-1.5}".into();
     for settings in [settings(&path), csv(&path, &["name", "amount", "gone"])] {
         let _ = fs::remove_file(&path);
-        let mut first = sink(settings.clone());
+        let mut first = owing(&settings, None, &given);
+        let begun = begin(&mut first, &given[..1], &path).await;
         assert!(all_done(&deliver(&mut first, &given[..1]).await));
         let (mark, acknowledged) = (first.mark().unwrap(), fs::read(&path).unwrap());
-        // Between the first lines of a file and their mark.
-        drop(first);
-        let mut first = restarted(&settings, None);
-        assert!(all_done(&deliver(&mut first, &given[..1]).await));
-        assert_eq!(fs::read(&path).unwrap(), acknowledged);
         assert!(all_done(&deliver(&mut first, &given[1..]).await));
         drop(first);
         let whole = fs::read(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o137, 0, "it is for owner and group: {mode:o}");
-        for cut in acknowledged.len()..=whole.len() {
-            // After a power failure, zeros may be in the place of text.
-            for kept in [cut, acknowledged.len()] {
-                let mut left = whole[..kept].to_vec();
-                left.resize(cut, 0);
-                fs::write(&path, &left).unwrap();
-                let mut sink = restarted(&settings, Some(&mark));
-                let verdicts = deliver(&mut sink, &given[1..]).await;
-                assert!(all_done(&verdicts), "cut at {cut}: {verdicts:?}");
-                assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
+        for (mark, from, owed) in [
+            (&begun, 0, &given[..]),
+            (&mark, acknowledged.len(), &given[1..]),
+        ] {
+            for cut in from..=whole.len() {
+                // After a power failure, zeros may be in the place of text: of all that was
+                // written, or of a part of it.
+                for zeros in [cut..cut, from..cut, from..(from + cut) / 2] {
+                    let mut left = whole[..cut].to_vec();
+                    left[zeros.clone()].fill(0);
+                    fs::write(&path, &left).unwrap();
+                    let mut sink = owing(&settings, Some(mark), owed);
+                    // The batches need not be those of before.
+                    for batch in owed.chunks(2) {
+                        let verdicts = deliver(&mut sink, batch).await;
+                        assert!(all_done(&verdicts), "cut at {cut}: {verdicts:?}");
+                    }
+                    let found = fs::read(&path).unwrap();
+                    assert_eq!(found, whole, "cut at {cut}, zeros at {zeros:?}");
+                }
             }
         }
         let whole = String::from_utf8(whole).unwrap();
@@ -110,6 +146,53 @@ async fn a_crash_at_any_byte_of_a_write_loses_and_repeats_nothing() {
             assert!(lines[2].ends_with(r#",,"'=1+1  ,""x""",-1.5,"#), "{whole}");
         }
     }
+}
+
+#[tokio::test]
+async fn each_new_file_begins_with_a_mark_that_is_saved_before_its_first_byte() {
+    let (dir, path) = place();
+    let settings = settings(&path);
+    let given = changes(1..=3);
+    let mut sink = owing(&settings, None, &given);
+    begin(&mut sink, &given[..1], &path).await;
+    assert!(all_done(&deliver(&mut sink, &given[..2]).await));
+    // Moved away, and a power failure in the first write to the new one.
+    fs::rename(&path, dir.path().join("audit.ndjson.1")).unwrap();
+    let begun = begin(&mut sink, &given[2..], &path).await;
+    drop(sink);
+    fs::write(&path, "\0\0\0\0").unwrap();
+    let mut sink = owing(&settings, Some(&begun), &given[2..]);
+    assert!(all_done(&deliver(&mut sink, &given[2..]).await));
+    assert_eq!(lines_in(&path), ids(&given[2..]));
+    // Copied and truncated in place.
+    fs::write(&path, "").unwrap();
+    begin(&mut sink, &given[..1], &path).await;
+    assert!(all_done(&deliver(&mut sink, &given[..1]).await));
+    assert_eq!(lines_in(&path), ids(&given[..1]));
+}
+
+#[tokio::test]
+async fn a_row_that_nobody_knows_stays_behind_the_mark_with_everything_before_it() {
+    let (_dir, path) = place();
+    let settings = settings(&path);
+    let given = changes(1..=4);
+    let mut first = owing(&settings, None, &given);
+    begin(&mut first, &given[..1], &path).await;
+    assert!(all_done(&deliver(&mut first, &given[..1]).await));
+    let mark = first.mark().unwrap();
+    drop(first);
+    let row = |seq: i64| change(seq).data_json() + "\n";
+    let note = "{\"event_id\":\"note\"}\n";
+    let before = fs::read_to_string(&path).unwrap();
+    // The second was written, then a note came, then a part of the third.
+    let third = row(3);
+    fs::write(&path, before.clone() + &row(2) + note + &third[..9]).unwrap();
+    let mut sink = owing(&settings, Some(&mark), &given[1..]);
+    for batch in given[1..].chunks(2) {
+        assert!(all_done(&deliver(&mut sink, batch).await));
+    }
+    let expected = before + &row(2) + note + &third + &row(4);
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
 }
 
 #[tokio::test]
