@@ -40,6 +40,12 @@ const BACKGROUND_SAVED: u32 = 5;
 /// The part of a minute's requests that may go without spacing: the others follow in the rest of
 /// it.
 const UNSPACED_PART: f64 = 0.7;
+/// Requests a minute by which the estimate of other clients may be too low, and the part of what they
+/// leave beside it that is taken when the key runs short.
+const UNSURE: f64 = 2.0;
+const SURE_PART: f64 = 0.8;
+/// For how long after a 429 nothing of it is taken for the longest intervals, in seconds.
+const AFTER_REFUSAL_S: f64 = 300.0;
 /// Polls that have wanted no request for this number of slots leave requests unused.
 const IDLE_SLOTS: f64 = 1.2;
 /// How long after the start requests may go without spacing.
@@ -77,6 +83,15 @@ pub struct KeyReading {
     pub retry_after: Option<Duration>,
 }
 
+/// Polls a minute that all pollers together need.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PollsNeeded {
+    /// Without these, pages would overflow at the rates seen.
+    pub for_pages: f64,
+    /// Without these, a route waits longer than its `max_interval`.
+    pub for_intervals: f64,
+}
+
 /// The one counter of requests.
 #[derive(Debug)]
 pub struct Budget {
@@ -90,8 +105,9 @@ pub struct Budget {
     /// When the share was last adjusted and last cut, in seconds.
     share_at: f64,
     last_cut: f64,
-    /// Requests a minute that the deadlines of all pollers need.
-    needed: f64,
+    /// When the last response with status 429 came, in seconds.
+    refused_at: f64,
+    needed: PollsNeeded,
     rest_until: Option<Duration>,
     /// Responses with status 429 since the last other one.
     refusals: u32,
@@ -119,7 +135,8 @@ impl Budget {
             share: f64::from(ceiling),
             share_at: now.elapsed.as_secs_f64(),
             last_cut: f64::NEG_INFINITY,
-            needed: 0.0,
+            refused_at: f64::NEG_INFINITY,
+            needed: PollsNeeded::default(),
             rest_until: None,
             refusals: 0,
             background_until: Duration::ZERO,
@@ -215,13 +232,9 @@ impl Budget {
         }
     }
 
-    /// Sets what the deadlines of all pollers need, requests a minute.
-    pub fn set_needed(&mut self, per_minute: f64) {
-        self.needed = if per_minute.is_finite() {
-            per_minute.max(0.0)
-        } else {
-            0.0
-        };
+    /// Sets what all pollers together need.
+    pub fn set_needed(&mut self, needed: PollsNeeded) {
+        self.needed = needed;
     }
 
     /// Forgets a wait that the workspace requested: it was meant for another key or address.
@@ -273,6 +286,7 @@ impl Budget {
         };
         self.rest_until = self.rest_until.max(Some(now + rest));
         let at = now.as_secs_f64();
+        self.refused_at = at;
         if at - self.last_cut >= CUT_EVERY_S {
             self.cut(at);
         }
@@ -324,13 +338,21 @@ impl Budget {
         Some(last.remaining - sent_since - others_since + expired)
     }
 
-    /// Requests a minute that are granted even when the key runs short: what the deadlines need,
-    /// and a trickle that notices when it no longer does.
+    /// Requests a minute that are granted even when the key runs short: what pages need, what the
+    /// longest intervals need as far as the other clients leave it, and a trickle that notices when
+    /// the key no longer runs short.
     fn floor(&self, at: f64) -> f64 {
         let ceiling = f64::from(self.pace.ceiling());
         let unspent = (f64::from(self.limit()) - self.others.mean(at)).max(0.0);
         let trickle = (unspent / 8.0).min(ceiling / 10.0).max(1.0);
-        self.needed.max(trickle).min(ceiling)
+        let mut sure = (unspent - UNSURE).max(0.0) * SURE_PART;
+        if at - self.refused_at < AFTER_REFUSAL_S {
+            sure = 0.0;
+        }
+        // What is not a number counts as nothing.
+        let for_intervals = self.needed.for_intervals.max(0.0).min(sure);
+        let for_pages = self.needed.for_pages.max(0.0);
+        for_pages.max(for_intervals).max(trickle).min(ceiling)
     }
 
     /// Requests a minute granted now, all purposes together.

@@ -16,7 +16,8 @@ mod status;
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::budget::PollsNeeded;
+use crate::clock::{KEY_MINUTE, Moment};
 
 use self::guarantee::Deadline;
 use self::poller::{InFlight, Poller};
@@ -375,13 +376,15 @@ impl Schedule {
         self.pollers[poller].not_before = elapsed.as_secs_f64();
     }
 
-    /// Polls a minute without which pages would overflow at the rates seen.
+    /// Polls a minute that all pollers need, at the rates seen and for their longest intervals.
     #[must_use]
-    pub fn needed_per_minute(&self) -> f64 {
-        self.pollers
-            .iter()
-            .map(|poller| 60.0 / poller.safe_interval().max(0.1))
-            .sum()
+    pub fn needed_per_minute(&self) -> PollsNeeded {
+        let mut needed = PollsNeeded::default();
+        for poller in &self.pollers {
+            needed.for_pages += 60.0 / poller.safe_interval().max(0.1);
+            needed.for_intervals += KEY_MINUTE.as_secs_f64() / poller.max_interval;
+        }
+        needed
     }
 
     /// The guaranteed longest interval of a poller, in seconds.

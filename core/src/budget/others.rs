@@ -5,8 +5,13 @@
 //! sliding minute, how many requests it counts beyond our own. Each is right for its kind and too
 //! low for the other.
 
+use std::collections::VecDeque;
+
 /// How long a decrease of `Remaining` counts as recent, in seconds.
 const RECENT_S: f64 = 15.0;
+/// How long the last decrease counts while no other is seen, in seconds: across the beginning of a
+/// fixed minute, and between rare requests.
+const REMEMBERED_S: f64 = 60.0;
 /// The time constant of the smoothed mean, in seconds.
 const FOLLOW_S: f64 = 15.0;
 /// The error in requests that responses out of order or a clock offset may cause.
@@ -26,13 +31,22 @@ pub(super) struct Reading {
     pub(super) own_total: f64,
 }
 
+/// How many requests of others came between two responses; negative if a sliding minute gave
+/// requests back.
+#[derive(Debug)]
+struct Fall {
+    /// When the later response came, and how long after the earlier one, in seconds.
+    at: f64,
+    span: f64,
+    others: f64,
+}
+
 /// The estimate of the others' requests per minute.
 #[derive(Debug, Default)]
 pub(super) struct Others {
     last: Option<Reading>,
-    /// Time and requests of others between two responses; negative if a sliding minute gave
-    /// requests back.
-    falls: Vec<(f64, f64)>,
+    /// The recent falls; at least one, as long as it is younger than [`REMEMBERED_S`].
+    falls: VecDeque<Fall>,
     latest: f64,
     mean: f64,
     variance: f64,
@@ -44,13 +58,31 @@ impl Others {
             let fall = last.remaining - reading.remaining;
             // A clear rise is a new minute and shows nothing about the others' requests.
             if fall >= -SLACK {
-                self.falls
-                    .push((reading.at, fall - (reading.own_total - last.own_total)));
+                self.falls.push_back(Fall {
+                    at: reading.at,
+                    span: (reading.at - last.at).max(0.0),
+                    others: fall - (reading.own_total - last.own_total),
+                });
             }
         }
-        self.falls.retain(|(at, _)| *at + RECENT_S > reading.at);
-        let fallen: f64 = self.falls.iter().map(|(_, others)| others).sum();
-        let fixed = (fallen - SLACK / 2.0).max(0.0) * 60.0 / RECENT_S;
+        while let Some(oldest) = self.falls.front() {
+            let keep_s = if self.falls.len() > 1 {
+                RECENT_S
+            } else {
+                REMEMBERED_S
+            };
+            if oldest.at + keep_s > reading.at {
+                break;
+            }
+            self.falls.pop_front();
+        }
+        let mut fallen = 0.0;
+        let mut span: f64 = 0.0;
+        for fall in &self.falls {
+            fallen += fall.others;
+            span += fall.span;
+        }
+        let fixed = (fallen - SLACK / 2.0).max(0.0) * 60.0 / span.max(RECENT_S);
         let sliding = (reading.limit - reading.remaining - reading.own_minute - SLACK).max(0.0);
         self.latest = fixed.max(sliding).min(reading.limit);
 

@@ -22,6 +22,13 @@ fn settings(requests_per_minute: u32, reserve: u32) -> BudgetSettings {
     }
 }
 
+fn for_pages(per_minute: f64) -> PollsNeeded {
+    PollsNeeded {
+        for_pages: per_minute,
+        for_intervals: 0.0,
+    }
+}
+
 /// A key as the server keeps it: a minute that slides or one that is fixed.
 struct Key {
     sliding: bool,
@@ -213,7 +220,7 @@ fn a_rival_gets_its_fifty_and_afterwards_we_get_ours() {
             let start = 60.0 + f64::from(phase) * 5.0;
             let mut key = Key::new(sliding);
             let mut we = Eager::new(settings(60, 15), 0.0);
-            we.budget.set_needed(2.0);
+            we.budget.set_needed(for_pages(2.0));
             let (mut rival, mut rival_refused) = (start, 0);
             while we.next < start + 800.0 {
                 if rival < we.next && rival < start + 400.0 {
@@ -328,7 +335,7 @@ fn absurd_headers_cause_no_storm_no_stall_and_no_panic() {
     ];
     for seen in absurd {
         let mut budget = Budget::new(settings(60, 15), at(0.0));
-        budget.set_needed(f64::NAN);
+        budget.set_needed(for_pages(f64::NAN));
         let (mut now, mut sent) = (0.0, Vec::new());
         while now < 3.0 * 3600.0 {
             match budget.try_take(Purpose::Poll, at(now)) {
@@ -426,7 +433,7 @@ fn no_minute_exceeds_the_limit_of_its_end_whatever_changes_in_it() {
             match random.u32(..40) {
                 0 => budget.reconfigure(settings(random.u32(1..=120), random.u32(..30))),
                 1 => budget.observe(&seen, at(now)),
-                2 => budget.set_needed(random.f64() * 100.0),
+                2 => budget.set_needed(for_pages(random.f64() * 100.0)),
                 3 => now += random.f64().powi(3) * 90.0,
                 _ => {}
             }

@@ -2,6 +2,7 @@
 
 use super::arrivals::FILLED;
 use super::poller::Poller;
+use super::slots::LATE_S;
 use super::{Schedule, seconds};
 use crate::clock::Moment;
 use crate::duration;
@@ -55,7 +56,7 @@ impl Schedule {
     /// records may be missed.
     fn risk(&self, poller: &Poller) -> f64 {
         // Waits after failed polls are reported as such, not as a risk.
-        let guarantee = poller.guarantee - (poller.not_before - poller.last_sent).max(0.0);
+        let guarantee = poller.guarantee - after_failure(poller);
         let page = poller.page();
         // Without budget a guarantee becomes longer than the route may ever wait.
         let longest_wait = poller.max_interval.max(MIN_INTERVAL_S) * BEYOND;
@@ -78,6 +79,11 @@ impl Schedule {
     }
 }
 
+/// How many seconds of an interval a failed poll imposes.
+fn after_failure(poller: &Poller) -> f64 {
+    (poller.not_before - poller.last_sent).max(0.0)
+}
+
 /// Why a poller is polled when it is.
 fn reason(poller: &Poller, at: f64) -> String {
     let wait = poller.not_before - at;
@@ -87,6 +93,9 @@ fn reason(poller: &Poller, at: f64) -> String {
     }
     if poller.raised_interval.is_some() {
         return "the budget is too small for its max_interval or every".into();
+    }
+    if poller.guarantee - after_failure(poller) > poller.max_interval + LATE_S {
+        return "fewer requests are left than its max_interval or every needs".into();
     }
     if poller.is_fixed() {
         return "fixed by `every`".into();

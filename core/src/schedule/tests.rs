@@ -6,6 +6,7 @@ mod bad_input;
 mod changes;
 mod guarantees;
 mod property;
+mod rival;
 
 fn at(seconds: f64) -> Moment {
     let elapsed = Duration::from_secs_f64(seconds);
@@ -250,7 +251,7 @@ fn the_first_page_is_no_import() {
     let views = [0, 1, 2].map(|place| schedule.status(place, at(2.0)));
     assert!(views.iter().all(|view| !view.at_risk), "{views:?}");
     assert!((0..3).all(|place| overflow_events(&schedule, place) == 0));
-    assert!(schedule.needed_per_minute() < 1.0);
+    assert!(schedule.needed_per_minute().for_pages < 1.0);
 }
 
 #[test]
