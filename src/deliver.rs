@@ -60,7 +60,7 @@ const DISK_WAIT: Duration = Duration::from_secs(10);
 pub struct Deliverer {
     /// The sink's name.
     pub name: String,
-    /// Where changes go: one for each call that may be under way at the same time.
+    /// Where changes go: one for each call that may be in flight at the same time.
     pub sinks: Vec<Box<dyn Sink>>,
     /// What the sink asked for.
     pub settings: config::SinkSettings,
@@ -125,8 +125,8 @@ impl Deliverer {
     }
 }
 
-/// Lets go of the sinks that are no longer configured, and says once what each leaves undelivered.
-/// The status goes on saying it.
+/// Retires the sinks that are no longer configured, and logs what each leaves undelivered. The status
+/// shows it as long as it is so.
 ///
 /// # Errors
 /// [`StoreError`] if the store fails.
@@ -140,7 +140,7 @@ pub async fn retire(store: &Store, configured: Vec<String>) -> Result<(), StoreE
     });
     for (undelivered, sink) in read.await? {
         if undelivered > 0 {
-            tracing::warn!(%sink, undelivered, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it goes on from there; the log keeps them until `shopmirror sinks {sink} forget`");
+            tracing::warn!(%sink, undelivered, "the sink is no longer configured, and changes were not delivered to it; if it is configured again under this name, it continues from there; the log keeps them until `shopmirror sinks {sink} forget`");
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The delivery tasks: one per sink, kept through a reload unless its configuration changed.
 //!
-//! A task that is replaced or removed finishes the changes in hand, for a while; its successor
-//! starts after it. Polling waits for none of this. A task that ends by itself ends the daemon.
+//! A task that is replaced or removed finishes the changes in flight, for a while; its successor
+//! starts after it. Polling waits for none of this. A task that ends on its own ends the daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::config;
 use crate::deliver::{self, Deliverer, Positions, Room, SinkActivity, SinkView};
 use crate::store::Store;
 
-/// How long the changes in hand may take before they are cut short; they are then delivered again
+/// How long the changes in flight may take before they are cut short; they are then delivered again
 /// under the same event ids.
 const DELIVERY_GRACE: Duration = Duration::from_secs(6);
 /// How long a task that was cut short may take to end before it is abandoned.
@@ -32,7 +32,7 @@ pub(crate) fn stop_at_most() -> Duration {
 /// One sink's task.
 struct RunningSink {
     settings: config::SinkSettings,
-    /// Lets the task end after the changes in hand.
+    /// Lets the task end after the changes in flight.
     finish: CancellationToken,
     /// Cancelled when the task has ended.
     ended: CancellationToken,
@@ -47,7 +47,7 @@ pub(super) struct Deliveries {
     positions: Positions,
     tasks: JoinSet<anyhow::Result<()>>,
     running: BTreeMap<String, RunningSink>,
-    /// Cuts short the changes in hand of all tasks.
+    /// Cuts short the changes in flight of all tasks.
     cut: CancellationToken,
 }
 
@@ -163,7 +163,7 @@ impl Deliveries {
         }
     }
 
-    /// Lets all tasks end after the changes in hand.
+    /// Lets all tasks end after the changes in flight.
     pub(super) fn finish(&self) {
         for running in self.running.values() {
             running.finish.cancel();
@@ -183,7 +183,7 @@ impl Deliveries {
     }
 }
 
-/// Has the alerts and reports handed over again that the sink refused for good.
+/// Has the alerts and reports sent again that the sink refused for good.
 async fn revive(store: &Store, sink: &str) -> anyhow::Result<()> {
     match store.revive_notices(sink.to_owned()).await {
         // The next reload does it.

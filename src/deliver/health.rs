@@ -5,7 +5,7 @@
 //! up the others for long. A pause grows only if a change failed that had not failed before: one
 //! bad change never costs more than a short pause.
 //!
-//! An endpoint that asks for a wait takes only so many changes in a time. After the wait it gets
+//! An endpoint that asks for a wait takes only a number of changes in a time. After the wait it gets
 //! them one by one, a second apart. After some of them the time between two is halved, until the
 //! endpoint asks again: then it is a second again, for twice as many.
 
@@ -73,7 +73,7 @@ impl Health {
         !self.is_well() && self.is_asked
     }
 
-    /// How much longer nothing is handed over.
+    /// How much longer nothing is sent.
     pub(super) fn pause(&self, now: Duration) -> Option<Duration> {
         let left = self.until.saturating_sub(now);
         (!self.is_well() && !left.is_zero()).then_some(left)
@@ -96,7 +96,8 @@ impl Health {
         self.reason.as_deref()
     }
 
-    /// Ends a pause because an operator asks for it. A wait that the endpoint asked for goes on.
+    /// Ends a pause because an operator asks for it. A wait that the endpoint asked for
+    /// continues.
     pub(super) fn end_pause(&mut self, now: Duration) {
         if !self.is_asked {
             self.until = now.min(self.until);

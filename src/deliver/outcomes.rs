@@ -68,7 +68,7 @@ impl Outcomes {
         !self.unsaved.gone.is_empty()
     }
 
-    /// Whether so many acknowledged rows are still in the queue that none is handed over.
+    /// Whether too many acknowledged rows are still unsaved to send another one.
     pub(super) fn is_full(&self) -> bool {
         self.unsaved.gone.len() >= UNSAVED
     }

@@ -1,4 +1,4 @@
-//! How fast changes are handed over: pure.
+//! How fast changes are sent: pure.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Pace {
         Ok(most.min((self.saved + 1e-6) as usize))
     }
 
-    /// So many go.
+    /// Consumes permits.
     pub(super) fn take(&mut self, count: usize) {
         self.saved -= u32::try_from(count).map_or(f64::MAX, f64::from);
     }

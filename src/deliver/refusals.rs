@@ -9,9 +9,9 @@ use crate::store::{QueueRow, RowState};
 
 /// The shortest time between two lines of one sink.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
-/// A sink refuses everything once it has refused so many changes in a row …
+/// A sink refuses everything once it has refused this many changes in a row …
 const MANY: u32 = 20;
-/// … or all that it was given for so long.
+/// … or all that it was given for this long.
 const LONG: Duration = Duration::from_secs(15 * 60);
 
 /// What one line of the log says.

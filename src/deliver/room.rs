@@ -37,7 +37,7 @@ impl Room {
         }
     }
 
-    /// Waits for room for so many bytes of records. What needs more than there is gets all of it.
+    /// Waits for room for this many bytes of records. Larger requests are capped at the total.
     /// The room is given back when the permit is dropped.
     pub(super) async fn take(&self, bytes: usize) -> OwnedSemaphorePermit {
         let wanted = bytes.saturating_mul(COPIES) / 1024;

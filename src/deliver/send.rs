@@ -1,4 +1,4 @@
-//! Send: hands over the oldest due row of each record, as many at a time as the sink takes.
+//! Send: the oldest due row of each record, as many at a time as the sink takes.
 //!
 //! The sender owns the rows that were read ahead, the calls in flight, and what is known about the
 //! endpoint. It writes nothing: what becomes of a row is the task's business.
@@ -64,7 +64,7 @@ struct Throttled {
 pub(super) struct Terms {
     /// The queue was filled from the log up to this row.
     pub(super) upto: i64,
-    /// Whether so many rows are acknowledged and still in the queue that none is handed over.
+    /// Whether too many acknowledged rows are unsaved to send another one.
     pub(super) is_full: bool,
     /// Whether any acknowledged row is still in the queue.
     pub(super) has_unsaved: bool,

@@ -117,7 +117,7 @@ impl Deliverer {
                 continue;
             }
             if !task.outcomes.is_empty() {
-                // What waited for these rows is offered only once they are saved.
+                // What waited for these rows goes only once they are saved.
                 task.save().await?;
                 continue;
             }

@@ -1,8 +1,8 @@
-//! The table `_notices`: what this program tells sinks by itself, until each has taken it.
+//! The table `_notices`: alerts and reports that wait for delivery.
 //!
 //! A notice has the shape of a change and is in no log; the queue of a sink names it. Its event id
 //! follows from what it says, so that saying it twice stores it once. One that a sink refuses for
-//! good is kept, and an operator or a reload has it handed over again. A sink keeps at most
+//! good is kept, and an operator or a reload has it sent again. A sink keeps at most
 //! [`MAX`]; then the oldest goes.
 
 use bytes::Bytes;
@@ -227,7 +227,7 @@ impl Reader {
 }
 
 impl Operator {
-    /// Has the alerts and reports that a sink refused for good handed over again; returns how many.
+    /// Has the alerts and reports that a sink refused for good sent again; returns how many.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -266,7 +266,7 @@ impl Store {
         Ok(())
     }
 
-    /// Has everything handed over again that this sink refused for good, because its configuration
+    /// Has everything sent again that this sink refused for good, because its configuration
     /// or what it names may be another. Costs no write if there is nothing.
     ///
     /// # Errors

@@ -155,7 +155,7 @@ impl Reader {
 }
 
 impl Operator {
-    /// Begins a replay of a sink; returns the one that is under way already, if there is one, and
+    /// Begins a replay of a sink; returns the one that runs already, if there is one, and
     /// then changes nothing. `rows` are the last row before the range and the last row of it.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ impl Operator {
         Ok(before)
     }
 
-    /// Ends the replay of a sink; false if none is under way.
+    /// Ends the replay of a sink; false if none runs.
     ///
     /// # Errors
     /// Nothing is changed.
@@ -208,7 +208,7 @@ pub(in crate::store) fn end_all(connection: &Connection, at: &str) -> rusqlite::
     Ok(())
 }
 
-/// Moves a replay over the rows that are queued; false if it is no longer under way.
+/// Moves a replay over the rows that are queued; false if it no longer runs.
 pub(in crate::store) fn advance(
     tx: &Connection,
     sink: &str,

@@ -24,9 +24,9 @@ pub enum Lane {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum RowState {
-    /// It goes in its turn.
+    /// Ready to send.
     Ready,
-    /// It is handed over again at `due_at`.
+    /// It is sent again at `due_at`.
     Retrying,
     /// It waits until an earlier change of the same record is delivered or dead.
     Waiting,
@@ -73,7 +73,7 @@ pub struct QueueRow {
 }
 
 impl QueueRow {
-    /// The row of its sink.
+    /// Its key within the sink.
     #[must_use]
     pub fn key(&self) -> (Lane, i64) {
         (self.lane, self.seq)
@@ -139,7 +139,7 @@ pub struct Acknowledged {
     pub upto: i64,
 }
 
-/// What became of rows that were handed over; saved in one transaction.
+/// What became of rows that were sent; saved in one transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settlement {
     /// Rows that leave the queue.
@@ -150,7 +150,7 @@ pub struct Settlement {
     pub last_error: Option<String>,
     /// Whether the sink is to be disabled.
     pub disable: bool,
-    /// What the destination has acknowledged, if it keeps an account of that and it changed.
+    /// The new acknowledged range, for sinks that track one.
     pub acknowledged: Option<Acknowledged>,
     /// What the sink is to remember, if that changed.
     pub mark: Option<String>,
