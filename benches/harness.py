@@ -21,22 +21,29 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUTES = ["jobs", "customers", "leads", "payments", "job_status_changes", "outsourced_jobs"]
 
 
-def build(*more, profile="dist"):
+def build(*benches, profile="dist"):
     """Builds the program with every sink, and these bench programs beside it; returns their paths in this order."""
-    command = ["cargo", "build", "--profile", profile, "--all-features", "--locked", "--message-format=json"]
-    command += ["--package", "shopmirror", "--bin", "shopmirror"]
-    if any(name.startswith("bare-") for name in more):
-        command += ["--package", "shopmirror-bare", "--bins"]
-    for name in more:
-        if not name.startswith("bare-"):
-            command += ["--bench", name]
+    what = ["--package", "shopmirror", "--all-features", "--bin", "shopmirror"]
+    for bench in benches:
+        what += ["--bench", bench]
+    paths = compiled(profile, what)
+    return [paths[name] for name in ("shopmirror", *benches)]
+
+
+def build_bare(profile):
+    """Builds the programs in bare/; returns their paths by name."""
+    return compiled(profile, ["--package", "shopmirror-bare"])
+
+
+def compiled(profile, what):
+    command = ["cargo", "build", "--profile", profile, "--locked", "--message-format=json", *what]
     made = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     paths = {}
     for line in made.stdout.splitlines():
         message = json.loads(line)
         if message.get("executable"):
             paths[message["target"]["name"]] = message["executable"]
-    return [paths[name] for name in ("shopmirror", *more)]
+    return paths
 
 
 def wait_until(condition, limit, what, every=0.005):
