@@ -61,7 +61,6 @@ pub use mirror::views::amount_sql;
 pub use outbox::replays::{Replay, ReplayChoice, ReplayState};
 pub use outbox::sinks::{Begin, GateState, SinkRow, SinkState};
 pub use reader::Reader;
-pub use sql::word;
 pub use workspace::{Acceptance, KnownWorkspace, OtherWorkspace, judge_workspace};
 
 pub use shopmirror_core::contiguity::Contiguity;

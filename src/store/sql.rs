@@ -6,7 +6,7 @@ use rusqlite::types::{FromSql, Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 use serde::de::value::{Error as ReadError, MapDeserializer};
 use serde::de::{DeserializeOwned, Error, IntoDeserializer, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 
 /// Runs statements on a connection.
@@ -60,13 +60,6 @@ impl Sql for Connection {
     fn connection(&self) -> &Connection {
         self
     }
-}
-
-/// The word that an enum has in JSON, in the tables and in listings.
-#[must_use]
-pub fn word(of: &impl Serialize) -> String {
-    let word = serde_json::to_value(of).expect("an enum without content is a word");
-    word.as_str().unwrap_or_default().to_owned()
 }
 
 /// Reads a row as a struct. Of two columns of one name, the last one counts.
