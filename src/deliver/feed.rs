@@ -196,14 +196,6 @@ fn is_one_too_many(
     }
 }
 
-/// Whether a change has to wait for an earlier version of its record.
-fn is_held_up(reader: &Reader, sink: &str, change: &Change) -> Result<bool, StoreError> {
-    match &change.record_id {
-        Some(id) => reader.is_held_up(sink, change.route.as_str(), id),
-        None => Ok(false),
-    }
-}
-
 impl Feeder {
     pub(super) fn new(deliverer: Arc<Deliverer>, row: SinkRow) -> Self {
         Self {
@@ -447,7 +439,7 @@ impl Feeder {
                 }
                 // Of a record that was forgotten the sink gets no version.
                 is_blocked = reader.is_erased(change.seq)?
-                    || has_tried && is_held_up(reader, &deliverer.name, change)?
+                    || has_tried && reader.is_held_up(&deliverer.name, change)?
                     || is_one_too_many(&mut burst, settings.hold_above, released_to, change);
                 if is_blocked {
                     return Ok(None);

@@ -1,4 +1,4 @@
-//! Which rows of its range a replay hands over: pure but for the versions that it reads.
+//! Which rows of its range a replay sends: pure but for the versions that it reads.
 
 use shopmirror_core::record::{Change, Kind};
 
@@ -7,7 +7,7 @@ use crate::deliver::filter::wants;
 use crate::deliver::resend::any_newer;
 use crate::store::{Reader, Replay, ReplayChoice, StoreError};
 
-/// Which changes a replay hands over: what the sink asks for, unless the operator names other
+/// Which changes a replay sends: what the sink asks for, unless the operator names other
 /// routes and kinds; fields that the operator names must fit as well.
 #[must_use]
 pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
@@ -56,13 +56,13 @@ pub enum Take {
     Sent,
     /// It is not asked for.
     Unwanted,
-    /// A replay asks for it, but it is in the queue, its record was forgotten, or the sink got a
-    /// newer version of it.
+    /// A replay asks for it, but it is in the queue, its record was forgotten, the sink got a newer
+    /// version of it, or an older one is tried again.
     LeftOut,
 }
 
 /// Decides about one row of a replay. Unless the operator asked for all versions, only the newest
-/// version of a record is handed over, so that no record is in an older state than before whenever
+/// version of a record is sent, so that no record is in an older state than before whenever
 /// the replay ends. `asked` is what the sink asks for, `filter` what the replay does, `upto` the
 /// sink's position.
 ///
@@ -78,25 +78,24 @@ pub fn replay_rule(
     if !wants(filter, change) {
         return Ok(Take::Unwanted);
     }
-    // A newer version that the sink got, or that this replay sends. One in the queue still comes by
-    // itself.
+    let sink = &replay.sink;
+    if reader.is_erased(change.seq)? || reader.is_queued(sink, change.seq)? {
+        return Ok(Take::LeftOut);
+    }
+    let Some(id) = &change.record_id else {
+        return Ok(Take::Sent);
+    };
+    if replay.choice.all_versions {
+        return Ok(Take::Sent);
+    }
+    // A newer version that the sink got, or that this replay sends. One in the queue still comes.
     let counts =
         |newer: &Change| newer.seq <= replay.to_seq && wants(filter, newer) || wants(asked, newer);
-    let is_old = || match &change.record_id {
-        Some(id) if !replay.choice.all_versions => any_newer(
-            reader,
-            &replay.sink,
-            (change.route, id),
-            (change.seq, upto),
-            counts,
-        ),
-        _ => Ok(false),
-    };
-    let is_left_out =
-        reader.is_erased(change.seq)? || reader.is_queued(&replay.sink, change.seq)? || is_old()?;
-    Ok(if is_left_out {
-        Take::LeftOut
-    } else {
-        Take::Sent
-    })
+    let rows = (change.seq, upto);
+    let is_old = any_newer(reader, sink, (change.route, id), rows, counts)?;
+    // An older version that is tried again would arrive after this one.
+    if is_old || reader.is_held_up(sink, change)? {
+        return Ok(Take::LeftOut);
+    }
+    Ok(Take::Sent)
 }

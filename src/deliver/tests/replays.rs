@@ -271,3 +271,41 @@ async fn versions_that_a_newer_one_has_overtaken_take_no_time_of_a_replay() {
     assert!(took < Duration::from_secs(10), "{took:?} for one change");
     task.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_replay_sends_no_version_while_an_older_one_of_its_record_is_tried_again() {
+    let shop = Shop::new().await;
+    let settings = config::SinkSettings {
+        retry: Arc::from([9 * HOUR]),
+        ..settings()
+    };
+    let refused = Verdict::Refused {
+        reason: "answered 422".into(),
+        for_good: false,
+    };
+    let task = shop
+        .start("erp", refusing(4, "First", refused), settings)
+        .await;
+    shop.see("1", "First").await;
+    until("it is refused", MINUTE, || task.status().retrying == 1).await;
+    // An operator drops the second version.
+    shop.store.hold_sink("erp".into()).await.unwrap();
+    task.wake.send_replace(());
+    until("it is held", MINUTE, || {
+        task.status().state == SinkActivity::Held
+    })
+    .await;
+    shop.see("1", "Second").await;
+    let from = shop.row("erp").await.position;
+    let to = shop.store.seq();
+    let is_skipped = shop.operator().skip_held("erp", (from, to), 1).unwrap();
+    assert!(is_skipped);
+    task.wake.send_replace(());
+    until("it is passed", MINUTE, || task.status().position == to).await;
+    task.sink.now_returns(|_| Verdict::Done);
+    begin(&shop, &task, &ReplayChoice::default(), 1_000.0);
+    let done = until_done(&shop).await;
+    assert_eq!((done.sent, done.left_out), (0, 2));
+    until("the first arrives", 24 * HOUR, || task.taken() == ["First"]).await;
+    task.stop().await;
+}

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, named_params};
+use shopmirror_core::record::Change;
 
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
@@ -235,7 +236,7 @@ const EXCEPTIONS: &str = "
     LIMIT :most
 ";
 
-/// Whether a change of a record is to be tried again, or waits for such a one.
+/// Whether an earlier change of a record is to be tried again, or waits for such a one.
 const ANY_TRIED: &str = "
     SELECT EXISTS (
         SELECT 1
@@ -245,6 +246,7 @@ const ANY_TRIED: &str = "
             AND sink = :sink
             AND state IN ('retrying', 'waiting')
             AND lane = 2
+            AND seq < :seq
     )
 ";
 
@@ -389,12 +391,20 @@ impl Reader {
         Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or_default()))
     }
 
-    /// Whether a new version of a record has to wait for an earlier one at a sink.
+    /// Whether a change has to wait for an earlier version of its record at a sink.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn is_held_up(&self, sink: &str, route: &str, record_id: &str) -> Result<bool, StoreError> {
-        let values = named_params! {":sink": sink, ":route": route, ":record_id": record_id};
+    pub fn is_held_up(&self, sink: &str, change: &Change) -> Result<bool, StoreError> {
+        let Some(record_id) = &change.record_id else {
+            return Ok(false);
+        };
+        let values = named_params! {
+            ":sink": sink,
+            ":route": change.route.as_str(),
+            ":record_id": record_id,
+            ":seq": change.seq,
+        };
         Ok(self.connection.value(ANY_TRIED, values)?)
     }
 
@@ -459,7 +469,7 @@ impl Store {
         .await
     }
 
-    /// Removes what was queued because the destination had lost it: it says anew what it lacks.
+    /// Removes what was queued because the destination had lost it: it reports again what it lacks.
     /// Costs no write if there is nothing.
     ///
     /// # Errors
@@ -520,7 +530,7 @@ impl Store {
     /// Saves what became of rows; returns the sink's row.
     ///
     /// # Errors
-    /// Nothing is saved; the rows are handed over again under the same event ids.
+    /// Nothing is saved; the rows are sent again under the same event ids.
     pub async fn settle(
         &self,
         sink: String,
@@ -747,7 +757,7 @@ mod tests {
         ),
         (
             ANY_TRIED,
-            "COVERING INDEX _queue_record (route=? AND record_id=? AND sink=? AND state=? AND lane=?)",
+            "COVERING INDEX _queue_record (route=? AND record_id=? AND sink=? AND state=? AND lane=? AND seq<?)",
         ),
         (EXCEPTION, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),
         (RESEND, "PRIMARY KEY (sink=? AND lane=? AND seq=?)"),
