@@ -1,27 +1,78 @@
 //! What a page proves about the time since the poller's previous page.
 //!
-//! Pure: no I/O, no clock. The store and the simulation decide by this one rule. A page proves that
-//! nothing was missed when it holds a record of the previous page that still means the same, or
-//! when it is the whole list. This holds whether the workspace orders a list by creation or by last
-//! change. The order of a page proves nothing, but it can make a proof doubtful: an edit that sets
-//! a value that the record already had moves it to the front, and the record looks unchanged.
+//! Pure: no I/O, no clock. The store and the simulation decide by this one rule. It holds whether
+//! the workspace orders a list by creation or by last change, and does not have to know which.
+//!
+//! # Words
+//!
+//! - A record is **unchanged** if the previous page showed it and it still means the same.
+//! - If nothing was missed, an unchanged record has above it every record that was above it before,
+//!   and below it only records that were below it. What contradicts this is **misplaced**. A save
+//!   that changes nothing brings a record to the front although it looks unchanged: this is how it
+//!   shows.
+//! - The **anchor** is the unchanged record that speaks best for the page. The unchanged records
+//!   from it down that are in their old order **support** it. It is **firm** if four of them come
+//!   on each record that is misplaced.
+//! - A **step** leads from the highest known id to the lowest new one, or from one new id to the
+//!   next. A step is **wide** if it is far wider than usual (see [`UsualSteps`]): ids that no page
+//!   showed lie in it. Ids that are no integers have no steps.
+//!
+//! # The rule
+//!
+//! The first row that fits decides. In the examples a page has twenty records, and ids follow one
+//! another without a hole. The previous page showed 40 to 21; `40'` is record 40 after an edit.
+//!
+//! ```text
+//! row | the page                              | verdict    | example, and why
+//! ----+---------------------------------------+------------+------------------------------------
+//!  1  | is the first one of its poller        | baseline   | 40..21; nothing was shown before
+//!  2  | is short, and shows all of the        | complete   | 45 40'..21', of 50 requested: the
+//!     | previous page                         |            | end of the list is still the end
+//!  3  | has a firm anchor and no wide step    | contiguous | 59..41 40: every record that came
+//!     |                                       |            | since is shown
+//!  4  | has a firm anchor, which more than    | contiguous | 90 40..22: others use these ids;
+//!     | nine tenths of the page support       |            | a burst would have moved more
+//!  5  | has a firm anchor, which more than a  | contiguous | 97..81 40 39 38: what was created
+//!     | tenth of the page supports, in a list |            | between 81 and 40 would stand
+//!     | by creation whose ids never rise down |            | between them
+//!     | a page                                |            |
+//!  6  | has a firm anchor                     | suspect    | 99..81 40: others use these ids, or
+//!     |                                       |            | 80..41 are lost and 40 was saved
+//!  7  | is short                              | suspect    | 79..70, of 50 requested: the server
+//!     |                                       |            | shows fewer than it has
+//!  8  | has new ids that follow the highest   | suspect    | 60..41: no record is missing, but
+//!     | known one without a hole              |            | an edit may be
+//!  9  | shares half of its records with the   | suspect    | 41 40'..22': some field changes in
+//!     | previous page, and has no wide step   |            | every record
+//! 10  | is any other                          | gap        | 80..61: 60..41 are lost
+//! ```
+//!
+//! Short means: with fewer records than requested. A short page in row 3, 4 or 5 is complete.
 
-/// A hole counts as wide when it is more than this many times as wide as the usual one.
-const WIDE: i64 = 4;
-/// Unchanged records needed for each record that is out of place. Records that leave a list, and
-/// records that change places without an edit, put a few others out of place.
-const UNCHANGED_PER_MISPLACED: usize = 4;
-/// Unchanged records are few when they are at most one of this many on the page.
-const UNCHANGED_SHARE: usize = 10;
+mod order;
+mod steps;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use order::{ListOrder, Order};
+pub use steps::UsualSteps;
+
+use steps::NewIds;
+
+/// Unchanged records in their old order that it takes to outweigh one misplaced record. Records
+/// that leave a list, and records that change places without an edit, put a few others out of
+/// place.
+const SUPPORT_PER_MISPLACED: usize = 4;
 
 /// What one page proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contiguity {
     /// The first page of a poller: there is nothing to compare it with.
     Baseline,
-    /// The page holds fewer records than requested: it is the whole list.
+    /// The page is the whole list.
     Complete,
-    /// A record of the previous page is still on the page and means the same: nothing was missed.
+    /// Nothing was missed since the previous page.
     Contiguous,
     /// The page does not prove that nothing was missed, but there is reason to think so.
     Suspect,
@@ -52,12 +103,6 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// True if nothing shows that the record changed since the previous page.
-    #[must_use]
-    pub fn is_unchanged(self) -> bool {
-        matches!(self, Self::Unchanged(_))
-    }
-
     /// The record's place on the previous page.
     fn place(self) -> Option<usize> {
         match self {
@@ -70,58 +115,35 @@ impl Relation {
 /// One record of the new page, which is listed as it was read: newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sighting {
-    /// The record's id while it is an integer; only used for bounds and estimates.
+    /// The record's id while it is an integer.
     pub id: Option<i64>,
+    /// Its `created_at`, if that can be read.
+    pub created_at: Option<Timestamp>,
     /// How it relates to the previous page.
     pub relation: Relation,
+    /// Whether it is shown in a version that the log never had, with the `created_at` that it had
+    /// before: it was edited since the previous page, and no older copy of it is shown.
+    pub is_edited: bool,
 }
 
-/// What the poller knew before it read the new page.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+impl Sighting {
+    /// Whether two records were created in different seconds, as far as that is known. Records of
+    /// one second say nothing about the order of a list.
+    fn is_of_another_second(&self, other: &Self) -> bool {
+        match (self.created_at, other.created_at) {
+            (Some(own), Some(others)) => own.as_second() != others.as_second(),
+            _ => false,
+        }
+    }
+}
+
+/// The page that the new one is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PreviousPage {
     /// Records on it.
     pub records: usize,
-    /// The highest id the poller was ever shown, while ids are integers.
+    /// The highest id that the poller was ever shown, while ids are integers.
     pub high_id: Option<i64>,
-    /// The width that 9 of 10 holes between neighbouring ids of the page do not exceed; 0 while ids
-    /// are dense. Where several businesses share the ids, each sees holes although nothing is
-    /// missing.
-    pub usual_hole: i64,
-    /// Which part of the ids is the poller's own, by the holes that are not wide; 1 while ids are
-    /// dense.
-    pub density: f64,
-}
-
-impl PreviousPage {
-    /// The page with these ids, and the highest id that the poller was ever shown.
-    #[must_use]
-    pub fn new(ids: &[String], high_id: Option<i64>) -> Self {
-        let integers: Option<Vec<i64>> = ids.iter().map(|id| id.parse().ok()).collect();
-        let mut integers = integers.unwrap_or_default();
-        integers.sort_unstable();
-        let mut widths: Vec<i64> = integers
-            .windows(2)
-            .map(|ids| width(ids[0], ids[1]))
-            .collect();
-        widths.sort_unstable();
-        let usual_hole = widths
-            .get(widths.len() * 9 / 10)
-            .or(widths.last())
-            .copied()
-            .unwrap_or(0);
-        let wide = WIDE.saturating_mul(usual_hole);
-        let regular = widths.iter().filter(|width| **width <= wide);
-        let (own, span) = regular.fold((0.0, 0.0), |(own, span), width| {
-            (own + 1.0, span + *width as f64 + 1.0)
-        });
-        let density = if own > 0.0 { own / span } else { 1.0 };
-        Self {
-            records: ids.len(),
-            high_id,
-            usual_hole,
-            density,
-        }
-    }
 }
 
 /// Where the missed records lie.
@@ -135,186 +157,230 @@ pub struct Bounds {
     pub missed: Option<i64>,
 }
 
-/// What a page proved, and what that rests on.
+/// What a page proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
     /// The verdict.
     pub contiguity: Contiguity,
-    /// Records that were on the previous page, changed or not.
-    pub shared: usize,
     /// Where missed records lie; empty when the verdict is neither a gap nor a suspect, or when ids
     /// are not integers that grow.
     pub bounds: Bounds,
 }
 
-/// Decides what a page proves; `previous` is `None` for the first page of a poller.
-///
-/// A record that changed proves nothing: where the list is ordered by last change, the change moved
-/// it to the front, past others that were not shown. A record that changed and changed back, or
-/// that an edit left as it was, looks unchanged. It is recognised by where it lies; see
-/// [`misplaced`].
-#[must_use]
-pub fn classify(previous: Option<&PreviousPage>, page: &[Sighting], limit: usize) -> Proof {
-    let unchanged = page
-        .iter()
-        .filter(|record| record.relation.is_unchanged())
-        .count();
-    let shared = page
-        .iter()
-        .filter(|record| record.relation.place().is_some())
-        .count();
-    let proof = |contiguity| Proof {
-        contiguity,
-        shared,
-        bounds: Bounds::default(),
-    };
-    let Some(previous) = previous else {
-        return proof(Contiguity::Baseline);
-    };
-    let is_short = page.len() < limit;
-    let whole = if is_short {
-        Contiguity::Complete
-    } else {
-        Contiguity::Contiguous
-    };
-    let is_in_place = unchanged > 0
-        && misplaced(previous, page).saturating_mul(UNCHANGED_PER_MISPLACED) <= unchanged;
-    if is_in_place && unchanged * UNCHANGED_SHARE > page.len() {
-        return proof(whole);
+/// What a poller has learned of its list from all its pages; a part of its row.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ListProfile {
+    /// How the workspace orders the list.
+    pub order: ListOrder,
+    /// How far apart its ids usually are.
+    pub steps: UsualSteps,
+}
+
+impl ListProfile {
+    /// Decides what a page proves, and learns from it. `previous` is `None` for the first page of a
+    /// poller; `limit` is how many records were requested. A page that replaces nothing, because it
+    /// is older than the previous one, must not come here.
+    pub fn read_page(
+        &mut self,
+        previous: Option<PreviousPage>,
+        page: &[Sighting],
+        limit: usize,
+    ) -> Proof {
+        self.order.learn(page);
+        let Some(previous) = previous else {
+            self.steps = UsualSteps::from_first_page(page);
+            return Proof {
+                contiguity: Contiguity::Baseline,
+                bounds: Bounds::default(),
+            };
+        };
+        let proof = self.prove(previous, page, limit);
+        if proof.contiguity.is_proven()
+            && let Some(new_ids) = NewIds::above(previous.high_id, page)
+        {
+            self.steps.learn(&new_ids);
+        }
+        proof
     }
-    // The API deletes nothing, so a whole list still shows all of the previous page. A server that
-    // returns fewer records than requested does not.
-    if is_short && shared == previous.records {
-        return proof(Contiguity::Complete);
-    }
-    let holes = Holes::above(previous, page);
-    let widest = holes.as_ref().map(Holes::widest);
-    let is_wider_than = |usual: i64| widest.is_some_and(|width| width > WIDE.saturating_mul(usual));
-    // One id that is never used is no hole worth a doubt: a creation that failed leaves it.
-    if is_in_place && !is_wider_than(previous.usual_hole.max(1)) {
-        return proof(whole);
-    }
-    let bounds = match (&holes, previous.high_id) {
-        (Some(holes), _) => holes.bounds(previous.density),
-        (None, None) => Bounds {
-            before: lowest(page),
-            ..Bounds::default()
-        },
-        (None, Some(_)) => Bounds::default(),
-    };
-    let is_wide = is_wider_than(previous.usual_hole);
-    let shares_most = shared * 2 >= page.len() && !is_wide;
-    let is_suspect = is_in_place || is_short || widest == Some(0) || shares_most;
-    Proof {
-        bounds,
-        ..proof(if is_suspect {
-            Contiguity::Suspect
+
+    /// Decides by the table of this module's comment.
+    fn prove(&self, previous: PreviousPage, page: &[Sighting], limit: usize) -> Proof {
+        let new_ids = NewIds::above(previous.high_id, page);
+        let contiguity = self.verdict(previous, page, limit, new_ids.as_ref());
+        let bounds = if contiguity.is_proven() {
+            Bounds::default()
         } else {
-            Contiguity::Gap
-        })
+            self.bounds(previous, page, new_ids.as_ref())
+        };
+        Proof { contiguity, bounds }
+    }
+
+    fn verdict(
+        &self,
+        previous: PreviousPage,
+        page: &[Sighting],
+        limit: usize,
+        new_ids: Option<&NewIds>,
+    ) -> Contiguity {
+        let is_short = page.len() < limit;
+        let nothing_missed = if is_short {
+            Contiguity::Complete
+        } else {
+            Contiguity::Contiguous
+        };
+        let widest_step = new_ids.map(NewIds::widest_step);
+        let has_wide_step = match widest_step {
+            Some(step) => self.steps.is_wide(step),
+            None => false,
+        };
+        let shared = count_shared(page);
+        let anchor = find_anchor(previous, page);
+
+        if is_short && shared == previous.records {
+            return Contiguity::Complete; // row 2
+        }
+        if let Some(anchor) = anchor
+            && anchor.is_firm()
+        {
+            let support = anchor.support;
+            if !has_wide_step {
+                return nothing_missed; // row 3
+            }
+            if support * 10 > page.len() * 9 {
+                return nothing_missed; // row 4
+            }
+            if support * 10 > page.len() && self.order.ids_never_rise() {
+                return nothing_missed; // row 5
+            }
+            return Contiguity::Suspect; // row 6
+        }
+        if is_short {
+            return Contiguity::Suspect; // row 7
+        }
+        if widest_step == Some(1) {
+            return Contiguity::Suspect; // row 8
+        }
+        if shared * 2 >= page.len() && !has_wide_step {
+            return Contiguity::Suspect; // row 9
+        }
+        Contiguity::Gap // row 10
+    }
+
+    fn bounds(
+        &self,
+        previous: PreviousPage,
+        page: &[Sighting],
+        new_ids: Option<&NewIds>,
+    ) -> Bounds {
+        if let Some(new_ids) = new_ids {
+            return new_ids.bounds(self.steps.density());
+        }
+        if previous.high_id.is_some() {
+            return Bounds::default();
+        }
+        // No id was known, so that nothing lies below the missed records.
+        Bounds {
+            before: lowest_id(page),
+            ..Bounds::default()
+        }
     }
 }
 
-/// How many records lie where they cannot lie if nothing was missed, seen from the unchanged record
-/// that lies best; `usize::MAX` if none is unchanged.
-///
-/// If nothing was missed, a record that was not touched has all records above it on the new page
-/// that were above it on the previous one, and below it only records that were below it. This holds
-/// for lists ordered by creation and for lists ordered by last change. A record that an edit
-/// brought to the front lacks the first, or lies above new records.
-fn misplaced(previous: &PreviousPage, page: &[Sighting]) -> usize {
-    let mut is_shown = vec![false; previous.records];
-    for place in page.iter().filter_map(|record| record.relation.place()) {
-        if let Some(is_shown) = is_shown.get_mut(place) {
-            *is_shown = true;
-        }
+/// The unchanged record that speaks best for a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Anchor {
+    /// Unchanged records from it down that are in their old order.
+    support: usize,
+    /// Records that cannot lie where they lie if nothing was missed.
+    misplaced: usize,
+}
+
+impl Anchor {
+    fn is_firm(self) -> bool {
+        self.misplaced * SUPPORT_PER_MISPLACED <= self.support
     }
+
+    fn is_better_than(self, other: Self) -> bool {
+        // a - b > c - d, without negative numbers.
+        self.support + other.misplaced * SUPPORT_PER_MISPLACED
+            > other.support + self.misplaced * SUPPORT_PER_MISPLACED
+    }
+}
+
+/// The best anchor of a page; `None` if no record of it is unchanged.
+fn find_anchor(previous: PreviousPage, page: &[Sighting]) -> Option<Anchor> {
+    let absent_above = count_absent_above(previous, page);
     // A longer page shows older records below those of the previous page.
     let older = page.len().saturating_sub(previous.records);
-    let mut least = usize::MAX;
+    let mut best: Option<Anchor> = None;
     for (at, record) in page.iter().enumerate().rev() {
         let Relation::Unchanged(place) = record.relation else {
             continue;
         };
-        let absent = is_shown
-            .iter()
-            .take(place)
-            .filter(|is_shown| !**is_shown)
-            .count();
-        let below = page[at + 1..].iter().map(|record| record.relation.place());
-        let strange = below
-            .filter(|below| below.is_none_or(|below| below < place))
-            .count();
-        least = least.min(absent + strange.saturating_sub(older));
-        if least == 0 {
-            break;
+        let mut support = 1;
+        let mut lowest_place = place;
+        let mut strange_below: usize = 0;
+        for below in &page[at + 1..] {
+            match below.relation.place() {
+                Some(place_below) if place_below > place => {}
+                _ => strange_below += 1,
+            }
+            if let Relation::Unchanged(place_below) = below.relation
+                && place_below > lowest_place
+            {
+                support += 1;
+                lowest_place = place_below;
+            }
         }
-    }
-    least
-}
-
-fn lowest(page: &[Sighting]) -> Option<i64> {
-    let ids: Option<Vec<i64>> = page.iter().map(|record| record.id).collect();
-    ids?.into_iter().min()
-}
-
-/// Ids strictly between two others.
-fn width(low: i64, high: i64) -> i64 {
-    high.saturating_sub(low).saturating_sub(1).max(0)
-}
-
-/// The highest id known and every id of the page above it, in order.
-struct Holes(Vec<i64>);
-
-impl Holes {
-    /// `None` when an id is no integer, or none is above the highest known.
-    fn above(previous: &PreviousPage, page: &[Sighting]) -> Option<Self> {
-        let high = previous.high_id?;
-        let mut ids: Vec<i64> = page.iter().map(|record| record.id).collect::<Option<_>>()?;
-        ids.retain(|id| *id > high);
-        ids.push(high);
-        ids.sort_unstable();
-        (ids.len() > 1).then_some(Self(ids))
-    }
-
-    fn widest(&self) -> i64 {
-        self.0
-            .windows(2)
-            .map(|pair| width(pair[0], pair[1]))
-            .max()
-            .unwrap_or(0)
-    }
-
-    /// From the first hole to the last, wide or not; before the lowest new id when there is no
-    /// hole.
-    ///
-    /// An edit may bring one of the missed records back onto the page. Those missed beside it then
-    /// lie in a hole that is no wider than usual.
-    fn bounds(&self, density: f64) -> Bounds {
-        let holes = || self.0.windows(2).map(|pair| (pair[0], pair[1]));
-        let is_open = |(low, high): &(i64, i64)| width(*low, *high) > 0;
-        let first = holes().find(is_open).or_else(|| holes().next());
-        let last = holes().rfind(is_open).or_else(|| holes().next());
-        let (Some((after, _)), Some((_, before))) = (first, last) else {
-            return Bounds::default();
+        let anchor = Anchor {
+            support,
+            misplaced: absent_above[place] + strange_below.saturating_sub(older),
         };
-        let ids = width(after, before);
-        let shown = self
-            .0
-            .iter()
-            .filter(|id| after < **id && **id < before)
-            .count();
-        let shown = i64::try_from(shown).unwrap_or(i64::MAX);
-        let own = (ids as f64 * density).round() as i64;
-        let missed = own
-            .saturating_sub(shown)
-            .clamp(0, ids.saturating_sub(shown));
-        Bounds {
-            after: Some(after),
-            before: Some(before),
-            missed: Some(missed),
+        if best.is_none_or(|best| anchor.is_better_than(best)) {
+            best = Some(anchor);
         }
     }
+    best
+}
+
+/// How many records of a page the previous one showed, changed or not.
+fn count_shared(page: &[Sighting]) -> usize {
+    let mut shared = 0;
+    for record in page {
+        if record.relation.place().is_some() {
+            shared += 1;
+        }
+    }
+    shared
+}
+
+/// For each place of the previous page, how many records above it the new page lacks.
+fn count_absent_above(previous: PreviousPage, page: &[Sighting]) -> Vec<usize> {
+    let mut is_shown = vec![false; previous.records];
+    for record in page {
+        if let Some(place) = record.relation.place() {
+            is_shown[place] = true;
+        }
+    }
+    let mut absent_above = Vec::with_capacity(previous.records);
+    let mut absent = 0;
+    for is_shown in is_shown {
+        absent_above.push(absent);
+        if !is_shown {
+            absent += 1;
+        }
+    }
+    absent_above
+}
+
+/// The lowest id of a page whose ids are all integers.
+fn lowest_id(page: &[Sighting]) -> Option<i64> {
+    let mut lowest = None;
+    for record in page {
+        let id = record.id?;
+        lowest = Some(lowest.map_or(id, |lowest: i64| lowest.min(id)));
+    }
+    lowest
 }
 
 #[cfg(test)]

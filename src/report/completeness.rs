@@ -265,6 +265,8 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use shopmirror_core::contiguity::ListProfile;
+
     use super::*;
 
     fn at(day: &str) -> Timestamp {
@@ -322,6 +324,7 @@ mod tests {
             served_business: business.is_none().then(|| "1".to_owned()),
             head: Vec::new(),
             head_seq: 0,
+            profile: ListProfile::default(),
             stale_pages: 0,
         };
         let pollers = [

@@ -6,6 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use serde::Deserialize;
+use shopmirror_core::contiguity::ListProfile;
 use shopmirror_core::record::{CLOCK_SKEW, Page, PollerId, Record, Route};
 
 use super::error::StoreError;
@@ -51,6 +52,9 @@ pub struct PollerRow {
     pub head: Vec<String>,
     /// The last row of the log when `head` was taken.
     pub head_seq: i64,
+    /// What the pages have shown of how the list is ordered and how far apart its ids are.
+    #[serde(rename = "list_profile", deserialize_with = "sql::json")]
+    pub profile: ListProfile,
     /// Pages in a row that were older than the one before; only in memory.
     #[serde(skip)]
     pub stale_pages: u32,
@@ -121,6 +125,10 @@ pub(super) fn head_json(head: &[String]) -> String {
     serde_json::to_string(head).expect("ids are text")
 }
 
+fn profile_json(profile: &ListProfile) -> String {
+    serde_json::to_string(profile).expect("a profile holds words and numbers")
+}
+
 /// Writes a poller's row.
 pub(super) fn save(
     connection: &Connection,
@@ -129,8 +137,8 @@ pub(super) fn save(
 ) -> rusqlite::Result<()> {
     connection.run(
         "INSERT OR REPLACE INTO _pollers (route, business, first_polled_at, last_success_at, high_id, \
-         learned, head, page_limit, head_seq, emptied_at, served_business, complete_since) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+         learned, head, page_limit, head_seq, emptied_at, served_business, complete_since, list_profile) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         (
             id.route.as_str(),
             business_text(id),
@@ -144,6 +152,7 @@ pub(super) fn save(
             &row.emptied_at,
             &row.served_business,
             &row.complete_since,
+            profile_json(&row.profile),
         ),
     )?;
     if let (None, Some(served)) = (&id.business, &row.served_business)

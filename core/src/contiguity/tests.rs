@@ -1,7 +1,13 @@
+//! The rule of a single page. What is learned from many is tested in the modules below.
+
 use std::ops::RangeInclusive;
 
 use super::*;
 use Relation::NotShown;
+
+mod order;
+mod random;
+mod steps;
 
 const LIMIT: usize = 100;
 
@@ -9,9 +15,17 @@ const LIMIT: usize = 100;
 const PREVIOUS: PreviousPage = PreviousPage {
     records: LIMIT,
     high_id: Some(100),
-    usual_hole: 0,
-    density: 1.0,
 };
+
+/// A record that is shown without `created_at`.
+fn sighting(id: i64, relation: Relation) -> Sighting {
+    Sighting {
+        id: Some(id),
+        created_at: None,
+        relation,
+        is_edited: matches!(relation, Relation::Changed(_)),
+    }
+}
 
 fn unchanged(id: i64) -> Relation {
     Relation::Unchanged(usize::try_from(100 - id).unwrap())
@@ -27,12 +41,7 @@ fn new(_: i64) -> Relation {
 
 /// Records with these ids, the newest first.
 fn all(ids: RangeInclusive<i64>, relation: fn(i64) -> Relation) -> Vec<Sighting> {
-    ids.rev()
-        .map(|id| Sighting {
-            id: Some(id),
-            relation: relation(id),
-        })
-        .collect()
+    ids.rev().map(|id| sighting(id, relation(id))).collect()
 }
 
 fn without_integers(page: &[Sighting]) -> Vec<Sighting> {
@@ -52,8 +61,114 @@ fn bounds(after: i64, before: i64, missed: i64) -> Bounds {
     }
 }
 
+/// A list whose ids have been this far apart on proven pages.
+fn list_with_steps_of(step: i64) -> ListProfile {
+    let first: Vec<Sighting> = (-39..=0)
+        .map(|number| sighting(number * step, NotShown))
+        .collect();
+    let mut profile = ListProfile::default();
+    profile.read_page(None, &first, LIMIT);
+    let previous = PreviousPage {
+        records: 40,
+        high_id: Some(0),
+    };
+    let mut next: Vec<Sighting> = (1..=20)
+        .rev()
+        .map(|number| sighting(number * step, NotShown))
+        .collect();
+    for place in 0..20 {
+        next.push(sighting(-step, Relation::Unchanged(place)));
+    }
+    let proof = profile.read_page(Some(previous), &next, next.len());
+    assert_eq!(proof.contiguity, Contiguity::Contiguous);
+    profile
+}
+
+/// What a page proves in a list with dense ids.
+fn prove(page: &[Sighting], limit: usize) -> Proof {
+    list_with_steps_of(1).read_page(Some(PREVIOUS), page, limit)
+}
+
 #[test]
-fn full_pages_are_classified_by_what_they_share() {
+fn each_example_of_the_table_has_the_verdict_of_its_row() {
+    fn same(id: i64) -> Relation {
+        Relation::Unchanged(usize::try_from(40 - id).unwrap())
+    }
+    fn edited(id: i64) -> Relation {
+        Relation::Changed(usize::try_from(40 - id).unwrap())
+    }
+    use Contiguity::{Baseline, Complete, Contiguous, Gap, Suspect};
+    let previous = PreviousPage {
+        records: 20,
+        high_id: Some(40),
+    };
+    let by_creation = [
+        (
+            4,
+            [all(90..=90, new), all(22..=40, same)].concat(),
+            Contiguous,
+        ),
+        (
+            5,
+            [all(81..=97, new), all(38..=40, same)].concat(),
+            Contiguous,
+        ),
+        (6, [all(81..=99, new), all(40..=40, same)].concat(), Suspect),
+    ];
+    for (row, page, verdict) in by_creation {
+        let mut profile = list_with_steps_of(1);
+        profile.order = order::by_creation();
+        let proof = profile.read_page(Some(previous), &page, 20);
+        assert_eq!(proof.contiguity, verdict, "row {row}, by creation");
+    }
+    let unknown = [
+        (
+            3,
+            [all(41..=59, new), all(40..=40, same)].concat(),
+            Contiguous,
+        ),
+        (
+            4,
+            [all(90..=90, new), all(22..=40, same)].concat(),
+            Contiguous,
+        ),
+        (6, [all(81..=97, new), all(38..=40, same)].concat(), Suspect),
+        (6, [all(81..=99, new), all(40..=40, same)].concat(), Suspect),
+        (8, all(41..=60, new), Suspect),
+        (
+            9,
+            [all(41..=41, new), all(22..=40, edited)].concat(),
+            Suspect,
+        ),
+        (10, all(61..=80, new), Gap),
+    ];
+    for (row, page, verdict) in unknown {
+        let proof = list_with_steps_of(1).read_page(Some(previous), &page, 20);
+        assert_eq!(proof.contiguity, verdict, "row {row}");
+    }
+    let short = [
+        (
+            2,
+            [all(45..=45, new), all(21..=40, edited)].concat(),
+            Complete,
+        ),
+        (
+            3,
+            [all(41..=49, new), all(31..=40, same)].concat(),
+            Complete,
+        ),
+        (7, all(70..=79, new), Suspect),
+    ];
+    for (row, page, verdict) in short {
+        let proof = list_with_steps_of(1).read_page(Some(previous), &page, 50);
+        assert_eq!(proof.contiguity, verdict, "row {row}, short");
+    }
+    let first = ListProfile::default().read_page(None, &all(21..=40, new), 20);
+    assert_eq!(first.contiguity, Baseline, "row 1");
+}
+
+#[test]
+fn full_pages_are_judged_by_what_they_share() {
     let table = [
         (
             "one unchanged record",
@@ -133,17 +248,13 @@ fn full_pages_are_classified_by_what_they_share() {
         ),
     ];
     for (what, page, contiguity, bounds) in table {
-        let proof = classify(Some(&PREVIOUS), &page, page.len());
-        assert_eq!(
-            (proof.contiguity, proof.bounds),
-            (contiguity, bounds),
-            "{what}"
-        );
+        let proof = prove(&page, page.len());
+        assert_eq!(proof, Proof { contiguity, bounds }, "{what}");
     }
 }
 
 #[test]
-fn an_edit_that_leaves_a_record_as_it_was_proves_nothing() {
+fn a_save_that_leaves_a_record_as_it_was_proves_nothing() {
     use Contiguity::{Contiguous, Gap, Suspect};
     let far = || all(152..=250, new);
     let beside = [
@@ -154,13 +265,13 @@ fn an_edit_that_leaves_a_record_as_it_was_proves_nothing() {
     .concat();
     let table = [
         (
-            "the edit came last",
+            "the save came last",
             [all(50..=50, unchanged), far()].concat(),
             Gap,
             Gap,
         ),
         (
-            "the edit came first",
+            "the save came first",
             [far(), all(50..=50, unchanged)].concat(),
             Gap,
             Gap,
@@ -182,18 +293,80 @@ fn an_edit_that_leaves_a_record_as_it_was_proves_nothing() {
     ];
     for (what, page, with_integers, without) in table {
         assert_eq!(page.len(), LIMIT, "{what}");
-        assert_eq!(
-            classify(Some(&PREVIOUS), &page, LIMIT).contiguity,
-            with_integers,
-            "{what}"
-        );
+        assert_eq!(prove(&page, LIMIT).contiguity, with_integers, "{what}");
         let page = without_integers(&page);
+        assert_eq!(prove(&page, LIMIT).contiguity, without, "{what}, text ids");
+    }
+}
+
+/// The previous page holds 84 new records and 16 edited old ones, far apart. Then so many records
+/// are lost, so many of the newest are saved again without a change, and the rest of the page is
+/// new.
+fn burst_behind_saves(lost: i64, saved_again: usize) -> Contiguity {
+    let mut before: Vec<i64> = (1_917..=2_000).rev().collect();
+    for number in (0..16).rev() {
+        before.push(100 + 50 * number);
+    }
+    let first: Vec<Sighting> = before.iter().map(|id| sighting(*id, NotShown)).collect();
+    let mut profile = ListProfile::default();
+    profile.read_page(None, &first, LIMIT);
+
+    let shown = i64::try_from(LIMIT - saved_again).unwrap();
+    let mut page = all(2_001 + lost..=2_000 + lost + shown, new);
+    for (place, id) in before.iter().enumerate().take(saved_again) {
+        page.push(sighting(*id, Relation::Unchanged(place)));
+    }
+    let previous = PreviousPage {
+        records: LIMIT,
+        high_id: Some(2_000),
+    };
+    profile.read_page(Some(previous), &page, LIMIT).contiguity
+}
+
+#[test]
+fn edited_old_records_do_not_widen_what_is_usual_so_that_a_burst_behind_saves_is_seen() {
+    for (lost, saved_again) in [
+        (190, 1),
+        (150, 1),
+        (30, 1),
+        (30, 11),
+        (30, 12),
+        (30, 40),
+        (30, 90),
+    ] {
         assert_eq!(
-            classify(Some(&PREVIOUS), &page, LIMIT).contiguity,
-            without,
-            "{what}, text ids"
+            burst_behind_saves(lost, saved_again),
+            Contiguity::Suspect,
+            "{lost} lost behind {saved_again}"
         );
     }
+}
+
+#[test]
+fn no_rule_can_see_a_narrow_loss_behind_saves_or_one_behind_nearly_a_page_of_saves() {
+    for (lost, saved_again) in [(15, 1), (30, 91)] {
+        assert_eq!(
+            burst_behind_saves(lost, saved_again),
+            Contiguity::Contiguous,
+            "{lost} lost behind {saved_again}"
+        );
+    }
+}
+
+#[test]
+fn what_is_misplaced_is_weighed_against_unchanged_records_below_the_anchor_alone() {
+    // Four records of the previous page are absent, and 16 unchanged ones below them outweigh them.
+    let mut page = all(101..=104, new);
+    page.extend(all(81..=96, unchanged));
+    page.extend(all(1..=80, changed));
+    assert_eq!(prove(&page, LIMIT).contiguity, Contiguity::Contiguous);
+    // Fifteen do not outweigh five, although the page shows twenty more that were saved again.
+    let mut page = all(101..=104, new);
+    page.extend(all(5..=24, unchanged).into_iter().rev());
+    page.extend(all(81..=95, unchanged));
+    page.extend(all(25..=80, changed));
+    assert_eq!(page.len(), 95);
+    assert_eq!(prove(&page, 95).contiguity, Contiguity::Suspect);
 }
 
 #[test]
@@ -223,7 +396,7 @@ fn records_that_leave_the_list_or_move_in_it_are_no_doubt() {
         ("a shorter page", lower),
         ("one id was never used", unused_id),
     ] {
-        let proof = classify(Some(&PREVIOUS), &page, page.len());
+        let proof = prove(&page, page.len());
         assert_eq!(proof.contiguity, Contiguity::Contiguous, "{what}");
     }
 }
@@ -242,49 +415,46 @@ fn short_pages_are_the_whole_list_unless_they_lack_what_was_there() {
             Contiguity::Complete,
         ),
         (
+            "all of it, and a step as if others used the ids",
+            [all(180..=180, new), all(1..=100, changed)].concat(),
+            Contiguity::Complete,
+        ),
+        (
             "a part of it, edited",
             all(70..=100, changed),
             Contiguity::Suspect,
         ),
         ("others", all(130..=140, new), Contiguity::Suspect),
         (
-            "others after an edit that changed nothing",
+            "others after a save that changed nothing",
             [all(50..=50, unchanged), all(130..=140, new)].concat(),
             Contiguity::Suspect,
         ),
         ("nothing", Vec::new(), Contiguity::Suspect),
     ];
     for (what, page, contiguity) in table {
-        assert_eq!(
-            classify(Some(&PREVIOUS), &page, 150).contiguity,
-            contiguity,
-            "{what}"
-        );
+        assert_eq!(prove(&page, 150).contiguity, contiguity, "{what}");
     }
 }
 
 #[test]
 fn a_list_that_was_empty_is_complete_until_a_page_is_full() {
-    let empty = PreviousPage::default();
-    assert_eq!(
-        classify(Some(&empty), &[], LIMIT).contiguity,
-        Contiguity::Complete
-    );
+    let read = |previous, page: &[Sighting]| {
+        let mut profile = ListProfile::default();
+        profile.read_page(None, &[], LIMIT);
+        profile.read_page(previous, page, LIMIT)
+    };
+    let empty = Some(PreviousPage::default());
+    assert_eq!(read(empty, &[]).contiguity, Contiguity::Complete);
     let few = all(1..=3, new);
-    assert_eq!(
-        classify(Some(&empty), &few, LIMIT).contiguity,
-        Contiguity::Complete
-    );
-    let full = classify(Some(&empty), &all(1..=100, new), LIMIT);
+    assert_eq!(read(empty, &few).contiguity, Contiguity::Complete);
+    let full = read(empty, &all(1..=100, new));
     assert_eq!(full.contiguity, Contiguity::Gap);
-    assert_eq!(
-        full.bounds,
-        Bounds {
-            before: Some(1),
-            ..Bounds::default()
-        }
-    );
-    assert_eq!(classify(None, &few, LIMIT).contiguity, Contiguity::Baseline);
+    let before_the_first = Bounds {
+        before: Some(1),
+        ..Bounds::default()
+    };
+    assert_eq!(full.bounds, before_the_first);
 }
 
 #[test]
@@ -295,37 +465,26 @@ fn ids_that_are_no_integers_have_no_bounds() {
     let mut one = all(102..=201, new);
     one[0].id = None;
     for page in [unshared, edited, one] {
-        let proof = classify(Some(&PREVIOUS), &page, LIMIT);
-        assert_eq!(
-            (proof.contiguity, proof.bounds),
-            (Contiguity::Gap, Bounds::default())
-        );
+        let proof = prove(&page, LIMIT);
+        let expected = Proof {
+            contiguity: Contiguity::Gap,
+            bounds: Bounds::default(),
+        };
+        assert_eq!(proof, expected);
     }
     let most = without_integers(&[all(101..=110, new), all(11..=100, changed)].concat());
-    assert_eq!(
-        classify(Some(&PREVIOUS), &most, LIMIT).contiguity,
-        Contiguity::Suspect
-    );
+    assert_eq!(prove(&most, LIMIT).contiguity, Contiguity::Suspect);
 }
-
-/// Three businesses take the ids in turn.
-const SHARED: PreviousPage = PreviousPage {
-    usual_hole: 2,
-    density: 1.0 / 3.0,
-    ..PREVIOUS
-};
 
 fn every_third(numbers: std::ops::Range<i64>) -> Vec<Sighting> {
     numbers
-        .map(|n| Sighting {
-            id: Some(n * 3),
-            relation: NotShown,
-        })
+        .rev()
+        .map(|number| sighting(number * 3, NotShown))
         .collect()
 }
 
 #[test]
-fn where_others_use_ids_too_only_wide_holes_are_holes_and_missed_records_lie_within_the_bounds() {
+fn where_others_use_ids_too_only_wide_steps_are_wide_and_missed_records_lie_within_the_bounds() {
     let table = [
         (
             "nothing shared",
@@ -334,52 +493,29 @@ fn where_others_use_ids_too_only_wide_holes_are_holes_and_missed_records_lie_wit
         ),
         // An edit brought 106 back; 103 was pushed out with 109 and the rest.
         (
-            "one missed before the wide hole",
+            "one missed before the wide step",
             [all(106..=106, new), every_third(200..299)].concat(),
             bounds(100, 894, 165),
         ),
         // Edits brought 600 and 606 back; 603 was pushed out with those before 600.
         (
-            "one missed after the wide hole",
+            "one missed after the wide step",
             [all(600..=600, new), every_third(202..301)].concat(),
             bounds(100, 900, 167),
         ),
         // Edits of old records pushed out any of the few that were created.
         (
-            "no hole is wide",
+            "no step is wide",
             [every_third(34..40), all(-200..=-107, new)].concat(),
             bounds(100, 117, 0),
         ),
     ];
     for (what, page, bounds) in table {
-        let proof = classify(Some(&SHARED), &page, LIMIT);
-        assert_eq!(
-            (proof.contiguity, proof.bounds),
-            (Contiguity::Gap, bounds),
-            "{what}"
-        );
+        let proof = list_with_steps_of(3).read_page(Some(PREVIOUS), &page, LIMIT);
+        let expected = Proof {
+            contiguity: Contiguity::Gap,
+            bounds,
+        };
+        assert_eq!(proof, expected, "{what}");
     }
 }
-
-#[test]
-fn the_usual_hole_and_the_density_of_a_page_ignore_its_few_widest_holes() {
-    let of = |ids: Vec<i64>| {
-        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        let page = PreviousPage::new(&ids, None);
-        (page.usual_hole, (page.density * 100.0).round())
-    };
-    assert_eq!(of(vec![]), (0, 100.0));
-    assert_eq!(of(vec![7]), (0, 100.0));
-    assert_eq!(of((1..=100).chain([5_000]).collect()), (0, 100.0));
-    assert_eq!(
-        of((0..100).map(|n| n * 3).chain([5_000]).collect()),
-        (2, 33.0)
-    );
-    assert_eq!(of(vec![i64::MIN, i64::MAX]).0, i64::MAX - 1);
-    assert_eq!(
-        PreviousPage::new(&["a".to_owned(), "7".to_owned()], None).density,
-        1.0
-    );
-}
-
-mod random;

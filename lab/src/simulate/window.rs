@@ -9,7 +9,9 @@ use std::time::Duration;
 use super::RunTotals;
 use super::traffic::Traffic;
 use shopmirror_core::budget::KeyReading;
-use shopmirror_core::contiguity::{self, Contiguity, PreviousPage, Proof, Relation, Sighting};
+use shopmirror_core::contiguity::{
+    Contiguity, ListProfile, PreviousPage, Proof, Relation, Sighting,
+};
 use shopmirror_core::schedule::{Observation, PollResult};
 
 /// The window of one route and what its poller knows about it.
@@ -22,6 +24,7 @@ pub(super) struct RouteWindow<'a> {
     /// Records known, counted from the first ever.
     known: usize,
     previous: Option<PreviousPage>,
+    profile: ListProfile,
 }
 
 impl<'a> RouteWindow<'a> {
@@ -33,6 +36,7 @@ impl<'a> RouteWindow<'a> {
             arrived: 0,
             known: 0,
             previous: None,
+            profile: ListProfile::default(),
         };
         traffic
             .routes
@@ -69,8 +73,6 @@ impl<'a> RouteWindow<'a> {
         self.previous = Some(PreviousPage {
             records,
             high_id: i64::try_from(self.arrived).ok().filter(|_| records > 0),
-            usual_hole: 0,
-            density: 1.0,
         });
         let page = &self.arrivals[first_shown..self.arrived];
         let age = |at: &f64| Duration::from_secs_f64((now - at).max(0.0));
@@ -84,12 +86,14 @@ impl<'a> RouteWindow<'a> {
     }
 
     /// What the page from `first_shown` on proves; ids count the arrivals from 1.
-    fn prove(&self, first_shown: usize) -> Proof {
+    fn prove(&mut self, first_shown: usize) -> Proof {
         let previous_first = self
             .previous
             .map_or(self.known, |previous| self.known - previous.records);
         let sighting = |place: usize| Sighting {
             id: i64::try_from(place + 1).ok(),
+            created_at: None,
+            is_edited: false,
             relation: if (previous_first..self.known).contains(&place) {
                 Relation::Unchanged(self.known - 1 - place)
             } else {
@@ -97,7 +101,7 @@ impl<'a> RouteWindow<'a> {
             },
         };
         let page: Vec<Sighting> = (first_shown..self.arrived).rev().map(sighting).collect();
-        contiguity::classify(self.previous.as_ref(), &page, self.limit)
+        self.profile.read_page(self.previous, &page, self.limit)
     }
 }
 

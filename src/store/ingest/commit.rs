@@ -191,7 +191,7 @@ fn next_row(
             stale_pages: 0,
             ..before.row.clone()
         }),
-        _ => newest_row(ingest, poll, comparison, written),
+        _ => newest_row(ingest, poll, comparison, verdict, written),
     }
 }
 
@@ -200,6 +200,7 @@ fn newest_row(
     ingest: &Ingest<'_>,
     poll: &Poll,
     comparison: &Comparison,
+    verdict: &Verdict,
     written: &Written,
 ) -> rusqlite::Result<PollerRow> {
     let page = &ingest.reading.page;
@@ -226,7 +227,7 @@ fn newest_row(
         },
         complete_since: match list_read_before(ingest, poll) {
             Some(row) => row.complete_since.clone(),
-            None if page.records().len() >= poll.limit as usize => Some(at),
+            None if page.records().len() + page.duplicates() >= poll.limit as usize => Some(at),
             None => None,
         },
         last_success_at: ingest.reading.requested_at(poll.latency),
@@ -243,6 +244,7 @@ fn newest_row(
         },
         head,
         head_seq,
+        profile: verdict.profile.clone(),
         stale_pages: 0,
     })
 }
@@ -293,6 +295,7 @@ fn save_row(
 /// Whether a process that starts with the stored row does the same as with the new one.
 fn serves_as_well(stored: &PollerRow, new: &PollerRow) -> bool {
     stored.emptied_at == new.emptied_at
+        && stored.profile == new.profile
         && stored.served_business == new.served_business
         && (stored.head == new.head || sorted(&stored.head) == sorted(&new.head))
 }

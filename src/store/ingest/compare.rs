@@ -3,10 +3,11 @@
 //! A record whose text is the one that its poller saw last costs one digest. Any other one is
 //! looked up in the log, whose latest version it is compared with by meaning.
 
+use jiff::Timestamp;
 use rusqlite::Connection;
 use serde::Deserialize;
 use shopmirror_core::contiguity::{Relation, Sighting};
-use shopmirror_core::record::{Fields, Kind, Page, Record, Route, same_record};
+use shopmirror_core::record::{Fields, Kind, Page, Record, Route, field, same_record, time};
 
 use super::memory::{Digest, Version};
 use super::{Ingest, Source};
@@ -56,14 +57,28 @@ pub(super) struct StoredVersion {
     pub(super) business: Option<String>,
 }
 
+impl StoredVersion {
+    /// When the workspace said that the record was created.
+    fn created_at(&self) -> Option<Timestamp> {
+        time(field(&self.body, "created_at")?)
+    }
+}
+
 impl Comparison {
     /// Every record of the page, for the contiguity rule.
     pub(super) fn sightings(&self, page: &Page) -> Vec<Sighting> {
         let mut sightings = Vec::with_capacity(self.records.len());
         for (record, compared) in page.records().iter().zip(&self.records) {
+            let created_at = page.created_at(record);
+            let is_edited = match &compared.finding {
+                Finding::Changed(stored) => created_at == stored.created_at(),
+                _ => false,
+            };
             sightings.push(Sighting {
                 id: record.id.as_integer(),
+                created_at,
                 relation: compared.relation,
+                is_edited,
             });
         }
         sightings

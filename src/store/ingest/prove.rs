@@ -2,7 +2,7 @@
 //! the two the next page is compared with. Writes nothing.
 
 use rusqlite::Connection;
-use shopmirror_core::contiguity::{self, Bounds, Contiguity, PreviousPage, Proof};
+use shopmirror_core::contiguity::{Bounds, Contiguity, ListProfile, PreviousPage, Proof};
 use shopmirror_core::record::{Page, PollerId};
 
 use super::compare::{Comparison, Finding};
@@ -17,6 +17,8 @@ const MAX_STALE_PAGES: u32 = 2;
 pub(super) struct Verdict {
     pub(super) proof: Proof,
     pub(super) role: Role,
+    /// What the poller has learned of its list, with what this page showed of it.
+    pub(super) profile: ListProfile,
 }
 
 /// What was shown is to its poller.
@@ -42,49 +44,68 @@ pub(super) fn prove(ingest: &Ingest<'_>, comparison: &Comparison) -> Verdict {
         Source::Search(_) => return search(),
     };
     let page = &ingest.reading.page;
-    let proof = contiguity(ingest, poll, comparison);
+    let mut profile = ListProfile::default();
     if let Some(before) = ingest.before {
+        profile = before.row.profile.clone();
         let older_pages = before.row.stale_pages;
         if older_pages < MAX_STALE_PAGES && is_older(page, &before.row, comparison) {
-            let contiguity = Contiguity::Stale;
             let count = older_pages + 1;
             return Verdict {
-                proof: Proof {
-                    contiguity,
-                    ..proof
-                },
+                proof: NOTHING,
                 role: Role::Older { count },
+                profile,
             };
         }
-        if page.records().is_empty() && proof.contiguity == Contiguity::Suspect {
-            let role = Role::Emptied;
-            return Verdict { proof, role };
-        }
     }
-    let role = Role::Newest;
-    Verdict { proof, role }
+    let proof = read_page(ingest, poll, comparison, &mut profile);
+    let is_emptied = ingest.before.is_some()
+        && page.records().is_empty()
+        && proof.contiguity == Contiguity::Suspect;
+    let role = if is_emptied {
+        Role::Emptied
+    } else {
+        Role::Newest
+    };
+    Verdict {
+        proof,
+        role,
+        profile,
+    }
 }
+
+/// What a page proves that replaces nothing.
+const NOTHING: Proof = Proof {
+    contiguity: Contiguity::Stale,
+    bounds: Bounds {
+        after: None,
+        before: None,
+        missed: None,
+    },
+};
 
 fn search() -> Verdict {
     Verdict {
-        proof: Proof {
-            contiguity: Contiguity::Stale,
-            shared: 0,
-            bounds: Bounds::default(),
-        },
+        proof: NOTHING,
         role: Role::Search,
+        profile: ListProfile::default(),
     }
 }
 
-fn contiguity(ingest: &Ingest<'_>, poll: &Poll, comparison: &Comparison) -> Proof {
+fn read_page(
+    ingest: &Ingest<'_>,
+    poll: &Poll,
+    comparison: &Comparison,
+    profile: &mut ListProfile,
+) -> Proof {
     let page = &ingest.reading.page;
     // A full page that shows a record twice is full, although it has fewer records than its limit.
     let limit = (poll.limit as usize).saturating_sub(page.duplicates());
-    let previous = ingest
-        .before
-        .map(|before| PreviousPage::new(&before.row.head, before.row.high_id));
+    let previous = ingest.before.map(|before| PreviousPage {
+        records: before.row.head.len(),
+        high_id: before.row.high_id,
+    });
     let sightings = comparison.sightings(page);
-    let proof = contiguity::classify(previous.as_ref(), &sightings, limit);
+    let proof = profile.read_page(previous, &sightings, limit);
     // Another poller read the list before: nothing shows what lies between its last page and this.
     // A page that is not full is the whole list.
     if ingest.read_before.is_some() && sightings.len() >= limit {

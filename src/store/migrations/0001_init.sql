@@ -47,6 +47,7 @@ CREATE TABLE _meta (
 -- `head_seq` of the log proves nothing. Since `emptied_at` the route shows no record although it showed some
 -- before. `served_business` is the business that answered, from `X-Business` of the last page. Every
 -- record created after `complete_since` was seen, but for gaps; NULL: the first page held the whole list.
+-- `list_profile` is what the pages have shown of how the list is ordered and how far apart its ids are.
 CREATE TABLE _pollers (
     route           TEXT NOT NULL,
     business        TEXT NOT NULL,
@@ -60,6 +61,7 @@ CREATE TABLE _pollers (
     learned         TEXT,
     emptied_at      TEXT,
     served_business TEXT,
+    list_profile    TEXT NOT NULL,
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 

@@ -2,14 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::*;
-
-/// How the imitated workspace orders a list.
-#[derive(Debug, Clone, Copy)]
-enum Order {
-    Creation,
-    LastChange,
-}
+use super::*;
+use crate::contiguity::Order::{ByChange, ByCreation};
 
 /// A list that grows and is edited.
 struct List {
@@ -50,8 +44,8 @@ impl List {
             .map(|(id, changed)| (*id, *changed))
             .collect();
         all.sort_unstable_by_key(|(id, changed)| match self.order {
-            Order::Creation => -id,
-            Order::LastChange => -i64::try_from(*changed).unwrap(),
+            ByChange => -i64::try_from(*changed).unwrap(),
+            _ => -id,
         });
         all.truncate(limit);
         all
@@ -66,8 +60,8 @@ impl List {
             .entries
             .iter()
             .filter(|(id, changed)| match self.order {
-                Order::Creation => **id > known,
-                Order::LastChange => **changed > clock,
+                ByChange => **changed > clock,
+                _ => **id > known,
             });
         arrived
             .map(|(id, _)| *id)
@@ -88,25 +82,18 @@ fn sightings(previous: &Shown, page: &Shown, integers: bool) -> Vec<Sighting> {
     page.iter()
         .map(|&(id, change)| Sighting {
             id: integers.then_some(id),
+            created_at: Timestamp::from_second(id).ok(),
             relation: relation(id, change),
+            is_edited: true,
         })
         .collect()
-}
-
-fn known(previous: &Shown, high: i64, integers: bool) -> PreviousPage {
-    let ids: Vec<String> = previous.iter().map(|(id, _)| id.to_string()).collect();
-    PreviousPage::new(&ids, (integers && high > 0).then_some(high))
 }
 
 /// Polls one random list again and again; returns how many pages were proven, and how many were not
 /// although nothing was missed.
 fn polls(seed: u64) -> (u32, u32) {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut list = List::new(if random.bool() {
-        Order::Creation
-    } else {
-        Order::LastChange
-    });
+    let mut list = List::new(if random.bool() { ByCreation } else { ByChange });
     let integers = random.u8(..4) > 0;
     let limit = random.usize(1..12);
     let step = random.i64(1..4);
@@ -114,6 +101,8 @@ fn polls(seed: u64) -> (u32, u32) {
         list.create(random.i64(1..=step));
     }
     let mut previous = list.page(limit);
+    let mut profile = ListProfile::default();
+    profile.read_page(None, &sightings(&Vec::new(), &previous, integers), limit);
     let (mut clock, mut high) = (list.clock, list.newest);
     let (mut proven, mut careful) = (0, 0);
     for _ in 0..30 {
@@ -127,8 +116,12 @@ fn polls(seed: u64) -> (u32, u32) {
             }
         }
         let page = list.page(limit);
-        let known = known(&previous, high, integers);
-        let proof = classify(Some(&known), &sightings(&previous, &page, integers), limit);
+        let before = PreviousPage {
+            records: previous.len(),
+            high_id: (integers && high > 0).then_some(high),
+        };
+        let page_now = sightings(&previous, &page, integers);
+        let proof = profile.read_page(Some(before), &page_now, limit);
         let missed = list.missed(clock, high, &page);
         assert!(
             missed.is_empty() || !proof.contiguity.is_proven(),
@@ -137,6 +130,11 @@ fn polls(seed: u64) -> (u32, u32) {
         );
         proven += u32::from(proof.contiguity.is_proven());
         careful += u32::from(!proof.contiguity.is_proven() && missed.is_empty());
+        let learned_wrongly = match list.order {
+            ByChange => ByCreation,
+            _ => ByChange,
+        };
+        assert_ne!(profile.order.order(), learned_wrongly, "seed {seed}");
         high = high.max(page.iter().map(|(id, _)| *id).max().unwrap_or(0));
         (previous, clock) = (page, list.clock);
     }

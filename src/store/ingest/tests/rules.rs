@@ -305,3 +305,156 @@ async fn what_only_an_older_page_shows_is_not_on_the_newest_page() {
     let left: Option<String> = tool.query_row(ids, [], |row| row.get(0)).unwrap();
     assert_eq!(left.as_deref(), Some("20"));
 }
+
+/// A full page with dense ids: 84 of its records are new, and 16 old ones were edited, far apart.
+fn new_and_edited_old() -> Vec<i64> {
+    let mut ids: Vec<i64> = (1_917..=2_000).rev().collect();
+    for number in (0..16).rev() {
+        ids.push(100 + 50 * number);
+    }
+    ids
+}
+
+fn named(ids: &[i64]) -> Vec<String> {
+    ids.iter().map(|id| record(*id, "N")).collect()
+}
+
+#[tokio::test]
+async fn a_burst_behind_saves_that_change_nothing_is_no_silent_loss_while_its_ids_show_it() {
+    for (lost, saved_again) in [(190, 1), (150, 1), (30, 1), (30, 11), (30, 12), (30, 40)] {
+        let (_dir, store) = open();
+        let poll = |second| Poll {
+            limit: 100,
+            second,
+            ..Poll::USUAL
+        };
+        let before = new_and_edited_old();
+        let lowest = 2_001 + lost;
+        let new = 100 - i64::try_from(saved_again).unwrap();
+        let mut after: Vec<i64> = (lowest..lowest + new).rev().collect();
+        after.extend(&before[..saved_again]);
+        poll(0).shows(&store, &named(&before)).await;
+        poll(10).shows(&store, &named(&after)).await;
+        let bounds = format!("2000..{lowest}: {lost}");
+        assert_eq!(
+            gaps(&store).await,
+            said("suspect", &bounds),
+            "{lost} lost behind {saved_again}"
+        );
+    }
+}
+
+/// A page of records with the time of their creation, the newest first; one is edited.
+fn created_by_the_minute(
+    ids: std::ops::RangeInclusive<i64>,
+    edited: i64,
+    name: &str,
+) -> Vec<String> {
+    let mut texts = Vec::new();
+    for id in ids.rev() {
+        let name = if id == edited { name } else { "N" };
+        let minute = id % 60;
+        texts.push(format!(
+            r#"{{"id":{id},"created_at":"2026-01-02T03:{minute:02}:00Z","name":"{name}"}}"#
+        ));
+    }
+    texts
+}
+
+#[tokio::test]
+async fn the_order_of_a_list_is_learned_and_outlives_the_process() {
+    use shopmirror_core::contiguity::Order;
+    let (dir, store) = open();
+    let poll = |second| Poll {
+        second,
+        ..Poll::USUAL
+    };
+    let order = async |store: &Store| {
+        let pollers = store.read(|reader| reader.pollers()).await.unwrap();
+        pollers[0].profile.order
+    };
+    poll(0)
+        .shows(&store, &created_by_the_minute(1..=20, 5, "N"))
+        .await;
+    for (second, name) in [(10, "A"), (20, "B")] {
+        poll(second)
+            .shows(&store, &created_by_the_minute(1..=20, 5, name))
+            .await;
+    }
+    assert_eq!(order(&store).await.order(), Order::Unknown);
+    drop(store);
+
+    let store = Store::open(&dir.path().join("mirror.db")).unwrap();
+    poll(30)
+        .shows(&store, &created_by_the_minute(1..=20, 5, "C"))
+        .await;
+    let learned = order(&store).await;
+    assert_eq!(learned.order(), Order::ByCreation);
+    assert!(learned.ids_never_rise() && learned.created_at_never_rises());
+
+    // An edit brings a record to the front after all.
+    let mut shown = created_by_the_minute(1..=20, 5, "D");
+    let edited = shown.remove(15);
+    shown.insert(0, edited);
+    poll(40).shows(&store, &shown).await;
+    assert_eq!(order(&store).await.order(), Order::ByChange);
+}
+
+#[tokio::test]
+async fn a_gap_of_text_ids_is_not_hidden_in_the_suspect_before_it() {
+    let (_dir, store) = open();
+    let texts = |ids: std::ops::RangeInclusive<i64>, name: &str| -> Vec<String> {
+        let text = |id| format!(r#"{{"id":"r{id}","name":"{name}"}}"#);
+        ids.rev().map(text).collect()
+    };
+    let poll = |second| Poll {
+        second,
+        ..Poll::USUAL
+    };
+    poll(0).shows(&store, &texts(1..=20, "N")).await;
+    poll(10).shows(&store, &texts(1..=20, "A")).await;
+    poll(20).shows(&store, &texts(1..=20, "B")).await;
+    poll(30).shows(&store, &texts(31..=50, "N")).await;
+    poll(40).shows(&store, &texts(31..=50, "A")).await;
+    let all = gaps(&store).await;
+    let certainties: Vec<&str> = all
+        .iter()
+        .map(|(certainty, _)| certainty.as_str())
+        .collect();
+    assert_eq!(certainties, ["suspect", "gap", "suspect"]);
+}
+
+#[tokio::test]
+async fn a_gap_begins_at_the_highest_id_ever_shown_though_the_last_page_lacks_it() {
+    let (_dir, store) = open();
+    let poll = |second| Poll {
+        second,
+        ..Poll::USUAL
+    };
+    poll(0).shows(&store, &records(1..=40)).await;
+    // Edits of old records push the newest ones off the page.
+    let mut edited: Vec<String> = (1..=15).rev().map(|id| record(id, "edited")).collect();
+    edited.extend(records(16..=40).into_iter().skip(20));
+    poll(10).shows(&store, &edited).await;
+    poll(20).shows(&store, &records(61..=80)).await;
+    let last = gaps(&store).await.pop();
+    let expected = ("gap".to_owned(), "40..61: 20".to_owned());
+    assert_eq!(last, Some(expected));
+}
+
+#[tokio::test]
+async fn a_full_page_that_shows_a_record_twice_is_not_the_whole_list() {
+    let (_dir, store) = open();
+    let mut first = records(2..=20);
+    first.push(record(20, "N"));
+    Poll::USUAL.shows(&store, &first).await;
+    let pollers = store.read(|reader| reader.pollers()).await.unwrap();
+    assert!(
+        pollers[0].complete_since.is_some(),
+        "what is below the first page is not known"
+    );
+    let mut next = records(41..=59);
+    next.push(record(59, "N"));
+    let outcome = Poll::USUAL.shows(&store, &next).await;
+    assert_eq!(outcome.contiguity, Contiguity::Gap);
+}
