@@ -1,7 +1,9 @@
-//! `lab`: runs shopmirror's schedule and budget on a virtual clock, for developers.
+//! `lab`: runs what shopmirror decides against a known truth, for developers.
 //!
-//! `lab simulate` compares the adaptive schedule with fixed ones over a trace or a synthetic shop.
+//! `lab simulate` compares the adaptive schedule with fixed ones over a trace or a synthetic shop,
+//! on a virtual clock. `lab pages` judges the rule of what a page proves.
 
+mod pages;
 mod simulate;
 
 use std::path::PathBuf;
@@ -10,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use shopmirror_core::record::Route;
 
+use self::pages::Load;
 use self::simulate::{Shop, SimulationSettings, Traffic};
 
 #[derive(Debug, Parser)]
@@ -17,6 +20,24 @@ use self::simulate::{Shop, SimulationSettings, Traffic};
 enum Command {
     /// Compare the adaptive schedule with fixed ones on a virtual clock
     Simulate(Args),
+    /// Judge the rule of what a page proves against lists whose truth is known
+    Pages(PagesArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct PagesArgs {
+    /// What happens between two polls [default: each load in turn]
+    #[arg(long, value_name = "LOAD")]
+    load: Option<Load>,
+    /// Polls of each load
+    #[arg(long, value_name = "N", default_value_t = 250_000)]
+    polls: u64,
+    /// The same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,8 +81,36 @@ const MAX_HOURS: f64 = 24.0 * 366.0;
 const MAX_REQUESTS: f64 = 50_000_000.0;
 
 fn main() -> anyhow::Result<()> {
-    let Command::Simulate(args) = Command::parse();
-    let traffic = traffic(&args)?;
+    match Command::parse() {
+        Command::Simulate(args) => simulate(&args),
+        Command::Pages(args) => judge_pages(&args),
+    }
+}
+
+fn judge_pages(args: &PagesArgs) -> anyhow::Result<()> {
+    let loads = match args.load {
+        Some(load) => vec![load],
+        None => vec![Load::Mix, Load::Life],
+    };
+    let mut outcomes = Vec::new();
+    for load in loads {
+        outcomes.push(pages::run(load, args.polls, args.seed));
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcomes)?);
+    } else {
+        println!("{}", pages::table(&outcomes));
+    }
+    let mut missed = Vec::new();
+    for outcome in &outcomes {
+        missed.extend(pages::missed_goals(outcome, 1.0));
+    }
+    ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
+    Ok(())
+}
+
+fn simulate(args: &Args) -> anyhow::Result<()> {
+    let traffic = traffic(args)?;
     let requests = traffic.span_s / 60.0 * f64::from(args.requests_per_minute);
     ensure!(
         requests <= MAX_REQUESTS,
