@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use secrecy::SecretString;
 use shopmirror_core::budget::BudgetSettings;
 use shopmirror_core::budget::{Budget, Purpose};
@@ -44,6 +45,10 @@ pub use status::{PollerState, PollerStatus, PollingStatus};
 /// How long polling continues after a stop while a request is in flight. One that takes longer is
 /// cut off.
 const FINISH: Duration = Duration::from_secs(1);
+
+/// How many requests of each poller are noted in the store before they are sent. If the process
+/// ends early, the next one goes on in turn; later the pages that were stored show the turn.
+const NOTED_REQUESTS: u64 = 3;
 
 /// The longest sleep while nothing is due.
 const MAX_SLEEP: Duration = Duration::from_secs(600);
@@ -164,16 +169,43 @@ impl Dispatcher {
             }
         }
         let mut pollers = Vec::new();
-        for (place, planned) in plan.iter().enumerate() {
+        for planned in &plan {
             let mut poller = PollerHealth::new(planned.id.clone());
-            if is_same_account
-                && let Some(before) = position_of(&planned.id, &self.pollers)
-                && let Some(at) = self.pollers[before].waits_until(now.elapsed)
-            {
-                poller.retry_at = Some(at);
-                schedule.wait_until(place, at);
+            if let Some(before) = position_of(&planned.id, &self.pollers) {
+                poller.sent = self.pollers[before].sent;
+                if is_same_account {
+                    poller.continue_rest(&self.pollers[before], now.elapsed);
+                }
             }
             pollers.push(poller);
+        }
+        let attempts = self.store.read(|reader| reader.attempts()).await?;
+        let oldest = attempts.iter().filter_map(|attempt| attempt.at).min();
+        for attempt in attempts {
+            // What this process knows of a poller is newer.
+            if position_of(&attempt.poller, &self.pollers).is_some() {
+                continue;
+            }
+            let Some(place) = position_of(&attempt.poller, &pollers) else {
+                continue;
+            };
+            match (attempt.at, oldest) {
+                // It may not have been sent, or its page may have ended the process: it comes behind
+                // the one that has waited longest.
+                (Some(_), Some(oldest)) if !attempt.is_handled => {
+                    schedule.restore_attempt(place, oldest + SignedDuration::from_millis(1));
+                }
+                (Some(at), _) => schedule.restore_attempt(place, at),
+                (None, _) => {}
+            }
+            if let Some(rest) = &attempt.rest {
+                pollers[place].restore_rest(rest, &client.account(), now);
+            }
+        }
+        for (place, poller) in pollers.iter().enumerate() {
+            if let Some(at) = poller.waits_until(now.elapsed) {
+                schedule.wait_until(place, at);
+            }
         }
         let limit = match plan.first() {
             Some(planned) => planned.settings.limit,
@@ -333,9 +365,16 @@ impl Dispatcher {
             }
             self.schedule.started(poller, now);
             self.pollers[poller].started_at = now.elapsed;
-            let (client, id) = (self.client.clone(), self.pollers[poller].id.clone());
+            let is_noted = self.pollers[poller].sent < NOTED_REQUESTS;
+            self.pollers[poller].sent += 1;
+            let store = self.store.clone();
+            let client = self.client.clone();
+            let id = self.pollers[poller].id.clone();
             let asked_after = self.store.seq();
             in_flight.spawn(async move {
+                if is_noted && let Err(error) = store.note_attempt(id.clone(), now.wall).await {
+                    tracing::debug!(poller = %id, %error, "the next process may begin with it again");
+                }
                 let (result, rate) = client.poll(&id).await;
                 Completed::Poll {
                     poller,

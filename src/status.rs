@@ -63,6 +63,8 @@ pub struct WorkspaceStatus {
     /// Routes whose last page was empty although the mirror has records of them, each with what to
     /// do.
     pub emptied: Vec<String>,
+    /// Businesses of a route that were read before and are not polled now.
+    pub left_out: Vec<LeftOutList>,
     /// The number of the last row of the log.
     pub last_seq: i64,
     /// How status changes and payments name their job.
@@ -73,6 +75,18 @@ pub struct WorkspaceStatus {
     pub backup: Option<BackupStatus>,
     /// One entry per scheduled report.
     pub reports: Vec<ScheduledReportStatus>,
+}
+
+/// A business of a route that was read before and is not polled now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LeftOutList {
+    /// The route and the business: `jobs@2`.
+    pub name: String,
+    /// When it was read last.
+    pub last_read_at: String,
+    /// Since when the workspace's default business is another one, if that is why.
+    pub replaced_at: Option<String>,
 }
 
 impl WorkspaceStatus {
@@ -87,6 +101,7 @@ impl WorkspaceStatus {
             )));
         }
         let is_paused = polling.paused.is_some();
+        let left_out = self.left_out_of(&polling.pollers);
         let pollers = polling
             .pollers
             .into_iter()
@@ -97,6 +112,7 @@ impl WorkspaceStatus {
             pid: Some(std::process::id()),
             pollers,
             budget: Some(polling.budget),
+            left_out,
             ..self
         };
         if !is_paused {
@@ -129,6 +145,7 @@ impl WorkspaceStatus {
         }
         let sinks = stored::stopped_sinks(reader, self.last_seq)?;
         let status = Self {
+            left_out: self.left_out_of(&pollers),
             pollers,
             sinks,
             ..self

@@ -4,6 +4,7 @@
 //! connection writes, inside `BEGIN IMMEDIATE`; every call leaves the async threads in one place,
 //! the module `handle`. A failed write stores nothing.
 
+mod attempts;
 mod custom_fields;
 mod customers;
 mod error;
@@ -31,6 +32,7 @@ mod time_zone;
 mod workspace;
 mod writer;
 
+pub use attempts::{Attempt, RouteRest};
 pub use error::StoreError;
 pub use gaps::{Certainty, Gap, GapState};
 pub use handle::Store;

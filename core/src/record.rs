@@ -246,10 +246,7 @@ impl Page {
     /// twice, its first record counts, which is the newest in both orders of the contract.
     #[must_use]
     pub fn new(body: String, mut records: Vec<Record>) -> Self {
-        let shown = records.len();
-        let mut seen = HashSet::with_capacity(shown);
-        records.retain(|record| seen.insert(record.id.clone()));
-        let duplicates = shown - records.len();
+        let duplicates = remove_repeated(&mut records);
         Self {
             body,
             records,
@@ -289,6 +286,19 @@ impl Page {
     pub fn fields(&self, record: &Record) -> Fields<'_> {
         Fields::of(self.text(record)).expect("a record is an object")
     }
+}
+
+/// Removes each record whose id occurs earlier; returns how many these were.
+fn remove_repeated(records: &mut Vec<Record>) -> usize {
+    let mut seen = HashSet::with_capacity(records.len());
+    let mut is_repeated = Vec::with_capacity(records.len());
+    for record in records.iter() {
+        is_repeated.push(!seen.insert(record.id.as_str()));
+    }
+    let before = records.len();
+    let mut places = is_repeated.iter();
+    records.retain(|_| places.next() == Some(&false));
+    before - records.len()
 }
 
 #[cfg(feature = "fixtures")]

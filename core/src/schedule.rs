@@ -16,6 +16,8 @@ mod status;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::budget::PollsNeeded;
 use crate::clock::{KEY_MINUTE, Moment};
 
@@ -140,6 +142,20 @@ impl Schedule {
         self.share();
     }
 
+    /// Notes when an earlier process sent a poller's last request: until its first one in this
+    /// process, the poller that has waited longest goes first.
+    pub fn restore_attempt(&mut self, poller: usize, at: Timestamp) {
+        self.pollers[poller].sent_before = at.as_millisecond() as f64 / 1_000.0;
+    }
+
+    /// The pollers, the one that has waited longest for a request first.
+    #[must_use]
+    pub fn by_last_request(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.pollers.len()).collect();
+        places.sort_by(|a, b| self.pollers[*a].compare_waits(&self.pollers[*b]));
+        places
+    }
+
     /// What a later process needs to continue with this poller, as JSON of one or two kilobytes.
     #[must_use]
     pub fn learned(&self, poller: usize) -> String {
@@ -186,8 +202,10 @@ impl Schedule {
                 return None;
             }
         }
-        for (place, poller) in self.idle() {
-            if poller.last_sent.is_infinite() && poller.ready_at() <= at + INSTANT_S {
+        for place in self.by_last_request() {
+            let poller = &self.pollers[place];
+            let is_unpolled = poller.last_sent.is_infinite() && poller.in_flight.is_none();
+            if is_unpolled && poller.ready_at() <= at + INSTANT_S {
                 return Some(place);
             }
         }
@@ -266,16 +284,21 @@ impl Schedule {
     /// `at`, if one may be polled and is worth the slot.
     fn latest(&self, at: f64) -> Option<usize> {
         let middle = at + 0.5 * self.slots.length();
-        let mut latest = None;
-        let mut most = f64::NEG_INFINITY;
+        let mut latest: Option<usize> = None;
         for (place, poller) in self.idle() {
             if poller.ready_at() > at + INSTANT_S || !self.is_worth_a_slot(poller, at) {
                 continue;
             }
-            let lateness = poller.lateness(middle);
-            if latest.is_none() || lateness > most {
+            let is_later = match latest {
+                Some(other) => {
+                    let other = &self.pollers[other];
+                    let by_lateness = other.lateness(middle).total_cmp(&poller.lateness(middle));
+                    by_lateness.then(poller.compare_waits(other)).is_lt()
+                }
+                None => true,
+            };
+            if is_later {
                 latest = Some(place);
-                most = lateness;
             }
         }
         latest

@@ -101,15 +101,20 @@ pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
             Err(_) => PageError::NotJson,
         });
     }
-    if is_too_deep(&body) {
-        return Err(PageError::TooDeep);
-    }
-    let items: Vec<&RawValue> = serde_json::from_str(&body).map_err(|_| PageError::NotJson)?;
+    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(&body) else {
+        if is_too_deep(&body) {
+            return Err(PageError::TooDeep);
+        }
+        return Err(PageError::NotJson);
+    };
     if items.len() > MAX_RECORDS {
         return Err(PageError::TooManyRecords);
     }
     let mut records = Vec::with_capacity(items.len());
     for (place, item) in (1..).zip(items) {
+        if may_be_too_deep(item.get()) && is_too_deep(&body) {
+            return Err(PageError::TooDeep);
+        }
         let start = item.get().as_ptr() as usize - body.as_ptr() as usize;
         let record = Record::read(&body, start..start + item.get().len());
         records.push(record.map_err(|error| match error {
@@ -119,6 +124,13 @@ pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
         })?);
     }
     Ok(Page::new(body, records))
+}
+
+/// Whether a record has enough brackets to be nested that deep. Hardly any has, and counting them is
+/// much cheaper than following them.
+fn may_be_too_deep(record: &str) -> bool {
+    let brackets = record.bytes().filter(|byte| matches!(byte, b'[' | b'{'));
+    brackets.count() >= MAX_DEPTH
 }
 
 /// Whether arrays and objects are nested deeper than [`MAX_DEPTH`].

@@ -29,12 +29,11 @@ pub async fn read(
 /// # Errors
 /// As those of [`read`].
 pub async fn whole(response: &mut Response, most: usize) -> reqwest::Result<Option<Vec<u8>>> {
-    if let Some(length) = response.content_length()
-        && length > most as u64
-    {
+    let announced = response.content_length().unwrap_or_default();
+    if announced > most as u64 {
         return Ok(None);
     }
-    let mut body = Vec::new();
+    let mut body = Vec::with_capacity(announced as usize);
     if read(response, most, &mut body).await? {
         Ok(Some(body))
     } else {

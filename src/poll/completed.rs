@@ -8,11 +8,11 @@ use shopmirror_core::budget::{KeyReading, LONG_REST};
 use shopmirror_core::record::Page;
 use shopmirror_core::schedule::PollResult;
 
-use super::Dispatcher;
 use super::hold::Hold;
 use super::poller::outcome_of;
+use super::{Dispatcher, NOTED_REQUESTS};
 use crate::api::{ApiError, Ping, RateHeaders};
-use crate::store::{PageOutcome, PollFacts, StoreError};
+use crate::store::{PageOutcome, PollFacts, RouteRest, StoreError};
 
 /// How long the store has to take every page until the journal says that it can be written again.
 const STORE_WORKS_AFTER: Duration = Duration::from_secs(60);
@@ -75,13 +75,54 @@ impl Dispatcher {
                     return Ok(());
                 }
                 match result {
-                    Ok(page) => self.complete_poll(poller, asked_after, page, &rate).await,
+                    Ok(page) => {
+                        self.complete_poll(poller, asked_after, page, &rate).await?;
+                    }
                     Err(error) => {
                         self.fail_poll(poller, &error);
-                        Ok(())
+                        self.note_rest(poller, &error).await;
                     }
                 }
+                self.note_handled(poller).await;
+                Ok(())
             }
+        }
+    }
+
+    /// Notes for a later process that this one lived on after a poll.
+    async fn note_handled(&self, poller: usize) {
+        let poller = &self.pollers[poller];
+        if poller.sent > NOTED_REQUESTS {
+            return;
+        }
+        if let Err(error) = self.store.note_handled(poller.id.clone()).await {
+            tracing::debug!(poller = %poller.id, %error, "the next process may begin with it again");
+        }
+    }
+
+    /// Notes for a later process what the workspace asked a route to wait.
+    async fn note_rest(&self, poller: usize, error: &ApiError) {
+        let now = self.clock.now();
+        let poller = &self.pollers[poller];
+        let (Some(until), ApiError::Status { status, .. }) =
+            (poller.waits_until(now.elapsed), error)
+        else {
+            return;
+        };
+        let Ok(until) = now.wall.checked_add(until.saturating_sub(now.elapsed)) else {
+            return;
+        };
+        let rest = RouteRest {
+            account: self.client.account(),
+            until,
+            status: *status,
+        };
+        if let Err(error) = self
+            .store
+            .note_rest(poller.id.clone(), now.wall, rest)
+            .await
+        {
+            tracing::debug!(%error, "a restart will not know how long the workspace asked to wait");
         }
     }
 

@@ -1,5 +1,7 @@
 //! One poll of every route, for cron and CI: the dispatcher until each route was polled.
 
+use std::collections::VecDeque;
+
 use shopmirror_core::record::PollerId;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -19,7 +21,11 @@ impl Dispatcher {
         mut self,
         stop: &CancellationToken,
     ) -> Result<Vec<(PollerId, ApiError)>, StoreError> {
-        self.to_poll = Some((0..self.pollers.len()).collect());
+        // Whose route the workspace asked to wait is not polled, and counts as failed.
+        let now = self.clock.now().elapsed;
+        let mut to_poll = VecDeque::from(self.schedule.by_last_request());
+        to_poll.retain(|poller| self.pollers[*poller].waits_until(now).is_none());
+        self.to_poll = Some(to_poll);
         let (_open, mut no_requests) = mpsc::channel(1);
         self.work(&mut no_requests, stop).await?;
         if let Some(error) = self.hold.as_mut().and_then(|hold| hold.store_error.take()) {

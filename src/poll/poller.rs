@@ -9,7 +9,8 @@ use shopmirror_core::record::{Page, PollerId};
 use shopmirror_core::schedule::{Observation, PollResult};
 
 use crate::api::{ApiError, Class, Retry};
-use crate::store::PageOutcome;
+use crate::net::retry_after::MAX_WAIT;
+use crate::store::{PageOutcome, RouteRest};
 
 /// Waits after a poll that failed for a reason that may pass.
 const BUSY: Backoff = Backoff {
@@ -54,7 +55,9 @@ pub(super) struct PollerHealth {
     pub(super) last_error: Option<ApiError>,
     pub(super) last_success: Option<Moment>,
     /// Until when the server's `Retry-After` forbids a poll of this route.
-    pub(super) retry_at: Option<Duration>,
+    retry_at: Option<Duration>,
+    /// Requests that this process has sent for it.
+    pub(super) sent: u64,
 }
 
 impl PollerHealth {
@@ -69,7 +72,29 @@ impl PollerHealth {
             last_error: None,
             last_success: None,
             retry_at: None,
+            sent: 0,
         }
+    }
+
+    /// Takes over what the server asked this route to wait, from before a change of the
+    /// configuration.
+    pub(super) fn continue_rest(&mut self, before: &Self, now: Duration) {
+        self.retry_at = before.waits_until(now);
+    }
+
+    /// Takes over what the server asked this route to wait in an earlier process.
+    pub(super) fn restore_rest(&mut self, rest: &RouteRest, account: &str, now: Moment) {
+        let Some(remaining) = rest.remaining(account, now.wall, MAX_WAIT) else {
+            return;
+        };
+        self.retry_at = Some(now.elapsed + remaining);
+        self.last_error = Some(ApiError::Status {
+            status: rest.status,
+            code: None,
+            message: None,
+            request_id: None,
+            retry_after: Some(remaining),
+        });
     }
 
     /// True if the workspace refuses this route although it accepts the key.
@@ -111,6 +136,14 @@ impl PollerHealth {
                 estimate = gap.estimate,
                 "a page does not prove that nothing was missed since the page before; see \
                  `shopmirror gaps`"
+            );
+        }
+        if let Some(before) = &stored.served_before {
+            tracing::warn!(
+                poller = %self.id,
+                before,
+                "another branch answers this route now; if that is not meant, name the branches \
+                 under businesses in [workspace]"
             );
         }
         self.clear_failures();

@@ -265,8 +265,6 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use shopmirror_core::contiguity::ListProfile;
-
     use super::*;
 
     fn at(day: &str) -> Timestamp {
@@ -317,15 +315,9 @@ mod tests {
             first_polled_at: at("01T00:00").to_string(),
             complete_since: since.map(|since| at(since).to_string()),
             last_success_at: at(read).to_string(),
-            emptied_at: None,
-            high_id: None,
             page_limit: 100,
-            learned: None,
             served_business: business.is_none().then(|| "1".to_owned()),
-            head: Vec::new(),
-            head_seq: 0,
-            profile: ListProfile::default(),
-            stale_pages: 0,
+            ..PollerRow::default()
         };
         let pollers = [
             poller(None, Some("02T00:00"), "18T00:00"),

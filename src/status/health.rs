@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::WorkspaceStatus;
@@ -19,6 +20,8 @@ const STALE_INTERVALS: f64 = 5.0;
 const STALE_SECONDS: f64 = 120.0;
 /// A timer's `once` is late when its last success is older than this many of its intervals.
 const LATE_INTERVALS: f64 = 2.0;
+/// For how long a business that is not polled any more may be a mistake.
+const LEFT_OUT_MAY_BE_MISTAKE: SignedDuration = SignedDuration::from_hours(7 * 24);
 const NO_REASON: &str = "no reason is known";
 
 /// Health in one word.
@@ -191,6 +194,7 @@ impl WorkspaceStatus {
             }
         }
         findings.extend(self.emptied.iter().map(degraded));
+        findings.extend(self.judge_left_out());
         findings.extend(self.sinks.iter().flat_map(judge_sink));
         for sink in &self.removed_sinks {
             findings.push(degraded(format!("sink {sink}")));
@@ -211,6 +215,48 @@ impl WorkspaceStatus {
             }
         }
         findings
+    }
+}
+
+impl WorkspaceStatus {
+    /// The businesses that are not polled any more: for a week, in which it may be a mistake, and
+    /// as long as the default business is another one than before.
+    fn judge_left_out(&self) -> Vec<Finding> {
+        let mut left_out = Vec::new();
+        let mut replaced = Vec::new();
+        for list in &self.left_out {
+            if list.replaced_at.is_some() {
+                if self.pollers.iter().any(|poller| poller.business.is_none()) {
+                    replaced.push(list.name.as_str());
+                }
+            } else if is_of_last_week(&list.last_read_at, &self.at) {
+                left_out.push(list.name.as_str());
+            }
+        }
+        let mut findings = Vec::new();
+        if !left_out.is_empty() {
+            findings.push(degraded(format!(
+                "{}: read before and not polled any more; if that is a mistake, correct \
+                 businesses in [workspace]",
+                left_out.join(", ")
+            )));
+        }
+        if !replaced.is_empty() {
+            findings.push(degraded(format!(
+                "{}: not read since another branch became the workspace's default; name the \
+                 branches to read under businesses in [workspace]",
+                replaced.join(", ")
+            )));
+        }
+        findings
+    }
+}
+
+/// Whether a list was read in the week before `now`.
+fn is_of_last_week(last_read_at: &str, now: &str) -> bool {
+    match (last_read_at.parse::<Timestamp>(), now.parse::<Timestamp>()) {
+        (Ok(read_at), Ok(now)) => now.duration_since(read_at) < LEFT_OUT_MAY_BE_MISTAKE,
+        _ => false,
     }
 }
 

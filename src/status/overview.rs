@@ -39,6 +39,13 @@ impl WorkspaceStatus {
         let records = count(self.records.values().sum::<i64>(), "record", "records");
         let changes = count(self.last_seq, "change", "changes");
         facts.push(("mirror", format!("{records}, {changes} in the log")));
+        if !self.left_out.is_empty() {
+            let lists = self.left_out.iter();
+            let texts: Vec<String> = lists
+                .map(|list| format!("{} since {}", list.name, list.last_read_at))
+                .collect();
+            facts.push(("not polled now", texts.join(", ")));
+        }
         if !self.job_links.is_empty() {
             let links: Vec<String> = self.job_links.iter().map(ToString::to_string).collect();
             facts.push(("links", links.join(", ")));

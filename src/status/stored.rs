@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use shopmirror_core::clock::stamp;
 use shopmirror_core::record::poller_name;
 
-use super::WorkspaceStatus;
 use super::health::is_stale;
+use super::{LeftOutList, WorkspaceStatus};
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
 use crate::store::{Gap, GateState, Lane, PollerRow, Reader, SinkState, StoreError};
@@ -46,6 +46,11 @@ impl WorkspaceStatus {
                 status.emptied.push(status.emptied_route(row));
             }
             let age = age_s(&row.last_success_at, now);
+            status.left_out.push(LeftOutList {
+                name: poller_name(&row.route, row.business.as_deref()),
+                last_read_at: row.last_success_at.clone(),
+                replaced_at: row.set_aside_at.clone(),
+            });
             status.pollers.push(PollerStatus {
                 gaps: number_of_gaps(&status.gaps, row),
                 last_success_age_s: age,
@@ -56,6 +61,23 @@ impl WorkspaceStatus {
             });
         }
         Ok(status)
+    }
+
+    /// The lists that none of these pollers reads, of the routes that one of them reads.
+    pub(super) fn left_out_of(&self, pollers: &[PollerStatus]) -> Vec<LeftOutList> {
+        let mut left_out = Vec::new();
+        for list in &self.left_out {
+            let mut is_route_polled = false;
+            let mut is_polled = false;
+            for poller in pollers {
+                is_route_polled |= list.name.split('@').next() == Some(poller.route.as_str());
+                is_polled |= list.name == poller.name();
+            }
+            if is_route_polled && !is_polled {
+                left_out.push(list.clone());
+            }
+        }
+        left_out
     }
 
     /// What to do about a route whose last page was empty.

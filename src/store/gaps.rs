@@ -5,7 +5,7 @@
 //! A gap is repaired only when as many records were found in it as it can hold at most.
 
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 use shopmirror_core::contiguity::{Bounds, Contiguity, Proof};
 use shopmirror_core::record::{CLOCK_SKEW, Kind, Page, PollerId, Record};
@@ -112,10 +112,8 @@ impl Gap {
     /// The most records it can hold, while ids are integers.
     #[must_use]
     pub fn most(&self) -> Option<i64> {
-        let (after, before): (i64, i64) = (
-            self.after_id.as_ref()?.parse().ok()?,
-            self.before_id.as_ref()?.parse().ok()?,
-        );
+        let after = bound(&self.after_id)?;
+        let before = bound(&self.before_id)?;
         before.checked_sub(after)?.checked_sub(1)
     }
 }
@@ -140,8 +138,10 @@ impl Store {
     /// Nothing is stored; the searches are repeated.
     pub async fn gap_searched(&self, id: i64, seq: i64, searches: i64) -> Result<(), StoreError> {
         self.write(move |writer| {
-            let sql = "UPDATE gaps SET searched_seq = ?2, searches = ?3 WHERE id = ?1";
-            writer.connection.run(sql, (id, seq, searches))?;
+            writer.connection.run(
+                "UPDATE gaps SET searched_seq = :seq, searches = :searches WHERE id = :id",
+                named_params! { ":id": id, ":seq": seq, ":searches": searches },
+            )?;
             Ok(())
         })
         .await
@@ -155,9 +155,10 @@ impl Operator {
     /// Nothing is changed.
     pub fn accept_gaps(&self, id: Option<i64>, note: Option<&str>) -> Result<usize, StoreError> {
         Ok(self.connection.execute(
-            "UPDATE gaps SET state = 'accepted', note = coalesce(?2, note) \
-             WHERE state IN ('open', 'partly_repaired') AND (?1 IS NULL OR id = ?1)",
-            (id, note),
+            "UPDATE gaps
+             SET state = 'accepted', note = coalesce(:note, note)
+             WHERE state IN ('open', 'partly_repaired') AND (:id IS NULL OR id = :id)",
+            named_params! { ":id": id, ":note": note },
         )?)
     }
 }
@@ -195,31 +196,37 @@ impl OpenGaps {
     }
 
     pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
-        for (gap, found) in self.0.iter().filter(|(_, found)| *found > 0) {
+        for (gap, found) in &self.0 {
+            if *found == 0 {
+                continue;
+            }
             let repaired = gap.repaired + found;
-            let whole = gap.most().is_some_and(|most| repaired >= most);
-            let state = if whole {
-                GapState::Repaired
-            } else {
-                GapState::PartlyRepaired
+            let state = match gap.most() {
+                Some(most) if repaired >= most => GapState::Repaired,
+                _ => GapState::PartlyRepaired,
             };
-            let sql = "UPDATE gaps SET repaired = ?2, state = ?3 WHERE id = ?1";
-            connection.run(sql, (gap.id, repaired, state.as_str()))?;
+            connection.run(
+                "UPDATE gaps SET repaired = :repaired, state = :state WHERE id = :id",
+                named_params! { ":id": gap.id, ":repaired": repaired, ":state": state.as_str() },
+            )?;
         }
         Ok(())
     }
 }
 
+/// The unsettled gaps of one poller.
 pub(super) fn open_gaps_sql() -> String {
     format!(
-        "{SELECT} WHERE state IN ('open', 'partly_repaired') AND route = ?1 AND business = ?2 \
-         ORDER BY id LIMIT 1000"
+        "{SELECT}
+        WHERE state IN ('open', 'partly_repaired') AND route = :route AND business = :business
+        ORDER BY id
+        LIMIT 1000"
     )
 }
 
-/// By its id while ids are integers, else by when it was made, if that is shown.
+/// Whether a record lies in a gap: by its id while ids are integers, else by when it was created;
+/// `None` if that is not shown.
 fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<bool> {
-    let bound = |text: &Option<String>| text.as_ref()?.parse::<i64>().ok();
     // Where ids do not grow, the bounds are no bounds.
     if let (Some(id), Some(after), Some(before)) = (id, bound(&gap.after_id), bound(&gap.before_id))
         && after < before
@@ -227,8 +234,14 @@ fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<
         return Some(after < id && id < before);
     }
     let at = created_at?;
-    let (from, to): (Timestamp, Timestamp) = (gap.from_at.parse().ok()?, gap.to_at.parse().ok()?);
+    let from: Timestamp = gap.from_at.parse().ok()?;
+    let to: Timestamp = gap.to_at.parse().ok()?;
     Some(at.duration_since(from) >= -CLOCK_SKEW && to.duration_since(at) >= -CLOCK_SKEW)
+}
+
+/// A bound as an integer, if it is one.
+fn bound(text: &Option<String>) -> Option<i64> {
+    text.as_ref()?.parse().ok()
 }
 
 /// The time from one reading of the clock to a later one, between which it may have been set back.
@@ -240,14 +253,26 @@ fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
     }
 }
 
-const INSERT: &str = "INSERT INTO gaps (route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING *, nullif(business, '') AS business";
+/// Records a gap and returns it.
+const INSERT: &str = "
+    INSERT INTO gaps (
+        route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate
+    ) VALUES (
+        :route, :business, :certainty, :found_at, :from_at, :to_at, :after_id, :before_id, :estimate
+    )
+    RETURNING *, nullif(business, '') AS business";
 
 /// Extends the poller's last gap if it is a suspect without bounds, as the new one is, and ends
 /// after that one begins. A list whose every record changes between two polls, because of a field
 /// that always changes, would otherwise fill the table with one suspect per poll.
-const EXTEND_SUSPECT: &str = "UPDATE gaps SET to_at = ?3 WHERE id = (SELECT max(id) FROM gaps WHERE route = ?1 AND business = ?2) \
-     AND certainty = 'suspect' AND state = 'open' AND ?4 BETWEEN from_at AND to_at AND after_id IS NULL";
+const EXTEND_SUSPECT: &str = "
+    UPDATE gaps
+    SET to_at = :to
+    WHERE id = (SELECT max(id) FROM gaps WHERE route = :route AND business = :business)
+        AND certainty = 'suspect'
+        AND state = 'open'
+        AND :from BETWEEN from_at AND to_at
+        AND after_id IS NULL";
 
 /// Writes the gap between the last page that was read, if there was one, and a page that proves
 /// nothing, with its row in the log. A suspect that goes on from the last one is added to that one,
@@ -260,35 +285,44 @@ pub(super) fn record(
     proof: &Proof,
     at: &str,
 ) -> rusqlite::Result<Option<Gap>> {
-    let (from, to) = in_order(last.map_or(at, |row| row.last_success_at.as_str()), at);
+    let last_read_at = match last {
+        Some(row) => row.last_success_at.as_str(),
+        None => at,
+    };
+    let (from, to) = in_order(last_read_at, at);
     let certainty = match proof.contiguity {
         Contiguity::Suspect => Certainty::Suspect,
         _ => Certainty::Gap,
     };
-    let of_poller = (poller.route.as_str(), pollers::business_text(poller));
+    let route = poller.route.as_str();
+    let business = pollers::business_text(poller);
     let Bounds {
         after,
         before,
         missed,
     } = proof.bounds;
     if certainty == Certainty::Suspect && after.is_none() {
-        let (route, business) = of_poller;
-        if connection.run(EXTEND_SUSPECT, (route, business, to, from))? > 0 {
+        let values = named_params! {
+            ":route": route,
+            ":business": business,
+            ":to": to,
+            ":from": from,
+        };
+        if connection.run(EXTEND_SUSPECT, values)? > 0 {
             return Ok(None);
         }
     }
-    let ids = [after, before].map(|id| id.map(|id| id.to_string()));
-    let new = (
-        of_poller.0,
-        of_poller.1,
-        certainty.as_str(),
-        at,
-        from,
-        to,
-        &ids[0],
-        &ids[1],
-        missed,
-    );
+    let new = named_params! {
+        ":route": route,
+        ":business": business,
+        ":certainty": certainty.as_str(),
+        ":found_at": at,
+        ":from_at": from,
+        ":to_at": to,
+        ":after_id": after.map(|id| id.to_string()),
+        ":before_id": before.map(|id| id.to_string()),
+        ":estimate": missed,
+    };
     let Some(gap) = connection.row::<Gap>(INSERT, new)? else {
         return Ok(None);
     };

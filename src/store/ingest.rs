@@ -8,6 +8,7 @@
 mod classify;
 mod commit;
 pub(super) mod compare;
+mod list;
 pub(super) mod memory;
 mod prove;
 
@@ -30,6 +31,7 @@ use super::open::write_tx;
 use super::pollers::PollerRow;
 use super::writer::{Writer, ignored_fields};
 use crate::store::mirror::{job_links, job_states, views};
+use list::List;
 use memory::{Memory, PollerMemory};
 
 /// What is known of a poll beside its page.
@@ -63,6 +65,8 @@ pub struct PageOutcome {
     pub updated: usize,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
+    /// The business whose list was requested by the poller's name until now, if it is another one.
+    pub served_before: Option<String>,
 }
 
 /// A customer search and its response.
@@ -139,8 +143,8 @@ struct Ingest<'a> {
     reading: &'a Reading,
     /// What the poller saw last; `None` before its first page.
     before: Option<&'a PollerMemory>,
-    /// Before a poller's first page: the one that read its list until now, as far as is known.
-    read_before: Option<PollerRow>,
+    /// The list that the poller reads.
+    list: &'a List,
     memory: &'a Memory,
     identities: &'a Identities,
     /// The fields whose changes alone are no change of a record.
@@ -148,11 +152,11 @@ struct Ingest<'a> {
 }
 
 impl Ingest<'_> {
-    /// The row of the poller that read the list until now.
+    /// The row of the poller that read the list until now, as far as is known.
     fn last_row(&self) -> Option<&PollerRow> {
         match self.before {
             Some(before) => Some(&before.row),
-            None => self.read_before.as_ref(),
+            None => self.list.maybe.as_ref(),
         }
     }
 }
@@ -163,17 +167,15 @@ fn ingest(writer: &mut Writer, reading: &Reading) -> Result<PageOutcome, StoreEr
     writer.refuse_long_wal()?;
     let tx = write_tx(&mut writer.connection)?;
     writer.memory.notice_other_writers(&tx)?;
-    writer.memory.load(&tx, &reading.poller)?;
-    let before = writer.memory.poller(&reading.poller);
-    let read_before = match before {
-        None => prove::last_read(&tx, &reading.poller)?,
-        Some(_) => None,
-    };
+    let list = list::find(&tx, &mut writer.memory, reading)?;
     let ingest = Ingest {
         tx,
         reading,
-        before,
-        read_before,
+        list: &list,
+        before: match &list.poller {
+            Some(poller) => writer.memory.poller(poller),
+            None => None,
+        },
         memory: &writer.memory,
         identities: &writer.identities,
         ignored: ignored_fields(&writer.ignored, reading.poller.route),
@@ -191,8 +193,11 @@ fn ingest(writer: &mut Writer, reading: &Reading) -> Result<PageOutcome, StoreEr
         created: decisions.created(),
         updated: decisions.updated(),
         gap: committed.gap.clone(),
+        served_before: list.set_aside.clone(),
     };
-    writer.memory.remember(reading, &comparison, committed);
+    writer
+        .memory
+        .remember(reading, list, &comparison, committed);
     Ok(outcome)
 }
 

@@ -1,9 +1,10 @@
 //! The append-only log `changes`, and the event ids in it.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 use sha2::{Digest, Sha256};
 use shopmirror_core::record::{Change, Kind, Route};
 
@@ -49,42 +50,63 @@ pub(super) fn append(
     change: &NewChange<'_>,
 ) -> rusqlite::Result<i64> {
     let route = change.route.as_str();
-    connection
-        .prepare_cached(
-            "INSERT INTO changes (event_id, route, record_id, kind, version, observed_at, business, body) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
-        .insert((
-            event_id(identity, route, change.record_id, change.version, change.body),
-            route,
-            change.record_id,
-            change.kind.as_str(),
-            change.version,
-            change.observed_at,
-            change.business,
-            change.body,
-        ))
+    let event_id = event_id(
+        identity,
+        route,
+        change.record_id,
+        change.version,
+        change.body,
+    );
+    connection.prepare_cached(APPEND)?.insert(named_params! {
+        ":event_id": event_id,
+        ":route": route,
+        ":record_id": change.record_id,
+        ":kind": change.kind.as_str(),
+        ":version": change.version,
+        ":observed_at": change.observed_at,
+        ":business": change.business,
+        ":body": change.body,
+    })
 }
+
+/// Adds a row behind the last one.
+const APPEND: &str = "
+    INSERT INTO changes (
+        event_id, route, record_id, kind, version, observed_at, business, body
+    ) VALUES (
+        :event_id, :route, :record_id, :kind, :version, :observed_at, :business, :body
+    )";
 
 /// A row joined with the version before it.
-pub(super) const SELECT: &str = "SELECT c.seq, c.event_id, c.route, nullif(c.record_id, '') AS record_id, c.kind, c.version, c.observed_at, \
-     c.business, c.body, p.body AS before FROM changes c LEFT JOIN changes p \
-     ON c.kind = 'updated' AND p.route = c.route AND p.record_id = c.record_id AND p.version = c.version - 1";
+pub(super) const SELECT: &str = "
+    SELECT c.seq, c.event_id, c.route, nullif(c.record_id, '') AS record_id, c.kind, c.version,
+        c.observed_at, c.business, c.body, p.body AS before
+    FROM changes c
+    LEFT JOIN changes p
+        ON c.kind = 'updated'
+        AND p.route = c.route
+        AND p.record_id = c.record_id
+        AND p.version = c.version - 1";
 
+/// The number of the last row, 0 for none.
 pub(super) const LAST_SEQ: &str = "SELECT coalesce(max(seq), 0) FROM changes";
 
+/// The rows after a position, in order.
 pub(super) fn after_sql() -> String {
-    format!("{SELECT} WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2")
+    format!("{SELECT} WHERE c.seq > :position ORDER BY c.seq LIMIT :limit")
 }
 
+/// One row.
 pub(super) fn by_seq_sql() -> String {
-    format!("{SELECT} WHERE c.seq = ?1")
+    format!("{SELECT} WHERE c.seq = :seq")
 }
 
+/// The versions of a record among the rows after one number up to another one, the newest first.
 pub(super) fn of_record_sql() -> String {
     format!(
-        "{SELECT} WHERE c.route = ?1 AND c.record_id = ?2 AND c.seq > ?3 AND c.seq <= ?4 \
-         ORDER BY c.version DESC"
+        "{SELECT}
+        WHERE c.route = :route AND c.record_id = :id AND c.seq > :after AND c.seq <= :upto
+        ORDER BY c.version DESC"
     )
 }
 
@@ -127,12 +149,11 @@ impl Reader {
     /// # Errors
     /// If the file cannot be read.
     pub fn changes(&self, seqs: &[i64]) -> Result<Vec<Change>, StoreError> {
-        let found = seqs
-            .iter()
-            .map(|seq| self.connection.row(&by_seq_sql(), [seq]));
-        Ok(found
-            .filter_map(Result::transpose)
-            .collect::<rusqlite::Result<_>>()?)
+        let mut changes = Vec::with_capacity(seqs.len());
+        for seq in seqs {
+            changes.extend(self.connection.row::<Change>(&by_seq_sql(), [seq])?);
+        }
+        Ok(changes)
     }
 
     /// Gives `each` the versions of one record among the rows of the log after the first number up
@@ -187,19 +208,36 @@ impl Reader {
         if after >= upto {
             return Ok(0);
         }
-        let routes: String = routes.iter().map(|route| format!(" {route} ")).collect();
-        let kinds: String = kinds.iter().map(|kind| format!(" {kind} ")).collect();
-        let businesses: String = businesses.iter().map(|name| format!(" {name} ")).collect();
-        Ok(self
-            .connection
-            .value(COUNT, (after, upto, routes, kinds, businesses))?)
+        let values = named_params! {
+            ":after": after,
+            ":upto": upto,
+            ":routes": between_spaces(routes),
+            ":kinds": between_spaces(kinds),
+            ":businesses": between_spaces(businesses),
+        };
+        Ok(self.connection.value(COUNT, values)?)
     }
 }
 
-/// No business means every one. The tombstone of a forgotten record is of every business.
-pub(super) const COUNT: &str = "SELECT count(*) FROM changes WHERE seq > ?1 AND seq <= ?2 \
-     AND instr(?3, ' ' || route || ' ') AND instr(?4, ' ' || kind || ' ') \
-     AND (?5 = '' OR kind = 'forgotten' OR instr(?5, ' ' || coalesce(business, '') || ' '))";
+/// Each name with a space on both sides.
+fn between_spaces<T: fmt::Display>(names: &[T]) -> String {
+    names.iter().map(|name| format!(" {name} ")).collect()
+}
+
+/// Counts the rows of some routes, kinds and businesses, each a list of names between spaces. No
+/// business means every one. The tombstone of a forgotten record belongs to every business.
+pub(super) const COUNT: &str = "
+    SELECT count(*)
+    FROM changes
+    WHERE seq > :after
+        AND seq <= :upto
+        AND instr(:routes, ' ' || route || ' ')
+        AND instr(:kinds, ' ' || kind || ' ')
+        AND (
+            :businesses = ''
+            OR kind = 'forgotten'
+            OR instr(:businesses, ' ' || coalesce(business, '') || ' ')
+        )";
 
 /// The number of the last row, 0 for none.
 pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
@@ -208,12 +246,22 @@ pub(super) fn last_seq(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Whether the log still has this row as it was: with this event id. The row 0 before the first one
 /// is always there.
-pub(super) const HAS_EVENT: &str =
-    "SELECT ?1 = 0 OR EXISTS (SELECT 1 FROM changes WHERE seq = ?1 AND event_id = ?2)";
+pub(super) const HAS_EVENT: &str = "
+    SELECT :seq = 0 OR EXISTS (
+        SELECT 1 FROM changes WHERE seq = :seq AND event_id = :event_id
+    )";
 
-/// Whether a row is a version of a record that was forgotten. The row that tells of it is none.
-pub(super) const IS_ERASED: &str = "SELECT EXISTS (SELECT 1 FROM changes c JOIN changes f ON f.route = c.route \
-     AND f.record_id = c.record_id AND f.kind = 'forgotten' WHERE c.seq = ?1 AND c.record_id <> '' AND c.kind <> 'forgotten')";
+/// Whether a row is a version of a record that was forgotten. The row that reports it is none.
+pub(super) const IS_ERASED: &str = "
+    SELECT EXISTS (
+        SELECT 1
+        FROM changes c
+        JOIN changes f
+            ON f.route = c.route
+            AND f.record_id = c.record_id
+            AND f.kind = 'forgotten'
+        WHERE c.seq = :seq AND c.record_id <> '' AND c.kind <> 'forgotten'
+    )";
 
 /// The position just before the first row observed at or after `stamp`.
 ///
@@ -239,23 +287,53 @@ pub(super) fn position_at(connection: &Connection, stamp: &str) -> rusqlite::Res
 
 /// Texts of records that may name a customer, between two numbers of the log. First pages show what
 /// was there before; they say nothing of the time of a gap.
-pub(super) const NAMING_RECORDS: &str = "SELECT body FROM changes WHERE seq > ?1 AND seq <= ?2 \
-     AND route <> 'customers' AND kind IN ('created', 'updated') \
-     AND coalesce(business, (SELECT value FROM _meta WHERE name = 'default_business'), '') \
-       = coalesce(?3, (SELECT value FROM _meta WHERE name = 'default_business'), '')";
+pub(super) const NAMING_RECORDS: &str = "
+    SELECT body
+    FROM changes
+    WHERE seq > :after
+        AND seq <= :upto
+        AND route <> 'customers'
+        AND kind IN ('created', 'updated')
+        AND coalesce(business, (SELECT value FROM _meta WHERE name = 'default_business'), '')
+            = coalesce(:business, (SELECT value FROM _meta WHERE name = 'default_business'), '')";
 
 /// The first row after a position, and when it was observed.
-pub(super) const NEXT_OBSERVED: &str =
-    "SELECT seq, observed_at FROM changes WHERE seq > ?1 ORDER BY seq LIMIT 1";
+pub(super) const NEXT_OBSERVED: &str = "
+    SELECT seq, observed_at
+    FROM changes
+    WHERE seq > :position
+    ORDER BY seq
+    LIMIT 1";
 
-/// A version goes once a later one is old itself and every sink is past it, also one that is no
-/// longer configured and not forgotten, and every replay that is under way: an update that is still
-/// to be delivered is compared with the version before it.
-pub(super) const PRUNE: &str = "WITH behind (seq) AS (SELECT coalesce(min(position), 9223372036854775807) FROM \
-     (SELECT position FROM _sinks UNION ALL SELECT position FROM _replays WHERE state = 'running')) \
-     DELETE FROM changes WHERE seq > ?1 AND seq <= ?2 AND observed_at < ?3 \
-     AND seq <= (SELECT seq FROM behind) AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.seq = changes.seq AND q.lane > 0) \
-     AND (kind = 'gap' OR EXISTS (SELECT 1 FROM changes n WHERE n.route = changes.route \
-          AND n.record_id = changes.record_id AND n.version > changes.version \
-          AND n.observed_at < ?3 AND n.seq <= (SELECT seq FROM behind) \
-          AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.seq = n.seq AND q.lane > 0)))";
+/// Deletes what nothing needs any more among the rows after one number up to another one that are
+/// older than `:before`. A version goes once a later one is old itself and every sink has passed it,
+/// also one that is no longer configured and not forgotten, and every replay that is running: an
+/// update that is still to be delivered is compared with the version before it.
+pub(super) const PRUNE: &str = "
+    WITH behind (seq) AS (
+        SELECT coalesce(min(position), 9223372036854775807)
+        FROM (
+            SELECT position FROM _sinks
+            UNION ALL
+            SELECT position FROM _replays WHERE state = 'running'
+        )
+    )
+    DELETE FROM changes
+    WHERE seq > :after
+        AND seq <= :upto
+        AND observed_at < :before
+        AND seq <= (SELECT seq FROM behind)
+        AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.seq = changes.seq AND q.lane > 0)
+        AND (
+            kind = 'gap'
+            OR EXISTS (
+                SELECT 1
+                FROM changes n
+                WHERE n.route = changes.route
+                    AND n.record_id = changes.record_id
+                    AND n.version > changes.version
+                    AND n.observed_at < :before
+                    AND n.seq <= (SELECT seq FROM behind)
+                    AND NOT EXISTS (SELECT 1 FROM _queue q WHERE q.seq = n.seq AND q.lane > 0)
+            )
+        )";

@@ -3,9 +3,12 @@
 //! What a poll that changed nothing tells stays in memory for a while, so that an unchanged page
 //! costs no write.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::Connection;
-use serde::Deserialize;
+use rusqlite::{Connection, named_params};
+use serde::{Deserialize, Deserializer};
 use shopmirror_core::contiguity::ListProfile;
 use shopmirror_core::record::{CLOCK_SKEW, Page, PollerId, Record, Route};
 
@@ -24,7 +27,7 @@ pub(super) fn business_text(id: &PollerId) -> &str {
 }
 
 /// A poller's row.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct PollerRow {
     /// The route.
     pub route: String,
@@ -48,16 +51,25 @@ pub struct PollerRow {
     /// The business of the response, as `X-Business` of the last page said.
     pub served_business: Option<String>,
     /// The ids of the last page that held records, in its order, without those that prove nothing.
-    #[serde(deserialize_with = "sql::json")]
-    pub head: Vec<String>,
+    #[serde(deserialize_with = "shared_ids")]
+    pub head: Arc<[String]>,
     /// The last row of the log when `head` was taken.
     pub head_seq: i64,
     /// What the pages have shown of how the list is ordered and how far apart its ids are.
     #[serde(rename = "list_profile", deserialize_with = "sql::json")]
     pub profile: ListProfile,
-    /// Pages in a row that were older than the one before; only in memory.
-    #[serde(skip)]
-    pub stale_pages: u32,
+    /// Since when requests by its name lead to another business.
+    pub set_aside_at: Option<String>,
+    /// Pages in a row that may be older than the one before.
+    pub older_pages: u32,
+    /// Records whose state waits for the next page that shows them: by id, the row of the log of the
+    /// earlier version that they were shown in.
+    #[serde(deserialize_with = "sql::json")]
+    pub waiting: BTreeMap<String, i64>,
+}
+
+fn shared_ids<'de, D: Deserializer<'de>>(column: D) -> Result<Arc<[String]>, D::Error> {
+    Ok(sql::json::<Vec<String>, D>(column)?.into())
 }
 
 impl PollerRow {
@@ -73,14 +85,6 @@ impl PollerRow {
             (Some(created_at), Ok(read_at)) => created_at.duration_since(read_at) >= -CLOCK_SKEW,
             _ => false,
         }
-    }
-
-    /// Whether the row is of the business that this page is of, as far as both are known.
-    pub(super) fn is_of(&self, served: Option<&str>) -> bool {
-        served.is_some()
-            && [&self.business, &self.served_business]
-                .iter()
-                .any(|own| own.as_deref() == served)
     }
 
     /// Whether the poller is of a business that is no longer configured, as the last reads of these
@@ -107,7 +111,7 @@ impl PollerRow {
 const SELECT: &str = "SELECT *, nullif(business, '') AS business FROM _pollers";
 
 pub(super) fn find_sql() -> String {
-    format!("{SELECT} WHERE route = ?1 AND business = ?2")
+    format!("{SELECT} WHERE route = :route AND business = :business")
 }
 
 pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
@@ -129,6 +133,22 @@ fn profile_json(profile: &ListProfile) -> String {
     serde_json::to_string(profile).expect("a profile holds words and numbers")
 }
 
+fn waiting_json(waiting: &BTreeMap<String, i64>) -> String {
+    serde_json::to_string(waiting).expect("ids and numbers")
+}
+
+/// Writes a poller's row in place of the one before.
+const SAVE: &str = "
+    INSERT OR REPLACE INTO _pollers (
+        route, business, first_polled_at, complete_since, last_success_at, high_id, page_limit,
+        head, head_seq, learned, emptied_at, served_business, set_aside_at, older_pages, waiting,
+        list_profile
+    ) VALUES (
+        :route, :business, :first_polled_at, :complete_since, :last_success_at, :high_id, :page_limit,
+        :head, :head_seq, :learned, :emptied_at, :served_business, :set_aside_at, :older_pages,
+        :waiting, :list_profile
+    )";
+
 /// Writes a poller's row.
 pub(super) fn save(
     connection: &Connection,
@@ -136,30 +156,71 @@ pub(super) fn save(
     row: &PollerRow,
 ) -> rusqlite::Result<()> {
     connection.run(
-        "INSERT OR REPLACE INTO _pollers (route, business, first_polled_at, last_success_at, high_id, \
-         learned, head, page_limit, head_seq, emptied_at, served_business, complete_since, list_profile) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-        (
-            id.route.as_str(),
-            business_text(id),
-            &row.first_polled_at,
-            &row.last_success_at,
-            row.high_id,
-            &row.learned,
-            head_json(&row.head),
-            row.page_limit,
-            row.head_seq,
-            &row.emptied_at,
-            &row.served_business,
-            &row.complete_since,
-            profile_json(&row.profile),
-        ),
+        SAVE,
+        named_params! {
+            ":route": id.route.as_str(),
+            ":business": business_text(id),
+            ":first_polled_at": row.first_polled_at,
+            ":complete_since": row.complete_since,
+            ":last_success_at": row.last_success_at,
+            ":high_id": row.high_id,
+            ":page_limit": row.page_limit,
+            ":head": head_json(&row.head),
+            ":head_seq": row.head_seq,
+            ":learned": row.learned,
+            ":emptied_at": row.emptied_at,
+            ":served_business": row.served_business,
+            ":set_aside_at": row.set_aside_at,
+            ":older_pages": row.older_pages,
+            ":list_profile": profile_json(&row.profile),
+            ":waiting": waiting_json(&row.waiting),
+        },
     )?;
     if let (None, Some(served)) = (&id.business, &row.served_business)
         && meta::value(connection, meta::DEFAULT_BUSINESS)?.as_ref() != Some(served)
     {
         meta::set(connection, meta::DEFAULT_BUSINESS, served)?;
     }
+    Ok(())
+}
+
+/// Lets a poller be known by another name of the same route, with its gaps.
+pub(super) fn rename(
+    connection: &Connection,
+    from: &PollerId,
+    to: &PollerId,
+) -> rusqlite::Result<()> {
+    for table in ["_pollers", "gaps"] {
+        connection.run(
+            &format!(
+                "UPDATE OR REPLACE {table}
+                 SET business = :to
+                 WHERE route = :route AND business = :from"
+            ),
+            named_params! {
+                ":route": from.route.as_str(),
+                ":from": business_text(from),
+                ":to": business_text(to),
+            },
+        )?;
+    }
+    Ok(())
+}
+
+/// Notes since when requests by a poller's name lead to another business.
+pub(super) fn set_aside(
+    connection: &Connection,
+    poller: &PollerId,
+    at: &str,
+) -> rusqlite::Result<()> {
+    connection.run(
+        "UPDATE _pollers SET set_aside_at = :at WHERE route = :route AND business = :business",
+        named_params! {
+            ":route": poller.route.as_str(),
+            ":business": business_text(poller),
+            ":at": at,
+        },
+    )?;
     Ok(())
 }
 

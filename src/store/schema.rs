@@ -38,7 +38,7 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
          PRAGMA secure_delete = FAST;
          PRAGMA journal_size_limit = 16777216;",
     )?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(256);
     bring_up_to_date(connection)?;
     mirror::create_tables(connection)?;
     // Another version of the program may make other views of the same columns. Now and not before

@@ -15,7 +15,7 @@ pub(super) fn note(
     before: &PollerRow,
     head: &[String],
 ) -> rusqlite::Result<Vec<String>> {
-    if before.head == head {
+    if *before.head == *head {
         return Ok(Vec::new());
     }
     let head = head_json(head);

@@ -122,7 +122,10 @@ impl Schedule {
                 due.push(Deadline { at, poller: place });
             }
         }
-        due.sort_by(|a, b| a.at.total_cmp(&b.at));
+        due.sort_by(|a, b| {
+            let by_deadline = a.at.total_cmp(&b.at);
+            by_deadline.then(self.pollers[a.poller].compare_waits(&self.pollers[b.poller]))
+        });
         due
     }
 

@@ -3,6 +3,8 @@
 //! Times are seconds on the monotonic clock; the wall clock only chooses the hour of the day and
 //! measures how long a process was away. A round is the interval of polling in turn.
 
+use std::cmp::Ordering;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +46,8 @@ pub(super) struct Poller {
     /// When the last request was sent; long ago before the first one.
     pub(super) last_sent: f64,
     pub(super) not_before: f64,
+    /// When an earlier process sent the last request, in Unix seconds; long ago if none did.
+    pub(super) sent_before: f64,
     /// The interval that results from its share of the budget.
     pub(super) interval: f64,
     /// The guaranteed longest interval from the last request to the next.
@@ -159,6 +163,7 @@ impl Poller {
             in_flight: None,
             last_sent: f64::NEG_INFINITY,
             not_before: f64::NEG_INFINITY,
+            sent_before: f64::NEG_INFINITY,
             interval: 1.0,
             guarantee: 0.0,
             reserved: None,
@@ -359,6 +364,12 @@ impl Poller {
     /// How late it is, in its own intervals.
     pub(super) fn lateness(&self, at: f64) -> f64 {
         (at - self.last_sent) / self.interval
+    }
+
+    /// Orders two pollers by their last requests, the one that has waited longer first.
+    pub(super) fn compare_waits(&self, other: &Self) -> Ordering {
+        let in_this_process = self.last_sent.total_cmp(&other.last_sent);
+        in_this_process.then(self.sent_before.total_cmp(&other.sent_before))
     }
 
     /// What a later process needs to continue, as JSON.

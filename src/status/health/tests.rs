@@ -1,4 +1,5 @@
 use super::*;
+use crate::status::LeftOutList;
 
 fn poller(route: &str, failures: u32, error: Option<&str>) -> PollerStatus {
     serde_json::from_value(serde_json::json!({
@@ -125,4 +126,28 @@ fn a_stopped_service_is_started_by_the_name_of_its_unit() {
         let (_, reasons) = judged(found);
         assert!(reasons[0].contains(command), "{reasons:?}");
     }
+}
+
+#[test]
+fn a_business_that_is_not_polled_any_more_is_a_reason_for_a_week_and_a_replaced_default_for_longer()
+{
+    let reasons = |last_read_at: &str, replaced_at: Option<&str>| {
+        let status = WorkspaceStatus {
+            at: "2026-03-10T00:00:00Z".to_owned(),
+            pollers: vec![poller("jobs", 0, None)],
+            left_out: vec![LeftOutList {
+                name: "jobs@2".to_owned(),
+                last_read_at: last_read_at.to_owned(),
+                replaced_at: replaced_at.map(str::to_owned),
+            }],
+            ..WorkspaceStatus::default()
+        };
+        status.judge_left_out().len()
+    };
+    assert_eq!(reasons("2026-03-04T00:00:00Z", None), 1);
+    assert_eq!(reasons("2026-03-02T00:00:00Z", None), 0, "a closed branch");
+    assert_eq!(
+        reasons("2026-03-02T00:00:00Z", Some("2026-03-02T00:00:01Z")),
+        1
+    );
 }

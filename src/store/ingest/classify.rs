@@ -3,8 +3,12 @@
 //!
 //! A record that is stored for the first time is `created` unless it was there before. One that a
 //! gap may have hidden counts as created, and so does an old one that its last change brought onto
-//! the page.
+//! the page. A record that is shown in an earlier version waits for the next page that shows it if a
+//! server may lag: shown so again, or on a page with a new record, it is a change.
 
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::record::{Fields, Kind, Record};
 
 use super::compare::{Comparison, Finding, StoredVersion};
@@ -13,6 +17,9 @@ use super::{Ingest, Source};
 use crate::store::error::StoreError;
 use crate::store::gaps::OpenGaps;
 
+/// How long the data of one of the workspace's servers may lag behind that of another one.
+const LONGEST_LAG: SignedDuration = SignedDuration::from_mins(10);
+
 /// What becomes of the records of a page.
 pub(super) struct Decisions<'a> {
     /// What has to be written, by the record's place on the page, the oldest record first: a page
@@ -20,6 +27,9 @@ pub(super) struct Decisions<'a> {
     pub(super) writes: Vec<(usize, Write<'a>)>,
     /// The gaps in which some of them were found.
     pub(super) gaps: OpenGaps,
+    /// The records whose state waits for the next page that shows them: by id, the row of the log
+    /// of the earlier version that they were shown in.
+    pub(super) waiting: BTreeMap<String, i64>,
     /// Whether the page shows nothing new.
     pub(super) is_unchanged: bool,
 }
@@ -58,16 +68,20 @@ pub(super) fn classify<'a>(
     verdict: &Verdict,
 ) -> Result<Decisions<'a>, StoreError> {
     let records = ingest.reading.page.records();
-    let has_new = comparison
-        .records
-        .iter()
-        .any(|compared| compared.finding == Finding::New);
-    let mut gaps = if has_new {
-        OpenGaps::read(&ingest.tx, &ingest.reading.poller)?
+    let mut gaps = if comparison.has_unstored_record() {
+        // By the name that the list had until now.
+        let poller = ingest.list.poller.as_ref();
+        OpenGaps::read(&ingest.tx, poller.unwrap_or(&ingest.reading.poller))?
     } else {
         OpenGaps::default()
     };
     let old_from = first_place_below(ingest, verdict);
+    // A page that shows a record for the first time is not older than the one before.
+    let may_lag = match ingest.before {
+        Some(before) => !comparison.shows_new_record(before.row.head_seq),
+        None => false,
+    };
+    let mut waiting = still_waiting(ingest);
     let mut writes = Vec::new();
     for (place, compared) in comparison.records.iter().enumerate().rev() {
         let write = match (&compared.finding, verdict.role) {
@@ -76,10 +90,18 @@ pub(super) fn classify<'a>(
                 let is_below = old_from.is_some_and(|from| place >= from);
                 Write::First(kind(ingest, &records[place], is_below, &mut gaps))
             }
-            // An older page, or a search, says nothing of what is stored already.
-            (_, Role::Older { .. }) | (Finding::SameAsFound(_), Role::Search) => continue,
+            // A search says nothing of what it has found before.
+            (Finding::SameAsFound(_), Role::Search) => continue,
             (Finding::Changed(stored), Role::Search) => {
                 if !has_fields_of(ingest, &records[place], &stored.body) {
+                    continue;
+                }
+                Write::Next(stored)
+            }
+            (Finding::Earlier(stored, seq), _) => {
+                let id = records[place].id.as_str();
+                if may_lag && !has_waited(ingest, id, *seq) && is_recent(ingest, stored) {
+                    waiting.insert(id.to_owned(), *seq);
                     continue;
                 }
                 Write::Next(stored)
@@ -95,9 +117,40 @@ pub(super) fn classify<'a>(
     };
     Ok(Decisions {
         writes,
+        waiting,
         gaps,
         is_unchanged,
     })
+}
+
+/// The records that wait and are not on this page.
+fn still_waiting(ingest: &Ingest<'_>) -> BTreeMap<String, i64> {
+    let mut waiting = match (&ingest.reading.source, ingest.before) {
+        (Source::Poll(_), Some(before)) => before.row.waiting.clone(),
+        _ => return BTreeMap::new(),
+    };
+    if !waiting.is_empty() {
+        for record in ingest.reading.page.records() {
+            waiting.remove(record.id.as_str());
+        }
+    }
+    waiting
+}
+
+/// Whether a record was shown in this earlier version on the last page that showed it.
+fn has_waited(ingest: &Ingest<'_>, id: &str, seq: i64) -> bool {
+    match ingest.before {
+        Some(before) => before.row.waiting.get(id) == Some(&seq),
+        None => false,
+    }
+}
+
+/// Whether a version was first read so short a time ago that a server may still lag behind it.
+fn is_recent(ingest: &Ingest<'_>, stored: &StoredVersion) -> bool {
+    match stored.observed_at.parse::<Timestamp>() {
+        Ok(read_at) => ingest.reading.at.duration_since(read_at) < LONGEST_LAG,
+        Err(_) => false,
+    }
 }
 
 /// The first place of the page that lies below the last record of the page before, if that one was

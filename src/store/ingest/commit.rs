@@ -1,6 +1,7 @@
 //! The fifth step: everything that a page changed, written in one transaction or not at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rusqlite::named_params;
 use shopmirror_core::clock::stamp;
@@ -49,13 +50,17 @@ pub(super) fn commit(
     decisions: &Decisions<'_>,
     views: &mut ViewState,
 ) -> Result<Committed, StoreError> {
+    rename_pollers(&ingest)?;
     // Before the records of the page, so that a reader of the log sees the gap first.
     let gap = record_gap(&ingest, verdict)?;
     let mut written = write_records(&ingest, verdict, decisions)?;
     decisions.gaps.save(&ingest.tx)?;
     let row = match &ingest.reading.source {
         Source::Poll(poll) => {
-            let row = next_row(&ingest, poll, comparison, verdict, &written)?;
+            let row = PollerRow {
+                waiting: decisions.waiting.clone(),
+                ..next_row(&ingest, poll, comparison, verdict, &written)?
+            };
             save_row(&ingest, &row, decisions.is_unchanged, &mut written)?;
             Some(row)
         }
@@ -75,6 +80,22 @@ pub(super) fn commit(
         row,
         is_newest: verdict.role == Role::Newest,
     })
+}
+
+/// Lets the list be known by the name by which it is requested now.
+fn rename_pollers(ingest: &Ingest<'_>) -> rusqlite::Result<()> {
+    let poller = &ingest.reading.poller;
+    if let Some(business) = &ingest.list.set_aside {
+        let business = Some(business.clone());
+        let route = poller.route;
+        let own = PollerId { route, business };
+        pollers::rename(&ingest.tx, poller, &own)?;
+        pollers::set_aside(&ingest.tx, &own, &stamp(ingest.reading.at))?;
+    }
+    match &ingest.list.poller {
+        Some(before) if before != poller => pollers::rename(&ingest.tx, before, poller),
+        _ => Ok(()),
+    }
 }
 
 fn record_gap(ingest: &Ingest<'_>, verdict: &Verdict) -> Result<Option<Gap>, StoreError> {
@@ -180,7 +201,9 @@ fn next_row(
 ) -> rusqlite::Result<PollerRow> {
     match (verdict.role, ingest.before) {
         (Role::Older { count }, Some(before)) => Ok(PollerRow {
-            stale_pages: count,
+            business: ingest.reading.poller.business.clone(),
+            set_aside_at: None,
+            older_pages: count,
             ..before.row.clone()
         }),
         (Role::Emptied, Some(before)) => Ok(PollerRow {
@@ -188,7 +211,9 @@ fn next_row(
                 Some(since) => Some(since.clone()),
                 None => Some(stamp(ingest.reading.at)),
             },
-            stale_pages: 0,
+            business: ingest.reading.poller.business.clone(),
+            set_aside_at: None,
+            older_pages: 0,
             ..before.row.clone()
         }),
         _ => newest_row(ingest, poll, comparison, verdict, written),
@@ -206,17 +231,12 @@ fn newest_row(
     let page = &ingest.reading.page;
     let at = stamp(ingest.reading.at);
     let before = ingest.before.map(|before| &before.row);
-    let mut head = Vec::with_capacity(page.records().len());
-    for (record, compared) in page.records().iter().zip(&comparison.records) {
-        // A record that is undecided proves nothing for the next page.
-        if compared.finding != Finding::Undecided {
-            head.push(record.id.as_str().to_owned());
+    let (head, head_seq) = match (before, written.versions.last()) {
+        (Some(row), _) if comparison.is_last_page(row.head.len()) => {
+            (Arc::clone(&row.head), row.head_seq)
         }
-    }
-    let head_seq = match (before, written.versions.last()) {
-        (Some(row), _) if comparison.is_last_page(row.head.len()) => row.head_seq,
-        (_, Some((_, seq))) => *seq,
-        (_, None) => log::last_seq(&ingest.tx)?,
+        (_, Some((_, seq))) => (head(page, comparison), *seq),
+        (_, None) => (head(page, comparison), log::last_seq(&ingest.tx)?),
     };
     Ok(PollerRow {
         route: ingest.reading.poller.route.as_str().to_owned(),
@@ -225,7 +245,7 @@ fn newest_row(
             Some(row) => row.first_polled_at.clone(),
             None => at.clone(),
         },
-        complete_since: match list_read_before(ingest, poll) {
+        complete_since: match before {
             Some(row) => row.complete_since.clone(),
             None if page.records().len() + page.duplicates() >= poll.limit as usize => Some(at),
             None => None,
@@ -245,20 +265,21 @@ fn newest_row(
         head,
         head_seq,
         profile: verdict.profile.clone(),
-        stale_pages: 0,
+        set_aside_at: None,
+        older_pages: 0,
+        waiting: BTreeMap::new(),
     })
 }
 
-/// The row of the poller that read this list before. Of the list of another business nothing is
-/// known.
-fn list_read_before<'a>(ingest: &'a Ingest<'_>, poll: &Poll) -> Option<&'a PollerRow> {
-    match ingest.before {
-        Some(before) => Some(&before.row),
-        None => ingest
-            .read_before
-            .as_ref()
-            .filter(|row| row.is_of(poll.served_business.as_deref())),
+/// The ids of a page, without the records that are undecided: they prove nothing for the next page.
+fn head(page: &Page, comparison: &Comparison) -> Arc<[String]> {
+    let mut head = Vec::with_capacity(page.records().len());
+    for (record, compared) in page.records().iter().zip(&comparison.records) {
+        if compared.finding != Finding::Undecided {
+            head.push(record.id.as_str().to_owned());
+        }
     }
+    head.into()
 }
 
 /// The highest id that the poller was ever shown, while ids are integers.
@@ -296,6 +317,9 @@ fn save_row(
 fn serves_as_well(stored: &PollerRow, new: &PollerRow) -> bool {
     stored.emptied_at == new.emptied_at
         && stored.profile == new.profile
+        && stored.set_aside_at == new.set_aside_at
+        && stored.older_pages == new.older_pages
+        && stored.waiting == new.waiting
         && stored.served_business == new.served_business
         && (stored.head == new.head || sorted(&stored.head) == sorted(&new.head))
 }

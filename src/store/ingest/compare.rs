@@ -4,7 +4,7 @@
 //! looked up in the log, whose latest version it is compared with by meaning.
 
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 use serde::Deserialize;
 use shopmirror_core::contiguity::{Relation, Sighting};
 use shopmirror_core::record::{Fields, Kind, Page, Record, Route, field, same_record, time};
@@ -37,8 +37,11 @@ pub(super) enum Finding {
     Same(i64),
     /// The same, but only a search has shown it before.
     SameAsFound(i64),
-    /// It means something else.
+    /// It means something else, which no version of the log did.
     Changed(StoredVersion),
+    /// It means the same as an earlier version, in this row of the log: it was changed back, or the
+    /// server's data lags behind that of another one.
+    Earlier(StoredVersion, i64),
     /// It means something else than a version that was stored since the page was requested. The
     /// next page decides which of the two is current.
     Undecided,
@@ -53,6 +56,7 @@ pub(super) struct StoredVersion {
     pub(super) version: i64,
     pub(super) body: String,
     pub(super) kind: Kind,
+    pub(super) observed_at: String,
     pub(super) via: Option<String>,
     pub(super) business: Option<String>,
 }
@@ -84,6 +88,26 @@ impl Comparison {
         sightings
     }
 
+    /// Whether the page shows a record that was never stored.
+    pub(super) fn has_unstored_record(&self) -> bool {
+        self.records
+            .iter()
+            .any(|compared| compared.finding == Finding::New)
+    }
+
+    /// Whether the page shows a record for the first time to its poller, which knows the log up to
+    /// the row `head_seq`: one that was never stored, or that a search or another poller stored
+    /// since the page before.
+    pub(super) fn shows_new_record(&self, head_seq: i64) -> bool {
+        self.records.iter().any(|compared| match compared.finding {
+            Finding::New => true,
+            Finding::Same(seq) | Finding::SameAsFound(seq) => {
+                compared.relation == Relation::NotShown && seq > head_seq
+            }
+            _ => false,
+        })
+    }
+
     /// Whether the page shows the `count` records of the poller's last page again, in their order,
     /// and nothing else. They may have been read before a version that was stored meanwhile, so that
     /// the page proves no more than the last one did.
@@ -110,7 +134,7 @@ impl Compared {
 /// does not make a record new.
 pub(in crate::store) fn latest_version_sql(route: Route) -> String {
     format!(
-        "SELECT c.seq, c.version, c.body, c.kind, m._via AS via, m._business AS business
+        "SELECT c.seq, c.version, c.body, c.kind, c.observed_at, m._via AS via, m._business AS business
          FROM changes c
          LEFT JOIN \"{route}\" m ON m.id = c.record_id
          WHERE c.route = '{route}' AND c.record_id = :id
@@ -118,6 +142,13 @@ pub(in crate::store) fn latest_version_sql(route: Route) -> String {
          LIMIT 1"
     )
 }
+
+/// The versions of a record before one of them, the newest first.
+pub(in crate::store) const EARLIER_VERSIONS: &str = "
+    SELECT seq, body
+    FROM changes
+    WHERE route = :route AND record_id = :id AND version < :version
+    ORDER BY version DESC";
 
 /// Compares a page with the store.
 pub(super) fn compare(ingest: &Ingest<'_>) -> Result<Comparison, StoreError> {
@@ -187,7 +218,34 @@ fn look_up(
     if stored.seq > ingest.reading.asked_after {
         return Ok(Finding::Undecided);
     }
+    if let Source::Poll(_) = ingest.reading.source
+        && let Some(seq) = earlier_version(ingest, record, &stored)?
+    {
+        return Ok(Finding::Earlier(stored, seq));
+    }
     Ok(Finding::Changed(stored))
+}
+
+/// The row of the log of the newest earlier version that means the same as what is shown.
+fn earlier_version(
+    ingest: &Ingest<'_>,
+    record: &Record,
+    stored: &StoredVersion,
+) -> Result<Option<i64>, StoreError> {
+    let page = &ingest.reading.page;
+    let mut statement = ingest.tx.prepare_cached(EARLIER_VERSIONS)?;
+    let mut versions = statement.query(named_params! {
+        ":route": ingest.reading.poller.route.as_str(),
+        ":id": record.id.as_str(),
+        ":version": stored.version,
+    })?;
+    while let Some(version) = versions.next()? {
+        let body: String = version.get("body")?;
+        if means_the_same(&body, page, record, ingest.ignored) {
+            return Ok(Some(version.get("seq")?));
+        }
+    }
+    Ok(None)
 }
 
 fn means_the_same(stored: &str, page: &Page, record: &Record, ignored: &[String]) -> bool {

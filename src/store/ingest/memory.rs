@@ -8,11 +8,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use rusqlite::Connection;
+use shopmirror_core::clock::stamp;
 use shopmirror_core::record::{PollerId, Route};
 
 use super::Reading;
 use super::commit::Committed;
 use super::compare::{Comparison, Finding};
+use super::list::List;
 use crate::store::pollers::{self, PollerRow};
 use crate::store::sql::Sql;
 
@@ -128,10 +130,18 @@ impl Memory {
         }
     }
 
+    fn rename(&mut self, from: &PollerId, to: PollerId) {
+        if let Some(mut memory) = self.pollers.remove(from) {
+            memory.row.business.clone_from(&to.business);
+            self.pollers.insert(to, memory);
+        }
+    }
+
     /// Takes over what was committed.
     pub(super) fn remember(
         &mut self,
         reading: &Reading,
+        list: List,
         comparison: &Comparison,
         committed: Committed,
     ) {
@@ -140,6 +150,18 @@ impl Memory {
             self.drop_record(reading.poller.route, records[*place].id.as_str());
         }
         let Some(row) = committed.row else { return };
+        if let Some(business) = list.set_aside {
+            let business = Some(business);
+            let route = reading.poller.route;
+            let own = PollerId { route, business };
+            self.rename(&reading.poller, own.clone());
+            if let Some(memory) = self.pollers.get_mut(&own) {
+                memory.row.set_aside_at = Some(stamp(reading.at));
+            }
+        }
+        if let Some(before) = list.poller {
+            self.rename(&before, reading.poller.clone());
+        }
         let memory = self
             .pollers
             .entry(reading.poller.clone())

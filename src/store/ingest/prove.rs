@@ -1,17 +1,16 @@
 //! The third step: what a page proves about the time since its poller's previous page, and which of
 //! the two the next page is compared with. Writes nothing.
 
-use rusqlite::Connection;
 use shopmirror_core::contiguity::{Bounds, Contiguity, ListProfile, PreviousPage, Proof};
-use shopmirror_core::record::{Page, PollerId};
+use shopmirror_core::record::Page;
 
-use super::compare::{Comparison, Finding};
+use super::compare::Comparison;
 use super::{Ingest, Poll, Source};
-use crate::store::pollers::{self, PollerRow};
+use crate::store::pollers::PollerRow;
 
-/// So many pages in a row that are older than the one before are not taken for it. Then the newest
-/// record has left the list, and the server is not behind.
-const MAX_STALE_PAGES: u32 = 2;
+/// How many pages in a row may be older than the one before. After them the newest record has left
+/// the list, and the server does not lag.
+const MOST_OLDER_PAGES: u32 = 2;
 
 /// What a page proves, and what it is to its poller.
 pub(super) struct Verdict {
@@ -47,8 +46,8 @@ pub(super) fn prove(ingest: &Ingest<'_>, comparison: &Comparison) -> Verdict {
     let mut profile = ListProfile::default();
     if let Some(before) = ingest.before {
         profile = before.row.profile.clone();
-        let older_pages = before.row.stale_pages;
-        if older_pages < MAX_STALE_PAGES && is_older(page, &before.row, comparison) {
+        let older_pages = before.row.older_pages;
+        if older_pages < MOST_OLDER_PAGES && lags_behind(page, &before.row, comparison) {
             let count = older_pages + 1;
             return Verdict {
                 proof: NOTHING,
@@ -106,9 +105,9 @@ fn read_page(
     });
     let sightings = comparison.sightings(page);
     let proof = profile.read_page(previous, &sightings, limit);
-    // Another poller read the list before: nothing shows what lies between its last page and this.
-    // A page that is not full is the whole list.
-    if ingest.read_before.is_some() && sightings.len() >= limit {
+    // Another poller may have read the list before: nothing shows what lies between its last page
+    // and this one. A page that is not full is the whole list.
+    if ingest.list.maybe.is_some() && sightings.len() >= limit {
         let contiguity = Contiguity::Suspect;
         return Proof {
             contiguity,
@@ -118,22 +117,26 @@ fn read_page(
     proof
 }
 
-/// Whether a page is older than the one before, as a server shows it whose data lags behind another
-/// one's: its newest record is older. Nothing shows it unless ids are integers.
-fn is_older(page: &Page, before: &PollerRow, comparison: &Comparison) -> bool {
-    let newest = highest_id(page);
-    let newest_before = highest(before.head.iter().map(|id| id.parse().ok()));
-    let (Some(newest), Some(newest_before)) = (newest, newest_before) else {
+/// Whether a page may be older than the one before, as a server shows it whose data lags behind
+/// another one's: it shows no record for the first time, and it lacks the first record of the page
+/// before, or that page's highest id and any higher one.
+fn lags_behind(page: &Page, before: &PollerRow, comparison: &Comparison) -> bool {
+    if page.records().is_empty() || comparison.shows_new_record(before.head_seq) {
+        return false;
+    }
+    let Some(first) = before.head.first() else {
         return false;
     };
-    let written = comparison.records.iter().filter(|compared| {
-        matches!(
-            compared.finding,
-            Finding::New | Finding::Changed(_) | Finding::SameAsFound(_)
-        )
-    });
-    // A page of edits may lack the newest record.
-    newest < newest_before && written.count() * 2 < page.records().len()
+    let lacks_first = page
+        .records()
+        .iter()
+        .all(|record| record.id.as_str() != first);
+    let highest_before = highest(before.head.iter().map(|id| id.parse().ok()));
+    let lacks_highest = match (highest_id(page), highest_before) {
+        (Some(shown), Some(before)) => shown < before,
+        _ => false,
+    };
+    lacks_first || lacks_highest
 }
 
 /// The highest id of a page, while ids are integers.
@@ -149,32 +152,4 @@ fn highest(ids: impl Iterator<Item = Option<i64>>) -> Option<i64> {
         highest = highest.max(Some(id?));
     }
     highest
-}
-
-/// The poller that read a new poller's list last, as far as is known; `None` for the first one, and
-/// for a business that is added to others.
-pub(super) fn last_read(
-    connection: &Connection,
-    poller: &PollerId,
-) -> rusqlite::Result<Option<PollerRow>> {
-    let mut last: Option<PollerRow> = None;
-    for row in pollers::list(connection)? {
-        if row.route != poller.route.as_str() {
-            continue;
-        }
-        let is_later = match &last {
-            Some(last) => row.last_success_at >= last.last_success_at,
-            None => true,
-        };
-        if is_later {
-            last = Some(row);
-        }
-    }
-    Ok(last.filter(|row| match (&poller.business, &row.business) {
-        (Some(name), None) => match &row.served_business {
-            Some(served) => served == name,
-            None => true,
-        },
-        (named, _) => named.is_none(),
-    }))
 }

@@ -1,3 +1,5 @@
+mod lag;
+mod lists;
 mod memory;
 mod rules;
 mod search;

@@ -48,6 +48,9 @@ CREATE TABLE _meta (
 -- before. `served_business` is the business that answered, from `X-Business` of the last page. Every
 -- record created after `complete_since` was seen, but for gaps; NULL: the first page held the whole list.
 -- `list_profile` is what the pages have shown of how the list is ordered and how far apart its ids are.
+-- Since `set_aside_at` requests by its name lead to another business, so that it is known by its own.
+-- The last `older_pages` pages may have been older than the one before. The records in `waiting` were shown in an
+-- earlier version, each with its row of the log; the next page that shows one decides whether it was changed back.
 CREATE TABLE _pollers (
     route           TEXT NOT NULL,
     business        TEXT NOT NULL,
@@ -62,6 +65,22 @@ CREATE TABLE _pollers (
     emptied_at      TEXT,
     served_business TEXT,
     list_profile    TEXT NOT NULL,
+    set_aside_at    TEXT,
+    older_pages     INTEGER NOT NULL DEFAULT 0,
+    waiting         TEXT NOT NULL DEFAULT '{}',
+    PRIMARY KEY (route, business)
+) WITHOUT ROWID;
+
+-- When the last request of each poller was sent, as far as a later process has to know, and whether what came of it
+-- was handled. The workspace asked its route to wait until `retry_at`, when it responded with `retry_status` to this `account`.
+CREATE TABLE _attempts (
+    route        TEXT NOT NULL,
+    business     TEXT NOT NULL,
+    attempted_at TEXT NOT NULL,
+    is_handled   INTEGER NOT NULL DEFAULT 0,
+    account      TEXT,
+    retry_at     TEXT,
+    retry_status INTEGER,
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 

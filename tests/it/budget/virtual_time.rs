@@ -247,3 +247,35 @@ async fn other_clients_that_use_up_the_key_are_a_risk_until_they_leave() {
     assert!(!is_at_risk(&status), "{status:?}");
     daemon.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_is_killed_every_few_seconds_reads_every_route_in_turn() {
+    for every in [4.0, 6.0, 10.0, 15.0] {
+        let shop = VirtualShop::new(Workspace::usual(), 3);
+        let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+        let begun = shop.now();
+        while shop.now() < begun + 600.0 {
+            daemon.start().await;
+            shop.until(shop.now() + every).await;
+            daemon.kill().await;
+        }
+        // How often each other route was polled since the last poll of a route.
+        let mut since = vec![[0; Route::ALL.len()]; Route::ALL.len()];
+        for poll in shop.polls(begun, shop.now()) {
+            for (place, route) in Route::ALL.into_iter().enumerate() {
+                if poll.route == route.segment() {
+                    since[place] = [0; Route::ALL.len()];
+                    for (other, counts) in since.iter_mut().enumerate() {
+                        counts[place] += usize::from(other != place);
+                    }
+                }
+            }
+            let most = since.iter().flatten().max();
+            assert!(
+                most <= Some(&3),
+                "killed every {every} s, at {} s: {since:?}",
+                poll.elapsed_s
+            );
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::Signal;
-use sandbox::Route;
+use sandbox::{FaultKind, Route};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -97,4 +97,27 @@ async fn while_once_waits_for_a_sink_its_store_is_left_to_it_and_a_signal_ends_i
         "{}",
         place.log()
     );
+}
+
+#[tokio::test]
+async fn a_route_that_was_asked_to_wait_is_left_alone_by_the_next_run_and_the_next_daemon() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let kind = FaultKind::Status {
+        code: 503,
+        retry_after: Some("1800".to_owned()),
+    };
+    workspace.fault(Some(Route::Leads), kind, 1);
+    let first = place.run(["once"]).await;
+    assert_eq!(first.code, Some(75), "{first:?}");
+    assert_eq!(workspace.asked(Route::Leads), 1);
+    let second = place.run(["once"]).await;
+    assert_eq!(second.code, Some(75), "{second:?}");
+    assert!(second.err.contains("leads"), "{second:?}");
+    assert_eq!(workspace.asked(Route::Leads), 1);
+    let daemon = place.daemon();
+    workspace.polled(Route::Jobs).await;
+    workspace.polled(Route::Jobs).await;
+    assert_eq!(workspace.asked(Route::Leads), 1);
+    daemon.stop().await;
 }

@@ -17,8 +17,9 @@ async fn a_state_that_a_search_showed_between_two_equal_pages_is_two_changes() {
     assert_eq!(shows("A").await, 0);
     let search = found_by_search(page(&[(2, "B")]), Kind::Created);
     assert_eq!(store.store_found(search).await.unwrap().updated, 1);
-    assert_eq!(shows("A").await, 1);
-    assert_eq!(shows("A").await, 0);
+    // The server may lag behind the one that answered the search.
+    let updated = [shows("A").await, shows("A").await, shows("A").await];
+    assert_eq!(updated, [0, 1, 0]);
     let of_record: Vec<Kind> = kinds(&store)
         .await
         .into_iter()
@@ -41,8 +42,13 @@ async fn a_state_that_another_poller_saw_between_two_equal_pages_is_two_changes(
     };
     shows("1", "A").await;
     assert_eq!(shows("2", "B").await, 1);
-    assert_eq!(shows("1", "A").await, 1);
-    assert_eq!(shows("1", "A").await, 0);
+    // The server may lag behind the one that answered the other poller.
+    let updated = [
+        shows("1", "A").await,
+        shows("1", "A").await,
+        shows("1", "A").await,
+    ];
+    assert_eq!(updated, [0, 1, 0]);
 }
 
 #[tokio::test]

@@ -148,41 +148,6 @@ async fn what_a_raised_limit_shows_below_the_page_before_is_baseline() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_older_than_the_one_before_proves_nothing_and_replaces_nothing() {
-    let (_dir, store) = open();
-    let at = |second: i64| Poll {
-        second,
-        ..Poll::USUAL
-    };
-    at(0).shows(&store, &records(1..=20)).await;
-    let mut edited = records(2..=21);
-    edited[5] = record(16, "edited");
-    at(10).shows(&store, &edited).await;
-    let before = store.seq();
-    let stale = at(20).shows(&store, &records(1..=20)).await;
-    assert_eq!((stale.contiguity, stale.updated), (Contiguity::Stale, 0));
-    assert_eq!(kinds(&store, before).await, [] as [&str; 0]);
-    at(30).shows(&store, &records(31..=50)).await;
-    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
-    assert_eq!(
-        gap.from_at,
-        shopmirror_core::clock::stamp(at(10).facts(&store).at)
-    );
-    // A record that was deleted in the workspace does not keep the route waiting.
-    for (second, contiguity) in [
-        (40, Contiguity::Stale),
-        (50, Contiguity::Stale),
-        (60, Contiguity::Contiguous),
-    ] {
-        let mut shown = records(30..=49);
-        shown[3] = record(46, "edited");
-        let outcome = at(second).shows(&store, &shown).await;
-        assert_eq!(outcome.contiguity, contiguity, "{second}");
-    }
-    assert_eq!(kinds(&store, store.seq() - 1).await, ["46 updated"]);
-}
-
-#[tokio::test]
 async fn a_new_poller_of_a_mirrored_route_begins_with_a_suspect_and_forwards_what_is_newer() {
     let (_dir, store) = open();
     Poll::USUAL.shows(&store, &records(1..=20)).await;
@@ -265,45 +230,25 @@ async fn a_poller_of_another_business_is_complete_from_its_own_first_page_on() {
 }
 
 #[tokio::test]
-async fn an_added_business_begins_anew() {
+async fn a_gap_begins_above_the_highest_id_that_any_page_showed() {
     let (_dir, store) = open();
-    let kind = async |poll: Poll, ids| poll.shows(&store, &records(ids)).await.contiguity;
-    let poll = |business, served, second| Poll {
-        business,
-        served,
-        second,
-        ..Poll::USUAL
-    };
-    assert_eq!(
-        kind(poll(None, Some("1"), 0), 1..=20).await,
-        Contiguity::Baseline
-    );
-    assert_eq!(
-        kind(poll(Some("1"), Some("1"), 10), 3..=22).await,
-        Contiguity::Suspect
-    );
-    assert_eq!(
-        kind(poll(Some("2"), Some("2"), 20), 101..=120).await,
-        Contiguity::Baseline
-    );
-    assert_eq!(gaps(&store).await.len(), 1);
+    Poll::USUAL.shows(&store, &records(31..=50)).await;
+    // By last change: a page of old records.
+    Poll::USUAL.shows(&store, &records(1..=20)).await;
+    Poll::USUAL.shows(&store, &records(71..=90)).await;
+    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
+    let bounds = (gap.after_id.as_deref(), gap.before_id.as_deref());
+    assert_eq!(bounds, (Some("50"), Some("71")));
 }
 
 #[tokio::test]
-async fn what_only_an_older_page_shows_is_not_on_the_newest_page() {
-    let (dir, store) = open();
-    Poll::USUAL.shows(&store, &records(21..=40)).await;
-    let mut shown = records(21..=39);
-    shown.push(record(20, "N"));
+async fn a_full_page_that_shows_a_record_twice_is_not_the_whole_list() {
+    let (_dir, store) = open();
+    Poll::USUAL.shows(&store, &records(1..=20)).await;
+    let mut shown = records(101..=119);
+    shown.push(record(119, "N"));
     let outcome = Poll::USUAL.shows(&store, &shown).await;
-    assert_eq!(
-        (outcome.contiguity, outcome.created),
-        (Contiguity::Stale, 1)
-    );
-    let tool = rusqlite::Connection::open(dir.path().join("mirror.db")).unwrap();
-    let ids = "SELECT group_concat(id) FROM leads WHERE _last_seen_at IS NOT NULL";
-    let left: Option<String> = tool.query_row(ids, [], |row| row.get(0)).unwrap();
-    assert_eq!(left.as_deref(), Some("20"));
+    assert_eq!(outcome.contiguity, Contiguity::Gap);
 }
 
 /// A full page with dense ids: 84 of its records are new, and 16 old ones were edited, far apart.
@@ -440,21 +385,4 @@ async fn a_gap_begins_at_the_highest_id_ever_shown_though_the_last_page_lacks_it
     let last = gaps(&store).await.pop();
     let expected = ("gap".to_owned(), "40..61: 20".to_owned());
     assert_eq!(last, Some(expected));
-}
-
-#[tokio::test]
-async fn a_full_page_that_shows_a_record_twice_is_not_the_whole_list() {
-    let (_dir, store) = open();
-    let mut first = records(2..=20);
-    first.push(record(20, "N"));
-    Poll::USUAL.shows(&store, &first).await;
-    let pollers = store.read(|reader| reader.pollers()).await.unwrap();
-    assert!(
-        pollers[0].complete_since.is_some(),
-        "what is below the first page is not known"
-    );
-    let mut next = records(41..=59);
-    next.push(record(59, "N"));
-    let outcome = Poll::USUAL.shows(&store, &next).await;
-    assert_eq!(outcome.contiguity, Contiguity::Gap);
 }

@@ -118,3 +118,14 @@ async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
     assert_eq!((gap.state, gap.repaired), (GapState::Repaired, 4));
 }
+
+#[tokio::test]
+async fn a_search_stores_every_field_that_it_shows() {
+    let (_dir, store) = fixtures::open();
+    let shown = r#"{"id":7,"name":"G","loyalty":{"points":3}}"#.to_owned();
+    let found = found_by_search(fixtures::page(&[shown]), Kind::Created);
+    store.store_found(found).await.unwrap();
+    let read = store.read(|reader| reader.record(Route::Customers, "7"));
+    let row = read.await.unwrap().unwrap();
+    assert_eq!(row["loyalty"], r#"{"points":3}"#);
+}
