@@ -45,7 +45,7 @@ use clap::{Parser, Subcommand, ValueHint};
 use shopmirror_core::record::Route;
 
 use crate::config::{Config, ConfigError};
-use crate::store::{self, Kept, Reader};
+use crate::store::{self, MetaKey, Reader};
 use exit::{SOFTWARE, USAGE, code_of, refuse};
 use output::Output;
 
@@ -258,7 +258,7 @@ fn load_for_reading(option: Option<PathBuf>) -> anyhow::Result<Config> {
     let Some(text) = shared_config(path) else {
         return Err(error);
     };
-    let config = Config::of_text(&text, path)?;
+    let config = Config::parse_file_text(&text, path)?;
     moment::use_zone(&config.workspace.time_zone);
     Ok(config)
 }
@@ -266,7 +266,7 @@ fn load_for_reading(option: Option<PathBuf>) -> anyhow::Result<Config> {
 /// The part of the configuration that the database holds for its readers.
 fn shared_config(path: &Path) -> Option<String> {
     let reader = Reader::open(&Config::default_store_path(path)).ok()?;
-    reader.kept(Kept::SHARED_CONFIG).ok()?
+    reader.value(MetaKey::SHARED_CONFIG).ok()?
 }
 
 /// Reads the configuration.

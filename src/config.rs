@@ -128,7 +128,7 @@ impl Config {
             path: path.to_owned(),
             why,
         })?;
-        Ok(Self::of_text(&text, path)?)
+        Ok(Self::parse_file_text(&text, path)?)
     }
 
     /// The fields of each route whose changes do not make a new version of a record.
@@ -145,7 +145,7 @@ impl Config {
     ///
     /// # Errors
     /// [`Problems`] with every problem of the text.
-    pub fn of_text(text: &str, path: &Path) -> Result<Self, Problems> {
+    pub fn parse_file_text(text: &str, path: &Path) -> Result<Self, Problems> {
         Self::parse(text, &path.display().to_string(), &Base::for_file(path))
     }
 

@@ -31,7 +31,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
-use crate::store::{KnownWorkspace, Reader, Store, StoreError};
+use crate::store::{Reader, Store, StoreError, StoredWorkspace};
 pub use background::{BackgroundClient, BackgroundError, Grant, GrantReply};
 pub use clocks::{Clocks, clock_advice, clock_ahead_s};
 use completed::Completed;
@@ -95,7 +95,7 @@ pub struct Dispatcher {
     /// The caller that waits for the grant of a background request, and since when.
     waiting: Option<(GrantReply, Duration)>,
     /// The workspace that filled the store, if its name was ever read.
-    stored_workspace: Option<KnownWorkspace>,
+    stored_workspace: Option<StoredWorkspace>,
     /// The number of the key, once a ping has shown that it leads to that workspace.
     verified: Option<u64>,
     /// The pollers that a single run has yet to poll; `None` in a daemon.

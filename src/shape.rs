@@ -81,7 +81,7 @@ impl Format {
                 template,
                 content_type,
             } => {
-                let body = template.render(&Context::of(change))?;
+                let body = template.render(&Context::for_change(change))?;
                 Shaped::new(body, content_type.clone())
             }
         };

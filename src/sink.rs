@@ -185,7 +185,7 @@ pub trait Sink: Send + Sync {
     /// # Errors
     /// The refusal of a change that cannot be written, for example by a template.
     fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
-        Ok(Preview::of(
+        Ok(Preview::new(
             "handed over to a server, which stores the parts of this",
             change.data_json(),
         ))

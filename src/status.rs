@@ -92,7 +92,7 @@ pub struct LeftOutList {
 impl WorkspaceStatus {
     /// What is stored, with what the tasks of a running daemon report.
     #[must_use]
-    pub fn of_daemon(self, polling: PollingStatus) -> Self {
+    pub fn with_polling(self, polling: PollingStatus) -> Self {
         let mut findings = judge_polling(&polling);
         if let Some(why) = &self.reload_refused {
             findings.push(degraded(format!(

@@ -19,7 +19,7 @@ mod maintenance;
 mod meta;
 mod mirror;
 mod open;
-mod operate;
+mod operator;
 mod outbox;
 mod pollers;
 mod query;
@@ -45,10 +45,12 @@ pub use mirror::history::RecordHistory;
 pub use mirror::job_links::{JobLink, missing_link};
 pub use mirror::job_states::JobState;
 pub use open::holder;
-pub use operate::Operator;
+pub use operator::Operator;
 pub use outbox::alerts::{AlertRow, AlertStep};
 pub use outbox::notices::{NewNotice, NoticeCounts};
-pub use outbox::rows::{Acknowledged, Feed, Gone, Lane, LatestDue, QueueRow, RowState, Settlement};
+pub use outbox::rows::{
+    Acknowledged, Feed, Lane, LatestDue, QueueRow, RemovalReason, RowState, Settlement,
+};
 pub use pollers::PollerRow;
 pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
@@ -57,13 +59,13 @@ pub use search_index::{Found, IndexProgress, SearchIndex, index_log};
 pub use maintenance::rebuild::rebuild;
 pub use maintenance::restore::{Restored, restore};
 pub use maintenance::verify::VerifyFinding;
-pub use meta::Kept;
+pub use meta::MetaKey;
 pub use mirror::related::RelatedRecord;
 pub use mirror::views::amount_sql;
 pub use outbox::replays::{Replay, ReplayChoice, ReplayState};
 pub use outbox::sinks::{Begin, GateState, SinkRow, SinkState};
 pub use reader::Reader;
-pub use workspace::{Acceptance, KnownWorkspace, OtherWorkspace, judge_workspace};
+pub use workspace::{Acceptance, OtherWorkspace, StoredWorkspace, judge_workspace};
 
 pub use shopmirror_core::contiguity::Contiguity;
 

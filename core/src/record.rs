@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 pub use change::{Change, Kind, NOTICE_ROUTE, TEST_ID};
 pub use event::Event;
-pub use fields::{CLOCK_SKEW, Fields, field, time};
+pub use fields::{CLOCK_SKEW, Fields, field_text, parse_timestamp};
 pub use found::FoundRecord;
 pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
 
@@ -278,13 +278,13 @@ impl Page {
     #[must_use]
     pub fn created_at(&self, record: &Record) -> Option<Timestamp> {
         let value = record.created_at.clone()?;
-        time(&self.body[value])
+        parse_timestamp(&self.body[value])
     }
 
     /// The fields of one of this page's records. They are read each time.
     #[must_use]
     pub fn fields(&self, record: &Record) -> Fields<'_> {
-        Fields::of(self.text(record)).expect("a record is an object")
+        Fields::parse(self.text(record)).expect("a record is an object")
     }
 }
 

@@ -11,7 +11,7 @@ use crate::control::{self, ControlError, ControlRequest};
 use crate::daemon::poller_plan;
 use crate::deliver::behind;
 use crate::status::{BackupStatus, ScheduledReportStatus, WorkspaceStatus};
-use crate::store::{BackupFolder, Kept, Reader};
+use crate::store::{BackupFolder, MetaKey, Reader};
 use crate::text::duration;
 
 /// The status from the daemon, or from the store if no daemon replies.
@@ -39,11 +39,11 @@ fn stored(config: &Config, why: &ControlError) -> anyhow::Result<WorkspaceStatus
     let mut status = WorkspaceStatus::stored(&reader, now)?;
     if config.backup.keep > 0 {
         let folder = BackupFolder::new(&config.backup.path, &config.store.path);
-        status.backup = Some(BackupStatus::of_folder(&folder, now));
+        status.backup = Some(BackupStatus::from_folder(&folder, now));
     }
     let zone = &config.workspace.time_zone;
-    let runs = reader.kept(Kept::REPORT_RUNS)?.unwrap_or_default();
-    status.reports = ScheduledReportStatus::of_all(&config.reports, zone, &runs, now);
+    let runs = reader.value(MetaKey::REPORT_RUNS)?.unwrap_or_default();
+    status.reports = ScheduledReportStatus::from_runs(&config.reports, zone, &runs, now);
     let plans = poller_plan(config).into_iter();
     let pollers: Vec<PollerId> = plans.map(|plan| plan.id).collect();
     let mut status = status.without_daemon(&reader, why, &pollers, config.once_every)?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use shopmirror_core::clock::Clock;
-use shopmirror_core::record::{PollerId, Route, field};
+use shopmirror_core::record::{PollerId, Route, field_text};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,7 @@ async fn store_past(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
 }
 
 fn created_at(record: &str) -> Option<jiff::Timestamp> {
-    let text: String = serde_json::from_str(field(record, "created_at")?).ok()?;
+    let text: String = serde_json::from_str(field_text(record, "created_at")?).ok()?;
     text.parse().ok()
 }
 

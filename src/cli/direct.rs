@@ -14,7 +14,7 @@ use crate::api::{ApiError, Client, HttpTransport, RateHeaders, TransportBuildErr
 use crate::config::Config;
 use crate::files::boot;
 use crate::poll;
-use crate::store::{Kept, KnownWorkspace, Operator, OtherWorkspace, Reader, judge_workspace};
+use crate::store::{MetaKey, Operator, OtherWorkspace, Reader, StoredWorkspace, judge_workspace};
 
 /// How long a command waits before it prints what it waits for.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ impl DirectClient {
         let Ok(mut operator) = Operator::open(&self.store) else {
             return;
         };
-        let _ = operator.change_kept(Kept::SPENDING, |stored| match stored {
+        let _ = operator.update_value(MetaKey::SPENDING, |stored| match stored {
             Some(mut spending) => {
                 change(&mut spending, &machine);
                 spending
@@ -102,7 +102,7 @@ impl DirectClient {
     /// the store.
     pub(super) async fn other_workspace(
         &mut self,
-        stored: &KnownWorkspace,
+        stored: &StoredWorkspace,
     ) -> Result<Option<OtherWorkspace>, ApiError> {
         let ping = self.request(Client::integrations_ping).await?;
         match ping.workspace {
@@ -118,7 +118,7 @@ impl DirectClient {
 /// The requests that earlier processes have sent, if the store can be read.
 fn stored_spending(store: &Path) -> Option<Spending> {
     let reader = Reader::open(store).ok()?;
-    reader.kept(Kept::SPENDING).ok()?
+    reader.value(MetaKey::SPENDING).ok()?
 }
 
 /// Waits for a free request, and prints a note if that takes some time.

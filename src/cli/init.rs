@@ -93,7 +93,7 @@ async fn ask_all(files: &Files, args: &Args) -> anyhow::Result<Answers> {
         None => checked_address(&ask::line(question).await?)?,
     };
     let text = text::config(&url, &files.key_name(), &TimeZone::system());
-    let config = Config::of_text(&text, &files.config)?;
+    let config = Config::parse_file_text(&text, &files.config)?;
     let key = match &args.key_file {
         Some(path) => KeySource::File(path.clone()).read()?,
         None => {

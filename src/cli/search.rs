@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
-use shopmirror_core::record::{Kind, Route, field};
+use shopmirror_core::record::{Kind, Route, field_text};
 
 use super::current::decode;
 use super::direct::note_if_long;
@@ -85,7 +85,7 @@ pub(super) async fn ask_daemon(
 
 /// A customer as the workspace sent it.
 fn line(body: &str) -> RecordLine {
-    let json = field(body, "id").unwrap_or_default();
+    let json = field_text(body, "id").unwrap_or_default();
     let id = match serde_json::from_str(json) {
         Ok(Value::String(id)) => id,
         Ok(id) => id.to_string(),

@@ -15,7 +15,7 @@ use crate::config::{self, Config};
 use crate::deliver::{self, Deliverer, Positions, Room, SinkStatus};
 use crate::poll::{self, Dispatcher, PollerPlan};
 use crate::sink::{self, SinkBuildError};
-use crate::store::{Kept, Store, StoreError};
+use crate::store::{MetaKey, Store, StoreError};
 
 /// One delivery task, not started yet, and what wakes it.
 ///
@@ -165,7 +165,9 @@ async fn save_for_reports(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let zone = config.workspace.time_zone.clone();
-    store.keep_time_zone(zone, now).await?;
-    store.keep(Kept::SHARED_CONFIG, &config.for_readers).await?;
+    store.store_time_zone(zone, now).await?;
+    store
+        .set_value(MetaKey::SHARED_CONFIG, &config.for_readers)
+        .await?;
     store.link_jobs(config.reports.job_link.clone()).await
 }

@@ -131,7 +131,7 @@ impl Deliveries {
             finish: finish.clone(),
             ended: ended.clone(),
             handle: SinkHandle {
-                view: SinkView::of(&deliverer),
+                view: SinkView::new(&deliverer),
                 waker: wake,
             },
         };

@@ -28,7 +28,7 @@ impl DaemonHandle {
             reports: state.reports.clone(),
             ..stored
         };
-        Some(status.of_daemon(polling))
+        Some(status.with_polling(polling))
     }
 
     async fn polling_status(&self) -> Option<PollingStatus> {

@@ -22,7 +22,7 @@ use crate::poll::Clocks;
 use crate::report::{self, Answer, ReportRun, Timetable};
 use crate::sink;
 use crate::status::{BackupStatus, ScheduledReportStatus};
-use crate::store::{self, BackupFolder, CopyControl, Kept, NewNotice, Reader};
+use crate::store::{self, BackupFolder, CopyControl, MetaKey, NewNotice, Reader};
 
 /// How often to check whether something is due.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
@@ -72,8 +72,12 @@ impl Scheduled {
                 backups.list_at = elapsed + LIST_EVERY;
             }
             self.make_due_reports(&mut runs, &stop).await?;
-            let statuses =
-                ScheduledReportStatus::of_all(&self.reports, &self.zone, &runs.by_name, self.now());
+            let statuses = ScheduledReportStatus::from_runs(
+                &self.reports,
+                &self.zone,
+                &runs.by_name,
+                self.now(),
+            );
             let state = &self.daemon.state;
             state.send_modify(|state| state.reports = statuses);
             stop.run_until_cancelled(tokio::time::sleep(CHECK_EVERY))
@@ -86,7 +90,7 @@ impl Scheduled {
         let read = self
             .daemon
             .store
-            .read(|reader| reader.kept(Kept::REPORT_RUNS))
+            .read(|reader| reader.value(MetaKey::REPORT_RUNS))
             .await;
         let stored: Option<BTreeMap<String, ReportRun>> =
             read.context("reading what became of the reports")?;
@@ -160,7 +164,7 @@ impl Scheduled {
         let now = self.now();
         let folder = BackupFolder::new(&self.backup.path, self.daemon.store.path());
         let listed = folder.clone();
-        let listing = tokio::task::spawn_blocking(move || BackupStatus::of_folder(&listed, now));
+        let listing = tokio::task::spawn_blocking(move || BackupStatus::from_folder(&listed, now));
         let mut status = listing.await?;
         if run.error.is_some() {
             status.last_error.clone_from(&run.error);
@@ -240,7 +244,12 @@ impl Scheduled {
 
     /// Saves what became of the reports; false if the store cannot take it now.
     async fn save(&self, runs: &BTreeMap<String, ReportRun>) -> anyhow::Result<bool> {
-        match self.daemon.store.keep(Kept::REPORT_RUNS, runs).await {
+        match self
+            .daemon
+            .store
+            .set_value(MetaKey::REPORT_RUNS, runs)
+            .await
+        {
             Ok(()) => Ok(true),
             Err(error) if error.is_transient() => Ok(false),
             Err(error) => Err(error).context("keeping what became of the scheduled reports"),

@@ -76,7 +76,7 @@ pub struct SinkView {
 impl SinkView {
     /// A view of this task, which may run later.
     #[must_use]
-    pub fn of(deliverer: &Deliverer) -> Self {
+    pub fn new(deliverer: &Deliverer) -> Self {
         Self {
             status: deliverer.view.subscribe(),
             filter: deliverer.settings.filter.clone(),

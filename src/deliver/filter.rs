@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use shopmirror_core::record::{Change, Kind, field, same_meaning};
+use shopmirror_core::record::{Change, Kind, field_text, same_meaning};
 
 use crate::config::{Condition, Side, SinkFilter, Wanted};
 
@@ -37,7 +37,7 @@ fn holds(condition: &Condition, change: &Change) -> bool {
                 Side::After => Some(change.body.as_str()),
                 Side::Before => change.before.as_deref(),
             };
-            fits(record.and_then(|record| field(record, name)), wanted)
+            fits(record.and_then(|record| field_text(record, name)), wanted)
         }
     }
 }

@@ -13,7 +13,7 @@ use super::refusals::{Refusals, Refused};
 use super::retry_policy::RowUpdate;
 use crate::sink::Verdict;
 use crate::store::{
-    Acknowledged, Feed, Gone, Lane, QueueRow, RowState, Settlement, SinkRow, StoreError,
+    Acknowledged, Feed, Lane, QueueRow, RemovalReason, RowState, Settlement, SinkRow, StoreError,
 };
 
 /// Acknowledged rows after which they are removed from the queue …
@@ -135,9 +135,9 @@ impl Outcomes {
     }
 
     /// Notes that a row leaves the queue.
-    pub(super) fn remove(&mut self, row: QueueRow, gone: Gone) {
+    pub(super) fn remove(&mut self, row: QueueRow, reason: RemovalReason) {
         let now = self.now();
-        self.unsaved.gone.push((row, gone));
+        self.unsaved.gone.push((row, reason));
         self.unsaved_since.get_or_insert(now);
     }
 

@@ -7,7 +7,7 @@ use shopmirror_core::clock::stamp;
 
 use super::health::PAUSE;
 use crate::sink::Verdict;
-use crate::store::{Gone, Lane, QueueRow, RowState};
+use crate::store::{Lane, QueueRow, RemovalReason, RowState};
 
 /// Why a dead letter that was sent again is dead.
 const SUPERSEDED: &str = "not sent again, because the sink has a newer version of the record: add \
@@ -17,7 +17,7 @@ const SUPERSEDED: &str = "not sent again, because the sink has a newer version o
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RowUpdate {
     /// It leaves the queue.
-    Remove(Gone),
+    Remove(RemovalReason),
     /// It stays in the queue, with something new about it.
     Keep(QueueRow),
     /// It stays as it is.
@@ -43,7 +43,7 @@ impl RetryPolicy<'_> {
     pub(super) fn update(&self, row: &QueueRow, verdict: Option<&Verdict>) -> RowUpdate {
         let Some(verdict) = verdict else {
             if row.lane != Lane::Change {
-                return RowUpdate::Remove(Gone::LeftOut);
+                return RowUpdate::Remove(RemovalReason::LeftOut);
             }
             return RowUpdate::Keep(QueueRow {
                 state: RowState::Dead,
@@ -53,9 +53,11 @@ impl RetryPolicy<'_> {
             });
         };
         match verdict {
-            Verdict::Done => RowUpdate::Remove(Gone::Delivered),
+            Verdict::Done => RowUpdate::Remove(RemovalReason::Delivered),
             // What a replay sends once more was delivered before: nothing waits for it.
-            Verdict::Refused { .. } if row.lane == Lane::Replay => RowUpdate::Remove(Gone::Refused),
+            Verdict::Refused { .. } if row.lane == Lane::Replay => {
+                RowUpdate::Remove(RemovalReason::Refused)
+            }
             Verdict::Refused { reason, for_good } => {
                 let attempts = row.attempts + 1;
                 let refused = usize::try_from(row.attempts).unwrap_or(usize::MAX);
@@ -156,7 +158,7 @@ mod tests {
         assert_eq!(fate(2, false), (RowState::Dead, 3, 0, None));
         assert_eq!(fate(0, true), (RowState::Dead, 1, 0, None));
         let replayed = policy(false).update(&row(Lane::Replay, 0), Some(&refused(false)));
-        assert_eq!(replayed, RowUpdate::Remove(Gone::Refused));
+        assert_eq!(replayed, RowUpdate::Remove(RemovalReason::Refused));
     }
 
     #[test]

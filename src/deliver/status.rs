@@ -73,7 +73,7 @@ pub struct SinkStatus {
 impl SinkStatus {
     /// The status of a sink according to its row; `behind` is 0 until it is counted.
     #[must_use]
-    pub fn of_row(row: SinkRow, state: SinkActivity) -> Self {
+    pub fn from_row(row: SinkRow, state: SinkActivity) -> Self {
         Self {
             name: row.name,
             type_name: row.type_name,

@@ -19,7 +19,7 @@ use super::retry_policy::{RetryPolicy, RowUpdate};
 use super::send::{Sender, Terms};
 use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus};
 use crate::sink::Verdict;
-use crate::store::{Gone, Lane, Reader, StoreError};
+use crate::store::{Lane, Reader, RemovalReason, StoreError};
 
 /// Faults in a row after which a single run tries no further change.
 const MAX_FAULTS_ONCE: u32 = 16;
@@ -247,7 +247,7 @@ impl Task {
         self.pending.queue = false;
         self.pending.add(read.pending);
         for row in read.vanished {
-            self.outcomes.remove(row, Gone::LeftOut);
+            self.outcomes.remove(row, RemovalReason::LeftOut);
         }
         Ok(())
     }
@@ -386,7 +386,7 @@ impl Task {
             position: self.feeder.position(),
             next_attempt_s,
             last_error: health.reason().map(str::to_owned).or(refused),
-            ..SinkStatus::of_row(row.clone(), self.activity(now))
+            ..SinkStatus::from_row(row.clone(), self.activity(now))
         }
     }
 

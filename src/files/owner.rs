@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown, lcho
 use std::path::Path;
 
 /// Opens a file to read and write it; if it does not exist, creates it with mode 0640.
-pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
+pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o640);
     match options.clone().create_new(true).open(path) {
@@ -55,12 +55,12 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Creates a folder and those above it, with mode 0750, unless they exist.
-pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
     }
     if let Some(parent) = folder.parent() {
-        make_folder(parent)?;
+        create_folder(parent)?;
     }
     match DirBuilder::new().mode(0o750).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {}

@@ -26,7 +26,7 @@ pub(super) struct RecordFields<'p> {
 impl<'p> RecordFields<'p> {
     /// The fields of a record's text; none if it is no object.
     pub(super) fn parse(body: &'p str, page: &'p StatusPage) -> Self {
-        let fields = record::Fields::of(body).unwrap_or_default();
+        let fields = record::Fields::parse(body).unwrap_or_default();
         Self {
             fields,
             zone: &page.zone,
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn parse<'z>(body: &'z str, zone: &'z TimeZone) -> RecordFields<'z> {
-        let fields = record::Fields::of(body).unwrap_or_default();
+        let fields = record::Fields::parse(body).unwrap_or_default();
         RecordFields {
             fields,
             zone,

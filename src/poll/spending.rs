@@ -7,7 +7,7 @@ use shopmirror_core::clock::Clock;
 
 use super::Dispatcher;
 use crate::files::boot;
-use crate::store::{Kept, Store, StoreError};
+use crate::store::{MetaKey, Store, StoreError};
 
 /// The budget of a process that just began, which counts what earlier ones sent on this account.
 ///
@@ -21,7 +21,7 @@ pub async fn first_budget(
 ) -> Result<Budget, StoreError> {
     let mut budget = Budget::new(settings, clock.now());
     let before = store
-        .read(|reader| reader.kept::<Spending>(Kept::SPENDING))
+        .read(|reader| reader.value::<Spending>(MetaKey::SPENDING))
         .await?;
     if let Some(before) = before {
         let machine = clock.machine_time(boot::read);
@@ -46,6 +46,6 @@ impl Dispatcher {
         let now = self.clock.now();
         let machine = self.clock.machine_time(boot::read);
         let spending = self.budget.spending(account, has_ended, now, machine);
-        self.store.keep(Kept::SPENDING, &spending).await
+        self.store.set_value(MetaKey::SPENDING, &spending).await
     }
 }

@@ -15,7 +15,7 @@ use super::Dispatcher;
 use super::completed::Completed;
 use super::hold::{Hold, PauseReason};
 use crate::api::{ApiError, Class, Ping};
-use crate::store::{Kept, KnownWorkspace, OtherWorkspace, StoreError, judge_workspace};
+use crate::store::{MetaKey, OtherWorkspace, StoreError, StoredWorkspace, judge_workspace};
 
 impl Dispatcher {
     /// Sends the ping that ends the hold, if it is due; returns when to try again if the budget has
@@ -56,7 +56,7 @@ impl Dispatcher {
         let now = self.clock.now().wall;
         let stored = match judge(result, self.stored_workspace.as_ref(), account, reason, now) {
             PingVerdict::Expected(workspace) => {
-                let stored = self.store.keep(Kept::WORKSPACE, &workspace).await;
+                let stored = self.store.set_value(MetaKey::WORKSPACE, &workspace).await;
                 // A name that could not be stored is read again.
                 if stored.is_ok() {
                     self.stored_workspace = Some(workspace);
@@ -66,7 +66,7 @@ impl Dispatcher {
             }
             PingVerdict::Other(other) => {
                 self.ping_failed(&ApiError::OtherWorkspace(other.to_string()));
-                self.store.keep(Kept::OTHER_WORKSPACE, &other).await
+                self.store.set_value(MetaKey::OTHER_WORKSPACE, &other).await
             }
             PingVerdict::NoName { is_changed } => {
                 if is_changed {
@@ -159,7 +159,7 @@ impl Dispatcher {
 #[derive(Debug, PartialEq)]
 enum PingVerdict {
     /// The workspace is the one that fills the store, with the name it has now: the hold ends.
-    Expected(KnownWorkspace),
+    Expected(StoredWorkspace),
     /// It is another workspace: nothing is read from it.
     Other(OtherWorkspace),
     /// There is no name to compare: the hold ends, with a warning if address or key have changed.
@@ -185,7 +185,7 @@ enum PingVerdict {
 /// Without a stored workspace there is nothing to compare with: the account counts as before.
 fn judge(
     ping: Result<Ping, ApiError>,
-    stored: Option<&KnownWorkspace>,
+    stored: Option<&StoredWorkspace>,
     account: String,
     reason: Option<PauseReason>,
     now: Timestamp,
@@ -247,7 +247,7 @@ mod tests {
     /// A verdict as one word.
     fn word(
         ping: Result<Ping, ApiError>,
-        stored: Option<&KnownWorkspace>,
+        stored: Option<&StoredWorkspace>,
         account: &str,
         reason: Option<PauseReason>,
     ) -> &'static str {
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_ping_is_judged_by_the_stored_workspace_and_the_reason_of_the_hold() {
-        let stored = KnownWorkspace {
+        let stored = StoredWorkspace {
             name: "North".to_owned(),
             account: "before".to_owned(),
             at: Timestamp::UNIX_EPOCH,

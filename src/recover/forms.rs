@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{ApiError, Client};
 use crate::poll::{BackgroundClient, BackgroundError};
-use crate::store::{Kept, Store, StoreError};
+use crate::store::{MetaKey, Store, StoreError};
 
 /// Definitions older than this are read again.
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
@@ -73,7 +73,7 @@ impl CustomFields {
         let now = self.clock.now().wall;
         let read_at = self
             .store
-            .read(|reader| reader.kept::<String>(Kept::FORMS_READ))
+            .read(|reader| reader.value::<String>(MetaKey::FORMS_READ))
             .await?;
         if let Some(at) = read_at
             && is_fresh(&at, now)

@@ -250,7 +250,7 @@ type Identifier = (&'static str, String);
 /// What identifies the person that a record names, the strongest first: e-mail address and number,
 /// or the name if that is all it shows; empty if it names nobody.
 fn person(body: &str) -> Vec<Identifier> {
-    let Some(fields) = Fields::of(body) else {
+    let Some(fields) = Fields::parse(body) else {
         return Vec::new();
     };
     let mut person = Vec::new();

@@ -188,7 +188,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 
 fn replace(path: &Path, part: &Path, text: &str) -> io::Result<()> {
     // What a killed process left of an earlier try is replaced.
-    let mut file = owner::open_or_make(part)?;
+    let mut file = owner::open_or_create(part)?;
     file.set_len(0)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
-use shopmirror_core::record::{Change, Kind, field};
+use shopmirror_core::record::{Change, Kind, field_text};
 
 /// The first columns of every row of a change.
 const OWN: [&str; 8] = [
@@ -101,7 +101,7 @@ impl Columns {
             cells.push(cell(&change.body));
         }
         for name in &self.fields {
-            let value = match field(&change.body, name) {
+            let value = match field_text(&change.body, name) {
                 Some(json) if change.kind != Kind::Gap => shown(json),
                 _ => String::new(),
             };

@@ -35,7 +35,7 @@ pub struct Context(pub(super) Value);
 impl Context {
     /// One change.
     #[must_use]
-    pub fn of(change: &Change) -> Self {
+    pub fn for_change(change: &Change) -> Self {
         let none = Value::from(());
         let body = value_of(&change.body);
         let (record, gap) = if change.kind == Kind::Gap {
@@ -71,8 +71,11 @@ impl Context {
 
     /// Several changes: `changes`, a list, and `count`.
     #[must_use]
-    pub fn of_all(changes: &[&Change]) -> Self {
-        let all: Vec<Value> = changes.iter().map(|change| Self::of(change).0).collect();
+    pub fn for_changes(changes: &[&Change]) -> Self {
+        let all: Vec<Value> = changes
+            .iter()
+            .map(|change| Self::for_change(change).0)
+            .collect();
         Self(Value::from_pairs([
             ("count", Value::from(all.len())),
             ("changes", Value::from(all)),

@@ -184,7 +184,7 @@ impl Sink for CommandSink {
             "run {} with {arguments}, and on its standard input:",
             self.argv[0]
         );
-        Ok(Preview::of(how, self.input(change)?))
+        Ok(Preview::new(how, self.input(change)?))
     }
 }
 

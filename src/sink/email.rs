@@ -48,7 +48,7 @@ impl EmailSink {
             [report] if report.kind == Kind::Report => self.writer.report(report, now),
             [change] if self.digest.is_none() => {
                 self.writer
-                    .mail(&Context::of(change), &change.event_id, now)
+                    .mail(&Context::for_change(change), &change.event_id, now)
             }
             _ => {
                 let id = match changes {
@@ -57,7 +57,7 @@ impl EmailSink {
                         format!("{}-{}", first.event_id, last.event_id)
                     }
                 };
-                self.writer.mail(&Context::of_all(changes), &id, now)
+                self.writer.mail(&Context::for_changes(changes), &id, now)
             }
         }
     }

@@ -163,7 +163,7 @@ impl Sink for FileSink {
     /// The line as it would be appended.
     fn preview(&self, change: &Change, _now: Timestamp) -> Result<Preview, Verdict> {
         let how = format!("append to {}:", self.path.display());
-        Ok(Preview::of(how, line(&self.format, change)))
+        Ok(Preview::new(how, line(&self.format, change)))
     }
 
     /// Where the acknowledged lines end; the store saves it together with the position.

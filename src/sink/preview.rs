@@ -15,7 +15,7 @@ pub struct Preview {
 pub(super) const HIDDEN: &str = "(hidden)";
 
 impl Preview {
-    pub(super) fn of(how: impl Into<String>, body: impl Into<String>) -> Self {
+    pub(super) fn new(how: impl Into<String>, body: impl Into<String>) -> Self {
         Self {
             how: how.into(),
             headers: Vec::new(),

@@ -210,7 +210,7 @@ fn begin(
     now: Moment,
 ) -> Option<AlertStep> {
     let (since, sent) = match row {
-        Some(row) => (row.since.clone(), row.told),
+        Some(row) => (row.since.clone(), row.reported_severity),
         None => (stamp(now.wall), 0),
     };
     let severity = symptom.severity;
@@ -220,7 +220,7 @@ fn begin(
             about: symptom.about.clone(),
             kept: Some(AlertRow {
                 since,
-                told: severity,
+                reported_severity: severity,
             }),
             notice: Some(notice),
         });
@@ -230,7 +230,10 @@ fn begin(
     }
     Some(AlertStep {
         about: symptom.about.clone(),
-        kept: Some(AlertRow { since, told: 0 }),
+        kept: Some(AlertRow {
+            since,
+            reported_severity: 0,
+        }),
         notice: None,
     })
 }
@@ -238,9 +241,9 @@ fn begin(
 /// Removes what is over, and reports that if an alert about it was sent.
 fn end(about: &str, row: &AlertRow, origin: &Origin, now: Moment) -> AlertStep {
     let mut notice = None;
-    if row.told > 0 {
+    if row.reported_severity > 0 {
         let state = AlertState::Over;
-        let version = row.told + 1;
+        let version = row.reported_severity + 1;
         notice = Some(relief(about).notice(state, &row.since, origin, now.wall, version));
     }
     AlertStep {

@@ -24,7 +24,7 @@ impl BackupStatus {
     /// What the folder contains at `now`, without backups dated in the future; a folder that cannot
     /// be read is reported as a failure.
     #[must_use]
-    pub fn of_folder(folder: &BackupFolder, now: Timestamp) -> Self {
+    pub fn from_folder(folder: &BackupFolder, now: Timestamp) -> Self {
         let mut status = Self::default();
         match folder.list() {
             Ok(files) => {

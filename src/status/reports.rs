@@ -29,7 +29,7 @@ pub struct ScheduledReportStatus {
 impl ScheduledReportStatus {
     /// The state of every scheduled report.
     #[must_use]
-    pub fn of_all(
+    pub fn from_runs(
         settings: &ReportsSettings,
         zone: &TimeZone,
         runs: &BTreeMap<String, ReportRun>,

@@ -134,7 +134,7 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
             behind: unread + ready,
             replay: reader.replay(&row.name)?,
             notices: reader.notice_counts(&row.name)?,
-            ..SinkStatus::of_row(row, state)
+            ..SinkStatus::from_row(row, state)
         });
     }
     Ok(sinks)

@@ -9,7 +9,7 @@ use shopmirror_core::record::same_meaning;
 
 use super::error::StoreError;
 use super::handle::Store;
-use super::meta::{self, Kept};
+use super::meta::{self, MetaKey};
 use super::open::write_tx;
 use super::sql::Sql;
 use crate::store::mirror::views;
@@ -73,7 +73,7 @@ impl Store {
             for form in removed {
                 changed.push((form, "removed"));
             }
-            meta::write(&tx, Kept::FORMS_READ.0, &stamp(at))?;
+            meta::write(&tx, MetaKey::FORMS_READ.0, &stamp(at))?;
             views::refresh(&tx)?;
             tx.commit()?;
             Ok(changed)

@@ -13,7 +13,7 @@ use shopmirror_core::record::{CLOCK_SKEW, Kind, Page, PollerId, Record};
 use super::error::StoreError;
 use super::handle::Store;
 use super::log::{self, NewChange};
-use super::operate::Operator;
+use super::operator::Operator;
 use super::pollers::{self, PollerRow};
 use super::reader::Reader;
 use super::sql::Sql;

@@ -1,4 +1,4 @@
-//! Single values under a name, in the table `_meta`: the identity of the store, and what other
+//! Single values under a name, in the table `_meta`: the identity of the store, and key other
 //! modules have to find again after a restart.
 
 use rusqlite::{Connection, OptionalExtension, named_params};
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::error::StoreError;
 use super::handle::Store;
 use super::open::write_tx;
-use super::operate::Operator;
+use super::operator::Operator;
 use super::reader::Reader;
 use super::sql::Sql;
 
@@ -17,9 +17,9 @@ pub(super) const DEFAULT_BUSINESS: &str = "default_business";
 
 /// The name of a value of another module, which is stored as JSON.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept(pub(super) &'static str);
+pub struct MetaKey(pub(super) &'static str);
 
-impl Kept {
+impl MetaKey {
     /// What a later process must know of this one's requests.
     pub const SPENDING: Self = Self("spending");
     /// The part of the configuration that readers of the database need.
@@ -36,11 +36,11 @@ impl Kept {
 
 impl Store {
     /// Stores a value in place of the one before. The same one costs no write.
-    pub async fn keep(&self, what: Kept, value: &impl Serialize) -> Result<(), StoreError> {
+    pub async fn set_value(&self, key: MetaKey, value: &impl Serialize) -> Result<(), StoreError> {
         let text = text_of(value);
         self.write(move |writer| {
-            if self::value(&writer.connection, what.0)?.as_deref() != Some(&text) {
-                set(&writer.connection, what.0, &text)?;
+            if self::value(&writer.connection, key.0)?.as_deref() != Some(&text) {
+                set(&writer.connection, key.0, &text)?;
             }
             Ok(())
         })
@@ -50,21 +50,21 @@ impl Store {
 
 impl Reader {
     /// The value, if one is stored.
-    pub fn kept<T: DeserializeOwned>(&self, what: Kept) -> Result<Option<T>, StoreError> {
-        Ok(read(&self.connection, what.0)?)
+    pub fn value<T: DeserializeOwned>(&self, key: MetaKey) -> Result<Option<T>, StoreError> {
+        Ok(read(&self.connection, key.0)?)
     }
 }
 
 impl Operator {
     /// Changes a value beside the daemon, or without one.
-    pub fn change_kept<T: DeserializeOwned + Serialize>(
+    pub fn update_value<T: DeserializeOwned + Serialize>(
         &mut self,
-        what: Kept,
+        key: MetaKey,
         change: impl FnOnce(Option<T>) -> T,
     ) -> Result<(), StoreError> {
         let tx = write_tx(&mut self.connection)?;
-        let changed = change(read(&tx, what.0)?);
-        write(&tx, what.0, &changed)?;
+        let changed = change(read(&tx, key.0)?);
+        write(&tx, key.0, &changed)?;
         Ok(tx.commit()?)
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Lock(File);
 impl Lock {
     pub(super) fn take(store: &Path) -> Result<Self, StoreError> {
         let path = with_suffix(store, "-lock");
-        let mut file = owner::open_or_make(&path).map_err(StoreError::io("open", &path))?;
+        let mut file = owner::open_or_create(&path).map_err(StoreError::io("open", &path))?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
         let holder = read_holder(&mut file).map_err(StoreError::io("read", &path))?;
@@ -116,12 +116,12 @@ fn or_unknown(holder: String) -> String {
 /// write-ahead log.
 pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
     let folder = owner::folder_of(path);
-    owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
+    owner::create_folder(folder).map_err(StoreError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;
     let lock = Lock::take(path)?;
 
     // Created here, so that SQLite gives its side files the same mode and owner.
-    drop(owner::open_or_make(path).map_err(StoreError::io("open", path))?);
+    drop(owner::open_or_create(path).map_err(StoreError::io("open", path))?);
 
     let connection = connect(path, LOCK_WAIT)?;
     identify(&connection, path)?;

@@ -371,7 +371,7 @@ fn open_index(path: &Path) -> Result<Connection, StoreError> {
 fn create(path: &Path) -> Result<(), StoreError> {
     remove_file(path)?;
     // So that SQLite gives its side files the same mode and owner.
-    owner::open_or_make(path).map_err(StoreError::io(CHANGE, path))?;
+    owner::open_or_create(path).map_err(StoreError::io(CHANGE, path))?;
     open_index(path)?.execute_batch(CREATE).map_err(unusable)
 }
 

@@ -21,7 +21,7 @@ const MAX: usize = 400;
 
 impl Store {
     /// Keeps the offsets of the workspace's time zone, which the views `report_*` use.
-    pub async fn keep_time_zone(&self, zone: TimeZone, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn store_time_zone(&self, zone: TimeZone, now: Timestamp) -> Result<(), StoreError> {
         self.write(move |writer| {
             let wanted = offsets(&zone, now);
             if read(&writer.connection)? == wanted {

@@ -9,8 +9,8 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::meta::{self, Kept};
-use super::operate::Operator;
+use super::meta::{self, MetaKey};
+use super::operator::Operator;
 use super::reader::Reader;
 
 /// The longest name that is stored, in characters.
@@ -18,7 +18,7 @@ const MAX_NAME: usize = 200;
 
 /// The workspace that fills the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownWorkspace {
+pub struct StoredWorkspace {
     /// Its display name when it was last read.
     pub name: String,
     /// The address and key that lead to it, as a digest that reveals neither.
@@ -71,7 +71,7 @@ pub enum Acceptance {
     Nothing,
 }
 
-impl KnownWorkspace {
+impl StoredWorkspace {
     /// Whether this address and key are those of before, so that nothing needs to be compared.
     #[must_use]
     pub fn is_of(&self, account: &str) -> bool {
@@ -86,11 +86,11 @@ impl KnownWorkspace {
 /// # Errors
 /// It is another workspace.
 pub fn judge_workspace(
-    known: Option<&KnownWorkspace>,
+    known: Option<&StoredWorkspace>,
     account: String,
     name: &str,
     at: Timestamp,
-) -> Result<KnownWorkspace, OtherWorkspace> {
+) -> Result<StoredWorkspace, OtherWorkspace> {
     let name: String = name.trim().chars().take(MAX_NAME).collect();
     match known {
         Some(known) if known.name != name && !known.is_of(&account) => Err(OtherWorkspace {
@@ -99,17 +99,17 @@ pub fn judge_workspace(
             account,
             at,
         }),
-        _ => Ok(KnownWorkspace { name, account, at }),
+        _ => Ok(StoredWorkspace { name, account, at }),
     }
 }
 
-fn known(connection: &Connection) -> rusqlite::Result<Option<KnownWorkspace>> {
-    meta::read(connection, Kept::WORKSPACE.0)
+fn known(connection: &Connection) -> rusqlite::Result<Option<StoredWorkspace>> {
+    meta::read(connection, MetaKey::WORKSPACE.0)
 }
 
 /// The other workspace, if it answered after the one that fills the store did last.
 fn other(connection: &Connection) -> rusqlite::Result<Option<OtherWorkspace>> {
-    let other: Option<OtherWorkspace> = meta::read(connection, Kept::OTHER_WORKSPACE.0)?;
+    let other: Option<OtherWorkspace> = meta::read(connection, MetaKey::OTHER_WORKSPACE.0)?;
     match (other, known(connection)?) {
         (Some(other), Some(known)) if known.at >= other.at => Ok(None),
         (other, _) => Ok(other),
@@ -123,22 +123,22 @@ impl Operator {
             if other.account != account {
                 return Ok(Acceptance::Outdated(other));
             }
-            let accepted = KnownWorkspace {
+            let accepted = StoredWorkspace {
                 name: other.found.clone(),
                 account: other.account.clone(),
                 at: other.at,
             };
-            meta::write(&self.connection, Kept::WORKSPACE.0, &accepted)?;
+            meta::write(&self.connection, MetaKey::WORKSPACE.0, &accepted)?;
             return Ok(Acceptance::Met(other));
         }
         match known(&self.connection)? {
             Some(known) if !known.is_of(account) => {
                 let name = known.name.clone();
-                let accepted = KnownWorkspace {
+                let accepted = StoredWorkspace {
                     account: account.to_owned(),
                     ..known
                 };
-                meta::write(&self.connection, Kept::WORKSPACE.0, &accepted)?;
+                meta::write(&self.connection, MetaKey::WORKSPACE.0, &accepted)?;
                 Ok(Acceptance::Unnamed { name })
             }
             _ => Ok(Acceptance::Nothing),
@@ -148,7 +148,7 @@ impl Operator {
 
 impl Reader {
     /// Which workspace fills the store; `None` if its name was never read.
-    pub fn workspace(&self) -> Result<Option<KnownWorkspace>, StoreError> {
+    pub fn workspace(&self) -> Result<Option<StoredWorkspace>, StoreError> {
         Ok(known(&self.connection)?)
     }
 

@@ -169,7 +169,7 @@ impl Change {
 
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Event::of(self)
+        Event::from_change(self)
             .map_err(S::Error::custom)?
             .serialize(serializer)
     }

@@ -63,7 +63,7 @@ impl<'c> Event<'c> {
     ///
     /// # Errors
     /// If the body of the change is not JSON, which no row of the log is.
-    pub fn of(change: &'c Change) -> Result<Self, serde_json::Error> {
+    pub fn from_change(change: &'c Change) -> Result<Self, serde_json::Error> {
         let body: &RawValue = serde_json::from_str(&change.body)?;
         let mut record = Some(body);
         let mut changed = Vec::new();

@@ -31,7 +31,7 @@ pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
 impl<'a> Fields<'a> {
     /// Reads the fields of a text; `None` if it is no JSON object.
     #[must_use]
-    pub fn of(text: &'a str) -> Option<Self> {
+    pub fn parse(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
@@ -151,7 +151,7 @@ pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 
 /// The time that a JSON string holds, if it is one.
 #[must_use]
-pub fn time(json: &str) -> Option<Timestamp> {
+pub fn parse_timestamp(json: &str) -> Option<Timestamp> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
         return serde_json::from_str::<String>(json).ok()?.parse().ok();
@@ -161,8 +161,8 @@ pub fn time(json: &str) -> Option<Timestamp> {
 
 /// The JSON text of one top-level field, if the text is an object and has it.
 #[must_use]
-pub fn field<'a>(record: &'a str, name: &str) -> Option<&'a str> {
-    Fields::of(record)?.get(name)
+pub fn field_text<'a>(record: &'a str, name: &str) -> Option<&'a str> {
+    Fields::parse(record)?.get(name)
 }
 
 #[cfg(test)]
@@ -172,19 +172,19 @@ mod tests {
     #[test]
     fn one_field_is_read_and_of_a_repeated_one_the_last() {
         let text = r#"{"id":1,"a":{"id":2},"\u0062":[3], "id" : "4"}"#;
-        assert_eq!(field(text, "id"), Some("\"4\""));
-        assert_eq!(field(text, "b"), Some("[3]"));
-        assert_eq!(field(text, "c"), None);
+        assert_eq!(field_text(text, "id"), Some("\"4\""));
+        assert_eq!(field_text(text, "b"), Some("[3]"));
+        assert_eq!(field_text(text, "c"), None);
         for bad in ["", "[]", "{", r#"{"id":1}}"#, r#"{"id":1,}"#] {
-            assert_eq!(field(bad, "id"), None, "{bad}");
+            assert_eq!(field_text(bad, "id"), None, "{bad}");
         }
     }
 
     #[test]
     fn half_of_a_surrogate_pair_in_a_name_keeps_its_escape() {
         let text = r#"{"a\ud800b\udfff":1,"id":7}"#;
-        assert_eq!(field(text, r"a\ud800b\udfff"), Some("1"));
-        assert_eq!(field(text, "id"), Some("7"));
-        assert_eq!(field(r#"{"\ud83d\ude00":2}"#, "😀"), Some("2"));
+        assert_eq!(field_text(text, r"a\ud800b\udfff"), Some("1"));
+        assert_eq!(field_text(text, "id"), Some("7"));
+        assert_eq!(field_text(r#"{"\ud83d\ude00":2}"#, "😀"), Some("2"));
     }
 }

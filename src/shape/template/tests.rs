@@ -17,7 +17,7 @@ fn compile(source: &str, escape: Escape) -> Result<Template, TemplateError> {
 }
 
 fn rendered(source: &str, escape: Escape) -> Result<String, TemplateError> {
-    compile(source, escape)?.render(&Context::of(&change(&record())))
+    compile(source, escape)?.render(&Context::for_change(&change(&record())))
 }
 
 fn problem(source: &str) -> String {
@@ -66,7 +66,7 @@ fn a_list_in_a_text_has_commas_and_what_is_nested_is_json() {
     ] {
         let shown = compile(source, escape)
             .unwrap()
-            .render(&Context::of(&change(body)));
+            .render(&Context::for_change(&change(body)));
         assert_eq!(shown.unwrap(), text, "{source}");
     }
 }

@@ -125,7 +125,7 @@ impl Server {
             self.host,
             self.port
         );
-        Preview::of(how, String::from_utf8_lossy(mail))
+        Preview::new(how, String::from_utf8_lossy(mail))
     }
 
     /// Begins a mail, and sends none.

@@ -12,7 +12,7 @@ use crate::sink::Verdict;
 
 /// The body as JSON.
 pub(super) fn body(settings: &IntakeSettings, change: &Change) -> Result<String, Verdict> {
-    let context = Context::of(change);
+    let context = Context::for_change(change);
     let mut body = Map::new();
     for field in &settings.fields {
         let Some(text) = rendered(field, &context)? else {

@@ -206,7 +206,7 @@ fn has_passed(high_id: Option<i64>, record: &Record) -> bool {
 /// shape than a poll shows it in, which says nothing about what changed.
 fn has_fields_of(ingest: &Ingest<'_>, record: &Record, stored: &str) -> bool {
     let shown = ingest.reading.page.fields(record);
-    let Some(stored) = Fields::of(stored) else {
+    let Some(stored) = Fields::parse(stored) else {
         return false;
     };
     stored.len() == shown.len() && stored.iter().all(|(name, _)| shown.get(name).is_some())

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use rusqlite::{Connection, named_params};
 use serde::Deserialize;
 use shopmirror_core::contiguity::{Relation, Sighting};
-use shopmirror_core::record::{Fields, Kind, Page, Record, Route, field, same_record, time};
+use shopmirror_core::record::{
+    Fields, Kind, Page, Record, Route, field_text, parse_timestamp, same_record,
+};
 
 use super::memory::{Digest, Version};
 use super::{Ingest, Source};
@@ -64,7 +66,7 @@ pub(super) struct StoredVersion {
 impl StoredVersion {
     /// When the workspace said that the record was created.
     fn created_at(&self) -> Option<Timestamp> {
-        time(field(&self.body, "created_at")?)
+        parse_timestamp(field_text(&self.body, "created_at")?)
     }
 }
 
@@ -252,7 +254,7 @@ fn means_the_same(stored: &str, page: &Page, record: &Record, ignored: &[String]
     if stored == page.text(record) {
         return true;
     }
-    match Fields::of(stored) {
+    match Fields::parse(stored) {
         Some(fields) => same_record(&fields, &page.fields(record), ignored),
         None => false,
     }

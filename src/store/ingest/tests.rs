@@ -7,7 +7,7 @@ mod search;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use shopmirror_core::record::{Record, Route, field};
+use shopmirror_core::record::{Record, Route, field_text};
 
 use super::*;
 use crate::store::{Store, fixtures};
@@ -36,7 +36,10 @@ fn page<'a>(records: impl Iterator<Item = (&'a i64, &'a u32)>) -> Page {
 }
 
 fn shown_as(page: &Page, record: &Record) -> (i64, u32) {
-    let state = field(page.text(record), "state").unwrap().parse().unwrap();
+    let state = field_text(page.text(record), "state")
+        .unwrap()
+        .parse()
+        .unwrap();
     (record.id.as_integer().unwrap(), state)
 }
 
@@ -169,7 +172,7 @@ async fn live(seed: u64) {
         .unwrap()
     {
         let Some(id) = change.record_id else { continue };
-        let state: i64 = field(&change.body, "state").unwrap().parse().unwrap();
+        let state: i64 = field_text(&change.body, "state").unwrap().parse().unwrap();
         let before = states.insert(id.clone(), state).unwrap_or(-1);
         assert!(
             before < state,

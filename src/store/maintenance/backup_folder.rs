@@ -83,7 +83,7 @@ impl BackupFolder {
     /// # Errors
     /// If the folder cannot be made or read.
     pub fn prepare(&self) -> io::Result<()> {
-        owner::make_folder(&self.folder)?;
+        owner::create_folder(&self.folder)?;
         for name in self.names()? {
             // `mirror-20261121T033000Z.db.4gT7x1.partial`, or its journal.
             if let Some((whole, _)) = name.rsplit_once(PARTIAL)

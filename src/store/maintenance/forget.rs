@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use rusqlite::{Connection, Transaction, named_params};
-use shopmirror_core::record::{Change, Kind, Route, field};
+use shopmirror_core::record::{Change, Kind, Route, field_text};
 
 use crate::store::error::StoreError;
 use crate::store::identity::Identities;
@@ -15,7 +15,7 @@ use crate::store::log::{self, NewChange};
 use crate::store::maintenance::{self, restore};
 use crate::store::mirror::{Mirror, job_states};
 use crate::store::open::{self, write_tx};
-use crate::store::operate::Operator;
+use crate::store::operator::Operator;
 use crate::store::outbox::queue;
 use crate::store::search_index;
 use crate::store::sql::Sql;
@@ -103,7 +103,10 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     if newest.kind == Kind::Forgotten {
         return Ok(Forgotten::Before);
     }
-    let tombstone = format!("{{\"id\":{}}}", field(&newest.body, "id").unwrap_or("null"));
+    let tombstone = format!(
+        "{{\"id\":{}}}",
+        field_text(&newest.body, "id").unwrap_or("null")
+    );
     let job = Mirror::load(tx, route)?.job_of(tx, id)?;
     tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?"), [id])?;
     job_states::refresh(tx, job.as_slice())?;

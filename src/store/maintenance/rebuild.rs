@@ -126,7 +126,7 @@ fn rebuild_route(
         let mut fields = Vec::with_capacity(step.len());
         for latest in &step {
             if latest.kind != Kind::Forgotten {
-                fields.push((latest, Fields::of(&latest.body).unwrap_or_default()));
+                fields.push((latest, Fields::parse(&latest.body).unwrap_or_default()));
             }
         }
         mirror.grow(tx, fields.iter().map(|(_, fields)| fields))?;

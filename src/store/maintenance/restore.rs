@@ -56,7 +56,7 @@ pub fn restore(
         });
     }
     let folder = owner::folder_of(store);
-    owner::make_folder(folder).map_err(StoreError::io("make", folder))?;
+    owner::create_folder(folder).map_err(StoreError::io("make", folder))?;
     let lock = Lock::take(store)?;
     remove_leftovers(store, &lock)?;
     let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;

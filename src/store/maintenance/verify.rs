@@ -187,7 +187,7 @@ fn mirror(
         count += 1;
         count_row();
         let newest = row.get_ref(0)?.as_str_or_null()?;
-        let is_newest = match newest.and_then(Fields::of) {
+        let is_newest = match newest.and_then(Fields::parse) {
             Some(fields) => mirror.holds(row, 1, &fields)?,
             None => false,
         };

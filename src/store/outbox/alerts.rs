@@ -1,4 +1,4 @@
-//! The table `_alerts`: what is wrong now and what each sink was told of it.
+//! The table `_alerts`: what is wrong now and what each sink was reported_severity of it.
 //!
 //! What is kept here and the notice about it are one transaction, so that a restart neither repeats
 //! nor forgets an alert.
@@ -14,13 +14,13 @@ use crate::store::outbox::notices::{self, NewNotice};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
-/// What one sink was told of one matter.
+/// What one sink was reported_severity of one matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertRow {
     /// When it was first seen.
     pub since: String,
-    /// How bad it was when the sink was told last; 0 before that.
-    pub told: i64,
+    /// How bad it was when the sink was reported_severity last; 0 before that.
+    pub reported_severity: i64,
 }
 
 /// What is to be kept and said about one matter.
@@ -28,24 +28,24 @@ pub struct AlertRow {
 pub struct AlertStep {
     /// What it is about.
     pub about: String,
-    /// What the sink is told by then; `None` when it is over.
+    /// What the sink is reported_severity by then; `None` when it is over.
     pub kept: Option<AlertRow>,
     /// What is said; `None` for nothing.
     pub notice: Option<NewNotice>,
 }
 
-/// What a sink was told.
+/// What a sink was reported_severity.
 const LIST: &str = "
-    SELECT about, since, told
+    SELECT about, since, reported_severity
     FROM _alerts
     WHERE sink = :sink
 ";
 
-/// Stores what a sink is told of one matter.
+/// Stores what a sink is reported_severity of one matter.
 const KEEP: &str = "
-    INSERT INTO _alerts (sink, about, since, told)
-    VALUES (:sink, :about, :since, :told)
-    ON CONFLICT (sink, about) DO UPDATE SET told = excluded.told
+    INSERT INTO _alerts (sink, about, since, reported_severity)
+    VALUES (:sink, :about, :since, :reported_severity)
+    ON CONFLICT (sink, about) DO UPDATE SET reported_severity = excluded.reported_severity
 ";
 
 /// Forgets a matter that is over.
@@ -56,7 +56,7 @@ const END: &str = "
 ";
 
 impl Reader {
-    /// What a sink was told of what was wrong, by what it is about.
+    /// What a sink was reported_severity of what was wrong, by what it is about.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -67,7 +67,7 @@ impl Reader {
                 row.get(0)?,
                 AlertRow {
                     since: row.get(1)?,
-                    told: row.get(2)?,
+                    reported_severity: row.get(2)?,
                 },
             ))
         })?;
@@ -92,13 +92,16 @@ impl Store {
             } in &steps
             {
                 match kept {
-                    Some(AlertRow { since, told }) => tx.run(
+                    Some(AlertRow {
+                        since,
+                        reported_severity,
+                    }) => tx.run(
                         KEEP,
                         named_params! {
                             ":sink": sink,
                             ":about": about,
                             ":since": since,
-                            ":told": told,
+                            ":reported_severity": reported_severity,
                         },
                     )?,
                     None => tx.run(END, named_params! {":sink": sink, ":about": about})?,

@@ -14,7 +14,7 @@ use shopmirror_core::record::{Change, Kind};
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::open::write_tx;
-use crate::store::operate::Operator;
+use crate::store::operator::Operator;
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 

@@ -15,9 +15,11 @@ use shopmirror_core::record::Change;
 use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::open::write_tx;
-use crate::store::operate::Operator;
+use crate::store::operator::Operator;
 use crate::store::outbox::replays;
-use crate::store::outbox::rows::{Feed, Gone, Lane, LatestDue, QueueRow, RowState, Settlement};
+use crate::store::outbox::rows::{
+    Feed, Lane, LatestDue, QueueRow, RemovalReason, RowState, Settlement,
+};
 use crate::store::outbox::sinks::{self, SinkRow};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
@@ -573,8 +575,9 @@ fn save(tx: &Connection, sink: &str, settlement: &Settlement, at: &str) -> rusql
     let direct = feed_late(tx, sink, settlement)?;
     let gone = delete(tx, sink, &settlement.gone, &direct)?;
     let gone = |lane, why| gone.get(&(lane, why)).copied().unwrap_or(0);
-    let mut delivered = gone(Lane::Change, Gone::Delivered);
-    let left_out = gone(Lane::Change, Gone::Refused) + gone(Lane::Change, Gone::LeftOut);
+    let mut delivered = gone(Lane::Change, RemovalReason::Delivered);
+    let left_out =
+        gone(Lane::Change, RemovalReason::Refused) + gone(Lane::Change, RemovalReason::LeftOut);
     for row in &settlement.kept {
         let values = named_params! {
             ":sink": sink,
@@ -593,8 +596,12 @@ fn save(tx: &Connection, sink: &str, settlement: &Settlement, at: &str) -> rusql
         }
     }
     sinks::count(tx, sink, (delivered, left_out), settlement, at)?;
-    let replayed =
-        [Gone::Delivered, Gone::Refused, Gone::LeftOut].map(|why| gone(Lane::Replay, why));
+    let replayed = [
+        RemovalReason::Delivered,
+        RemovalReason::Refused,
+        RemovalReason::LeftOut,
+    ]
+    .map(|why| gone(Lane::Replay, why));
     replays::count(tx, sink, replayed, settlement.last_error.as_deref(), at)?;
     match settlement.acknowledged {
         Some(acknowledged) => sinks::set_acknowledged(tx, sink, acknowledged),
@@ -631,11 +638,11 @@ fn feed_late(tx: &Connection, sink: &str, settlement: &Settlement) -> rusqlite::
 fn delete(
     tx: &Connection,
     sink: &str,
-    rows: &[(QueueRow, Gone)],
+    rows: &[(QueueRow, RemovalReason)],
     direct: &Direct,
-) -> rusqlite::Result<HashMap<(Lane, Gone), i64>> {
-    let mut removed: HashMap<(Lane, Gone), i64> = HashMap::new();
-    let mut seqs: HashMap<(Lane, Gone), Vec<i64>> = HashMap::new();
+) -> rusqlite::Result<HashMap<(Lane, RemovalReason), i64>> {
+    let mut removed: HashMap<(Lane, RemovalReason), i64> = HashMap::new();
+    let mut seqs: HashMap<(Lane, RemovalReason), Vec<i64>> = HashMap::new();
     for (row, why) in rows {
         let key = (row.lane, *why);
         match direct {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::error::StoreError;
 use crate::store::open::write_tx;
-use crate::store::operate::Operator;
+use crate::store::operator::Operator;
 use crate::store::outbox::rows::Feed;
 use crate::store::reader::Reader;
 use crate::store::sql::{self, Sql};

@@ -117,7 +117,7 @@ pub struct LatestDue {
 
 /// Why a row leaves the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Gone {
+pub enum RemovalReason {
     /// The sink acknowledged it.
     Delivered,
     /// The sink refused it, and nothing waits for it.
@@ -143,7 +143,7 @@ pub struct Acknowledged {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settlement {
     /// Rows that leave the queue.
-    pub gone: Vec<(QueueRow, Gone)>,
+    pub gone: Vec<(QueueRow, RemovalReason)>,
     /// Rows that stay, with what is new about them.
     pub kept: Vec<QueueRow>,
     /// A fault or a refusal to be shown with the sink.

@@ -9,7 +9,7 @@ use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::log;
 use crate::store::open::write_tx;
-use crate::store::operate::Operator;
+use crate::store::operator::Operator;
 use crate::store::outbox::rows::{Acknowledged, Feed, Settlement};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;

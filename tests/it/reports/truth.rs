@@ -76,7 +76,7 @@ impl Shop {
         let place = Place::new("http://127.0.0.1:1/api", "any-key");
         place.configure_all(&format!("time_zone = \"{zone_name}\"\n"));
         let store = Store::open(&place.store()).unwrap();
-        store.keep_time_zone(zone.clone(), now).await.unwrap();
+        store.store_time_zone(zone.clone(), now).await.unwrap();
         let (mut truth, mut pollers) = (BTreeMap::new(), Vec::new());
         for (route, from) in ROUTES {
             let told = sandbox.truth(from);

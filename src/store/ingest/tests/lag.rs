@@ -32,7 +32,7 @@ async fn states(store: &Store) -> Vec<String> {
         .filter(|change| change.record_id.as_deref() == Some("10"));
     of_record
         .map(|change| {
-            let name = shopmirror_core::record::field(&change.body, "name").unwrap();
+            let name = shopmirror_core::record::field_text(&change.body, "name").unwrap();
             name.trim_matches('"').to_owned()
         })
         .collect()

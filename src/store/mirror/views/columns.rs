@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
 use serde_json::value::RawValue;
-use shopmirror_core::record::{Route, field};
+use shopmirror_core::record::{Route, field_text};
 
 use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::mirror::related::same_contact;
@@ -217,7 +217,7 @@ fn labels(definitions: &str) -> Vec<String> {
 /// The first member of a definition that may be its label and is a text.
 fn label(definition: &str) -> Option<String> {
     for member in ["field_name", "name", "label"] {
-        if let Some(json) = field(definition, member)
+        if let Some(json) = field_text(definition, member)
             && let Ok(text) = serde_json::from_str(json)
         {
             return Some(text);
