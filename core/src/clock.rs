@@ -52,7 +52,7 @@ pub struct Boot {
 }
 
 /// A reading that another process can measure from: by the clock of the machine's boot, which
-/// nobody sets and which goes on while the machine sleeps, or across a boot by the wall clock.
+/// nobody sets and which continues while the machine sleeps, or across a boot by the wall clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineTime {
     boot_id: String,

@@ -47,7 +47,7 @@ pub struct SinkStatus {
     pub state: SinkActivity,
     /// The changes up to this row of the log were acknowledged, are queued, or were not asked for.
     pub position: i64,
-    /// Changes that the sink asked for and that were not handed over yet.
+    /// Changes that the sink asked for and that were not sent yet.
     pub behind: i64,
     /// Changes delivered since the sink was first opened.
     pub delivered: i64,

@@ -215,7 +215,7 @@ impl Dispatcher {
                     .observe(poller, &PollResult::Failed { not_before }, now);
             }
             Err(error) if error.is_of_one_route() => {
-                // The other routes go on.
+                // The other routes continue.
                 self.fail_poll(poller, &not_stored(&error));
             }
             Err(error) => return Err(error),

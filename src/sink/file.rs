@@ -81,7 +81,7 @@ impl FileSink {
         for change in owed.next(bytes).await? {
             let row = line(&self.format, &change);
             match rest.iter().position(|one| *one == row) {
-                // It is of the batch.
+                // It belongs to the batch.
                 Some(place) => {
                     rest.swap_remove(place);
                 }

@@ -17,8 +17,8 @@ use super::meta;
 use super::reader::Reader;
 use super::sql::{self, Sql};
 
-/// A poller whose list was not read for so long while another one's of the route was, is of a
-/// business that is no longer configured.
+/// A poller belongs to a business that is no longer configured if its list was not read for this
+/// time, while the list of another one of the route was.
 const GONE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// The business as the tables hold it: '' for the workspace default.
@@ -87,7 +87,7 @@ impl PollerRow {
         }
     }
 
-    /// Whether the poller is of a business that is no longer configured, as the last reads of these
+    /// Whether the poller belongs to a business that is no longer configured, as the last reads of these
     /// pollers show.
     pub fn is_gone<'a>(&self, mut pollers: impl Iterator<Item = &'a Self>) -> bool {
         let read = |row: &Self| row.last_success_at.parse::<Timestamp>().ok();
@@ -97,7 +97,7 @@ impl PollerRow {
         })
     }
 
-    /// Which poller the row is of; `None` when the route is not one this program knows.
+    /// The poller that the row belongs to; `None` when the route is not one this program knows.
     #[must_use]
     pub fn id(&self) -> Option<PollerId> {
         let route: Route = self.route.parse().ok()?;

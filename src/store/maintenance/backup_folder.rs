@@ -150,7 +150,7 @@ impl BackupFolder {
             .strip_suffix(".db")?;
         let at = jiff::civil::DateTime::strptime(STAMP, stamp).ok()?;
         let at = at.to_zoned_datetime(TimeZone::UTC).ok()?.timestamp();
-        // Names that only parse as a time are of others.
+        // A name that only parses as a time is not one of ours.
         if name_stamp(at) == stamp {
             Some(at)
         } else {

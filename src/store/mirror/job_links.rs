@@ -128,7 +128,7 @@ impl Reader {
         Ok(read(&self.connection)?)
     }
 
-    /// The routes that have records in the mirror of which none is known to name its job.
+    /// The routes with records in the mirror whose records do not name their job, as far as is known.
     pub fn unlinked_routes(&self) -> Result<Vec<Route>, StoreError> {
         let links = read(&self.connection)?;
         let mut unlinked = Vec::new();

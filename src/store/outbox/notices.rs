@@ -43,11 +43,11 @@ pub struct NewNotice {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NoticeCounts {
-    /// Those that will be handed over.
+    /// Those that will be sent.
     pub waiting: i64,
     /// Why one of them was not taken at the last attempt; null if none was tried.
     pub waiting_error: Option<String>,
-    /// Those that the sink refused for good. A reload has them handed over again.
+    /// Those that the sink refused for good. A reload has them sent again.
     pub refused: i64,
     /// Why it refused the last one.
     pub refused_error: Option<String>,

@@ -21,7 +21,7 @@ pub enum ReplayState {
     /// It is under way, or waits for the daemon.
     #[default]
     Running,
-    /// Every change of its range was handed over.
+    /// Every change of its range was sent.
     Done,
     /// An operator ended it.
     Cancelled,

@@ -51,7 +51,7 @@ impl List {
         all
     }
 
-    /// What happened since `clock` that a page of unlimited length would show anew and `page` does
+    /// What happened since `clock` that a page of unlimited length would show again and `page` does
     /// not: every change where the order is by change; every new record where it is by creation,
     /// since edits of old records never return them to the page.
     fn missed(&self, clock: u64, known: i64, page: &Shown) -> Vec<i64> {
