@@ -218,7 +218,7 @@ fn begin(
         let notice = symptom.notice(AlertState::Begun, &since, origin, now.wall, severity);
         return Some(AlertStep {
             about: symptom.about.clone(),
-            kept: Some(AlertRow {
+            row: Some(AlertRow {
                 since,
                 reported_severity: severity,
             }),
@@ -230,7 +230,7 @@ fn begin(
     }
     Some(AlertStep {
         about: symptom.about.clone(),
-        kept: Some(AlertRow {
+        row: Some(AlertRow {
             since,
             reported_severity: 0,
         }),
@@ -248,7 +248,7 @@ fn end(about: &str, row: &AlertRow, origin: &Origin, now: Moment) -> AlertStep {
     }
     AlertStep {
         about: about.to_owned(),
-        kept: None,
+        row: None,
         notice,
     }
 }

@@ -1,4 +1,4 @@
-//! The table `_alerts`: what is wrong now and what each sink was reported_severity of it.
+//! The table `_alerts`: what is wrong now, and how severe it was when each sink got its last alert.
 //!
 //! What is kept here and the notice about it are one transaction, so that a restart neither repeats
 //! nor forgets an alert.
@@ -14,34 +14,34 @@ use crate::store::outbox::notices::{self, NewNotice};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
-/// What one sink was reported_severity of one matter.
+/// What one sink was sent about one matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertRow {
     /// When it was first seen.
     pub since: String,
-    /// How bad it was when the sink was reported_severity last; 0 before that.
+    /// The severity in the last alert that the sink got; 0 before the first one.
     pub reported_severity: i64,
 }
 
-/// What is to be kept and said about one matter.
+/// What to store about one matter, and what to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertStep {
-    /// What it is about.
+    /// The matter: a sink, a route, the health.
     pub about: String,
-    /// What the sink is reported_severity by then; `None` when it is over.
-    pub kept: Option<AlertRow>,
-    /// What is said; `None` for nothing.
+    /// The row to store; `None` when it is over.
+    pub row: Option<AlertRow>,
+    /// The alert to send, if any.
     pub notice: Option<NewNotice>,
 }
 
-/// What a sink was reported_severity.
+/// What a sink was sent, by matter.
 const LIST: &str = "
     SELECT about, since, reported_severity
     FROM _alerts
     WHERE sink = :sink
 ";
 
-/// Stores what a sink is reported_severity of one matter.
+/// Stores what a sink is sent about one matter.
 const KEEP: &str = "
     INSERT INTO _alerts (sink, about, since, reported_severity)
     VALUES (:sink, :about, :since, :reported_severity)
@@ -56,7 +56,7 @@ const END: &str = "
 ";
 
 impl Reader {
-    /// What a sink was reported_severity of what was wrong, by what it is about.
+    /// What a sink was sent about each matter that is wrong now.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -85,13 +85,8 @@ impl Store {
             let identity = writer.identities.first().to_owned();
             let tx = write_tx(&mut writer.connection)?;
             let mut dropped = 0;
-            for AlertStep {
-                about,
-                kept,
-                notice,
-            } in &steps
-            {
-                match kept {
+            for AlertStep { about, row, notice } in &steps {
+                match row {
                     Some(AlertRow {
                         since,
                         reported_severity,
