@@ -9,13 +9,15 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use rusqlite::Connection;
 use shopmirror_core::record::{Fields, Kind, Record};
 
-use super::compare::{Comparison, Finding, StoredVersion};
+use super::compare::{Comparison, Finding, LATEST_READ_AT, StoredVersion};
 use super::prove::{Role, Verdict};
 use super::{Ingest, Source};
 use crate::store::error::StoreError;
 use crate::store::gaps::OpenGaps;
+use crate::store::sql::Sql;
 
 /// How long the data of one of the workspace's servers may lag behind that of another one.
 const LONGEST_LAG: SignedDuration = SignedDuration::from_mins(10);
@@ -81,7 +83,7 @@ pub(super) fn classify<'a>(
         Some(before) => !comparison.shows_new_record(before.row.head_seq),
         None => false,
     };
-    let mut waiting = still_waiting(ingest);
+    let mut waiting = still_waiting(ingest)?;
     let mut writes = Vec::new();
     for (place, compared) in comparison.records.iter().enumerate().rev() {
         let write = match (&compared.finding, verdict.role) {
@@ -100,7 +102,10 @@ pub(super) fn classify<'a>(
             }
             (Finding::Earlier(stored, seq), _) => {
                 let id = records[place].id.as_str();
-                if may_lag && !has_waited(ingest, id, *seq) && is_recent(ingest, stored) {
+                if may_lag
+                    && !has_waited(ingest, id, *seq)
+                    && is_recent(ingest, &stored.observed_at)
+                {
                     waiting.insert(id.to_owned(), *seq);
                     continue;
                 }
@@ -123,18 +128,32 @@ pub(super) fn classify<'a>(
     })
 }
 
-/// The records that wait and are not on this page.
-fn still_waiting(ingest: &Ingest<'_>) -> BTreeMap<String, i64> {
-    let mut waiting = match (&ingest.reading.source, ingest.before) {
-        (Source::Poll(_), Some(before)) => before.row.waiting.clone(),
-        _ => return BTreeMap::new(),
+/// The records that wait and are not on this page. What can no longer come from a server that lags
+/// waits for nothing.
+fn still_waiting(ingest: &Ingest<'_>) -> rusqlite::Result<BTreeMap<String, i64>> {
+    let (Source::Poll(_), Some(before)) = (&ingest.reading.source, ingest.before) else {
+        return Ok(BTreeMap::new());
     };
-    if !waiting.is_empty() {
-        for record in ingest.reading.page.records() {
-            waiting.remove(record.id.as_str());
+    let mut waiting = before.row.waiting.clone();
+    if waiting.is_empty() {
+        return Ok(waiting);
+    }
+    for record in ingest.reading.page.records() {
+        waiting.remove(record.id.as_str());
+    }
+    let connection: &Connection = &ingest.tx;
+    let route = ingest.reading.poller.route.as_str();
+    let mut settled = Vec::new();
+    for id in waiting.keys() {
+        let read_at: String = connection.value(LATEST_READ_AT, (route, id))?;
+        if !is_recent(ingest, &read_at) {
+            settled.push(id.clone());
         }
     }
-    waiting
+    for id in settled {
+        waiting.remove(&id);
+    }
+    Ok(waiting)
 }
 
 /// Whether a record was shown in this earlier version on the last page that showed it.
@@ -146,8 +165,8 @@ fn has_waited(ingest: &Ingest<'_>, id: &str, seq: i64) -> bool {
 }
 
 /// Whether a version was first read so short a time ago that a server may still lag behind it.
-fn is_recent(ingest: &Ingest<'_>, stored: &StoredVersion) -> bool {
-    match stored.observed_at.parse::<Timestamp>() {
+fn is_recent(ingest: &Ingest<'_>, read_at: &str) -> bool {
+    match read_at.parse::<Timestamp>() {
         Ok(read_at) => ingest.reading.at.duration_since(read_at) < LONGEST_LAG,
         Err(_) => false,
     }

@@ -39,9 +39,9 @@ pub(super) enum Finding {
     Same(i64),
     /// The same, but only a search has shown it before.
     SameAsFound(i64),
-    /// It means something else, which no version of the log did.
+    /// It means something else, which none of its last 100 versions did.
     Changed(StoredVersion),
-    /// It means the same as an earlier version, in this row of the log: it was changed back, or the
+    /// It means the same as one of these, in this row of the log: it was changed back, or the
     /// server's data lags behind that of another one.
     Earlier(StoredVersion, i64),
     /// It means something else than a version that was stored since the page was requested. The
@@ -145,12 +145,22 @@ pub(in crate::store) fn latest_version_sql(route: Route) -> String {
     )
 }
 
-/// The versions of a record before one of them, the newest first.
+/// The versions of a record before one of them, the newest first. No server lags behind by 100
+/// versions, and a record whose every page shows another value has a version for each page.
 pub(in crate::store) const EARLIER_VERSIONS: &str = "
     SELECT seq, body
     FROM changes
     WHERE route = :route AND record_id = :id AND version < :version
-    ORDER BY version DESC";
+    ORDER BY version DESC
+    LIMIT 100";
+
+/// When the latest version of a record was read.
+pub(in crate::store) const LATEST_READ_AT: &str = "
+    SELECT observed_at
+    FROM changes
+    WHERE route = :route AND record_id = :id
+    ORDER BY version DESC
+    LIMIT 1";
 
 /// Compares a page with the store.
 pub(super) fn compare(ingest: &Ingest<'_>) -> Result<Comparison, StoreError> {
@@ -180,6 +190,10 @@ fn compare_record(
     };
     let relation = match (previous, ingest.before) {
         (Some(shown), Some(before)) => match finding {
+            // The previous page showed an earlier version, whether or not its server lagged.
+            _ if before.row.waiting.contains_key(record.id.as_str()) => {
+                Relation::Changed(shown.place)
+            }
             // A version that was stored since the previous page shows that the record changed, even
             // if it changed back.
             Finding::Same(seq) | Finding::SameAsFound(seq) if seq <= before.row.head_seq => {

@@ -24,6 +24,8 @@ fn hot_statements() -> Vec<String> {
     let route = Route::Customers;
     vec![
         compare::latest_version_sql(route),
+        compare::EARLIER_VERSIONS.to_owned(),
+        compare::LATEST_READ_AT.to_owned(),
         pollers::find_sql(),
         gaps::open_gaps_sql(),
         log::after_sql(),

@@ -158,3 +158,52 @@ async fn an_unchanged_page_is_stored_only_if_it_decides_what_waited() {
     shows(&store, 40, &page(20, "B")).await;
     assert_ne!(data_version(), waits, "nothing waits any more");
 }
+
+#[tokio::test]
+async fn a_record_that_was_shown_in_an_earlier_state_and_is_not_now_proves_nothing() {
+    let (_dir, store) = open();
+    let named = |id: &str, state: &str| format!(r#"{{"id":"{id}","name":"{state}"}}"#);
+    let shown = |first: &str, state: &str, letter: &str| {
+        let mut shown = vec![named(first, state)];
+        for number in 0..19 {
+            shown.push(named(&format!("{letter}{number}"), "N"));
+        }
+        shown
+    };
+    shows(&store, 0, &shown("first", "A", "a")).await;
+    shows(&store, 10, &shown("first", "B", "a")).await;
+    assert_eq!(
+        shows(&store, 20, &shown("first", "A", "a")).await.updated,
+        0
+    );
+    // Some records are lost between `first`, which was saved again, and those below it before.
+    let mut burst = shown("first", "B", "b");
+    burst.rotate_left(1);
+    assert_eq!(shows(&store, 30, &burst).await.contiguity, Contiguity::Gap);
+}
+
+#[tokio::test]
+async fn what_left_the_page_waits_no_longer_than_a_server_can_lag() {
+    let (_dir, store) = open();
+    shows(&store, 0, &page(20, "A")).await;
+    shows(&store, 10, &page(20, "B")).await;
+    assert_eq!(shows(&store, 20, &page(20, "A")).await.updated, 0);
+    let waiting = async || -> usize {
+        let rows = store.read(|reader| reader.pollers()).await.unwrap();
+        rows[0].waiting.len()
+    };
+    shows(&store, 30, &records(12..=31)).await;
+    assert_eq!(waiting().await, 1);
+    shows(&store, 20 + 10 * 60, &records(13..=32)).await;
+    assert_eq!(waiting().await, 0);
+}
+
+#[tokio::test]
+async fn a_state_of_more_than_a_hundred_versions_ago_is_no_lagging_servers() {
+    let (_dir, store) = open();
+    for second in 0..=101 {
+        shows(&store, second, &page(20, &format!("S{second}"))).await;
+    }
+    assert_eq!(shows(&store, 102, &page(20, "S1")).await.updated, 0);
+    assert_eq!(shows(&store, 103, &page(20, "S0")).await.updated, 1);
+}
