@@ -57,6 +57,8 @@ pub(super) struct Sender {
 struct Throttled {
     row: (Lane, i64),
     until: Duration,
+    /// The endpoint took or refused another row after that.
+    others_passed: bool,
 }
 
 /// What the sender has to know of the others before it begins calls.
@@ -458,6 +460,9 @@ impl Sender {
         let name = self.deliverer.name.clone();
         match verdict {
             Verdict::Done | Verdict::Refused { .. } => {
+                if let Some(throttled) = &mut self.throttled {
+                    throttled.others_passed = true;
+                }
                 if self.health.responded(now) {
                     tracing::info!(sink = %name, "the sink takes changes again");
                 }
@@ -493,15 +498,16 @@ impl Sender {
     }
 
     /// Notes that the endpoint asked for a wait until then; returns whether it did so for another
-    /// row, too, whose wait is not over. A 503 is its record's while others are taken: only a second
-    /// one shows that the endpoint means all of them.
+    /// row, too, whose wait is not over or after which no other was taken. A 503 is its record's
+    /// while others are taken: only a second one shows that the endpoint means all of them.
     fn throttles(&mut self, row: &QueueRow, until: Duration, now: Duration) -> bool {
         let this = Throttled {
             row: row.key(),
             until,
+            others_passed: false,
         };
         match self.throttled.replace(this) {
-            Some(before) => before.row != this.row && now < before.until,
+            Some(before) => before.row != this.row && (now < before.until || !before.others_passed),
             None => false,
         }
     }

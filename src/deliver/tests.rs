@@ -159,6 +159,23 @@ async fn a_second_record_that_is_told_to_wait_shows_that_the_endpoint_means_all(
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_endpoint_that_is_slower_than_the_wait_for_which_it_asks_is_left_alone_all_the_same() {
+    let shop = Shop::new().await;
+    let sink = Scripted::new(1, |_| wait_for(1)).slow(|_| Duration::from_secs(2));
+    let task = shop.start("erp", sink, settings()).await;
+    let leads: Vec<_> = (1..=90)
+        .map(|id| (id.to_string(), "Lead".to_owned()))
+        .collect();
+    shop.see_all(&leads).await;
+    let is_paused = || task.status().state == SinkActivity::Paused;
+    until("it pauses", Duration::from_secs(10), is_paused).await;
+    assert_eq!(task.sink.given().len(), 2);
+    task.sink.now_returns(|_| Verdict::Done);
+    until("all arrive", HOUR, || task.taken().len() == 90).await;
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_limit_that_one_record_meets_is_everybodys() {
     let shop = Shop::new().await;
     let task = shop
