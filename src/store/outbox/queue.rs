@@ -42,6 +42,7 @@ const DUE: &str = "
     WHERE sink = :sink
         AND state = 'retrying'
         AND due_at <= :now
+        AND lane <= :lane
     ORDER BY due_at
     LIMIT :most
 ";
@@ -325,12 +326,11 @@ impl Reader {
         )?;
         let due: Vec<QueueRow> = snapshot.rows(
             DUE,
-            named_params! {":sink": sink, ":now": now, ":most": most},
+            named_params! {":sink": sink, ":now": now, ":lane": lane, ":most": most},
         )?;
         drop(snapshot);
         let is_cut = ready.len() >= limit || due.len() >= limit;
         let mut rows = [ready, due].concat();
-        rows.retain(|row| row.lane <= lane);
         rows.sort_by_key(|row| (row.faults, row.lane, row.seq));
         Ok((rows, is_cut))
     }
