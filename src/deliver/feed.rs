@@ -67,7 +67,7 @@ pub(super) struct Demand {
 #[derive(Default)]
 pub(super) struct Fed {
     /// What there may be to do now.
-    pub(super) pending: Pending,
+    pending: Pending,
     /// Changes for the sender, which have no row of the queue.
     pub(super) rows: Vec<Ahead>,
     /// Nothing was fed, because a change has to be queued.
@@ -226,6 +226,21 @@ impl Feeder {
         Ok(self.window.advance(self.row.position))
     }
 
+    /// Takes over the row after the position was to move to `upto`. If it is elsewhere, nothing was
+    /// queued: what follows it is read again.
+    pub(super) async fn adopt_moved(
+        &mut self,
+        row: Option<SinkRow>,
+        upto: Option<i64>,
+    ) -> Result<bool, StoreError> {
+        let is_as_read = self.adopt(row).await?;
+        if upto.is_none_or(|upto| upto == self.row.position) {
+            return Ok(is_as_read);
+        }
+        self.window = Window::new(self.row.position);
+        Ok(false)
+    }
+
     /// Has everything queued that was read from the log with the next save.
     pub(super) fn queue_all(&mut self) {
         self.must_queue |= self.window.has_wanted();
@@ -307,6 +322,14 @@ impl Feeder {
         }
     }
 
+    /// The changes up to [`Self::position`] that the sink does not want.
+    pub(super) fn filtered(&self) -> i64 {
+        if self.refill.is_some() || self.window.has_wanted() {
+            return self.row.filtered;
+        }
+        self.row.filtered + self.window.unwanted()
+    }
+
     /// Whether the endpoint is gone and takes nothing any more.
     pub(super) fn is_disabled(&self) -> bool {
         self.row.state == SinkState::Disabled
@@ -332,47 +355,40 @@ impl Feeder {
         self.refill.is_some()
     }
 
-    /// Queues what is next, or hands it to the sender; returns what there may be to do after that.
+    /// Queues what is next, or returns it for the sender, and notes what there may be to do after
+    /// that. Each step notes its own, so that a later one that fails forgets nothing of it; and
+    /// nothing that can fail follows the log, whose changes are in memory alone.
     pub(super) async fn feed(
         &mut self,
-        mut pending: Pending,
+        pending: &mut Pending,
         demand: Demand,
     ) -> Result<Fed, StoreError> {
-        let mut rows = Vec::new();
         if self.is_disabled() {
-            return Ok(Fed {
-                pending,
-                ..Fed::default()
-            });
+            return Ok(Fed::default());
         }
         if let Some(refill) = self.refill {
-            let fed = self.feed_refill(refill, demand.is_idle).await?;
-            pending.add(fed);
-        }
-        if pending.log && demand.is_low && self.is_open() {
-            let fed = if demand.is_direct {
-                self.feed_direct(demand.room).await?
-            } else {
-                self.feed_changes().await?
-            };
-            if fed.is_blocked {
-                return Ok(Fed { pending, ..fed });
-            }
-            pending.log = fed.pending.log;
-            pending.queue |= fed.pending.queue;
-            rows = fed.rows;
+            let more = self.feed_refill(refill, demand.is_idle).await?;
+            pending.add(more);
         }
         if pending.replay {
             self.find_replay().await?;
             pending.replay = false;
         }
-        let fed = self.feed_replay().await?;
-        pending.add(fed);
-        Ok(Fed {
-            pending,
-            rows,
-            is_blocked: false,
-        })
+        let more = self.feed_replay().await?;
+        pending.add(more);
+        if !pending.log || !demand.is_low || !self.is_open() {
+            return Ok(Fed::default());
+        }
+        let fed = if demand.is_direct {
+            self.feed_direct(demand.room).await?
+        } else {
+            self.feed_changes().await?
+        };
+        if !fed.is_blocked {
+            pending.log = fed.pending.log;
+            pending.queue |= fed.pending.queue;
+        }
+        Ok(fed)
     }
 
     /// How long to wait until there may be something to feed.

@@ -51,7 +51,9 @@ impl Deliverer {
             // Before reading: growth between the read and the wait would otherwise be missed.
             task.pending.log |= log.has_changed().unwrap_or(false);
             log.borrow_and_update();
-            let wait = match task.step(finish.is_cancelled()).await {
+            // An end that comes during the step is for the next one, which saves everything.
+            let finishing = finish.is_cancelled();
+            let wait = match task.step(finishing).await {
                 Ok(wait) => {
                     is_blocked = false;
                     wait
@@ -66,12 +68,11 @@ impl Deliverer {
                 Err(error) => return Err(error),
             };
             task.publish();
-            if finish.is_cancelled() && task.sender.is_idle() {
+            if finishing && task.sender.is_idle() {
                 // What could not be saved is sent again under the same event ids.
                 task.outcomes.report(true);
                 return Ok(());
             }
-            let finishing = finish.is_cancelled();
             tokio::select! {
                 biased;
                 () = finish.cancelled(), if !finishing => {}
@@ -144,13 +145,14 @@ impl Task {
         ending: CancellationToken,
         cut: CancellationToken,
     ) -> Result<Self, StoreError> {
+        // Before the row is read: the position may be saved until then.
+        deliverer.positions.withdraw(&deliverer.name).await;
         let row = deliverer.open().await?;
         let sinks = std::mem::take(&mut deliverer.sinks);
         let deliverer = Arc::new(deliverer);
         let mut sender = Sender::new(Arc::clone(&deliverer), sinks, ending, cut);
         sender.resume(row.mark.as_deref(), row.acknowledged.upto);
         let name = deliverer.name.clone();
-        deliverer.positions.withdraw(&name).await;
         deliverer.store.clear_refill(name).await?;
         let task = Self {
             pending: Pending::OPERATOR,
@@ -223,8 +225,7 @@ impl Task {
                 self.save().await?;
                 self.feeder.save_position(true).await?;
             }
-            let fed = self.feeder.feed(self.pending, demand).await?;
-            self.pending = fed.pending;
+            let fed = self.feeder.feed(&mut self.pending, demand).await?;
             self.sender.add(fed.rows);
             if !fed.is_blocked {
                 return Ok(());
@@ -298,14 +299,15 @@ impl Task {
     async fn save(&mut self) -> Result<(), StoreError> {
         let done = self.outcomes.done_after(self.feeder.row().position);
         let fed = self.feeder.part(&done).await;
+        let upto = fed.as_ref().map(|feed| feed.upto);
         let Some(settled) = self.outcomes.settle(fed).await? else {
             return Ok(());
         };
         self.feeder.saved();
         self.sender.settled(&settled.rows);
         self.pending.add(settled.pending);
-        if !self.feeder.adopt(settled.row).await? {
-            // An operator moved the position.
+        if !self.feeder.adopt_moved(settled.row, upto).await? {
+            // An operator moved the position, or it was saved without this task's knowledge.
             self.pending.add(Pending::OPERATOR);
         }
         Ok(())
@@ -384,6 +386,7 @@ impl Task {
         }
         SinkStatus {
             position: self.feeder.position(),
+            filtered: self.feeder.filtered(),
             next_attempt_s,
             last_error: health.reason().map(str::to_owned).or(refused),
             ..SinkStatus::from_row(row.clone(), self.activity(now))

@@ -60,6 +60,11 @@ impl Window {
         !self.wanted.is_empty()
     }
 
+    /// The unwanted changes after the last wanted one.
+    pub(super) fn unwanted(&self) -> i64 {
+        self.unwanted
+    }
+
     /// Adds the rows of the log up to `upto`: the wanted ones, each with the number of unwanted ones
     /// before it, and the number of those after the last one.
     pub(super) fn add(&mut self, wanted: &[(i64, i64)], unwanted: i64, upto: i64) {

@@ -309,3 +309,31 @@ async fn a_replay_sends_no_version_while_an_older_one_of_its_record_is_tried_aga
     until("the first arrives", 24 * HOUR, || task.taken() == ["First"]).await;
     task.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_new_change_arrives_although_a_replay_could_not_be_queued_when_it_was_read() {
+    let shop = Shop::new().await;
+    let sink = || Scripted::new(1, |_| Verdict::Done);
+    let task = shop.start("erp", sink(), settings()).await;
+    shop.see("1", "First").await;
+    until("it is saved", MINUTE, || shop.row_now("erp").delivered == 1).await;
+    task.stop().await;
+    let position = shop.row_now("erp").position;
+    shop.see("2", "Second").await;
+    let mut operator = shop.operator();
+    let at = shop.clock.now().stamp();
+    operator
+        .begin_replay("erp", (0, position), &history(), 10.0, &at)
+        .unwrap();
+    let other = rusqlite::Connection::open(shop.store.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let task = shop.start("erp", sink(), settings()).await;
+    // Nothing can be written now.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    other.execute_batch("ROLLBACK").unwrap();
+    let has_second = || task.taken().contains(&"Second".to_owned());
+    until("it arrives", 5 * MINUTE, has_second).await;
+    assert_eq!(until_done(&shop).await.sent, 1);
+    shop.assert_accounted().await;
+    task.stop().await;
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use shopmirror_core::record::Change;
+use shopmirror_core::record::{Change, Kind};
 
 use super::shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 use super::{fault, wait_for};
@@ -270,6 +270,66 @@ async fn what_is_delivered_at_once_is_never_queued_and_what_is_not_done_is() {
         shop.row_now("erp").delivered == 90 && shop.owed() == 0
     })
     .await;
+    shop.assert_accounted().await;
+    task.stop().await;
+}
+
+/// What a sink for new records asks for.
+fn only_new() -> config::SinkSettings {
+    let mut settings = settings();
+    settings.filter.changes = vec![Kind::Created];
+    settings
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_counts_what_is_not_wanted_up_to_the_position_that_it_shows() {
+    let shop = Shop::new().await;
+    let sink = Scripted::new(1, |_| Verdict::Done);
+    let task = shop.start("erp", sink, only_new()).await;
+    shop.see("1", "Lead").await;
+    until("it is saved", MINUTE, || shop.row_now("erp").delivered == 1).await;
+    shop.see("1", "Lead again").await;
+    until("it has looked at all", MINUTE, || {
+        task.status().position == shop.store.seq()
+    })
+    .await;
+    let status = task.status();
+    let sum = status.delivered + status.filtered + status.skipped;
+    assert_eq!(sum, status.position, "{status:?}");
+    task.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_the_log_is_read_saves_what_was_taken() {
+    let shop = Shop::new().await;
+    let sink = Scripted::new(1, |_| Verdict::Done);
+    let task = shop.start("erp", sink, only_new()).await;
+    shop.see("1", "Lead").await;
+    until("it is taken", MINUTE, || task.taken() == ["Lead"]).await;
+    shop.see("1", "Lead again").await;
+    task.stop().await;
+    assert_eq!(shop.row("erp").await.delivered, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_change_is_tried_again_although_its_position_was_saved_elsewhere() {
+    let shop = Shop::new().await;
+    let slow = |_: &Change| Duration::from_secs(2);
+    let refused = Verdict::Refused {
+        reason: "answered 422".into(),
+        for_good: false,
+    };
+    let sink = Scripted::new(1, move |_| refused.clone()).slow(slow);
+    let task = shop.start("erp", sink, only_new()).await;
+    shop.see("1", "Lead").await;
+    until("it is in flight", MINUTE, || task.sink.under_way() == 1).await;
+    shop.see("1", "Lead again").await;
+    // It passes the row before the lead, which the sink does not want.
+    shop.sql("UPDATE _sinks SET position = position + 1, filtered = filtered + 1");
+    until("it is refused", MINUTE, || !task.sink.given().is_empty()).await;
+    task.sink.now_returns(|_| Verdict::Done);
+    until("it arrives", HOUR, || task.taken() == ["Lead"]).await;
+    until("it is saved", MINUTE, || shop.row_now("erp").delivered == 1).await;
     shop.assert_accounted().await;
     task.stop().await;
 }
