@@ -310,7 +310,7 @@ impl Anchor {
 /// The best anchor of a page; `None` if no record of it is unchanged.
 fn find_anchor(previous: PreviousPage, page: &[Sighting]) -> Option<Anchor> {
     let absent_above = count_absent_above(previous, page);
-    // A longer page shows older records below those of the previous page.
+    // A longer page shows older records below those of the previous page. New ids are not older.
     let older = page.len().saturating_sub(previous.records);
     let mut best: Option<Anchor> = None;
     for (at, record) in page.iter().enumerate().rev() {
@@ -320,9 +320,11 @@ fn find_anchor(previous: PreviousPage, page: &[Sighting]) -> Option<Anchor> {
         let mut support = 1;
         let mut lowest_place = place;
         let mut strange_below: usize = 0;
+        let mut new_below = 0;
         for below in &page[at + 1..] {
             match below.relation.place() {
                 Some(place_below) if place_below > place => {}
+                _ if previous.high_id.is_some() && below.id > previous.high_id => new_below += 1,
                 _ => strange_below += 1,
             }
             if let Relation::Unchanged(place_below) = below.relation
@@ -334,7 +336,7 @@ fn find_anchor(previous: PreviousPage, page: &[Sighting]) -> Option<Anchor> {
         }
         let anchor = Anchor {
             support,
-            misplaced: absent_above[place] + strange_below.saturating_sub(older),
+            misplaced: absent_above[place] + new_below + strange_below.saturating_sub(older),
         };
         if best.is_none_or(|best| anchor.is_better_than(best)) {
             best = Some(anchor);

@@ -519,3 +519,19 @@ fn where_others_use_ids_too_only_wide_steps_are_wide_and_missed_records_lie_with
         assert_eq!(proof, expected, "{what}");
     }
 }
+
+#[test]
+fn new_records_below_the_end_of_a_short_list_are_not_older_ones() {
+    let mut profile = ListProfile::default();
+    profile.read_page(None, &all(1..=30, new), LIMIT);
+    let previous = PreviousPage {
+        records: 30,
+        high_id: Some(30),
+    };
+    // The record 30 was saved again during a burst, whose first records are lost.
+    let saved_again = vec![sighting(30, Relation::Unchanged(0))];
+    let page = [all(116..=144, new), saved_again, all(46..=115, new)].concat();
+    let proof = profile.read_page(Some(previous), &page, LIMIT);
+    assert_eq!(proof.contiguity, Contiguity::Gap);
+    assert_eq!(proof.bounds, bounds(30, 46, 15));
+}
