@@ -46,7 +46,9 @@ async fn a_refused_key_is_told_once_through_kills_and_changes_go_on() {
         .unwrap();
     let _daemon = place.started().await;
     wait_until("the new daemon has looked", looked).await;
-    let kept = || place.number("SELECT count(*) FROM _alerts WHERE about = 'key' AND told = 1");
+    let kept = || {
+        place.number("SELECT count(*) FROM _alerts WHERE about = 'key' AND reported_severity = 1")
+    };
     assert_eq!(kept(), 1);
     let left = || place.number("SELECT count(*) FROM _notices");
     wait_until("nothing is left to say", || left() == 0).await;
