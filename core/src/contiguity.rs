@@ -142,6 +142,8 @@ impl Sighting {
 pub struct PreviousPage {
     /// Records on it.
     pub records: usize,
+    /// Whether it held as many records as were asked for, so that older ones may stand below it.
+    pub is_full: bool,
     /// The highest id that the poller was ever shown, while ids are integers.
     pub high_id: Option<i64>,
 }
@@ -310,8 +312,12 @@ impl Anchor {
 /// The best anchor of a page; `None` if no record of it is unchanged.
 fn find_anchor(previous: PreviousPage, page: &[Sighting]) -> Option<Anchor> {
     let absent_above = count_absent_above(previous, page);
-    // A longer page shows older records below those of the previous page. New ids are not older.
-    let older = page.len().saturating_sub(previous.records);
+    // A longer page shows older records below those of the previous page, unless that one was the
+    // whole list. New ids are not older.
+    let mut older = 0;
+    if previous.is_full {
+        older = page.len().saturating_sub(previous.records);
+    }
     let mut best: Option<Anchor> = None;
     for (at, record) in page.iter().enumerate().rev() {
         let Relation::Unchanged(place) = record.relation else {

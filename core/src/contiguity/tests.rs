@@ -14,6 +14,7 @@ const LIMIT: usize = 100;
 /// The previous page held the ids 1 to 100, in order of creation.
 const PREVIOUS: PreviousPage = PreviousPage {
     records: LIMIT,
+    is_full: true,
     high_id: Some(100),
 };
 
@@ -70,6 +71,7 @@ fn list_with_steps_of(step: i64) -> ListProfile {
     profile.read_page(None, &first, LIMIT);
     let previous = PreviousPage {
         records: 40,
+        is_full: false,
         high_id: Some(0),
     };
     let mut next: Vec<Sighting> = (1..=20)
@@ -100,6 +102,7 @@ fn each_example_of_the_table_has_the_verdict_of_its_row() {
     use Contiguity::{Baseline, Complete, Contiguous, Gap, Suspect};
     let previous = PreviousPage {
         records: 20,
+        is_full: false,
         high_id: Some(40),
     };
     let by_creation = [
@@ -318,6 +321,7 @@ fn burst_behind_saves(lost: i64, saved_again: usize) -> Contiguity {
     }
     let previous = PreviousPage {
         records: LIMIT,
+        is_full: true,
         high_id: Some(2_000),
     };
     profile.read_page(Some(previous), &page, LIMIT).contiguity
@@ -526,6 +530,7 @@ fn new_records_below_the_end_of_a_short_list_are_not_older_ones() {
     profile.read_page(None, &all(1..=30, new), LIMIT);
     let previous = PreviousPage {
         records: 30,
+        is_full: false,
         high_id: Some(30),
     };
     // The record 30 was saved again during a burst, whose first records are lost.
@@ -534,4 +539,31 @@ fn new_records_below_the_end_of_a_short_list_are_not_older_ones() {
     let proof = profile.read_page(Some(previous), &page, LIMIT);
     assert_eq!(proof.contiguity, Contiguity::Gap);
     assert_eq!(proof.bounds, bounds(30, 46, 15));
+}
+
+#[test]
+fn text_ids_below_the_end_of_a_short_list_are_not_older_records() {
+    let text = |relation| Sighting {
+        id: None,
+        ..sighting(0, relation)
+    };
+    let saved_again = vec![text(Relation::Unchanged(0))];
+    let page = [
+        vec![text(NotShown); 29],
+        saved_again,
+        vec![text(NotShown); 70],
+    ]
+    .concat();
+    let verdict = |is_full| {
+        let mut profile = ListProfile::default();
+        profile.read_page(None, &vec![text(NotShown); 30], LIMIT);
+        let previous = PreviousPage {
+            records: 30,
+            is_full,
+            high_id: None,
+        };
+        profile.read_page(Some(previous), &page, LIMIT).contiguity
+    };
+    assert_eq!(verdict(false), Contiguity::Gap);
+    assert_eq!(verdict(true), Contiguity::Contiguous, "a limit that grew");
 }

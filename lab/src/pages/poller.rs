@@ -87,6 +87,7 @@ impl Poller {
         }
         let previous = self.has_page.then_some(PreviousPage {
             records: self.head.len(),
+            is_full: self.head.len() >= self.limit,
             high_id: self.high_id,
         });
         let proof = self.profile.read_page(previous, &sightings, self.limit);

@@ -72,6 +72,7 @@ impl<'a> RouteWindow<'a> {
         self.known = self.arrived;
         self.previous = Some(PreviousPage {
             records,
+            is_full: records >= self.limit,
             high_id: i64::try_from(self.arrived).ok().filter(|_| records > 0),
         });
         let page = &self.arrivals[first_shown..self.arrived];

@@ -101,6 +101,7 @@ fn read_page(
     let limit = (poll.limit as usize).saturating_sub(page.duplicates());
     let previous = ingest.before.map(|before| PreviousPage {
         records: before.row.head.len(),
+        is_full: i64::try_from(before.row.head.len()).unwrap_or(i64::MAX) >= before.row.page_limit,
         high_id: before.row.high_id,
     });
     let sightings = comparison.sightings(page);

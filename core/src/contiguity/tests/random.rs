@@ -118,6 +118,7 @@ fn polls(seed: u64) -> (u32, u32) {
         let page = list.page(limit);
         let before = PreviousPage {
             records: previous.len(),
+            is_full: previous.len() >= limit,
             high_id: (integers && high > 0).then_some(high),
         };
         let page_now = sightings(&previous, &page, integers);
