@@ -1,5 +1,5 @@
 //! The task of one sink. It passes values between three owners: the feeder fills the queue from the
-//! log, the sender hands rows over, and the outcomes are saved. Neither knows of the others.
+//! log, the sender sends its rows, and the outcomes are saved. None of the three knows the others.
 //!
 //! A round saves, feeds, reads and begins calls; then the task waits for the first of: a call that
 //! ends, a log that grows, an operator, or a time that one of the owners named.

@@ -99,6 +99,8 @@ fn read_page(
     let page = &ingest.reading.page;
     // A full page that shows a record twice is full, although it has fewer records than its limit.
     let limit = (poll.limit as usize).saturating_sub(page.duplicates());
+    // `head` lacks undecided records and repeats, so a full page may count as one that is not: then
+    // the rule trusts the new page less, never more.
     let previous = ingest.before.map(|before| PreviousPage {
         records: before.row.head.len(),
         is_full: i64::try_from(before.row.head.len()).unwrap_or(i64::MAX) >= before.row.page_limit,
