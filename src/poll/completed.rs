@@ -321,3 +321,98 @@ fn not_stored(error: &StoreError) -> ApiError {
         stop the daemon and run `shopmirror verify --rebuild`"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use shopmirror_core::budget::Budget;
+    use shopmirror_core::clock::Clock;
+    use shopmirror_core::record::{PollerId, Route};
+    use shopmirror_core::schedule::PollerSettings;
+
+    use super::*;
+    use crate::api::{ApiRequest, ApiResponse, Client, Transport, TransportError, decode};
+    use crate::config::{Base, Config};
+    use crate::poll::PollerPlan;
+    use crate::store::Store;
+
+    /// The test sends nothing: it makes the responses itself.
+    struct NoNetwork;
+
+    #[async_trait]
+    impl Transport for NoNetwork {
+        async fn send(&self, _: ApiRequest) -> Result<ApiResponse, TransportError> {
+            Err(TransportError::Timeout)
+        }
+    }
+
+    /// A dispatcher of one poller, and the store that it fills.
+    async fn of_jobs(folder: &std::path::Path) -> (Dispatcher, Store) {
+        let base = Base {
+            dir: folder.to_owned(),
+            env_key: Some("the first key".to_owned().into()),
+            ..Base::default()
+        };
+        let text = "[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n";
+        let config = Config::parse(text, "shopmirror.toml", &base).unwrap();
+        let clock = Clock::starting_at("2026-05-06T08:00:00Z".parse().unwrap());
+        let key = "the first key".to_owned().into();
+        let transport = Arc::new(NoNetwork);
+        let client = Client::new(
+            &config.workspace,
+            &config.poll,
+            transport,
+            key,
+            clock.clone(),
+        );
+        let store = Store::open(&folder.join("mirror.db")).unwrap();
+        let budget = Budget::new(config.budget, clock.now());
+        let plan = PollerPlan {
+            id: PollerId {
+                route: Route::Jobs,
+                business: None,
+            },
+            settings: PollerSettings {
+                limit: 100,
+                min_interval: Duration::from_secs(10),
+                max_interval: Duration::from_secs(90),
+            },
+        };
+        let dispatcher = Dispatcher::new(client.clone(), store.clone(), clock, budget)
+            .configured(client, config.budget, vec![plan], Arc::new(|| None))
+            .await
+            .unwrap();
+        (dispatcher, store)
+    }
+
+    /// A page of one job that was read with the key of this number.
+    fn page_read_with(key: u64) -> Completed {
+        let body = r#"[{"id":7,"created_at":"2026-05-06T07:59:00.000000Z"}]"#;
+        Completed::Poll {
+            poller: 0,
+            asked_after: 0,
+            result: Ok(decode(body.into()).unwrap()),
+            rate: RateHeaders {
+                key,
+                ..RateHeaders::default()
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_that_a_new_key_read_is_not_stored_before_its_workspace_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut dispatcher, store) = of_jobs(folder.path()).await;
+        let first = dispatcher.client.key_number();
+        dispatcher.verified = Some(first);
+        assert!(dispatcher.client.set_key("another key".to_owned().into()));
+        let second = dispatcher.client.key_number();
+
+        dispatcher.complete(page_read_with(second)).await.unwrap();
+        assert_eq!(store.seq(), 0, "it may be another shop's");
+
+        dispatcher.verified = Some(second);
+        dispatcher.complete(page_read_with(second)).await.unwrap();
+        assert_eq!(store.seq(), 1, "it is the shop's own");
+    }
+}
