@@ -10,5 +10,6 @@ pub mod budget;
 pub mod clock;
 pub mod contiguity;
 pub mod duration;
+pub mod reading;
 pub mod record;
 pub mod schedule;
