@@ -7,35 +7,35 @@
 mod answer;
 mod builtin;
 mod chart;
-mod completeness;
 mod csv;
 mod delivery;
+mod error;
+mod exactness;
 mod folder;
 mod head;
 mod home;
-mod horizon;
 mod html;
 mod json;
-mod notes;
 mod period;
+mod query;
 mod range;
-mod sums;
 mod text;
 mod timetable;
 mod value;
 
 pub use crate::config::Range;
-pub use answer::{Answer, Question, ReportError, answer, own_parameters};
+pub use answer::{Answer, Question, answer, own_parameters};
 pub use builtin::built_in;
-pub use completeness::{Cell, Exactness};
 pub use csv::{csv, csv_head, csv_values};
 pub use delivery::{
     ScheduledContent, form, notice_body, question_of, rendered, sample_body, write,
 };
+pub use error::ReportError;
+pub use exactness::{Cell, Exactness};
 pub use folder::{find, list};
 pub use head::{Chart, ColumnFormat, Parameter, Report};
 pub use home::{Figure, Home, LINE_DAYS, Standing, home};
-pub use html::{document, first_upper, fragment};
+pub use html::{document, fragment};
 pub use json::listed;
 pub use period::Period;
 pub use text::text;

@@ -10,8 +10,9 @@ use super::context::PageContext;
 use super::frame::{link, ranges};
 use super::spark::spark;
 use super::text::{message, money, shown, zone_name};
-use crate::report::{self, Cell, Exactness, Figure, Home, Range};
+use crate::report::{Cell, Exactness, Figure, Home, Range};
 use crate::status::{Health, WorkspaceStatus};
+use crate::text::first_upper;
 use crate::text::number::{count, whole};
 
 /// The statuses that have a bar of their own.
@@ -278,7 +279,7 @@ impl HomeView<'_> {
         html! {
             p.note #as-of data-part {
                 "As of " (at) ", " (zone_name(zone)) "."
-                @for note in &self.home.notes { " " (message(&report::first_upper(note))) "." }
+                @for note in &self.home.notes { " " (message(&first_upper(note))) "." }
             }
         }
     }
@@ -288,20 +289,30 @@ impl HomeView<'_> {
         let Some(value) = cell.number() else {
             return html! { span.least { "unknown" } };
         };
-        let written = match unit {
-            Unit::Money => money(value, self.context.page.reports.currency.as_deref()),
-            Unit::Count => whole(value.round() as i64),
+        let mut number = self.written(value, unit);
+        let mark = match cell.exactness {
+            Exactness::Exact | Exactness::Unknown => "",
+            Exactness::AtLeast => "at least ",
+            Exactness::AtMost => "at most ",
+            Exactness::About => "about ",
+            Exactness::Between { upper } => {
+                number = format!("{number} to {}", self.written(upper, unit));
+                ""
+            }
         };
         html! {
-            @match cell.exactness {
-                Exactness::AtLeast => span.least { "at least " },
-                Exactness::About => span.least { "about " },
-                _ => {}
-            }
+            @if !mark.is_empty() { span.least { (mark) } }
             @match address {
-                Some(address) => a href=(address) { (written) },
-                None => (written),
+                Some(address) => a href=(address) { (number) },
+                None => (number),
             }
+        }
+    }
+
+    fn written(&self, number: f64, unit: Unit) -> String {
+        match unit {
+            Unit::Money => money(number, self.context.page.reports.currency.as_deref()),
+            Unit::Count => whole(number.round() as i64),
         }
     }
 }

@@ -14,9 +14,9 @@ use super::frame::framed;
 use super::not_shown::NotShown;
 use super::text::{label, list_title, moment, money, nouns, shown};
 use super::titles::{RecordFields, TIME, listed, value};
-use crate::report::first_upper;
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 use crate::text::escape;
+use crate::text::first_upper;
 
 /// The most related records of one route that are shown.
 const MAX_RELATED: usize = 50;

@@ -16,6 +16,7 @@ use super::text::{label, shown};
 use crate::config::{CountedBy, ReportFormat};
 use crate::report::{self, Answer, Period, Question, Range, ReportError};
 use crate::store::Reader;
+use crate::text::first_upper;
 
 /// The query of a report.
 #[derive(Deserialize)]
@@ -171,7 +172,7 @@ impl ReportView<'_> {
                     (self.steps())
                 }
                 (self.form())
-                p.note { (report::first_upper(&shown(&self.answer.subject()))) "." }
+                p.note { (first_upper(&shown(&self.answer.subject()))) "." }
                 (self.sums())
                 (report::fragment(self.answer, record_link))
                 p.note { "Download: " a href=(csv) { "CSV" } ", " a href=(json) { "JSON" } "." }

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use shopmirror_core::record::Route;
 
-use crate::report::first_upper;
 use crate::text::escape;
+use crate::text::first_upper;
 use crate::text::number;
 
 /// The most characters of a text from outside.

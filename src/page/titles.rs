@@ -8,8 +8,8 @@ use shopmirror_core::record::{self, Route};
 use super::StatusPage;
 use super::frame::record_link;
 use super::text::{label, moment, money, nouns, shown};
-use crate::report::first_upper;
 use crate::store::{QueryError, Reader, RelatedRecord};
+use crate::text::first_upper;
 
 /// How a time of a record is written.
 pub(super) const TIME: &str = "%Y-%m-%d %H:%M";

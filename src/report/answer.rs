@@ -1,38 +1,27 @@
 //! Asking the mirror a report's question.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ZonedDateTime};
 use shopmirror_core::clock::second;
 
-use super::completeness::{BusinessChoice, Cell, Known, Lists};
-use super::head::Report;
-use super::horizon::Horizon;
-use super::notes;
+use super::error::ReportError;
+use super::exactness::{BusinessChoice, Cell, Knowledge, Known, of_links, of_unknown_jobs, totals};
+use super::head::{PERIOD, Report};
 use super::period::Period;
-use super::sums::totals;
+use super::query;
 use super::value::displayed;
 use crate::config::CountedBy;
-use crate::store::{PollerRow, QueryError, QueryLimits, Reader, SqlValue, StoreError};
+use crate::store::{PollerRow, Reader, SqlValue, StoreError};
 use crate::text::number::whole;
-
-/// What a report may take and return.
-pub(super) const LIMITS: QueryLimits = QueryLimits {
-    time: Duration::from_secs(10),
-    bytes: 16 * 1024 * 1024,
-};
 
 /// The most rows of a report of single records that a table and a page show.
 const SHOWN_MAX: usize = 500;
 
 /// What stands in place of rows if there are none.
 pub(super) const NOTHING: &str = "nothing, as far as is known";
-
-/// The column with the day, week or month that a row counts.
-pub(super) const PERIOD: &str = "period";
 
 /// A question to a report.
 #[derive(Debug, Clone, Default)]
@@ -148,36 +137,6 @@ impl Answer {
     }
 }
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// The report cannot be asked this.
-    #[error("{0}")]
-    Refused(String),
-    /// It needs what the workspace does not send.
-    #[error("{0}")]
-    NotSent(String),
-    /// The mirror cannot answer it.
-    #[error("{0}")]
-    Unanswered(String),
-    /// The store cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl ReportError {
-    /// The query of a report failed.
-    pub(super) fn of_query(report: &Report, error: QueryError) -> Self {
-        match error {
-            QueryError::Store(error) => Self::Store(error),
-            error => Self::Unanswered(format!(
-                "the report {} cannot be answered: {error}",
-                report.name
-            )),
-        }
-    }
-}
-
 /// Answers a report. Blocks for as long as the query takes, 10 seconds at most.
 ///
 /// # Errors
@@ -194,39 +153,44 @@ pub fn answer(
     let days = period.days(zone, question.by);
     reader.set_days(&days)?;
     let business = chosen(&reader.pollers()?, question.business.as_deref())?;
-    let unknown_jobs = match (days.first(), days.last()) {
-        (Some(first), Some(last)) if report.has_period() && report.shows_states() => {
-            let asked = business.asked.as_deref();
-            let default = business.default.as_deref();
-            reader.unknown_jobs_completed(first.from, last.to, asked, default)?
-        }
-        _ => Vec::new(),
-    };
-    let horizon = Horizon {
-        lists: Lists::read(reader, &report.routes(), &business, now)?,
-        unknown_jobs,
-        days,
-    };
+    let mut known = Knowledge::read(reader, &report.routes(), &business, days, now)?;
+    if report.has_period() && report.shows_states() {
+        known.unknown_jobs = unknown_jobs(reader, &known, &business)?;
+    }
     let parameters = parameters(report, question, period, &local, &business)?;
-    let (columns, rows) = horizon.answer(reader, report, &parameters)?;
-    let mut notes = notes::of_links(reader, report)?;
-    notes.extend(notes::of_report(reader, report, &parameters)?);
-    notes.extend(notes::of_unknown_jobs(horizon.unknown_jobs.len()));
-    notes.push(horizon.line(report.has_period(), zone));
+    let (columns, rows) = query::cells_of(reader, report, &known, &parameters)?;
+    let mut notes = of_links(reader, report)?;
+    notes.extend(query::notes_of(reader, report, &parameters)?);
+    notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
+    notes.push(known.line(report.has_period(), zone));
     let totals = totals(report, &columns, &rows, |column| {
-        !report.is_list || horizon.whole_of(report, column) == Known::Wholly
+        !report.is_list || known.whole_of(report, column) == Known::Wholly
     });
     Ok(Answer {
         report: report.clone(),
         period,
         by: question.by,
-        as_of: horizon.as_of().to_zoned_datetime(zone.clone()),
+        as_of: known.as_of().to_zoned_datetime(zone.clone()),
         columns,
         rows,
         totals,
         notes,
         currency: question.currency.clone(),
     })
+}
+
+/// When jobs that are not in the mirror were completed in the days of the question.
+fn unknown_jobs(
+    reader: &Reader,
+    known: &Knowledge,
+    business: &BusinessChoice,
+) -> Result<Vec<String>, StoreError> {
+    let (Some(first), Some(last)) = (known.days.first(), known.days.last()) else {
+        return Ok(Vec::new());
+    };
+    let asked = business.asked.as_deref();
+    let default = business.default.as_deref();
+    reader.unknown_jobs_completed(first.from, last.to, asked, default)
 }
 
 /// The business that is asked for.

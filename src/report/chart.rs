@@ -6,8 +6,9 @@
 
 use maud::{Markup, html};
 
-use super::answer::{Answer, PERIOD};
-use super::completeness::{Cell, Exactness};
+use super::answer::Answer;
+use super::exactness::{Cell, Exactness};
+use super::head::PERIOD;
 use super::value::{displayed, shown};
 use crate::text::escape::{self, is_unsafe};
 use crate::text::number::grouped;

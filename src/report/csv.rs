@@ -2,7 +2,7 @@
 //! formula gets a `'` in front, and characters that control a terminal are written as `\u{..}`.
 
 use super::answer::Answer;
-use super::completeness::Cell;
+use super::exactness::Cell;
 use super::head::ColumnFormat;
 use super::value::shown;
 use crate::shape::{csv_row, guarded};

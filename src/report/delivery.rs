@@ -10,9 +10,10 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use shopmirror_core::clock::stamp;
 
-use super::answer::{Answer, Question, ReportError};
+use super::answer::{Answer, Question};
 use super::chart::{WIDE, svg};
 use super::csv::csv;
+use super::error::ReportError;
 use super::html::document;
 use super::json::json;
 use super::text::text;

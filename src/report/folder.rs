@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::answer::ReportError;
 use super::builtin::built_in;
+use super::error::ReportError;
 use super::head::Report;
 use crate::files::read;
 

@@ -13,6 +13,9 @@ use crate::store::SqlValue;
 /// The names that every report may use as `:name`.
 pub(super) const GIVEN: [&str; 6] = ["from", "to", "today", "now", "business", "default_business"];
 
+/// The column with the day, week or month that a row counts.
+pub(super) const PERIOD: &str = "period";
+
 /// What some editors write at the start of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 const REMARKS: &str = "the comment at the start of a report is TOML: write a remark as `-- # text`";

@@ -13,16 +13,15 @@ use jiff::tz::TimeZone;
 use shopmirror_core::clock::second;
 use shopmirror_core::record::Route;
 
-use super::answer::{LIMITS, PERIOD, ReportError};
 use super::builtin::made;
-use super::completeness::{BusinessChoice, Cell, Exactness, Lists};
-use super::head::Report;
-use super::horizon::Horizon;
-use super::notes;
+use super::error::ReportError;
+use super::exactness::{BusinessChoice, Cell, Knowledge, complete_since, of_links};
+use super::head::{PERIOD, Report};
 use super::period::Period;
+use super::query;
 use super::value::shown;
 use crate::config::Range;
-use crate::store::{Reader, SqlValue};
+use crate::store::{QueryRows, Reader, SqlValue};
 use ready::is_ready;
 use span::spans;
 
@@ -103,18 +102,15 @@ pub fn home(
     let days = spans(range, zone, now);
     reader.set_days(&days)?;
     let from = days.iter().map(|span| span.from).min().unwrap_or(now);
-    let horizon = Horizon {
-        lists: Lists::read(reader, &Route::ALL, &BusinessChoice::default(), now)?,
-        unknown_jobs: reader.unknown_jobs_completed(from, now, None, None)?,
-        days,
-    };
+    let mut known = Knowledge::read(reader, &Route::ALL, &BusinessChoice::default(), days, now)?;
+    known.unknown_jobs = reader.unknown_jobs_completed(from, now, None, None)?;
     let parameters = vec![
         ("today".to_owned(), today.to_string().into()),
         ("now".to_owned(), second(now).into()),
     ];
     let mut source = Source {
         reader,
-        horizon,
+        known,
         parameters,
         notes: BTreeSet::new(),
     };
@@ -163,10 +159,9 @@ pub fn home(
                 .collect()
         },
         now: standing,
-        complete_since: complete_since(&source.horizon.lists, zone),
+        complete_since: complete_since(&source.known, zone),
         gaps: source
-            .horizon
-            .lists
+            .known
             .coverages
             .iter()
             .map(|list| list.gaps.len())
@@ -178,7 +173,7 @@ pub fn home(
 /// Answers the reports of Home.
 struct Source<'a> {
     reader: &'a mut Reader,
-    horizon: Horizon,
+    known: Knowledge,
     parameters: Vec<(String, SqlValue)>,
     notes: BTreeSet<String>,
 }
@@ -198,33 +193,21 @@ impl Source<'_> {
         })
     }
 
-    /// The number of a report of now. Its row may also say that the number is not exact.
+    /// The number of a report of now.
     fn number(&mut self, text: &str) -> Result<Cell, ReportError> {
-        let row = self.rows(text)?.into_iter().next().unwrap_or_default();
-        let is_about = row
-            .get(1)
-            .and_then(Cell::number)
-            .is_some_and(|about| about > 0.0);
-        let number = row.into_iter().next().unwrap_or(Cell::unknown());
-        if is_about && number.exactness != Exactness::Unknown {
-            return Ok(Cell::of(number.value, Exactness::About));
-        }
-        Ok(number)
+        let row = self.rows(text)?.into_iter().next();
+        let number = row.and_then(|row| row.into_iter().next());
+        Ok(number.unwrap_or(Cell::unknown()))
     }
 
     /// The rows of a report; none if the workspace does not send what it needs.
     fn rows(&mut self, text: &str) -> Result<Vec<Vec<Cell>>, ReportError> {
         let report = made("home", text);
-        let Self {
-            reader,
-            horizon,
-            parameters,
-            notes,
-        } = self;
-        match horizon.answer(reader, &report, parameters) {
+        match query::cells_of(self.reader, &report, &self.known, &self.parameters) {
             Ok((_, rows)) => {
-                notes.extend(notes::of_links(reader, &report)?);
-                notes.extend(notes::of_report(reader, &report, parameters)?);
+                self.notes.extend(of_links(self.reader, &report)?);
+                let own = query::notes_of(self.reader, &report, &self.parameters)?;
+                self.notes.extend(own);
                 Ok(rows)
             }
             Err(ReportError::NotSent(_)) => self.none(&report),
@@ -235,68 +218,20 @@ impl Source<'_> {
     /// A 0 for each span if there is no record at all of the list that a report counts, and so no
     /// column either.
     fn none(&mut self, report: &Report) -> Result<Vec<Vec<Cell>>, ReportError> {
-        let sql = |route| format!("SELECT 1 FROM {route} LIMIT 1");
-        let Some(sql) = report.needs.keys().next().map(sql) else {
+        let Some(route) = report.needs.keys().next() else {
             return Ok(Vec::new());
         };
-        let found = self.reader.query(&sql, &[], LIMITS);
-        if !found
-            .map_err(|error| ReportError::of_query(report, error))?
-            .rows
-            .is_empty()
-        {
+        let sql = format!("SELECT 1 FROM {route} LIMIT 1");
+        let some = query::rows_of(self.reader, report, &sql, &[])?;
+        if !some.rows.is_empty() {
             return Ok(Vec::new());
         }
-        let columns = ["number", PERIOD].map(str::to_owned);
-        let days = self.horizon.days.iter();
-        let rows = days
-            .map(|day| vec![0.into(), day.period.clone().into()])
-            .collect();
-        Ok(self.horizon.cells(report, &columns, rows))
-    }
-}
-
-/// Since when every list is complete, for the shop.
-fn complete_since(lists: &Lists, zone: &TimeZone) -> String {
-    if lists.coverages.iter().any(|list| list.read_at.is_none()) {
-        return "Not every list has been read so far".to_owned();
-    }
-    let Some(since) = lists.coverages.iter().filter_map(|list| list.since).max() else {
-        return "Complete from the first record on".to_owned();
-    };
-    since
-        .to_zoned_datetime(zone.clone())
-        .strftime("Complete since %-d %B %Y, %H:%M")
-        .to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::completeness::Coverage;
-
-    #[test]
-    fn the_page_says_since_when_every_list_is_complete() {
-        let of = |read_at: Option<&str>, since: Option<&str>| {
-            let at = |text: &str| text.parse().unwrap();
-            let (read_at, since) = (read_at.map(at), since.map(at));
-            let list = Coverage {
-                route: Route::Jobs,
-                read_at,
-                since,
-                gaps: Vec::new(),
-            };
-            let lists = Lists {
-                coverages: vec![list],
-                linked: Vec::new(),
-                now: Timestamp::MAX,
-            };
-            complete_since(&lists, &TimeZone::UTC)
-        };
-        let read = Some("2026-12-01T10:00:00Z");
-        assert_eq!(of(read, None), "Complete from the first record on");
-        assert_eq!(of(None, None), "Not every list has been read so far");
-        let since = of(read, Some("2026-12-01T08:00:00Z"));
-        assert_eq!(since, "Complete since 1 December 2026, 08:00");
+        let mut rows = Vec::with_capacity(self.known.days.len());
+        for day in &self.known.days {
+            rows.push(vec![0.into(), day.period.clone().into()]);
+        }
+        let columns = ["number", PERIOD].map(str::to_owned).to_vec();
+        let (_, cells) = self.known.cells(report, QueryRows { columns, rows });
+        Ok(cells)
     }
 }

@@ -5,8 +5,9 @@ use shopmirror_core::record::Route;
 
 use super::answer::{Answer, NOTHING};
 use super::chart::{NARROW, WIDE, svg};
-use super::completeness::Exactness;
+use super::exactness::Exactness;
 use crate::text::escape::{cut, shown_lines};
+use crate::text::first_upper;
 
 /// The longest text of a cell, in characters.
 const CELL_MAX: usize = 2_000;
@@ -121,15 +122,6 @@ fn named_route(column: &str) -> Option<Route> {
     Route::ALL
         .into_iter()
         .find(|route| route.as_str().strip_suffix('s') == Some(one))
-}
-
-/// A text as the beginning of a sentence.
-#[must_use]
-pub fn first_upper(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
 }
 
 /// A whole document.

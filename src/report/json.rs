@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use shopmirror_core::clock::stamp;
 
 use super::answer::Answer;
-use super::completeness::{Cell, Exactness};
+use super::exactness::{Cell, Exactness};
 use super::head::Report;
 use super::value::json_of;
 

@@ -1,11 +1,10 @@
 //! The days that a report is about, in the shop's time zone.
 
-use jiff::civil::Date;
+use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::answer::ReportError;
-use super::range::monday_of;
+use super::error::ReportError;
 use crate::config::CountedBy;
 use crate::store::ReportDay;
 
@@ -66,6 +65,11 @@ fn name_of(day: Date, by: CountedBy) -> String {
         CountedBy::Week => monday_of(day).to_string(),
         CountedBy::Month => day.strftime("%Y-%m").to_string(),
     }
+}
+
+/// The Monday of a day's week.
+pub(super) fn monday_of(day: Date) -> Date {
+    day.saturating_sub(i64::from(day.weekday().since(Weekday::Monday)).days())
 }
 
 /// The first moment of a day.

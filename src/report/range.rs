@@ -2,11 +2,11 @@
 //! reports offer. Pure.
 
 use jiff::ToSpan;
-use jiff::civil::{Date, Weekday};
+use jiff::civil::Date;
 
-use super::html::first_upper;
-use super::period::Period;
+use super::period::{Period, monday_of};
 use crate::config::{CountedBy, Range};
+use crate::text::first_upper;
 
 impl Range {
     /// Those of Home.
@@ -66,11 +66,6 @@ impl Range {
         };
         Period { from, to }
     }
-}
-
-/// The Monday of a day's week.
-pub(super) fn monday_of(day: Date) -> Date {
-    day.saturating_sub(i64::from(day.weekday().since(Weekday::Monday)).days())
 }
 
 #[cfg(test)]

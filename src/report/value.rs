@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::completeness::{Cell, Exactness};
+use super::exactness::{Cell, Exactness, number};
 use super::head::ColumnFormat;
 use crate::store::SqlValue;
 use crate::text::number::{decimals, money, plain, separated};
@@ -32,28 +32,31 @@ pub(super) fn displayed(
     format: Option<ColumnFormat>,
     currency: Option<&str>,
 ) -> String {
-    let Cell { value, exactness } = cell;
-    let text = match (number(value), format) {
+    let text = |value: &SqlValue| counted(value, column, format, currency);
+    let number = text(&cell.value);
+    match cell.exactness {
+        Exactness::Unknown => "unknown".to_owned(),
+        Exactness::AtLeast => format!("≥ {number}"),
+        Exactness::AtMost => format!("≤ {number}"),
+        Exactness::Between { upper } => format!("{number} to {}", text(&upper.into())),
+        Exactness::About => format!("about {number}"),
+        Exactness::Exact => number,
+    }
+}
+
+/// A value for people: numbers with separators, amounts with the currency.
+fn counted(
+    value: &SqlValue,
+    column: &str,
+    format: Option<ColumnFormat>,
+    currency: Option<&str>,
+) -> String {
+    match (number(value), format) {
         (Some(number), Some(ColumnFormat::Money)) => money(number, currency),
         (Some(_), format) if format.is_some() || !is_a_name(column) => {
             separated(&shown(value, format))
         }
         _ => shown(value, None),
-    };
-    match exactness {
-        Exactness::Unknown => "unknown".to_owned(),
-        Exactness::AtLeast => format!("≥ {text}"),
-        Exactness::About => format!("about {text}"),
-        Exactness::Exact => text,
-    }
-}
-
-/// A value as a number; `None` for everything else.
-pub(super) fn number(value: &SqlValue) -> Option<f64> {
-    match value {
-        SqlValue::Integer(number) => Some(*number as f64),
-        SqlValue::Real(number) => Some(*number),
-        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The layout of the source: which module may use which. It reads the source as text, and relies on
 //! `crate::` in front of each name of another module.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +46,9 @@ const TABLE: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+
+/// The modules whose own parts use one another in no circle.
+const WITHOUT_CIRCLES: [&str; 1] = ["report"];
 
 /// `shape` is pure: these names must not appear in it.
 const IMPURE: [&str; 6] = [
@@ -169,4 +172,54 @@ fn the_import_rules_hold() {
         seen, declared,
         "the files under src and the modules of lib.rs"
     );
+}
+
+/// What each part of a module uses of the others. A part is a file right below the module, with
+/// the folder of its name.
+fn parts_of(module: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let folder = root().join("src").join(module);
+    let mut files = Vec::new();
+    rust_files(&folder, &mut files);
+    let mut parts = BTreeMap::<String, BTreeSet<String>>::new();
+    for file in &files {
+        let inside = file.strip_prefix(&folder).unwrap().with_extension("");
+        let names: Vec<&str> = inside.iter().map(|name| name.to_str().unwrap()).collect();
+        let code = shipped(&fs::read_to_string(file).unwrap());
+        let mut used = named_after(&code, &format!("crate::{module}::"));
+        if names.len() == 1 {
+            used.extend(named_after(&code, "use super::"));
+        }
+        let part = parts.entry(names[0].to_owned()).or_default();
+        part.extend(used.into_iter().map(str::to_owned));
+    }
+    parts
+}
+
+#[test]
+fn the_parts_of_a_module_use_one_another_in_no_circle() {
+    for module in WITHOUT_CIRCLES {
+        let mut left = parts_of(module);
+        let parts: BTreeSet<String> = left.keys().cloned().collect();
+        for (part, used) in &mut left {
+            used.retain(|other| other != part && parts.contains(other));
+        }
+        // A part that uses none of those that are left is in no circle.
+        loop {
+            let free: Vec<String> = left
+                .iter()
+                .filter(|(_, used)| used.is_empty())
+                .map(|(part, _)| part.clone())
+                .collect();
+            if free.is_empty() {
+                break;
+            }
+            for part in free {
+                left.remove(&part);
+                for used in left.values_mut() {
+                    used.remove(&part);
+                }
+            }
+        }
+        assert!(left.is_empty(), "a circle in {module}: {left:?}");
+    }
 }

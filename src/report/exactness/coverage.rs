@@ -1,23 +1,18 @@
-//! How complete the mirror is for a time: since when it has everything, where gaps are, until when
-//! it was read.
+//! How complete the mirror is for a time of one list: since when it has everything, where gaps are,
+//! until when it was read.
 //!
 //! If a time is not wholly known, a number of it is at least what was counted; if nothing was
 //! counted, it is unknown, never zero.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use shopmirror_core::record::Route;
 
-use super::value::number;
-use crate::store::{Gap, GapState, PollerRow, Reader, SqlValue, StoreError};
-
-/// After this long every open record has been seen at least once, because it was changed.
-pub(super) const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
-/// A list that was not read for longer than this is named, and does not show how things are now.
-pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
+use super::Exactness;
+use crate::store::{Gap, GapState, PollerRow};
 
 /// How much of a time is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Known {
+pub(in crate::report) enum Known {
     /// Unknown; some records may have been seen by chance.
     Not,
     /// Those of a part of it.
@@ -26,61 +21,9 @@ pub(super) enum Known {
     Wholly,
 }
 
-/// How sure a number is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Exactness {
-    /// It is right as far as the mirror can tell.
-    #[default]
-    Exact,
-    /// It may be larger.
-    AtLeast,
-    /// It may be larger or smaller.
-    About,
-    /// Nothing is known.
-    Unknown,
-}
-
-/// A value, and how sure it is. What is unknown is NULL.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cell {
-    /// The value.
-    pub value: SqlValue,
-    /// How sure it is.
-    pub exactness: Exactness,
-}
-
-impl Cell {
-    /// A value that is this sure; NULL if it is unknown.
-    pub(super) fn of(value: SqlValue, exactness: Exactness) -> Self {
-        let value = if exactness == Exactness::Unknown {
-            SqlValue::Null
-        } else {
-            value
-        };
-        Self { value, exactness }
-    }
-
-    /// Nothing is known.
-    pub(super) fn unknown() -> Self {
-        Self::of(SqlValue::Null, Exactness::Unknown)
-    }
-
-    /// The number, if it is one.
-    #[must_use]
-    pub fn number(&self) -> Option<f64> {
-        number(&self.value)
-    }
-
-    /// Whether it is a number, or would be one if it were known.
-    #[must_use]
-    pub fn is_number(&self) -> bool {
-        self.number().is_some() || self.exactness == Exactness::Unknown
-    }
-}
-
 /// Which records are asked for: those of all businesses, or of one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct BusinessChoice {
+pub(in crate::report) struct BusinessChoice {
     /// The one that is asked for.
     pub asked: Option<String>,
     /// The one that answers for the workspace default, if a response has named it.
@@ -95,7 +38,7 @@ impl BusinessChoice {
 
 /// What is known of the records of one route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Coverage {
+pub(in crate::report) struct Coverage {
     /// The route.
     pub route: Route,
     /// Up to when it was read of every business; `None` if never.
@@ -108,7 +51,7 @@ pub(super) struct Coverage {
 
 impl Coverage {
     /// What was known at `now` of the records of a route.
-    pub(super) fn of(
+    pub(in crate::report) fn of(
         route: Route,
         pollers: &[PollerRow],
         gaps: &[Gap],
@@ -151,7 +94,7 @@ impl Coverage {
 
     /// How much is known of the records that were created from `from` until `to`, seen at `now`. A
     /// time that is not over is known if it was read up to some moment of it.
-    pub(super) fn knows(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> Known {
+    pub(in crate::report) fn knows(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> Known {
         let Some(read_at) = self
             .read_at
             .filter(|read_at| *read_at >= from && from < now)
@@ -185,76 +128,14 @@ impl Coverage {
     }
 }
 
-/// What is known of several lists now.
-pub(super) struct Lists {
-    pub(super) coverages: Vec<Coverage>,
-    /// The routes whose records name their job.
-    pub(super) linked: Vec<Route>,
-    pub(super) now: Timestamp,
-}
-
-impl Lists {
-    pub(super) fn read(
-        reader: &Reader,
-        routes: &[Route],
-        business: &BusinessChoice,
-        now: Timestamp,
-    ) -> Result<Self, StoreError> {
-        let (pollers, gaps) = (reader.pollers()?, reader.gaps()?);
-        let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
-        let linked = reader.job_links()?.iter().map(|link| link.route).collect();
-        Ok(Self {
-            coverages: routes.iter().map(of).collect(),
-            linked,
-            now,
-        })
-    }
-
-    pub(super) fn of(&self, route: Route) -> Option<&Coverage> {
-        self.coverages.iter().find(|known| known.route == route)
-    }
-
-    /// How much is known of the records of a list that are open now, such as repairs. One from
-    /// before the mirror began, or from a gap, is missing if it did not change since; after half a
-    /// year there is hardly one. A list that was not read lately lacks the newer ones.
-    pub(super) fn knows_standing(&self, route: Route) -> Known {
-        let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
-        else {
-            return Known::Not;
-        };
-        let begun = list.since.map(|since| (Timestamp::MIN, since));
-        let mut missing = list.gaps.iter().copied().chain(begun);
-        let is_old = self.now.duration_since(read_at) > OLD;
-        if is_old || missing.any(|(_, to)| self.now.duration_since(to) < SETTLED) {
-            Known::Partly
-        } else {
-            Known::Wholly
-        }
-    }
-
-    /// Whether status changes or payments of the mirrored jobs may be missing, so that the current
-    /// state of these jobs is not sure. What was missed half a year ago hardly matters.
-    pub(super) fn lacks(&self, route: Route) -> bool {
-        let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
-        let matters = |(_, to): &(Timestamp, Timestamp)| {
-            *to > jobs_since.unwrap_or(Timestamp::MIN) && self.now.duration_since(*to) < SETTLED
-        };
-        let is_old = |read_at| self.now.duration_since(read_at) > OLD;
-        !self.linked.contains(&route)
-            || self
-                .of(route)
-                .is_none_or(|list| list.read_at.is_none_or(is_old) || list.gaps.iter().any(matters))
-    }
-}
-
 impl Known {
     /// What is known of two times together, or by two lists of one time.
-    pub(super) fn with(self, other: Self) -> Self {
+    pub(in crate::report) fn with(self, other: Self) -> Self {
         if self == other { self } else { Self::Partly }
     }
 
     /// How sure a count of this time is; `can_only_grow` if what is missing could not make it less.
-    pub(super) fn exactness(self, count: Option<f64>, can_only_grow: bool) -> Exactness {
+    pub(in crate::report) fn exactness(self, count: Option<f64>, can_only_grow: bool) -> Exactness {
         match self {
             Self::Wholly => Exactness::Exact,
             _ if can_only_grow && count.is_some_and(|count| count > 0.0) => Exactness::AtLeast,
@@ -349,70 +230,5 @@ mod tests {
             (since, Some(at("19T00:00"))),
             "the other name is gone"
         );
-    }
-
-    const NOW: &str = "2026-12-01T10:00:00Z";
-
-    fn list(route: Route, since: Option<&str>, gaps: &[(&str, &str)]) -> Coverage {
-        let at = |text: &str| text.parse().unwrap();
-        let gaps = gaps.iter().map(|(from, to)| (at(from), at(to))).collect();
-        Coverage {
-            route,
-            read_at: Some(at(NOW)),
-            since: since.map(at),
-            gaps,
-        }
-    }
-
-    fn lists(coverages: Vec<Coverage>) -> Lists {
-        Lists {
-            coverages,
-            linked: vec![Route::JobStatusChanges],
-            now: NOW.parse().unwrap(),
-        }
-    }
-
-    #[test]
-    fn what_stands_is_known_whole_after_half_a_year_or_if_the_first_page_held_all() {
-        let of = |jobs: Coverage| lists(vec![jobs]).knows_standing(Route::Jobs);
-        let jobs = |since, gaps: &[_]| list(Route::Jobs, since, gaps);
-        assert_eq!(of(jobs(Some("2026-09-01T00:00:00Z"), &[])), Known::Partly);
-        assert_eq!(of(jobs(Some("2026-03-01T00:00:00Z"), &[])), Known::Wholly);
-        assert_eq!(of(jobs(None, &[])), Known::Wholly);
-        let gap = ("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
-        assert_eq!(of(jobs(None, &[gap])), Known::Partly);
-        let old = Some("2026-12-01T09:00:00Z".parse().unwrap());
-        assert_eq!(
-            of(Coverage {
-                read_at: old,
-                ..jobs(None, &[])
-            }),
-            Known::Partly
-        );
-        assert_eq!(
-            of(Coverage {
-                read_at: None,
-                ..jobs(None, &[])
-            }),
-            Known::Not
-        );
-    }
-
-    #[test]
-    fn states_are_not_sure_without_all_status_changes_since_jobs_are_mirrored() {
-        let changes = |gaps: &[_]| list(Route::JobStatusChanges, None, gaps);
-        let of = |changes: Coverage| lists(vec![list(Route::Jobs, None, &[]), changes]);
-        let lacks = |lists: Lists| lists.lacks(Route::JobStatusChanges);
-        let gap = ("2026-11-10T00:00:00Z", "2026-11-12T00:00:00Z");
-        assert!(!lacks(of(changes(&[]))) && lacks(of(changes(&[gap]))));
-        assert!(lacks(Lists {
-            linked: Vec::new(),
-            ..of(changes(&[]))
-        }));
-        let old = Some("2026-11-30T10:00:00Z".parse().unwrap());
-        assert!(lacks(of(Coverage {
-            read_at: old,
-            ..changes(&[])
-        })));
     }
 }

@@ -1,0 +1,250 @@
+//! What is known of the lists that a report reads, for each time that its columns count.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+use shopmirror_core::clock::second;
+use shopmirror_core::record::Route;
+
+use super::coverage::{BusinessChoice, Coverage, Known};
+use crate::report::head::{CountedTime, Report};
+use crate::store::{Reader, ReportDay, StoreError};
+
+/// After this long every open record has been seen at least once, because it was changed.
+const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
+/// A list that was not read for longer than this is named, and does not show how things are now.
+pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
+
+/// What is known of the lists that a report reads.
+pub(in crate::report) struct Knowledge {
+    /// Each list.
+    pub(in crate::report) coverages: Vec<Coverage>,
+    /// The routes whose records name their job.
+    pub(in crate::report) linked: Vec<Route>,
+    /// When jobs that are not in the mirror were completed in these days, the earliest first.
+    pub(in crate::report) unknown_jobs: Vec<String>,
+    /// The days that the report counts.
+    pub(in crate::report) days: Vec<ReportDay>,
+    /// The time of the question.
+    pub(in crate::report) now: Timestamp,
+}
+
+impl Knowledge {
+    /// What the mirror knows now of these routes; the completions of unknown jobs are left out.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(in crate::report) fn read(
+        reader: &Reader,
+        routes: &[Route],
+        business: &BusinessChoice,
+        days: Vec<ReportDay>,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let pollers = reader.pollers()?;
+        let gaps = reader.gaps()?;
+        let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
+        Ok(Self {
+            coverages: routes.iter().map(of).collect(),
+            linked: reader.job_links()?.iter().map(|link| link.route).collect(),
+            unknown_jobs: Vec::new(),
+            days,
+            now,
+        })
+    }
+
+    pub(super) fn of(&self, route: Route) -> Option<&Coverage> {
+        self.coverages.iter().find(|known| known.route == route)
+    }
+
+    /// How much is known of the records of a list that are open now, such as repairs. One from
+    /// before the mirror began, or from a gap, is missing if it did not change since; after half a
+    /// year there is hardly one. A list that was not read lately lacks the newer ones.
+    pub(super) fn knows_standing(&self, route: Route) -> Known {
+        let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
+        else {
+            return Known::Not;
+        };
+        let begun = list.since.map(|since| (Timestamp::MIN, since));
+        let mut missing = list.gaps.iter().copied().chain(begun);
+        let is_old = self.now.duration_since(read_at) > OLD;
+        if is_old || missing.any(|(_, to)| self.now.duration_since(to) < SETTLED) {
+            Known::Partly
+        } else {
+            Known::Wholly
+        }
+    }
+
+    /// Whether status changes or payments of the mirrored jobs may be missing, so that the current
+    /// state of these jobs is not sure. What was missed half a year ago hardly matters.
+    pub(super) fn lacks(&self, route: Route) -> bool {
+        let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
+        let matters = |(_, to): &(Timestamp, Timestamp)| {
+            *to > jobs_since.unwrap_or(Timestamp::MIN) && self.now.duration_since(*to) < SETTLED
+        };
+        let is_old = |read_at| self.now.duration_since(read_at) > OLD;
+        !self.linked.contains(&route)
+            || self
+                .of(route)
+                .is_none_or(|list| list.read_at.is_none_or(is_old) || list.gaps.iter().any(matters))
+    }
+
+    /// Up to when all of the lists were read.
+    pub(in crate::report) fn as_of(&self) -> Timestamp {
+        self.coverages
+            .iter()
+            .filter_map(|known| known.read_at)
+            .min()
+            .unwrap_or(self.now)
+    }
+
+    /// Whether status changes or payments of the mirrored jobs are missing that matter now.
+    pub(super) fn lacks_states(&self, report: &Report) -> bool {
+        report.shows_states() && self.lacks(Route::JobStatusChanges)
+            || report.shows_paid_sums() && self.lacks(Route::Payments)
+    }
+
+    /// How much is known of all that a column adds up.
+    pub(in crate::report) fn whole_of(&self, report: &Report, column: &str) -> Known {
+        self.periods_of(&report.counted_routes(column)).whole
+    }
+
+    /// What all of the routes know of each day, week or month, and of all of them together.
+    pub(super) fn periods_of(&self, routes: &[(Route, CountedTime)]) -> PeriodsKnown<'_> {
+        let periods = self.days.chunk_by(|a, b| a.period == b.period);
+        let known = |days: &'_ [ReportDay]| self.knows_all(routes, days);
+        PeriodsKnown {
+            periods: periods
+                .map(|days| (days[0].period.as_str(), known(days)))
+                .collect(),
+            whole: known(&self.days),
+        }
+    }
+
+    /// What all of the routes know of these days. What is to come does not make the days before it
+    /// unknown.
+    fn knows_all(&self, routes: &[(Route, CountedTime)], days: &[ReportDay]) -> Known {
+        let to_come = days.iter().skip(1).position(|day| day.from >= self.now);
+        let days = &days[..to_come.map_or(days.len(), |place| place + 1)];
+        let of_day = |day: &ReportDay| {
+            let known = routes.iter();
+            known
+                .map(|(route, time)| self.knows(*route, *time, day.from, day.to))
+                .min()
+        };
+        days.iter()
+            .filter_map(of_day)
+            .reduce(Known::with)
+            .unwrap_or(Known::Wholly)
+    }
+
+    fn knows(&self, route: Route, time: CountedTime, from: Timestamp, to: Timestamp) -> Known {
+        if route == Route::JobStatusChanges && !self.linked.contains(&route) {
+            return Known::Not;
+        }
+        let Some(coverage) = self.of(route) else {
+            return Known::Not;
+        };
+        let now = self.now;
+        let known = match time {
+            CountedTime::Period => coverage.knows(from, to, now),
+            CountedTime::Before => {
+                let before = coverage.knows(Timestamp::MIN, to, now);
+                before.min(coverage.knows(from, to, now))
+            }
+            CountedTime::After => coverage.knows(from, Timestamp::MAX, now),
+            CountedTime::Standing => self.knows_standing(route),
+        };
+        let lacks_jobs = route == Route::JobStatusChanges && self.lacks_jobs(from, to);
+        if lacks_jobs {
+            known.min(Known::Partly)
+        } else {
+            known
+        }
+    }
+
+    /// Whether a job that is not in the mirror was completed in a time.
+    fn lacks_jobs(&self, from: Timestamp, to: Timestamp) -> bool {
+        let [from, to] = [from, to].map(second);
+        let first = self.unknown_jobs.partition_point(|at| *at < from);
+        self.unknown_jobs.get(first).is_some_and(|at| *at < to)
+    }
+}
+
+/// What is known of each day, week or month.
+pub(super) struct PeriodsKnown<'a> {
+    pub(super) periods: HashMap<&'a str, Known>,
+    pub(super) whole: Known,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-12-01T10:00:00Z";
+
+    fn list(route: Route, since: Option<&str>, gaps: &[(&str, &str)]) -> Coverage {
+        let at = |text: &str| text.parse().unwrap();
+        let gaps = gaps.iter().map(|(from, to)| (at(from), at(to))).collect();
+        Coverage {
+            route,
+            read_at: Some(at(NOW)),
+            since: since.map(at),
+            gaps,
+        }
+    }
+
+    fn lists(coverages: Vec<Coverage>) -> Knowledge {
+        Knowledge {
+            coverages,
+            linked: vec![Route::JobStatusChanges],
+            unknown_jobs: Vec::new(),
+            days: Vec::new(),
+            now: NOW.parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_stands_is_known_whole_after_half_a_year_or_if_the_first_page_held_all() {
+        let of = |jobs: Coverage| lists(vec![jobs]).knows_standing(Route::Jobs);
+        let jobs = |since, gaps: &[_]| list(Route::Jobs, since, gaps);
+        assert_eq!(of(jobs(Some("2026-09-01T00:00:00Z"), &[])), Known::Partly);
+        assert_eq!(of(jobs(Some("2026-03-01T00:00:00Z"), &[])), Known::Wholly);
+        assert_eq!(of(jobs(None, &[])), Known::Wholly);
+        let gap = ("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z");
+        assert_eq!(of(jobs(None, &[gap])), Known::Partly);
+        let old = Some("2026-12-01T09:00:00Z".parse().unwrap());
+        assert_eq!(
+            of(Coverage {
+                read_at: old,
+                ..jobs(None, &[])
+            }),
+            Known::Partly
+        );
+        assert_eq!(
+            of(Coverage {
+                read_at: None,
+                ..jobs(None, &[])
+            }),
+            Known::Not
+        );
+    }
+
+    #[test]
+    fn states_are_not_sure_without_all_status_changes_since_jobs_are_mirrored() {
+        let changes = |gaps: &[_]| list(Route::JobStatusChanges, None, gaps);
+        let of = |changes: Coverage| lists(vec![list(Route::Jobs, None, &[]), changes]);
+        let lacks = |lists: Knowledge| lists.lacks(Route::JobStatusChanges);
+        let gap = ("2026-11-10T00:00:00Z", "2026-11-12T00:00:00Z");
+        assert!(!lacks(of(changes(&[]))) && lacks(of(changes(&[gap]))));
+        assert!(lacks(Knowledge {
+            linked: Vec::new(),
+            ..of(changes(&[]))
+        }));
+        let old = Some("2026-11-30T10:00:00Z".parse().unwrap());
+        assert!(lacks(of(Coverage {
+            read_at: old,
+            ..changes(&[])
+        })));
+    }
+}

@@ -1,0 +1,166 @@
+//! What a report says of itself in words: since when its lists are complete, which gaps they have,
+//! when they were read, and what it leaves out.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use shopmirror_core::record::Route;
+
+use super::coverage::Coverage;
+use super::knowledge::{Knowledge, OLD};
+use crate::report::head::Report;
+use crate::store::{Reader, StoreError, missing_link};
+use crate::text::number::count;
+
+/// A note that states or paid sums are as last seen, if newer records do not name their job.
+///
+/// # Errors
+/// If the store cannot be read.
+pub(in crate::report) fn of_links(
+    reader: &Reader,
+    report: &Report,
+) -> Result<Vec<String>, StoreError> {
+    let mut notes = Vec::new();
+    for route in reader.unlinked_routes()? {
+        let matters = match route {
+            Route::JobStatusChanges => report.shows_states(),
+            _ => report.shows_paid_sums(),
+        };
+        if matters {
+            notes.push(missing_link(route));
+        }
+    }
+    Ok(notes)
+}
+
+/// A note that repairs are left out because the mirror does not hold them.
+pub(in crate::report) fn of_unknown_jobs(jobs: usize) -> Option<String> {
+    if jobs == 0 {
+        return None;
+    }
+    let repairs = count(jobs, "completed repair is", "completed repairs are");
+    Some(format!(
+        "{repairs} left out, of which only a status change was seen: most were taken in before \
+         the mirror began, so the true numbers may be higher"
+    ))
+}
+
+/// Since when every list is complete, for the shop.
+pub(in crate::report) fn complete_since(known: &Knowledge, zone: &TimeZone) -> String {
+    if known.coverages.iter().any(|list| list.read_at.is_none()) {
+        return "Not every list has been read so far".to_owned();
+    }
+    let Some(since) = known.coverages.iter().filter_map(|list| list.since).max() else {
+        return "Complete from the first record on".to_owned();
+    };
+    since
+        .to_zoned_datetime(zone.clone())
+        .strftime("Complete since %-d %B %Y, %H:%M")
+        .to_string()
+}
+
+impl Knowledge {
+    /// Since when the data is complete, for people. `has_period` leaves out the gaps of other
+    /// times.
+    pub(in crate::report) fn line(&self, has_period: bool, zone: &TimeZone) -> String {
+        let moment = |at: Timestamp| {
+            at.to_zoned_datetime(zone.clone())
+                .strftime("%-d %B %Y, %H:%M")
+                .to_string()
+        };
+        let mut parts = self.grouped(|known| {
+            Some(match (known.read_at, known.since) {
+                (None, _) => "never read".to_owned(),
+                (_, None) => "complete".to_owned(),
+                (_, Some(since)) => format!("complete since {}", moment(since)),
+            })
+        });
+        if self.coverages.iter().any(|known| known.since.is_some()) {
+            parts.push("of earlier times only some records are known".to_owned());
+        }
+        parts.extend(self.gaps(has_period, &moment));
+        let is_old = |at: &Timestamp| self.now.duration_since(*at) > OLD;
+        let last_read = |at| format!("last read on {}", moment(at));
+        parts.extend(self.grouped(|known| known.read_at.filter(is_old).map(last_read)));
+        if parts.is_empty() {
+            return "nothing is known of how complete the data is".to_owned();
+        }
+        parts.join("; ")
+    }
+
+    /// A text for each list that has one; lists with the same text are named together.
+    fn grouped(&self, text_of: impl Fn(&Coverage) -> Option<String>) -> Vec<String> {
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+        for list in &self.coverages {
+            let Some(text) = text_of(list) else { continue };
+            let name = list.route.as_str().replace('_', " ");
+            match groups.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, names)) => names.push(name),
+                None => groups.push((text, vec![name])),
+            }
+        }
+        groups
+            .into_iter()
+            .map(|(text, names)| format!("{}: {text}", names.join(", ")))
+            .collect()
+    }
+
+    fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {
+        let days = self
+            .days
+            .first()
+            .zip(self.days.last())
+            .filter(|_| has_period);
+        let is_near = |gap: &(Timestamp, Timestamp)| {
+            days.is_none_or(|(first, last)| gap.0 < last.to && gap.1 > first.from)
+        };
+        let missing = |known: &Coverage| {
+            let near = known
+                .gaps
+                .iter()
+                .filter(|gap| is_near(gap) && gap.0 < self.now);
+            let near: Vec<_> = near.collect();
+            let from = moment(near.first()?.0);
+            let to = moment(near.iter().map(|gap| gap.1).max()?);
+            let name = known.route.as_str().replace('_', " ");
+            Some(match near.len() {
+                1 => format!("{name} may be missing between {from} and {to}"),
+                gaps => format!(
+                    "{name} may be missing in {gaps} gaps between {from} and {to}: see \
+                     `shopmirror gaps`"
+                ),
+            })
+        };
+        self.coverages.iter().filter_map(missing).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_since_when_every_list_is_complete() {
+        let of = |read_at: Option<&str>, since: Option<&str>| {
+            let at = |text: &str| text.parse().unwrap();
+            let list = Coverage {
+                route: Route::Jobs,
+                read_at: read_at.map(at),
+                since: since.map(at),
+                gaps: Vec::new(),
+            };
+            let known = Knowledge {
+                coverages: vec![list],
+                linked: Vec::new(),
+                unknown_jobs: Vec::new(),
+                days: Vec::new(),
+                now: Timestamp::MAX,
+            };
+            complete_since(&known, &TimeZone::UTC)
+        };
+        let read = Some("2026-12-01T10:00:00Z");
+        assert_eq!(of(read, None), "Complete from the first record on");
+        assert_eq!(of(None, None), "Not every list has been read so far");
+        let since = of(read, Some("2026-12-01T08:00:00Z"));
+        assert_eq!(since, "Complete since 1 December 2026, 08:00");
+    }
+}

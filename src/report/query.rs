@@ -1,0 +1,107 @@
+//! Runs the SELECTs of a report: the one of its rows, and those of its notes.
+
+use std::time::Duration;
+
+use shopmirror_core::record::Route;
+
+use super::error::ReportError;
+use super::exactness::{Cell, Knowledge};
+use super::head::Report;
+use super::value::shown;
+use crate::store::{QueryLimits, QueryRows, Reader, SqlValue, missing_link};
+
+/// What a report may take and return.
+const LIMITS: QueryLimits = QueryLimits {
+    time: Duration::from_secs(10),
+    bytes: 16 * 1024 * 1024,
+};
+
+/// The columns and rows of a report's own SELECT, with how sure each number is.
+///
+/// # Errors
+/// If the workspace does not send what it needs, and as [`rows_of`].
+pub(super) fn cells_of(
+    reader: &mut Reader,
+    report: &Report,
+    known: &Knowledge,
+    parameters: &[(String, SqlValue)],
+) -> Result<(Vec<String>, Vec<Vec<Cell>>), ReportError> {
+    refuse_what_is_not_sent(reader, report, &known.linked)?;
+    let found = rows_of(reader, report, &report.sql, parameters)?;
+    Ok(known.cells(report, found))
+}
+
+/// The rows of one SELECT of a report.
+///
+/// # Errors
+/// If it cannot be answered, or the store cannot be read.
+pub(super) fn rows_of(
+    reader: &mut Reader,
+    report: &Report,
+    sql: &str,
+    parameters: &[(String, SqlValue)],
+) -> Result<QueryRows, ReportError> {
+    reader
+        .query(sql, parameters, LIMITS)
+        .map_err(|error| ReportError::of_query(&report.name, error))
+}
+
+/// The notes of the report's own text.
+///
+/// # Errors
+/// As [`rows_of`].
+pub(super) fn notes_of(
+    reader: &mut Reader,
+    report: &Report,
+    parameters: &[(String, SqlValue)],
+) -> Result<Vec<String>, ReportError> {
+    let mut notes = Vec::new();
+    for sql in &report.notes {
+        let found = rows_of(reader, report, sql, parameters)?;
+        let Some(text) = found.rows.first().and_then(|row| row.first()) else {
+            continue;
+        };
+        let text = shown(text, None);
+        if !text.is_empty() {
+            notes.push(text);
+        }
+    }
+    Ok(notes)
+}
+
+/// Refuses a report that needs what the workspace does not send; `linked` are the routes whose
+/// records name their job.
+///
+/// # Errors
+/// [`ReportError::NotSent`], which names what is missing.
+fn refuse_what_is_not_sent(
+    reader: &Reader,
+    report: &Report,
+    linked: &[Route],
+) -> Result<(), ReportError> {
+    let mut missing = Vec::new();
+    for (route, needed) in &report.needs {
+        let sent = reader.columns(*route)?;
+        for column in needed {
+            if !sent.contains(column) {
+                missing.push(format!("{route}.{column}"));
+            }
+        }
+    }
+    let name = &report.name;
+    if !missing.is_empty() {
+        return Err(ReportError::NotSent(format!(
+            "the report {name} needs {}, which the workspace has not sent so far; with it, it \
+             would show this: {}",
+            missing.join(" and "),
+            report.about
+        )));
+    }
+    if report.needs_job_link && !linked.contains(&Route::JobStatusChanges) {
+        let missing = missing_link(Route::JobStatusChanges);
+        return Err(ReportError::NotSent(format!(
+            "the report {name} needs to know which job a status change belongs to: {missing}"
+        )));
+    }
+    Ok(())
+}
