@@ -365,14 +365,20 @@ impl Dispatcher {
             }
             self.schedule.started(poller, now);
             self.pollers[poller].started_at = now.elapsed;
-            let is_noted = self.pollers[poller].sent < NOTED_REQUESTS;
+            // The request counts as sent already.
+            let mut spending = None;
+            if self.pollers[poller].sent < NOTED_REQUESTS {
+                spending = Some(self.spending(false));
+            }
             self.pollers[poller].sent += 1;
             let store = self.store.clone();
             let client = self.client.clone();
             let id = self.pollers[poller].id.clone();
             let asked_after = self.store.seq();
             in_flight.spawn(async move {
-                if is_noted && let Err(error) = store.note_attempt(id.clone(), now.wall).await {
+                if let Some(spending) = spending
+                    && let Err(error) = store.note_attempt(id.clone(), now.wall, &spending).await
+                {
                     tracing::debug!(poller = %id, %error, "the next process may begin with it again");
                 }
                 let (result, rate) = client.poll(&id).await;

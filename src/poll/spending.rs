@@ -1,5 +1,6 @@
 //! Saves how many requests were sent, for the next process: one row of the store, which is read
-//! once and written when polling begins and ends.
+//! once. It is written when polling begins and ends, and with each of the first requests, so that
+//! a process that is killed again and again does not suspect requests that were never sent.
 
 use shopmirror_core::budget::BudgetSettings;
 use shopmirror_core::budget::{Budget, Spending};
@@ -42,10 +43,15 @@ impl Dispatcher {
 
     /// Saves what the next process needs; `has_ended` if no request follows.
     pub(super) async fn note_spending(&self, has_ended: bool) -> Result<(), StoreError> {
-        let account = self.client.account();
-        let now = self.clock.now();
-        let machine = self.clock.machine_time(boot::read);
-        let spending = self.budget.spending(account, has_ended, now, machine);
+        let spending = self.spending(has_ended);
         self.store.set_value(MetaKey::SPENDING, &spending).await
+    }
+
+    /// What the next process needs to know of the requests that were sent.
+    pub(super) fn spending(&self, has_ended: bool) -> Spending {
+        let account = self.client.account();
+        let machine = self.clock.machine_time(boot::read);
+        self.budget
+            .spending(account, has_ended, self.clock.now(), machine)
     }
 }

@@ -9,11 +9,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rusqlite::named_params;
 use serde::Deserialize;
+use shopmirror_core::budget::Spending;
 use shopmirror_core::clock::stamp;
 use shopmirror_core::record::{PollerId, Route};
 
 use super::error::StoreError;
 use super::handle::Store;
+use super::meta::{self, MetaKey};
+use super::open::write_tx;
 use super::pollers::business_text;
 use super::reader::Reader;
 use super::sql::{self, Sql};
@@ -90,19 +93,27 @@ const ALL: &str = "
     LIMIT 10000";
 
 impl Store {
-    /// Notes that a poller's request is about to be sent.
+    /// Notes that a poller's request is about to be sent, and what was sent on the key with it.
     ///
     /// # Errors
     /// Nothing is noted.
-    pub async fn note_attempt(&self, poller: PollerId, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn note_attempt(
+        &self,
+        poller: PollerId,
+        at: Timestamp,
+        spending: &Spending,
+    ) -> Result<(), StoreError> {
+        let spending = meta::text_of(spending);
         self.write(move |writer| {
+            let tx = write_tx(&mut writer.connection)?;
+            meta::set_changed(&tx, MetaKey::SPENDING, &spending)?;
             let values = named_params! {
                 ":route": poller.route.as_str(),
                 ":business": business_text(&poller),
                 ":at": stamp(at),
             };
-            writer.connection.run(NOTE_ATTEMPT, values)?;
-            Ok(())
+            tx.run(NOTE_ATTEMPT, values)?;
+            Ok(tx.commit()?)
         })
         .await
     }

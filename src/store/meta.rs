@@ -1,4 +1,4 @@
-//! Single values under a name, in the table `_meta`: the identity of the store, and key other
+//! Single values under a name, in the table `_meta`: the identity of the store, and what other
 //! modules have to find again after a restart.
 
 use rusqlite::{Connection, OptionalExtension, named_params};
@@ -38,14 +38,21 @@ impl Store {
     /// Stores a value in place of the one before. The same one costs no write.
     pub async fn set_value(&self, key: MetaKey, value: &impl Serialize) -> Result<(), StoreError> {
         let text = text_of(value);
-        self.write(move |writer| {
-            if self::value(&writer.connection, key.0)?.as_deref() != Some(&text) {
-                set(&writer.connection, key.0, &text)?;
-            }
-            Ok(())
-        })
-        .await
+        self.write(move |writer| Ok(set_changed(&writer.connection, key, &text)?))
+            .await
     }
+}
+
+/// Writes a value unless it is stored already.
+pub(super) fn set_changed(
+    connection: &Connection,
+    key: MetaKey,
+    text: &str,
+) -> rusqlite::Result<()> {
+    if value(connection, key.0)?.as_deref() != Some(text) {
+        set(connection, key.0, text)?;
+    }
+    Ok(())
 }
 
 impl Reader {
@@ -70,7 +77,7 @@ impl Operator {
 }
 
 /// A value as JSON.
-fn text_of(value: &impl Serialize) -> String {
+pub(super) fn text_of(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a stored value can always be written as JSON")
 }
 

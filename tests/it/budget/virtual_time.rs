@@ -259,6 +259,20 @@ async fn a_daemon_that_is_killed_every_few_seconds_reads_every_route_in_turn() {
             shop.until(shop.now() + every).await;
             daemon.kill().await;
         }
+        let polls = shop.polls(begun, shop.now());
+        let even_round = 600.0 / polls.len() as f64 * Route::ALL.len() as f64;
+        let mut longest: f64 = 0.0;
+        for route in Route::ALL {
+            let mut last = begun;
+            for poll in polls.iter().filter(|poll| poll.route == route.segment()) {
+                longest = longest.max(poll.elapsed_s - last);
+                last = poll.elapsed_s;
+            }
+        }
+        assert!(
+            longest <= 1.8 * even_round,
+            "killed every {every} s: a route waited {longest} s, an even round takes {even_round} s"
+        );
         // How often each other route was polled since the last poll of a route.
         let mut since = vec![[0; Route::ALL.len()]; Route::ALL.len()];
         for poll in shop.polls(begun, shop.now()) {
