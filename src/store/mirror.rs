@@ -9,6 +9,7 @@ pub(super) mod history;
 pub(super) mod job_links;
 pub(super) mod job_states;
 pub(super) mod related;
+pub(super) mod unheard;
 pub(super) mod views;
 
 use std::collections::HashSet;

@@ -261,7 +261,8 @@ CREATE TABLE _links (
 ) WITHOUT ROWID;
 
 -- The current state of each job by its newest source, which `source` names: 'job' or 'status change'. It was
--- open for `open_seconds` before `completed_at`.
+-- open for `open_seconds` before `completed_at`. `last_change` is the highest id of its status changes, while
+-- ids are integers.
 CREATE TABLE _job_states (
     id           TEXT PRIMARY KEY NOT NULL,
     status       TEXT,
@@ -270,7 +271,8 @@ CREATE TABLE _job_states (
     source       TEXT NOT NULL,
     completed_at TEXT,
     open_seconds INTEGER,
-    paid         REAL
+    paid         REAL,
+    last_change  INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX _job_states_stage ON _job_states (stage);
 CREATE INDEX _job_states_completed ON _job_states (completed_at);

@@ -178,7 +178,7 @@ mod tests {
             _business, _first_seen_at, _changed_at, _last_seen_at, _seq
         );
         CREATE TABLE job_status_changes (
-            job_id, created_at, status, status_stage,
+            id TEXT, job_id, created_at, status, status_stage,
             _business, _first_seen_at, _seq
         );
         CREATE TABLE payments (
@@ -192,6 +192,7 @@ mod tests {
             SELECT m.name, c.name, c.name, c.cid
             FROM sqlite_schema m, pragma_table_info(m.name) c
             WHERE m.name IN ('jobs', 'job_status_changes', 'payments')
+                AND c.name <> 'id'
                 AND c.name NOT LIKE '\\_%' ESCAPE '\\';";
 
     #[derive(Debug, PartialEq, Deserialize)]
@@ -203,6 +204,7 @@ mod tests {
         completed_at: Option<String>,
         open_seconds: Option<i64>,
         paid: Option<f64>,
+        last_change: Option<i64>,
     }
 
     /// A job as it was last seen: not on the newest page, unless `seen` is empty.
@@ -246,7 +248,7 @@ mod tests {
             .unwrap();
         for (seq, (made, stage, seen)) in (1_i64..).zip(changes) {
             let row = (at(made), format!("is {stage}"), stage, at(seen), seq);
-            let sql = "INSERT INTO job_status_changes VALUES (1, ?1, ?2, ?3, NULL, ?4, ?5)";
+            let sql = "INSERT INTO job_status_changes VALUES (?5, 1, ?1, ?2, ?3, NULL, ?4, ?5)";
             connection.run(sql, row).unwrap();
         }
         for (seq, (made, amount, seen)) in (1_i64..).zip(payments) {
@@ -284,8 +286,8 @@ mod tests {
             (Some("completed"), "status change")
         );
         assert_eq!(
-            (old.since, old.completed_at),
-            (at("03T00:00"), at("03T00:00"))
+            (old.since, old.completed_at, old.last_change),
+            (at("03T00:00"), at("03T00:00"), Some(2))
         );
         let seen = state(job("open", "03T00:01"), &changes, &[]);
         assert_eq!(
@@ -297,8 +299,8 @@ mod tests {
         assert_eq!((&*same.source, same.since), ("job", at("03T00:00")));
         let alone = state(job("completed", "04T00:00"), &[], &[]);
         assert_eq!(
-            (alone.completed_at, alone.open_seconds),
-            (None, None),
+            (alone.completed_at, alone.open_seconds, alone.last_change),
+            (None, None, None),
             "when is not known"
         );
     }

@@ -33,14 +33,19 @@ change AS MATERIALIZED (
     {status} AS status,
     {stage} AS stage,
     coalesce({stage} = 'completed', 0) AS completes,
-    r._first_seen_at AS seen_at
+    r._first_seen_at AS seen_at,
+    -- NULL unless the id is an integer.
+    iif(CAST(CAST(r.id AS INTEGER) AS TEXT) = r.id, CAST(r.id AS INTEGER), NULL) AS number
   FROM {of_changes}
     AND {change_at} IS NOT NULL
 ),
 newest AS MATERIALIZED (
   SELECT *
   FROM (
-    SELECT *, row_number() OVER (PARTITION BY id ORDER BY at DESC, seq DESC) AS place
+    SELECT
+      *,
+      row_number() OVER (PARTITION BY id ORDER BY at DESC, seq DESC) AS place,
+      max(number) OVER (PARTITION BY id) AS highest
     FROM change
   )
   WHERE place = 1
@@ -106,7 +111,9 @@ paid AS (
   FROM payment
   GROUP BY id
 )
-INSERT INTO _job_states (id, status, stage, since, source, completed_at, open_seconds, paid)
+INSERT INTO _job_states (
+  id, status, stage, since, source, completed_at, open_seconds, paid, last_change
+)
 SELECT
   now.id,
   now.status,
@@ -121,7 +128,8 @@ SELECT
     WHEN now.is_on_page THEN max(now.own, paid.total)
     WHEN paid.has_all THEN paid.total
     ELSE now.own + paid.later
-  END / 10000
+  END / 10000,
+  now.last_change
 FROM (
   SELECT
     job.id,
@@ -132,7 +140,8 @@ FROM (
     iif(job.seen_at < n.seen_at, n.stage, job.stage) AS stage,
     job.unchanged_since,
     n.status AS newest_status,
-    n.at AS newest_at
+    n.at AS newest_at,
+    n.highest AS last_change
   FROM job
   LEFT JOIN newest n ON n.id = job.id
 ) now

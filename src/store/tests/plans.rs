@@ -7,7 +7,7 @@ use shopmirror_core::record::Route;
 use crate::store::fixtures::plan;
 use crate::store::ingest::compare;
 use crate::store::maintenance::rebuild;
-use crate::store::{fixtures, gaps, log, pollers, search_index};
+use crate::store::{fixtures, gaps, log, missed, pollers, search_index};
 
 /// Steps that go through something small or bounded by the statement itself.
 const BOUNDED: [&str; 6] = [
@@ -39,6 +39,7 @@ fn hot_statements() -> Vec<String> {
         search_index::IS_CURRENT.to_owned(),
         log::HAS_EVENT.to_owned(),
         rebuild::latest_versions_sql("leads"),
+        missed::known_between_sql(route),
     ]
 }
 
