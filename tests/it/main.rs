@@ -11,6 +11,7 @@ mod missed;
 mod operation;
 mod page;
 mod reports;
+mod shops;
 mod sinks;
 mod store;
 mod support;
