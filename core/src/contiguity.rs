@@ -38,7 +38,7 @@
 //!     | a page                                |            |
 //!  6  | has a firm anchor                     | suspect    | 99..81 40: others use these ids, or
 //!     |                                       |            | 80..41 are lost and 40 was saved
-//!  7  | is short                              | suspect    | 79..70, of 50 requested: the server
+//!  7  | is short                              | suspect    | 79..71, of 50 requested: the server
 //!     |                                       |            | shows fewer than it has
 //!  8  | has new ids that follow the highest   | suspect    | 60..41: no record is missing, but
 //!     | known one without a hole              |            | an edit may be
@@ -47,14 +47,17 @@
 //! 10  | is any other                          | gap        | 80..61: 60..41 are lost
 //! ```
 //!
-//! Short means: with fewer records than requested. A short page in row 3, 4 or 5 is complete.
+//! Short means: with fewer records than requested, and not ended early by the server, as far as the
+//! lengths of the pages show (see [`PageLengths`]). A short page in row 3, 4 or 5 is complete.
 
+mod length;
 mod order;
 mod steps;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use length::PageLengths;
 pub use order::{ListOrder, Order};
 pub use steps::UsualSteps;
 
@@ -142,7 +145,7 @@ impl Sighting {
 pub struct PreviousPage {
     /// Records on it.
     pub records: usize,
-    /// Whether it held as many records as were asked for, so that older ones may stand below it.
+    /// Whether it held as many records as were requested, so that older ones may stand below it.
     pub is_full: bool,
     /// The highest id that the poller was ever shown, while ids are integers.
     pub high_id: Option<i64>,
@@ -176,6 +179,8 @@ pub struct ListProfile {
     pub order: ListOrder,
     /// How far apart its ids usually are.
     pub steps: UsualSteps,
+    /// How long its pages are.
+    pub lengths: PageLengths,
 }
 
 impl ListProfile {
@@ -189,14 +194,20 @@ impl ListProfile {
         limit: usize,
     ) -> Proof {
         self.order.learn(page);
-        let Some(previous) = previous else {
+        let was_whole = self.lengths.is_whole();
+        self.lengths.learn(previous, page, limit);
+        let Some(mut previous) = previous else {
             self.steps = UsualSteps::from_first_page(page);
             return Proof {
                 contiguity: Contiguity::Baseline,
                 bounds: Bounds::default(),
             };
         };
-        let proof = self.prove(previous, page, limit);
+        // Where ids are integers, new records are never taken for older ones.
+        if !was_whole && previous.high_id.is_some() {
+            previous.is_full = true;
+        }
+        let proof = self.prove(previous, page);
         if proof.contiguity.is_proven()
             && let Some(new_ids) = NewIds::above(previous.high_id, page)
         {
@@ -206,9 +217,9 @@ impl ListProfile {
     }
 
     /// Decides by the table of this module's comment.
-    fn prove(&self, previous: PreviousPage, page: &[Sighting], limit: usize) -> Proof {
+    fn prove(&self, previous: PreviousPage, page: &[Sighting]) -> Proof {
         let new_ids = NewIds::above(previous.high_id, page);
-        let contiguity = self.verdict(previous, page, limit, new_ids.as_ref());
+        let contiguity = self.verdict(previous, page, new_ids.as_ref());
         let bounds = if contiguity.is_proven() {
             Bounds::default()
         } else {
@@ -221,10 +232,9 @@ impl ListProfile {
         &self,
         previous: PreviousPage,
         page: &[Sighting],
-        limit: usize,
         new_ids: Option<&NewIds>,
     ) -> Contiguity {
-        let is_short = page.len() < limit;
+        let is_short = self.lengths.is_whole();
         let nothing_missed = if is_short {
             Contiguity::Complete
         } else {

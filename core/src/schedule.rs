@@ -399,6 +399,11 @@ impl Schedule {
         self.pollers[poller].not_before = elapsed.as_secs_f64();
     }
 
+    /// Sets how many records a page of a poller can hold.
+    pub fn set_limit(&mut self, poller: usize, limit: u32) {
+        self.pollers[poller].settings.limit = limit;
+    }
+
     /// Polls a minute that all pollers need, at the rates seen and for their longest intervals.
     #[must_use]
     pub fn needed_per_minute(&self) -> PollsNeeded {

@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use shopmirror_core::record::Route;
 
-use self::pages::Load;
+use self::pages::{EndsOutcome, Load, Server};
 use self::simulate::{Shop, SimulationSettings, Traffic};
 
 #[derive(Debug, Parser)]
@@ -22,6 +22,21 @@ enum Command {
     Simulate(Args),
     /// Judge the rule of what a page proves against lists whose truth is known
     Pages(PagesArgs),
+    /// Judge whether a page is the whole list, for servers that show fewer records than requested
+    Ends(EndsArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct EndsArgs {
+    /// Pages of each server
+    #[arg(long, value_name = "N", default_value_t = 40_000)]
+    pages: u64,
+    /// The same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -84,7 +99,23 @@ fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Simulate(args) => simulate(&args),
         Command::Pages(args) => judge_pages(&args),
+        Command::Ends(args) => judge_ends(&args),
     }
+}
+
+fn judge_ends(args: &EndsArgs) -> anyhow::Result<()> {
+    let mut outcomes: Vec<EndsOutcome> = Vec::new();
+    for server in Server::ALL {
+        outcomes.push(pages::run_ends(server, args.pages, args.seed));
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcomes)?);
+    } else {
+        println!("{}", pages::ends_table(&outcomes));
+    }
+    let missed = pages::missed_ends(&outcomes);
+    ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
+    Ok(())
 }
 
 fn judge_pages(args: &PagesArgs) -> anyhow::Result<()> {

@@ -57,6 +57,14 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
 const RISK: &str = "records may be missed: a page can fill between two polls; raise \
                     requests_per_minute, lower reserve or disable a route";
 
+/// What it means that the server shows fewer records than requested, and what to do about it.
+fn server_limit(records: usize) -> String {
+    format!(
+        "the server shows at most {records} records a page, fewer than requested: a shorter burst \
+         can be missed; find out what removes `limit` from the requests"
+    )
+}
+
 /// How often each of the pollers is polled, and why.
 fn print_route(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
     let rows = status.poller_table(&in_or_ago).rows;
@@ -65,6 +73,9 @@ fn print_route(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
         facts.push(("why", why.to_owned()));
         if poller.at_risk {
             facts.push(("risk", RISK.to_owned()));
+        }
+        if let Some(records) = poller.server_limit {
+            facts.push(("limit", server_limit(records)));
         }
         if let Some(error) = &poller.last_error_text {
             facts.push(("error", error.clone()));

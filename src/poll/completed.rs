@@ -248,6 +248,8 @@ impl Dispatcher {
             }
         }
         self.pollers[poller].succeeded(now, outcome);
+        let shown = u32::try_from(outcome.server_limit.unwrap_or(usize::MAX)).unwrap_or(u32::MAX);
+        self.schedule.set_limit(poller, shown.min(self.limit));
         self.schedule
             .observe(poller, &outcome_of(outcome, page, server_time), now);
     }

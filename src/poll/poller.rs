@@ -146,11 +146,32 @@ impl PollerHealth {
                  under businesses in [workspace]"
             );
         }
+        self.log_server_limit(stored);
         self.clear_failures();
         self.last_error = None;
         self.key_is_good = false;
         self.retry_at = None;
         self.last_success = Some(now);
+    }
+
+    /// Says once that the server shows fewer records than requested, and once that it does not any
+    /// more.
+    fn log_server_limit(&self, stored: &PageOutcome) {
+        if stored.server_limit == stored.server_limit_before {
+            return;
+        }
+        match stored.server_limit {
+            Some(records) => tracing::warn!(
+                poller = %self.id,
+                records,
+                "the server shows fewer records a page than requested, so that a shorter burst can \
+                 be missed; find out what removes `limit` from the requests"
+            ),
+            None => tracing::info!(
+                poller = %self.id,
+                "the server shows as many records a page as requested again"
+            ),
+        }
     }
 
     /// Counts a failed poll, logs it if it is the first of its kind, and decides how long to wait;

@@ -84,6 +84,8 @@ pub struct PollerStatus {
     pub reason: Option<String>,
     /// Gaps not yet repaired or accepted.
     pub gaps: i64,
+    /// The most records that the server shows, where it was found to be less than was requested.
+    pub server_limit: Option<usize>,
     /// Failures in a row.
     pub failures: u32,
     /// Responses since the start that were not a page.
@@ -183,6 +185,7 @@ impl Dispatcher {
             at_risk: plan.at_risk,
             reason: Some(plan.reason),
             gaps: 0,
+            server_limit: None,
             failures: poller.failures,
             refused_pages: poller.refused_pages,
             last_error: poller.last_error.as_ref().map(word),

@@ -53,6 +53,7 @@ impl WorkspaceStatus {
             });
             status.pollers.push(PollerStatus {
                 gaps: number_of_gaps(&status.gaps, row),
+                server_limit: row.profile.lengths.server_limit(),
                 last_success_age_s: age,
                 last_success_unknown: age.is_none(),
                 route: row.route.clone(),
@@ -98,6 +99,7 @@ impl WorkspaceStatus {
             return poller;
         };
         poller.gaps = stored.gaps;
+        poller.server_limit = stored.server_limit;
         if poller.last_success_age_s.is_none() {
             poller.last_success_age_s = stored.last_success_age_s;
             poller.last_success_unknown = stored.last_success_unknown;

@@ -67,6 +67,10 @@ pub struct PageOutcome {
     pub gap: Option<Gap>,
     /// The business whose list was requested by the poller's name until now, if it is another one.
     pub served_before: Option<String>,
+    /// The most records that the server shows, where it was found to be less than was requested.
+    pub server_limit: Option<usize>,
+    /// The same before this page.
+    pub server_limit_before: Option<usize>,
 }
 
 /// A customer search and its response.
@@ -181,6 +185,10 @@ fn ingest(writer: &mut Writer, reading: &Reading) -> Result<PageOutcome, StoreEr
         ignored: ignored_fields(&writer.ignored, reading.poller.route),
     };
 
+    let server_limit_before = match ingest.before {
+        Some(before) => before.row.profile.lengths.server_limit(),
+        None => None,
+    };
     let comparison = compare::compare(&ingest)?;
     let verdict = prove::prove(&ingest, &comparison);
     let decisions = classify::classify(&ingest, &comparison, &verdict)?;
@@ -194,6 +202,8 @@ fn ingest(writer: &mut Writer, reading: &Reading) -> Result<PageOutcome, StoreEr
         updated: decisions.updated(),
         gap: committed.gap.clone(),
         served_before: list.set_aside.clone(),
+        server_limit: verdict.profile.lengths.server_limit(),
+        server_limit_before,
     };
     writer
         .memory

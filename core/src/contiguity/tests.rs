@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::*;
 use Relation::NotShown;
 
+mod length;
 mod order;
 mod random;
 mod steps;
@@ -160,7 +161,7 @@ fn each_example_of_the_table_has_the_verdict_of_its_row() {
             [all(41..=49, new), all(31..=40, same)].concat(),
             Complete,
         ),
-        (7, all(70..=79, new), Suspect),
+        (7, all(71..=79, new), Suspect),
     ];
     for (row, page, verdict) in short {
         let proof = list_with_steps_of(1).read_page(Some(previous), &page, 50);

@@ -209,6 +209,11 @@ impl List {
         }
     }
 
+    /// The record with the lowest id.
+    pub(super) fn oldest(&self) -> i64 {
+        *self.records.keys().next().expect("a list has records")
+    }
+
     /// Any record.
     pub(super) fn any(&self, random: &mut Rng) -> i64 {
         self.existing[random.usize(..self.existing.len())]

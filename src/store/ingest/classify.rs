@@ -173,15 +173,18 @@ fn is_recent(ingest: &Ingest<'_>, read_at: &str) -> bool {
 }
 
 /// The first place of the page that lies below the last record of the page before, if that one was
-/// shorter because the configured limit grew since.
+/// shorter and not the whole list: more records were requested, or the server shows more.
 fn first_place_below(ingest: &Ingest<'_>, verdict: &Verdict) -> Option<usize> {
     let (Source::Poll(poll), Some(before)) = (&ingest.reading.source, ingest.before) else {
         return None;
     };
-    if i64::from(poll.limit) <= before.row.page_limit || !verdict.proof.contiguity.is_proven() {
+    let records = ingest.reading.page.records();
+    let lengths = &before.row.profile.lengths;
+    let more_requested = i64::from(poll.limit) > before.row.page_limit && !lengths.is_whole();
+    let more_shown = records.len() > before.row.head.len() && lengths.may_be_cut();
+    if !(more_requested || more_shown) || !verdict.proof.contiguity.is_proven() {
         return None;
     }
-    let records = ingest.reading.page.records();
     let last_shared = records
         .iter()
         .rposition(|record| before.shown.contains_key(record.id.as_str()))?;

@@ -1,10 +1,11 @@
 //! The fifth step: everything that a page changed, written in one transaction or not at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use rusqlite::named_params;
 use shopmirror_core::clock::stamp;
+use shopmirror_core::contiguity::Contiguity;
 use shopmirror_core::record::{Kind, Page, PollerId, Route};
 
 use super::classify::{Decisions, Write};
@@ -243,13 +244,9 @@ fn newest_row(
         business: ingest.reading.poller.business.clone(),
         first_polled_at: match before {
             Some(row) => row.first_polled_at.clone(),
-            None => at.clone(),
+            None => at,
         },
-        complete_since: match before {
-            Some(row) => row.complete_since.clone(),
-            None if page.records().len() + page.duplicates() >= poll.limit as usize => Some(at),
-            None => None,
-        },
+        complete_since: complete_since(ingest, verdict),
         last_success_at: ingest.reading.requested_at(poll.latency),
         emptied_at: None,
         high_id: next_high_id(before, page),
@@ -269,6 +266,37 @@ fn newest_row(
         older_pages: 0,
         waiting: BTreeMap::new(),
     })
+}
+
+/// Since when every created record was seen, but for gaps.
+fn complete_since(ingest: &Ingest<'_>, verdict: &Verdict) -> Option<String> {
+    let Some(before) = ingest.before else {
+        if verdict.profile.lengths.is_whole() {
+            return None;
+        }
+        return Some(stamp(ingest.reading.at));
+    };
+    let row = &before.row;
+    if verdict.proof.contiguity == Contiguity::Complete && shows_all_of(&ingest.reading.page, row) {
+        // The page before was the end of the list, and so was every one since the first.
+        return None;
+    }
+    let lengths = &verdict.profile.lengths;
+    if lengths.server_limit().is_some() && row.profile.lengths.server_limit().is_none() {
+        // The first page was taken for the whole list, and the server had ended it.
+        let since = row.complete_since.as_ref();
+        return Some(since.unwrap_or(&row.first_polled_at).clone());
+    }
+    row.complete_since.clone()
+}
+
+/// Whether a page shows every record of the page before.
+fn shows_all_of(page: &Page, before: &PollerRow) -> bool {
+    let mut shown = HashSet::with_capacity(page.records().len());
+    for record in page.records() {
+        shown.insert(record.id.as_str());
+    }
+    before.head.iter().all(|id| shown.contains(id.as_str()))
 }
 
 /// The ids of a page, without the records that are undecided: they prove nothing for the next page.

@@ -97,8 +97,12 @@ fn read_page(
     profile: &mut ListProfile,
 ) -> Proof {
     let page = &ingest.reading.page;
-    // A full page that shows a record twice is full, although it has fewer records than its limit.
-    let limit = (poll.limit as usize).saturating_sub(page.duplicates());
+    // A page that shows a record twice has fewer records than the server showed, and is never taken
+    // for the whole list.
+    let limit = match page.duplicates() {
+        0 => poll.limit as usize,
+        _ => page.records().len(),
+    };
     // `head` lacks undecided records and repeats, so a full page may count as one that is not: then
     // the rule trusts the new page less, never more.
     let previous = ingest.before.map(|before| PreviousPage {
@@ -109,8 +113,8 @@ fn read_page(
     let sightings = comparison.sightings(page);
     let proof = profile.read_page(previous, &sightings, limit);
     // Another poller may have read the list before: nothing shows what lies between its last page
-    // and this one. A page that is not full is the whole list.
-    if ingest.list.maybe.is_some() && sightings.len() >= limit {
+    // and this one, unless this one is the whole list.
+    if ingest.list.maybe.is_some() && !profile.lengths.is_whole() {
         let contiguity = Contiguity::Suspect;
         return Proof {
             contiguity,

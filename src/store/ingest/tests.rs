@@ -1,3 +1,4 @@
+mod ends;
 mod lag;
 mod lists;
 mod memory;
