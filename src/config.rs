@@ -41,7 +41,7 @@ pub use address::{
     workspace as workspace_address,
 };
 pub use base::Base;
-pub use conditions::{Condition, Side, Wanted};
+pub use conditions::{Condition, FieldTest, Side};
 pub use email::{EmailSettings, MailTls};
 pub use intake::{Intake, IntakeField, IntakeSettings};
 pub use local::{CommandSettings, FileFormat, FileSettings};

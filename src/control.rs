@@ -78,7 +78,7 @@ impl SearchRequest {
     ///
     /// # Errors
     /// [`StoreError`] if the records cannot be stored.
-    pub async fn keep(
+    pub async fn store_result(
         self,
         page: Page,
         store: &Store,

@@ -30,7 +30,7 @@ use crate::api::Client;
 use crate::config::Config;
 use crate::poll::BackgroundClient;
 use crate::store::{Reader, Store, StoreError};
-pub use build::{client, client_of_startable, deliverers, dispatcher, poller_plan};
+pub use build::{checked_client, client, deliverers, dispatcher, poller_plan};
 use deliveries::Deliveries;
 #[cfg(test)]
 pub(crate) use deliveries::stop_at_most;
@@ -72,7 +72,7 @@ pub async fn run(
     signals: Signals,
 ) -> anyhow::Result<()> {
     // Before the store, so that a run that cannot start creates nothing.
-    let client = client_of_startable(&config, clock.clone())?;
+    let client = checked_client(&config, clock.clone())?;
     let Some(store) = open(&config.store.path, &signals.stop).await? else {
         return Ok(());
     };
@@ -228,6 +228,6 @@ fn newer(reread: &Reread, old: &Config, clock: &Clock) -> anyhow::Result<(Config
         new.store.path == old.store.path,
         "[store] path cannot change in a reload; restart the daemon"
     );
-    let client = client_of_startable(&new, clock.clone())?;
+    let client = checked_client(&new, clock.clone())?;
     Ok((new, client))
 }

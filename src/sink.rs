@@ -165,7 +165,7 @@ pub trait Sink: Send + Sync {
     }
 
     /// Tries once to send these changes, at most a batch, all of them or none. Callers use
-    /// [`hand_over`](trait.Sink.html#method.hand_over), which may drop the attempt at any moment.
+    /// [`send`](trait.Sink.html#method.send), which may drop the attempt at any moment.
     ///
     /// Unless the sink keeps the order, they belong to different records. `now` is the wall clock
     /// at this attempt.
@@ -240,7 +240,7 @@ impl dyn Sink + '_ {
     /// When several are refused together, those that cannot be written are taken out, or, if all
     /// can be, each half is tried alone. Later changes of a refused record, and all after a fault,
     /// are [`Verdict::NotTried`]. `stop` cuts the attempt in flight short.
-    pub async fn hand_over(
+    pub async fn send(
         &mut self,
         changes: &[Change],
         now: Timestamp,
@@ -316,7 +316,7 @@ impl dyn Sink + '_ {
     ///
     /// # Errors
     /// What is wrong, and how to fix it.
-    pub async fn try_out(&self) -> Result<String, SinkError> {
+    pub async fn check(&self) -> Result<String, SinkError> {
         let (limit, advice) = self.limit();
         let reason = match tokio::time::timeout(limit, self.probe()).await {
             Ok(Ok(text)) => return Ok(text),

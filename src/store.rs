@@ -51,7 +51,7 @@ pub use operator::Operator;
 pub use outbox::alerts::{AlertRow, AlertStep};
 pub use outbox::notices::{NewNotice, NoticeCounts};
 pub use outbox::rows::{
-    Acknowledged, Feed, Lane, LatestDue, QueueRow, RemovalReason, RowState, Settlement,
+    Acknowledged, Feed, LatestDue, QueueLane, QueueRow, RemovalReason, RowState, Settlement,
 };
 pub use pollers::PollerRow;
 pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};

@@ -56,7 +56,7 @@ async fn poll_and_deliver(
 ) -> anyhow::Result<ExitCode> {
     // Before the store, so that a run that cannot start creates nothing.
     let clock = Clock::system();
-    let client = daemon::client_of_startable(config, clock.clone())?;
+    let client = daemon::checked_client(config, clock.clone())?;
     let path = config.store.path.clone();
     // Opening may check a large file first.
     let store = tokio::task::spawn_blocking(move || Store::open(&path)).await??;

@@ -21,7 +21,7 @@ pub enum Condition {
         /// The field's name.
         name: String,
         /// What it must be.
-        wanted: Wanted,
+        wanted: FieldTest,
     },
 }
 
@@ -36,7 +36,7 @@ pub enum Side {
 
 /// The values that a field may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum FieldTest {
     /// It is present, with any value, or it is absent.
     Exists(bool),
     /// It means the same as one of these.
@@ -91,20 +91,20 @@ fn field(side: Side, name: &str, value: Value) -> Result<Vec<Condition>, String>
 }
 
 /// The comparisons that a value stands for; `None` if it stands for none.
-fn comparisons(value: Value) -> Option<Vec<Wanted>> {
+fn comparisons(value: Value) -> Option<Vec<FieldTest>> {
     let table = match value {
         Value::Object(table) => table,
         Value::Array(_) => return None,
-        value => return Some(vec![Wanted::In(vec![value])]),
+        value => return Some(vec![FieldTest::In(vec![value])]),
     };
     let mut comparisons = Vec::new();
     for (operator, value) in table {
         comparisons.push(match (operator.as_str(), value) {
-            ("exists", Value::Bool(exists)) => Wanted::Exists(exists),
-            ("in", Value::Array(values)) => Wanted::In(values),
-            ("!=", value) => Wanted::Not(value),
-            ("<", value) => Wanted::Ordered(Ordering::Less, value),
-            (">", value) => Wanted::Ordered(Ordering::Greater, value),
+            ("exists", Value::Bool(exists)) => FieldTest::Exists(exists),
+            ("in", Value::Array(values)) => FieldTest::In(values),
+            ("!=", value) => FieldTest::Not(value),
+            ("<", value) => FieldTest::Ordered(Ordering::Less, value),
+            (">", value) => FieldTest::Ordered(Ordering::Greater, value),
             _ => return None,
         });
     }

@@ -113,7 +113,7 @@ pub fn client(config: &Config, clock: Clock) -> anyhow::Result<Client> {
 ///
 /// # Errors
 /// As [`client`], or when a sink can never work.
-pub fn client_of_startable(config: &Config, clock: Clock) -> anyhow::Result<Client> {
+pub fn checked_client(config: &Config, clock: Clock) -> anyhow::Result<Client> {
     let client = client(config, clock)?;
     for (name, sink) in &config.sinks {
         sink::build(name, &sink.kind)?;

@@ -59,7 +59,9 @@ impl DaemonHandle {
             .await;
         let page = found.map_err(|error| not_sent(&error))?;
         let at = self.clock.now().wall;
-        let stored = request.keep(page, &self.store, searched_after, at).await;
+        let stored = request
+            .store_result(page, &self.store, searched_after, at)
+            .await;
         stored.map_err(|error| Refusal {
             code: TRY_AGAIN,
             text: error.to_string(),

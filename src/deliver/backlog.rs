@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::filter::wants;
 use super::{Deliverer, SinkActivity, SinkStatus};
 use crate::config::SinkFilter;
-use crate::store::{Lane, Reader, StoreError};
+use crate::store::{QueueLane, Reader, StoreError};
 
 /// Rows read by one call when routes and kinds decide.
 const MAX_ROWS: i64 = 20_000;
@@ -28,7 +28,7 @@ pub fn behind(
     position: i64,
     last: i64,
 ) -> Result<i64, StoreError> {
-    Ok(unread(reader, filter, position, last)? + reader.ready_rows(name, Lane::Change)?)
+    Ok(unread(reader, filter, position, last)? + reader.ready_rows(name, QueueLane::Change)?)
 }
 
 /// Counts the changes after a position up to `last` that a sink with this filter asked for; all

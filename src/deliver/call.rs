@@ -10,7 +10,7 @@ use super::Deliverer;
 use super::resend::is_superseded;
 use super::room::SMALL;
 use crate::sink::{Sink, Verdict};
-use crate::store::{Lane, QueueRow, Reader, RowState, StoreError};
+use crate::store::{QueueLane, QueueRow, Reader, RowState, StoreError};
 
 /// A row that was read and is not in flight yet.
 pub(super) struct Ahead {
@@ -32,7 +32,7 @@ impl Ahead {
         }
         Self {
             row: QueueRow {
-                lane: Lane::Change,
+                lane: QueueLane::Change,
                 seq: change.seq,
                 route: change.route.as_str().to_owned(),
                 record_id: change.record_id.clone().unwrap_or_default(),
@@ -87,7 +87,7 @@ impl Ahead {
     /// Whether it may share a call with others: a notice, and a record for which there must be
     /// room, go alone.
     pub(super) fn is_small(&self) -> bool {
-        self.row.lane != Lane::Notice && self.change.is_some()
+        self.row.lane != QueueLane::Notice && self.change.is_some()
     }
 
     /// Bytes of the record in memory.
@@ -97,7 +97,7 @@ impl Ahead {
 }
 
 pub(super) fn read_change(reader: &Reader, row: &QueueRow) -> Result<Option<Change>, StoreError> {
-    if row.lane == Lane::Notice {
+    if row.lane == QueueLane::Notice {
         return reader.notice(row.seq);
     }
     let mut changes = reader.changes(&[row.seq])?;
@@ -185,7 +185,7 @@ impl Call {
             return Ok(judged);
         }
         let now = self.deliverer.clock.now().wall;
-        let verdicts = self.sink.hand_over(&changes, now, &self.cut).await;
+        let verdicts = self.sink.send(&changes, now, &self.cut).await;
         drop(permit);
         for (row, verdict) in rows.into_iter().zip(verdicts) {
             judged.push((row, Some(verdict)));

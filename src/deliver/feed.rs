@@ -21,7 +21,7 @@ use super::window::Window;
 use super::{Deliverer, MAX_DEAD, MAX_READY, MAX_RETRYING, Take, replay_filter, replay_rule};
 use crate::config::SinkFilter;
 use crate::store::{
-    Acknowledged, Feed, GateState, Lane, Reader, Replay, ReplayState, SinkRow, SinkState,
+    Acknowledged, Feed, GateState, QueueLane, Reader, Replay, ReplayState, SinkRow, SinkState,
     StoreError,
 };
 
@@ -271,7 +271,7 @@ impl Feeder {
         Feed {
             rows: part.rows,
             unwanted: part.unwanted,
-            ..self.feed_of(Lane::Change, part.after, part.upto)
+            ..self.feed_of(QueueLane::Change, part.after, part.upto)
         }
     }
 
@@ -501,7 +501,7 @@ impl Feeder {
             let feed = Feed {
                 rows: scanned.rows,
                 unwanted: scanned.unwanted,
-                ..self.feed_of(Lane::Change, after, scanned.upto)
+                ..self.feed_of(QueueLane::Change, after, scanned.upto)
             };
             self.queue(feed).await?;
         }
@@ -524,7 +524,7 @@ impl Feeder {
         let mut burst = self.burst.clone();
         let read = self.deliverer.store.read(move |reader| {
             let settings = &deliverer.settings;
-            let room = MAX_READY - reader.ready_rows(&deliverer.name, Lane::Change)?;
+            let room = MAX_READY - reader.ready_rows(&deliverer.name, QueueLane::Change)?;
             let room = usize::try_from(room).unwrap_or_default();
             let mut is_flood = false;
             let scanned = scan(reader, (position, i64::MAX), room, |change| {
@@ -551,7 +551,7 @@ impl Feeder {
     }
 
     /// What moves a position of this lane from one row to another and queues nothing.
-    fn feed_of(&self, lane: Lane, after: i64, upto: i64) -> Feed {
+    fn feed_of(&self, lane: QueueLane, after: i64, upto: i64) -> Feed {
         Feed {
             lane,
             after,
@@ -642,7 +642,7 @@ impl Feeder {
         let read = self.deliverer.store.read_long(move |reader| {
             // A second's worth at most, so that the rate holds after a pause as well.
             let ahead = (replay.rate.ceil() as usize).clamp(1, MAX_REPLAYED);
-            let queued = reader.ready_rows(&deliverer.name, Lane::Replay)?;
+            let queued = reader.ready_rows(&deliverer.name, QueueLane::Replay)?;
             let queued = usize::try_from(queued).unwrap_or(ahead);
             let room = allowed.min(ahead.saturating_sub(queued));
             let filters = (&deliverer.settings.filter, &filter);
@@ -670,7 +670,7 @@ impl Feeder {
             rows: scanned.rows,
             unwanted: scanned.left_out,
             only_if_newest,
-            ..self.feed_of(Lane::Replay, after, upto)
+            ..self.feed_of(QueueLane::Replay, after, upto)
         };
         self.queue(feed).await?;
         Ok(Pending {
@@ -707,7 +707,7 @@ impl Feeder {
         let deliverer = Arc::clone(&self.deliverer);
         let read = self.deliverer.store.read_long(move |reader| {
             let name = &deliverer.name;
-            let queued = reader.ready_rows(name, Lane::Refill)?;
+            let queued = reader.ready_rows(name, QueueLane::Refill)?;
             let room = usize::try_from(MAX_READY - queued).unwrap_or_default();
             let room = if at < to { room } else { 0 };
             let scanned = scan(reader, (at, to), room, |change| {
@@ -716,7 +716,7 @@ impl Feeder {
                     && !reader.is_erased(change.seq)?;
                 Ok(Some(if is_lost { Take::Sent } else { Take::Unwanted }))
             })?;
-            Ok::<_, StoreError>((scanned, reader.owed_rows(name, Lane::Refill)?))
+            Ok::<_, StoreError>((scanned, reader.owed_rows(name, QueueLane::Refill)?))
         });
         let (scanned, owed) = read.await?;
         let upto = if scanned.is_end { to } else { scanned.upto };
@@ -725,7 +725,7 @@ impl Feeder {
             fed.queue = !scanned.rows.is_empty();
             let feed = Feed {
                 rows: scanned.rows,
-                ..self.feed_of(Lane::Refill, at, upto)
+                ..self.feed_of(QueueLane::Refill, at, upto)
             };
             self.queue(feed).await?;
             self.refill = Some(Refill { at: upto, to });

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use shopmirror_core::record::{Change, Kind, field_text, same_meaning};
 
-use crate::config::{Condition, Side, SinkFilter, Wanted};
+use crate::config::{Condition, FieldTest, Side, SinkFilter};
 
 /// Whether the sink asked for this change.
 #[must_use]
@@ -44,15 +44,15 @@ fn holds(condition: &Condition, change: &Change) -> bool {
 
 /// Whether the JSON text of a field is what was asked for. A field that is absent fits nothing but
 /// `exists = false`.
-fn fits(found: Option<&str>, wanted: &Wanted) -> bool {
+fn fits(found: Option<&str>, wanted: &FieldTest) -> bool {
     match (found, wanted) {
-        (found, Wanted::Exists(exists)) => found.is_some() == *exists,
+        (found, FieldTest::Exists(exists)) => found.is_some() == *exists,
         (None, _) => false,
-        (Some(found), Wanted::In(values)) => values
+        (Some(found), FieldTest::In(values)) => values
             .iter()
             .any(|value| same_meaning(found, &value.to_string())),
-        (Some(found), Wanted::Not(value)) => !same_meaning(found, &value.to_string()),
-        (Some(found), Wanted::Ordered(ordering, value)) => {
+        (Some(found), FieldTest::Not(value)) => !same_meaning(found, &value.to_string()),
+        (Some(found), FieldTest::Ordered(ordering, value)) => {
             order(found, &value.to_string()) == Some(*ordering)
         }
     }
@@ -107,21 +107,21 @@ mod tests {
 
     #[test]
     fn a_field_is_compared_by_meaning() {
-        let equal = |value| Wanted::In(vec![value]);
-        let less = |value| Wanted::Ordered(Ordering::Less, value);
-        let greater = |value| Wanted::Ordered(Ordering::Greater, value);
-        let yes = |found: Option<&str>, wanted: Wanted| {
+        let equal = |value| FieldTest::In(vec![value]);
+        let less = |value| FieldTest::Ordered(Ordering::Less, value);
+        let greater = |value| FieldTest::Ordered(Ordering::Greater, value);
+        let yes = |found: Option<&str>, wanted: FieldTest| {
             assert!(fits(found, &wanted), "{found:?} {wanted:?}")
         };
-        let no = |found: Option<&str>, wanted: Wanted| {
+        let no = |found: Option<&str>, wanted: FieldTest| {
             assert!(!fits(found, &wanted), "{found:?} {wanted:?}")
         };
         for (found, wanted) in [
             ("10.10", equal(json!(10.1))),
             ("\"a\"", equal(json!("a"))),
-            ("\"a\"", Wanted::Not(json!("b"))),
-            ("1", Wanted::Not(json!("1"))),
-            ("null", Wanted::Not(json!("1"))),
+            ("\"a\"", FieldTest::Not(json!("b"))),
+            ("1", FieldTest::Not(json!("1"))),
+            ("null", FieldTest::Not(json!("1"))),
             ("9", less(json!(10))),
             (
                 "9007199254740993",
@@ -144,17 +144,17 @@ mod tests {
             ("true", greater(json!(false))),
             ("10", less(json!(10))),
             ("10", greater(json!(10))),
-            ("10", Wanted::Not(json!(10.0))),
+            ("10", FieldTest::Not(json!(10.0))),
         ] {
             no(Some(found), wanted);
         }
-        yes(Some("null"), Wanted::Exists(true));
-        no(None, Wanted::Exists(true));
-        yes(None, Wanted::Exists(false));
-        no(Some("null"), Wanted::Exists(false));
-        yes(Some("\"b\""), Wanted::In(vec![json!("a"), json!("b")]));
-        no(Some("\"c\""), Wanted::In(vec![json!("a"), json!("b")]));
-        no(Some("1"), Wanted::In(Vec::new()));
+        yes(Some("null"), FieldTest::Exists(true));
+        no(None, FieldTest::Exists(true));
+        yes(None, FieldTest::Exists(false));
+        no(Some("null"), FieldTest::Exists(false));
+        yes(Some("\"b\""), FieldTest::In(vec![json!("a"), json!("b")]));
+        no(Some("\"c\""), FieldTest::In(vec![json!("a"), json!("b")]));
+        no(Some("1"), FieldTest::In(Vec::new()));
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         let completed = |side| Condition::Field {
             side,
             name: "stage".into(),
-            wanted: Wanted::In(vec![json!("completed")]),
+            wanted: FieldTest::In(vec![json!("completed")]),
         };
         let begins = change(
             Some(r#"{"id":1,"stage":"open"}"#),

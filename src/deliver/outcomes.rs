@@ -13,7 +13,8 @@ use super::refusals::{Refusals, Refused};
 use super::retry_policy::RowUpdate;
 use crate::sink::Verdict;
 use crate::store::{
-    Acknowledged, Feed, Lane, QueueRow, RemovalReason, RowState, Settlement, SinkRow, StoreError,
+    Acknowledged, Feed, QueueLane, QueueRow, RemovalReason, RowState, Settlement, SinkRow,
+    StoreError,
 };
 
 /// Acknowledged rows after which they are removed from the queue …
@@ -38,7 +39,7 @@ pub(super) struct Outcomes {
 pub(super) struct Settled {
     /// The sink's row; `None` if another program has deleted it.
     pub(super) row: Option<SinkRow>,
-    pub(super) rows: Vec<(Lane, i64)>,
+    pub(super) rows: Vec<(QueueLane, i64)>,
     /// What there may be to do now.
     pub(super) pending: Pending,
 }
@@ -171,7 +172,7 @@ impl Outcomes {
     pub(super) fn done_after(&self, position: i64) -> HashSet<i64> {
         let mut done = HashSet::new();
         for (row, _) in &self.unsaved.gone {
-            if row.lane == Lane::Change && row.seq > position {
+            if row.lane == QueueLane::Change && row.seq > position {
                 done.insert(row.seq);
             }
         }
@@ -212,7 +213,7 @@ impl Outcomes {
             settled.rows.push(row.key());
             // There is room in the queue.
             settled.pending.log |= row.seq <= position;
-            settled.pending.replay |= row.lane == Lane::Replay;
+            settled.pending.replay |= row.lane == QueueLane::Replay;
             // What waited for it is ready now, or it is due again.
             let was_tried = row.attempts + row.faults > 0 || row.state != RowState::Ready;
             settled.pending.queue |= was_tried;
@@ -229,7 +230,7 @@ impl Outcomes {
         };
         let name = &self.deliverer.name;
         let reason = last.last_error.as_deref();
-        if last.lane == Lane::Notice {
+        if last.lane == QueueLane::Notice {
             tracing::warn!(sink = %name, count, dead, about = %last.record_id, reason,
                 "the sink refused alerts or reports: correct the sink, see `shopmirror check --sink {name}`, then reload, and they are sent again");
         } else {

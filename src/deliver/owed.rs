@@ -13,7 +13,7 @@ use super::call::read_change;
 use super::filter::wants;
 use crate::config::SinkFilter;
 use crate::sink::{OwedChanges, SinkError};
-use crate::store::{Lane, Reader, StoreError};
+use crate::store::{QueueLane, Reader, StoreError};
 
 /// The most rows that are read, of the queue and of the log.
 const MAX_ROWS: usize = 10_000;
@@ -43,7 +43,7 @@ impl OwedChanges for Owed {
 }
 
 fn queued(reader: &Reader, sink: &str, most: usize) -> Result<Vec<Change>, StoreError> {
-    let (rows, _) = reader.next_rows(sink, Lane::Replay, END_OF_TIME, MAX_ROWS)?;
+    let (rows, _) = reader.next_rows(sink, QueueLane::Replay, END_OF_TIME, MAX_ROWS)?;
     let mut changes = Vec::new();
     let mut bytes = 0;
     for row in rows {

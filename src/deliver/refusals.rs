@@ -88,11 +88,11 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Lane;
+    use crate::store::QueueLane;
 
     fn letter(seq: i64) -> QueueRow {
         QueueRow {
-            lane: Lane::Change,
+            lane: QueueLane::Change,
             seq,
             route: "leads".into(),
             record_id: seq.to_string(),

@@ -2,7 +2,7 @@
 
 use shopmirror_core::record::{Change, Kind};
 
-use crate::config::{Condition, Side, SinkFilter, Wanted};
+use crate::config::{Condition, FieldTest, Side, SinkFilter};
 use crate::deliver::filter::wants;
 use crate::deliver::resend::any_newer;
 use crate::store::{Reader, Replay, ReplayChoice, StoreError};
@@ -43,7 +43,7 @@ pub fn replay_filter(sink: &SinkFilter, choice: &ReplayChoice) -> SinkFilter {
             Condition::Field {
                 side: Side::After,
                 name: name.clone(),
-                wanted: Wanted::In(values),
+                wanted: FieldTest::In(values),
             }
         }));
     filter

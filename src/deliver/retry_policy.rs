@@ -7,7 +7,7 @@ use shopmirror_core::clock::stamp;
 
 use super::health::PAUSE;
 use crate::sink::Verdict;
-use crate::store::{Lane, QueueRow, RemovalReason, RowState};
+use crate::store::{QueueLane, QueueRow, RemovalReason, RowState};
 
 /// Why a dead letter that was sent again is dead.
 const SUPERSEDED: &str = "not sent again, because the sink has a newer version of the record: add \
@@ -42,7 +42,7 @@ impl RetryPolicy<'_> {
     /// queue.
     pub(super) fn update(&self, row: &QueueRow, verdict: Option<&Verdict>) -> RowUpdate {
         let Some(verdict) = verdict else {
-            if row.lane != Lane::Change {
+            if row.lane != QueueLane::Change {
                 return RowUpdate::Remove(RemovalReason::LeftOut);
             }
             return RowUpdate::Keep(QueueRow {
@@ -55,7 +55,7 @@ impl RetryPolicy<'_> {
         match verdict {
             Verdict::Done => RowUpdate::Remove(RemovalReason::Delivered),
             // What a replay sends once more was delivered before: nothing waits for it.
-            Verdict::Refused { .. } if row.lane == Lane::Replay => {
+            Verdict::Refused { .. } if row.lane == QueueLane::Replay => {
                 RowUpdate::Remove(RemovalReason::Refused)
             }
             Verdict::Refused { reason, for_good } => {
@@ -109,7 +109,7 @@ impl RetryPolicy<'_> {
 mod tests {
     use super::*;
 
-    fn row(lane: Lane, attempts: i64) -> QueueRow {
+    fn row(lane: QueueLane, attempts: i64) -> QueueRow {
         QueueRow {
             lane,
             seq: 7,
@@ -149,7 +149,7 @@ mod tests {
             for_good,
         };
         let fate = |attempts, for_good| {
-            kept(policy(false).update(&row(Lane::Change, attempts), Some(&refused(for_good))))
+            kept(policy(false).update(&row(QueueLane::Change, attempts), Some(&refused(for_good))))
         };
         let at = |text: &str| Some(text.to_owned());
         let first = at("1970-01-01T00:00:10.000000Z");
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(fate(1, false).3, at("1970-01-01T00:01:40.000000Z"));
         assert_eq!(fate(2, false), (RowState::Dead, 3, 0, None));
         assert_eq!(fate(0, true), (RowState::Dead, 1, 0, None));
-        let replayed = policy(false).update(&row(Lane::Replay, 0), Some(&refused(false)));
+        let replayed = policy(false).update(&row(QueueLane::Replay, 0), Some(&refused(false)));
         assert_eq!(replayed, RowUpdate::Remove(RemovalReason::Refused));
     }
 
@@ -168,7 +168,7 @@ mod tests {
             retry_after,
             is_limit: false,
         };
-        let change = row(Lane::Change, 1);
+        let change = row(QueueLane::Change, 1);
         let (state, attempts, faults, _) = kept(policy(false).update(&change, Some(&fault(None))));
         assert_eq!((state, attempts, faults), (RowState::Retrying, 1, 1));
         let asked = fault(Some(Duration::from_secs(60)));

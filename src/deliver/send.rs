@@ -19,7 +19,7 @@ use super::owed::Owed;
 use super::pace::Pace;
 use super::pending::Pending;
 use crate::sink::{Sink, Verdict};
-use crate::store::{Lane, QueueRow, StoreError};
+use crate::store::{QueueLane, QueueRow, StoreError};
 
 /// Rows read ahead, and the number below which more are read.
 const AHEAD: usize = 256;
@@ -40,7 +40,7 @@ pub(super) struct Sender {
     /// When the next row that was tried is due.
     next_due: Option<Duration>,
     /// Rows that are in flight, or whose outcome is not saved.
-    in_flight: HashSet<(Lane, i64)>,
+    in_flight: HashSet<(QueueLane, i64)>,
     /// The records of rows that are in flight.
     records: HashSet<(String, String)>,
     health: Health,
@@ -55,7 +55,7 @@ pub(super) struct Sender {
 /// The row for which the endpoint last asked for a wait, and when that is over.
 #[derive(Debug, Clone, Copy)]
 struct Throttled {
-    row: (Lane, i64),
+    row: (QueueLane, i64),
     until: Duration,
     /// The endpoint took or refused another row after that.
     others_passed: bool,
@@ -206,7 +206,7 @@ impl Sender {
     }
 
     /// Reads rows of lanes up to `lane` that are due.
-    pub(super) async fn read_ahead(&mut self, lane: Lane) -> Result<Read, StoreError> {
+    pub(super) async fn read_ahead(&mut self, lane: QueueLane) -> Result<Read, StoreError> {
         let now = self.deliverer.clock.now();
         let next = self.next_rows(lane, now).await?;
         let mut read = Read {
@@ -232,8 +232,8 @@ impl Sender {
         Ok(read)
     }
 
-    async fn next_rows(&self, lane: Lane, now: Moment) -> Result<Next, StoreError> {
-        let mut present: HashSet<(Lane, i64)> = self.in_flight.clone();
+    async fn next_rows(&self, lane: QueueLane, now: Moment) -> Result<Next, StoreError> {
+        let mut present: HashSet<(QueueLane, i64)> = self.in_flight.clone();
         present.extend(self.ahead.iter().map(|ahead| ahead.row.key()));
         let name = self.deliverer.name.clone();
         let mut bytes = self.bytes_ahead();
@@ -442,7 +442,7 @@ impl Sender {
     }
 
     /// What became of these rows is saved.
-    pub(super) fn settled(&mut self, rows: &[(Lane, i64)]) {
+    pub(super) fn settled(&mut self, rows: &[(QueueLane, i64)]) {
         for key in rows {
             self.in_flight.remove(key);
         }
@@ -538,7 +538,7 @@ fn left_until(due: &str, now: Timestamp) -> Option<Duration> {
 
 /// How much longer a batch that is not full waits for more changes after its oldest one.
 fn lingers(linger: Duration, oldest: &Ahead, now: Timestamp) -> Option<Duration> {
-    let is_new = oldest.row.lane == Lane::Change && oldest.row.attempts == 0;
+    let is_new = oldest.row.lane == QueueLane::Change && oldest.row.attempts == 0;
     let change = oldest.change.as_ref().filter(|_| is_new)?;
     left_of(linger, change.observed_at.parse().ok()?, now)
 }

@@ -19,7 +19,7 @@ use super::retry_policy::{RetryPolicy, RowUpdate};
 use super::send::{Sender, Terms};
 use super::{DISK_WAIT, Deliverer, LOOK_AGAIN, SinkActivity, SinkStatus};
 use crate::sink::Verdict;
-use crate::store::{Lane, Reader, RemovalReason, StoreError};
+use crate::store::{QueueLane, Reader, RemovalReason, StoreError};
 
 /// Faults in a row after which a single run tries no further change.
 const MAX_FAULTS_ONCE: u32 = 16;
@@ -240,9 +240,9 @@ impl Task {
         }
         // Nothing passes what the destination has lost.
         let lane = if self.feeder.is_refilling() {
-            Lane::Refill
+            QueueLane::Refill
         } else {
-            Lane::Replay
+            QueueLane::Replay
         };
         let read = self.sender.read_ahead(lane).await?;
         self.pending.queue = false;

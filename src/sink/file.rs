@@ -223,7 +223,7 @@ mod tests {
 
     async fn deliver(sink: &mut FileSink, seq: i64) -> Verdict {
         let (sink, stop): (&mut dyn Sink, _) = (sink, CancellationToken::new());
-        sink.hand_over(&[change(seq)], Timestamp::UNIX_EPOCH, &stop)
+        sink.send(&[change(seq)], Timestamp::UNIX_EPOCH, &stop)
             .await
             .remove(0)
     }

@@ -65,7 +65,7 @@ impl Scripted {
     }
 
     /// How many changes it got and has not responded to.
-    pub(crate) fn under_way(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.lock().unwrap().len()
     }
 

@@ -11,7 +11,7 @@ use super::health::is_stale;
 use super::{LeftOutList, WorkspaceStatus};
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus};
-use crate::store::{Gap, GateState, Lane, PollerRow, Reader, SinkState, StoreError};
+use crate::store::{Gap, GateState, PollerRow, QueueLane, Reader, SinkState, StoreError};
 use crate::text::number::count;
 
 /// A stamp that is later than now by more was made by a clock that was ahead.
@@ -131,7 +131,7 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
             SinkState::Active => SinkActivity::Stopped,
         };
         let unread = (last_seq - row.position).max(0);
-        let ready = reader.ready_rows(&row.name, Lane::Change)?;
+        let ready = reader.ready_rows(&row.name, QueueLane::Change)?;
         sinks.push(SinkStatus {
             behind: unread + ready,
             replay: reader.replay(&row.name)?,

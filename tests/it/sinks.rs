@@ -62,7 +62,7 @@ fn at(second: i64) -> Timestamp {
 
 async fn deliver(sink: &mut Box<dyn Sink>, changes: &[Change]) -> Vec<Verdict> {
     let verdicts = sink
-        .hand_over(changes, at(1_800_000_000), &CancellationToken::new())
+        .send(changes, at(1_800_000_000), &CancellationToken::new())
         .await;
     assert_eq!(verdicts.len(), changes.len(), "one verdict a change");
     verdicts

@@ -66,7 +66,7 @@ impl BuiltSink<'_> {
         };
         let result = match (early_result, &self.built) {
             (Some(result), _) => result,
-            (None, Ok(sink)) => match sink.try_out().await {
+            (None, Ok(sink)) => match sink.check().await {
                 Ok(text) => Ok(text),
                 Err(error) => Err((exit::UNAVAILABLE, error.to_string())),
             },

@@ -70,7 +70,7 @@ fn send(
         ..change
     };
     let stop = CancellationToken::new();
-    let mut verdicts = runtime()?.block_on(sink.hand_over(&[change], now, &stop));
+    let mut verdicts = runtime()?.block_on(sink.send(&[change], now, &stop));
     let verdict = verdicts.pop().unwrap_or(Verdict::NotTried);
     let (code, verdict, reason) = match verdict {
         Verdict::Done => (0, "accepted", None),

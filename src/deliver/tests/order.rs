@@ -81,7 +81,7 @@ async fn a_dead_letter_is_not_sent_while_a_newer_version_is_in_flight_nor_after_
     until("it is dead", MINUTE, || task.status().dead == 1).await;
     shop.see("1", "Second").await;
     until("the next is in flight", MINUTE, || {
-        task.sink.under_way() == 1
+        task.sink.in_flight() == 1
     })
     .await;
     task.sink.now_returns(|_| Verdict::Done);
@@ -115,7 +115,7 @@ async fn a_version_is_not_sent_while_an_earlier_one_of_its_record_is_in_flight()
         task.taken() == ["Other"]
     })
     .await;
-    assert_eq!(task.sink.under_way(), 1);
+    assert_eq!(task.sink.in_flight(), 1);
     until("both arrive", 2 * MINUTE, || task.taken().len() == 3).await;
     assert_eq!(task.taken(), ["Other", "First", "Second"]);
     task.stop().await;

@@ -92,9 +92,9 @@ async fn a_replay_sends_the_same_events_in_order_at_its_rate_and_changes_no_coun
     let first = acknowledged(&task);
     let begun = Instant::now();
     assert_eq!(begin(&shop, &task, &history(), 10.0), None);
-    let under_way = begin(&shop, &task, &history(), 99.0);
+    let in_flight = begin(&shop, &task, &history(), 99.0);
     assert!(
-        under_way.is_some_and(|replay| replay.rate == 10.0),
+        in_flight.is_some_and(|replay| replay.rate == 10.0),
         "a second one is not begun"
     );
     let done = until_done(&shop).await;
@@ -144,8 +144,8 @@ async fn new_changes_go_first_and_no_record_ends_in_an_older_state() {
         .await;
         newest.insert(id, name);
         tokio::time::sleep(millis(900)).await;
-        let under_way = self::replay(&shop).await;
-        assert_eq!(under_way.state, ReplayState::Running, "it goes on beside");
+        let in_flight = self::replay(&shop).await;
+        assert_eq!(in_flight.state, ReplayState::Running, "it goes on beside");
     }
     let done = until_done(&shop).await;
     assert!(

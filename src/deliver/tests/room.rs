@@ -38,7 +38,7 @@ async fn most_at_once(tasks: &[Task], done: usize) -> usize {
         most = most.max(
             tasks
                 .iter()
-                .filter(|task| task.sink.under_way() > 0)
+                .filter(|task| task.sink.in_flight() > 0)
                 .count(),
         );
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -78,7 +78,7 @@ async fn small_records_never_wait_and_a_sink_that_waits_for_room_can_be_stopped(
     })
     .await;
     for task in tasks {
-        assert_eq!((task.taken().len(), task.sink.under_way()), (299, 0));
+        assert_eq!((task.taken().len(), task.sink.in_flight()), (299, 0));
         task.stop().await;
     }
 }

@@ -43,7 +43,7 @@ async fn a_slow_answer_stalls_no_change_of_another_record() {
     let task = shop.start("erp", sink, beginning()).await;
     tokio::time::sleep(millis(4_500)).await;
     assert_eq!(task.taken().len(), 999, "the others have arrived");
-    assert_eq!(task.sink.under_way(), 1);
+    assert_eq!(task.sink.in_flight(), 1);
     let row = shop.row("erp").await;
     assert!(
         row.position >= 900,
@@ -322,7 +322,7 @@ async fn a_refused_change_is_tried_again_although_its_position_was_saved_elsewhe
     let sink = Scripted::new(1, move |_| refused.clone()).slow(slow);
     let task = shop.start("erp", sink, only_new()).await;
     shop.see("1", "Lead").await;
-    until("it is in flight", MINUTE, || task.sink.under_way() == 1).await;
+    until("it is in flight", MINUTE, || task.sink.in_flight() == 1).await;
     shop.see("1", "Lead again").await;
     // It passes the row before the lead, which the sink does not want.
     shop.sql("UPDATE _sinks SET position = position + 1, filtered = filtered + 1");

@@ -18,7 +18,7 @@ use crate::store::open::write_tx;
 use crate::store::operator::Operator;
 use crate::store::outbox::replays;
 use crate::store::outbox::rows::{
-    Feed, Lane, LatestDue, QueueRow, RemovalReason, RowState, Settlement,
+    Feed, LatestDue, QueueLane, QueueRow, RemovalReason, RowState, Settlement,
 };
 use crate::store::outbox::sinks::{self, SinkRow};
 use crate::store::reader::Reader;
@@ -313,7 +313,7 @@ impl Reader {
     pub fn next_rows(
         &self,
         sink: &str,
-        lane: Lane,
+        lane: QueueLane,
         now: &str,
         limit: usize,
     ) -> Result<(Vec<QueueRow>, bool), StoreError> {
@@ -349,7 +349,7 @@ impl Reader {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn ready_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
+    pub fn ready_rows(&self, sink: &str, lane: QueueLane) -> Result<i64, StoreError> {
         Ok(self
             .connection
             .value(COUNT_READY, named_params! {":sink": sink, ":lane": lane})?)
@@ -359,7 +359,7 @@ impl Reader {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn owed_rows(&self, sink: &str, lane: Lane) -> Result<i64, StoreError> {
+    pub fn owed_rows(&self, sink: &str, lane: QueueLane) -> Result<i64, StoreError> {
         Ok(self
             .connection
             .value(COUNT_OWED, named_params! {":sink": sink, ":lane": lane})?)
@@ -372,7 +372,7 @@ impl Reader {
     /// If the file cannot be read.
     pub fn undelivered(&self, sink: &SinkRow) -> Result<i64, StoreError> {
         let unread = (self.last_seq()? - sink.position).max(0);
-        Ok(unread + self.owed_rows(&sink.name, Lane::Change)?)
+        Ok(unread + self.owed_rows(&sink.name, QueueLane::Change)?)
     }
 
     /// The bytes of the records of a row; `None` if it is no longer there. An update is sent with
@@ -380,8 +380,8 @@ impl Reader {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn weight(&self, lane: Lane, seq: i64) -> Result<Option<usize>, StoreError> {
-        let sql = if lane == Lane::Notice {
+    pub fn weight(&self, lane: QueueLane, seq: i64) -> Result<Option<usize>, StoreError> {
+        let sql = if lane == QueueLane::Notice {
             NOTICE_BYTES
         } else {
             CHANGE_BYTES
@@ -563,9 +563,9 @@ fn insert(tx: &Connection, sink: &str, feed: &Feed) -> rusqlite::Result<bool> {
         absent -= count(tx.run(INSERT, values)?);
     }
     match feed.lane {
-        Lane::Change => sinks::advance(tx, sink, feed, absent),
-        Lane::Replay => replays::advance(tx, sink, feed, absent),
-        Lane::Notice | Lane::Refill => Ok(true),
+        QueueLane::Change => sinks::advance(tx, sink, feed, absent),
+        QueueLane::Replay => replays::advance(tx, sink, feed, absent),
+        QueueLane::Notice | QueueLane::Refill => Ok(true),
     }
 }
 
@@ -575,9 +575,9 @@ fn save(tx: &Connection, sink: &str, settlement: &Settlement, at: &str) -> rusql
     let direct = feed_late(tx, sink, settlement)?;
     let gone = delete(tx, sink, &settlement.gone, &direct)?;
     let gone = |lane, why| gone.get(&(lane, why)).copied().unwrap_or(0);
-    let mut delivered = gone(Lane::Change, RemovalReason::Delivered);
-    let left_out =
-        gone(Lane::Change, RemovalReason::Refused) + gone(Lane::Change, RemovalReason::LeftOut);
+    let mut delivered = gone(QueueLane::Change, RemovalReason::Delivered);
+    let left_out = gone(QueueLane::Change, RemovalReason::Refused)
+        + gone(QueueLane::Change, RemovalReason::LeftOut);
     for row in &settlement.kept {
         let values = named_params! {
             ":sink": sink,
@@ -591,7 +591,7 @@ fn save(tx: &Connection, sink: &str, settlement: &Settlement, at: &str) -> rusql
         };
         let is_there = tx.run(KEEP, values)? > 0;
         // What a destination has lost and now refuses counts no longer as delivered.
-        if is_there && row.lane == Lane::Refill {
+        if is_there && row.lane == QueueLane::Refill {
             delivered -= 1;
         }
     }
@@ -601,7 +601,7 @@ fn save(tx: &Connection, sink: &str, settlement: &Settlement, at: &str) -> rusql
         RemovalReason::Refused,
         RemovalReason::LeftOut,
     ]
-    .map(|why| gone(Lane::Replay, why));
+    .map(|why| gone(QueueLane::Replay, why));
     replays::count(tx, sink, replayed, settlement.last_error.as_deref(), at)?;
     match settlement.acknowledged {
         Some(acknowledged) => sinks::set_acknowledged(tx, sink, acknowledged),
@@ -640,16 +640,16 @@ fn delete(
     sink: &str,
     rows: &[(QueueRow, RemovalReason)],
     direct: &Direct,
-) -> rusqlite::Result<HashMap<(Lane, RemovalReason), i64>> {
-    let mut removed: HashMap<(Lane, RemovalReason), i64> = HashMap::new();
-    let mut seqs: HashMap<(Lane, RemovalReason), Vec<i64>> = HashMap::new();
+) -> rusqlite::Result<HashMap<(QueueLane, RemovalReason), i64>> {
+    let mut removed: HashMap<(QueueLane, RemovalReason), i64> = HashMap::new();
+    let mut seqs: HashMap<(QueueLane, RemovalReason), Vec<i64>> = HashMap::new();
     for (row, why) in rows {
         let key = (row.lane, *why);
         match direct {
-            Direct::After(position) if row.lane == Lane::Change && row.seq > *position => {
+            Direct::After(position) if row.lane == QueueLane::Change && row.seq > *position => {
                 *removed.entry(key).or_default() += 1;
             }
-            Direct::Counted(position) if row.lane == Lane::Change && row.seq > *position => {}
+            Direct::Counted(position) if row.lane == QueueLane::Change && row.seq > *position => {}
             _ => seqs.entry(key).or_default().push(row.seq),
         }
     }

@@ -8,7 +8,7 @@ use crate::store::sql;
 /// What a row is about. Rows of a lower lane go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "i64")]
-pub enum Lane {
+pub enum QueueLane {
     /// An alert or a report of this program.
     Notice = 0,
     /// A change that the destination has lost.
@@ -47,7 +47,7 @@ impl RowState {
 pub struct QueueRow {
     /// What it is about.
     #[serde(skip_serializing)]
-    pub lane: Lane,
+    pub lane: QueueLane,
     /// The change's number in the log.
     pub seq: i64,
     /// The route of its record.
@@ -75,7 +75,7 @@ pub struct QueueRow {
 impl QueueRow {
     /// Its key within the sink.
     #[must_use]
-    pub fn key(&self) -> (Lane, i64) {
+    pub fn key(&self) -> (QueueLane, i64) {
         (self.lane, self.seq)
     }
 
@@ -91,7 +91,7 @@ impl QueueRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feed {
     /// Their lane.
-    pub lane: Lane,
+    pub lane: QueueLane,
     /// The position from which they were read. If it is another meanwhile, nothing is queued.
     pub after: i64,
     /// The new position.
@@ -173,13 +173,13 @@ impl ToSql for RowState {
     }
 }
 
-impl ToSql for Lane {
+impl ToSql for QueueLane {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok((*self as i64).into())
     }
 }
 
-impl TryFrom<i64> for Lane {
+impl TryFrom<i64> for QueueLane {
     type Error = &'static str;
 
     fn try_from(number: i64) -> Result<Self, Self::Error> {

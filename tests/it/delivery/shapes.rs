@@ -68,7 +68,7 @@ async fn received(
     for change in changes {
         let one = std::slice::from_ref(change);
         let verdicts = sink
-            .hand_over(one, jiff::Timestamp::now(), &CancellationToken::new())
+            .send(one, jiff::Timestamp::now(), &CancellationToken::new())
             .await;
         assert_eq!(verdicts, [Verdict::Done]);
     }

@@ -124,11 +124,11 @@ async fn a_time_out_a_stop_and_a_dropped_delivery_end_the_whole_process_group() 
                     started.await;
                     stop.cancel();
                 };
-                let (verdicts, ()) = tokio::join!(sink.hand_over(&given, at(0), &stop), stopping);
+                let (verdicts, ()) = tokio::join!(sink.send(&given, at(0), &stop), stopping);
                 assert_eq!(verdicts, [Verdict::CutShort]);
             }
             _ => tokio::select! {
-                verdicts = sink.hand_over(&given, at(0), &stop) => panic!("{verdicts:?}"),
+                verdicts = sink.send(&given, at(0), &stop) => panic!("{verdicts:?}"),
                 () = started => {}
             },
         }

@@ -143,17 +143,17 @@ async fn a_mail_reaches_the_recipients_that_the_server_accepts() {
     assert_eq!(server.mails()[0]["to"], json!(["desk@example.com"]));
     let refused = "refused the recipient boss@example.com (550): correct to";
     assert!(
-        sink.try_out()
+        sink.check()
             .await
             .unwrap_err()
             .to_string()
             .contains(refused)
     );
     server.be("well");
-    assert!(sink.try_out().await.unwrap().contains("every recipient"));
+    assert!(sink.check().await.unwrap().contains("every recipient"));
     server.be("sender550");
     assert!(
-        sink.try_out()
+        sink.check()
             .await
             .unwrap_err()
             .to_string()
@@ -213,7 +213,7 @@ async fn tls_needs_the_right_authority_and_the_right_login() {
             Verdict::Done,
             "{tls:?}"
         );
-        assert!(sink.try_out().await.unwrap().contains("accepts the login"));
+        assert!(sink.check().await.unwrap().contains("accepts the login"));
         let words = "refused the login (535): correct login_file";
         fault_says(&mut with(&ca, "CANARY"), &change(2), words).await;
         fault_says(&mut with(&other, "right"), &change(3), "certificate").await;

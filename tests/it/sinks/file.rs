@@ -398,7 +398,7 @@ async fn links_pipes_folders_and_files_of_others_are_refused_and_not_changed() {
             is_fault(&verdict) && reason(&verdict).contains(words),
             "{verdict:?}"
         );
-        let probed = sink(settings).try_out().await.unwrap_err().to_string();
+        let probed = sink(settings).check().await.unwrap_err().to_string();
         assert!(probed.contains(words), "{probed}");
     }
     assert_eq!(fs::read_to_string(&target).unwrap(), "root:x:0:0\n");

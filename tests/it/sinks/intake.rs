@@ -193,20 +193,9 @@ async fn a_new_key_counts_at_once_and_a_page_is_no_acknowledgement() {
     let mut sink = intake(partner.settings());
     partner.write_key("CANARY");
     fault_says(&mut sink, &change(1), "401").await;
-    assert!(
-        sink.try_out()
-            .await
-            .unwrap_err()
-            .to_string()
-            .contains("401")
-    );
+    assert!(sink.check().await.unwrap_err().to_string().contains("401"));
     partner.write_key(&partner.workspace.sandbox.rest_key());
-    assert!(
-        sink.try_out()
-            .await
-            .unwrap()
-            .contains("nothing was created")
-    );
+    assert!(sink.check().await.unwrap().contains("nothing was created"));
     assert_eq!(partner.leads().len(), 0);
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
 

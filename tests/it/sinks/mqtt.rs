@@ -118,7 +118,7 @@ async fn tls_and_missing_rights_and_a_broker_that_is_down_are_named() {
     let (plain, no_broker) = (String::new(), Receiver::start().await);
     let mut sink = build(&kind(&broker.url("all", "right"), &trusted));
     assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
-    assert!(sink.try_out().await.is_ok());
+    assert!(sink.check().await.is_ok());
     for (url, rest, words) in [
         (
             broker.url("all", "CANARY"),

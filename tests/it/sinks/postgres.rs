@@ -296,7 +296,7 @@ async fn a_table_that_was_changed_by_hand_is_said_and_made_again_when_it_is_drop
             "rename or drop the table: it is made again",
         )
         .await;
-        let said = sink.try_out().await.unwrap_err().to_string();
+        let said = sink.check().await.unwrap_err().to_string();
         assert!(said.contains("name another `schema`"), "{change}: {said}");
         role.run(&format!("DROP TABLE {}.leads", role.name)).await;
         assert_eq!(
@@ -338,7 +338,7 @@ async fn the_documented_statements_give_a_new_role_all_that_it_needs() {
     let url =
         format!("{place}/{name}").replace(&format!("//{}@", role.name), &format!("//{name}@"));
     let mut sink = build(&sink_kind(&url, "shopmirror", "shop"));
-    sink.try_out().await.unwrap();
+    sink.check().await.unwrap();
     assert!(all_done(&deliver(&mut sink, &changes(1..=3)).await));
 }
 
@@ -415,7 +415,7 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
     ] {
         let mut sink = build(&kind);
         fault_says(&mut sink, &change(1), &words).await;
-        let probed = sink.try_out().await.unwrap_err().to_string();
+        let probed = sink.check().await.unwrap_err().to_string();
         assert!(probed.contains(&words), "{probed}");
         assert!(!format!("{probed} {sink:?} {kind:?}").contains("CANARY"));
     }
@@ -428,7 +428,7 @@ async fn what_cannot_be_used_is_named_with_what_to_run_and_tls_is_verified() {
     assert_eq!(deliver_one(&mut ours, &change(1)).await, Verdict::Done);
     role.run(&format!("REVOKE INSERT ON {name}.changes FROM {name}"))
         .await;
-    let said = sink(&role).try_out().await.unwrap_err().to_string();
+    let said = sink(&role).check().await.unwrap_err().to_string();
     assert!(
         said.contains("run GRANT SELECT, INSERT, UPDATE, DELETE"),
         "{said}"

@@ -34,12 +34,12 @@ async fn a_probe_tells_a_bucket_from_a_page_that_answers_everything() {
     moto.bucket("probed").await;
     assert!(
         build(&sink_kind(&moto.url(), "probed"))
-            .try_out()
+            .check()
             .await
             .is_ok()
     );
     let said = build(&sink_kind(&moto.url(), "gone"))
-        .try_out()
+        .check()
         .await
         .unwrap_err()
         .to_string();
@@ -50,7 +50,7 @@ async fn a_probe_tells_a_bucket_from_a_page_that_answers_everything() {
     let page = Receiver::start().await;
     page.always(Answer::status(200).body("<html>"));
     let said = build(&sink_kind(&page.url(""), "probed"))
-        .try_out()
+        .check()
         .await
         .unwrap_err()
         .to_string();

@@ -46,7 +46,7 @@ async fn the_request_is_what_the_specification_says_and_a_retry_is_the_same_mess
     receiver.always(Answer::status(500));
     let stop = CancellationToken::new();
     assert!(is_fault(
-        &sink.hand_over(&[change(1)], at(1_700_000_000), &stop).await[0]
+        &sink.send(&[change(1)], at(1_700_000_000), &stop).await[0]
     ));
     receiver.always(Answer::status(204));
     assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
@@ -187,7 +187,7 @@ async fn a_probe_says_what_to_do_about_the_status_and_posts_nothing() {
         (503, Err("see its log")),
     ] {
         receiver.always(Answer::status(status));
-        let probed = sink.try_out().await.map_err(|error| error.to_string());
+        let probed = sink.check().await.map_err(|error| error.to_string());
         let is_as_expected = match (&probed, words) {
             (Ok(text), Ok(words)) | (Err(text), Err(words)) => text.contains(words),
             _ => false,
@@ -318,7 +318,7 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     };
     let receiver = Receiver::start().await;
     let mut sink = build_for(receiver.url("/CANARY-47?token=CANARY-47"));
-    let mut texts = vec![format!("{sink:?} {:?}", sink.try_out().await)];
+    let mut texts = vec![format!("{sink:?} {:?}", sink.check().await)];
     let body = "{\n \"error\": \"no such job\", \"url\": \"\\/CANARY-47?token=CANARY-47\", \"key\": \"CANARY-47\"}";
     for status in [302, 400, 410, 500] {
         let answer = Answer::status(status).header("location", "http://CANARY:CANARY@127.0.0.1:1/");
@@ -343,7 +343,7 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
     texts.push(format!(
         "{:?} {:?}",
         deliver_one(&mut sink, &change(1)).await,
-        sink.try_out().await
+        sink.check().await
     ));
 
     texts.push(String::from_utf8(log.0.lock().unwrap().clone()).unwrap());

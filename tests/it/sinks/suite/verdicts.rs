@@ -72,12 +72,12 @@ async fn every_sink_takes_a_batch_whole_and_nothing_from_a_probe_or_a_stop() {
         let mut sink = sink(one);
 
         // A probe, an empty batch and what comes after a stop send nothing.
-        let said = sink.try_out().await;
+        let said = sink.check().await;
         assert!(said.is_ok(), "{name}: {said:?}");
         assert_eq!(deliver(&mut sink, &[]).await, [], "{name}");
         let stop = CancellationToken::new();
         stop.cancel();
-        let verdicts = sink.hand_over(&several(1..=3), at(0), &stop).await;
+        let verdicts = sink.send(&several(1..=3), at(0), &stop).await;
         assert_eq!(verdicts, vec![Verdict::CutShort; 3], "{name}");
         assert_eq!(one.received().await, [], "{name}");
 
