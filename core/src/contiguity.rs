@@ -107,7 +107,7 @@ pub enum Relation {
 
 impl Relation {
     /// The record's place on the previous page.
-    fn place(self) -> Option<usize> {
+    pub(crate) fn place(self) -> Option<usize> {
         match self {
             Self::Unchanged(place) | Self::Changed(place) => Some(place),
             Self::NotShown => None,

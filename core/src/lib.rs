@@ -13,3 +13,4 @@ pub mod duration;
 pub mod reading;
 pub mod record;
 pub mod schedule;
+pub mod vanishing;

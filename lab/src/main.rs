@@ -1,10 +1,12 @@
 //! `lab`: runs what shopmirror decides against a known truth, for developers.
 //!
 //! `lab simulate` compares the adaptive schedule with fixed ones over a trace or a synthetic shop,
-//! on a virtual clock. `lab pages` judges the rule of what a page proves.
+//! on a virtual clock. `lab pages` judges the rule of what a page proves, `lab vanished` that of
+//! records which are gone from their list.
 
 mod pages;
 mod simulate;
+mod vanished;
 
 use std::path::PathBuf;
 
@@ -24,6 +26,8 @@ enum Command {
     Pages(PagesArgs),
     /// Judge whether a page is the whole list, for servers that show fewer records than requested
     Ends(EndsArgs),
+    /// Judge the rule of records that are gone from a list against shops whose truth is known
+    Vanished(VanishedArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -31,6 +35,31 @@ struct EndsArgs {
     /// Pages of each server
     #[arg(long, value_name = "N", default_value_t = 40_000)]
     pages: u64,
+    /// The same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct VanishedArgs {
+    /// Shops of each order and each life
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    shops: u64,
+    /// By what the workspace orders its lists [default: each in turn]
+    #[arg(long, value_name = "ORDER")]
+    listed_by: Option<vanished::ListedBy>,
+    /// How much happens [default: each in turn]
+    #[arg(long, value_name = "LIFE")]
+    life: Option<vanished::Life>,
+    /// Part of the pages that a lagging server answers
+    #[arg(long, value_name = "PART", default_value_t = 0.01)]
+    lagging: f64,
+    /// Let the workspace hide finished records one by one
+    #[arg(long)]
+    archives: bool,
     /// The same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -100,6 +129,7 @@ fn main() -> anyhow::Result<()> {
         Command::Simulate(args) => simulate(&args),
         Command::Pages(args) => judge_pages(&args),
         Command::Ends(args) => judge_ends(&args),
+        Command::Vanished(args) => judge_vanished(&args),
     }
 }
 
@@ -114,6 +144,25 @@ fn judge_ends(args: &EndsArgs) -> anyhow::Result<()> {
         println!("{}", pages::ends_table(&outcomes));
     }
     let missed = pages::missed_ends(&outcomes);
+    ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
+    Ok(())
+}
+
+fn judge_vanished(args: &VanishedArgs) -> anyhow::Result<()> {
+    let outcomes = vanished::run(&vanished::Settings {
+        shops: args.shops,
+        listed_by: args.listed_by,
+        life: args.life,
+        lagging: args.lagging,
+        archives: args.archives,
+        seed: args.seed,
+    });
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcomes)?);
+    } else {
+        println!("{}", vanished::table(&outcomes));
+    }
+    let missed = vanished::missed_goals(&outcomes);
     ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
     Ok(())
 }

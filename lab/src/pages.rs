@@ -24,8 +24,9 @@ pub(crate) use self::goals::missed_goals;
 pub(crate) use self::table::table;
 pub(crate) use self::tally::Tally;
 
-use self::list::{Event, Ids, List, Page, Shown, Ties};
-use self::poller::Poller;
+pub(crate) use self::list::Shown;
+use self::list::{Event, Ids, List, Page, Ties};
+pub(crate) use self::poller::{Mirror, Poller};
 
 /// Records of a page.
 const LIMIT: usize = 100;
@@ -166,8 +167,8 @@ impl Setting {
 
         let mut poller = Poller::new(LIMIT, self.ids == Ids::Text);
         let mut page = list.page(random, LIMIT, &HashSet::new());
-        poller.read(&page.records);
         let mut watch = Watch::new(self.order);
+        poller.read(&mut watch.mirror, &page.records, page.read_at());
         let mut states = Vec::new();
         for _ in 0..POLLS_PER_LIST {
             self.live(&mut list, random, &page);
@@ -289,6 +290,7 @@ struct Unseen {
 /// Compares what a poller says with what really happened.
 struct Watch {
     order: Order,
+    mirror: Mirror,
     unseen: BTreeMap<i64, Unseen>,
     tally: Tally,
     was_wrong: bool,
@@ -298,6 +300,7 @@ impl Watch {
     fn new(order: Order) -> Self {
         Self {
             order,
+            mirror: Mirror::default(),
             unseen: BTreeMap::new(),
             tally: Tally::default(),
             was_wrong: false,
@@ -328,7 +331,7 @@ impl Watch {
     fn judge(&mut self, poller: &mut Poller, page: &Page, hidden: &HashSet<i64>) {
         let usual_steps = poller.usual_steps();
         let new_ids = poller.new_ids(&page.records);
-        let verdict = poller.read(&page.records);
+        let verdict = poller.read(&mut self.mirror, &page.records, page.read_at());
         self.see(&page.records);
         let learned = poller.profile.order.order();
         if learned != Order::Unknown && learned != self.order {

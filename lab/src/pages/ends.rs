@@ -10,7 +10,7 @@ use serde::Serialize;
 use shopmirror_core::contiguity::{Contiguity, Order};
 
 use super::list::{Event, Ids, List, Ties};
-use super::poller::Poller;
+use super::poller::{Mirror, Poller};
 use super::{LIMIT, SECONDS_BETWEEN_POLLS};
 
 const PAGES_PER_LIST: u64 = 200;
@@ -134,6 +134,7 @@ impl EndsOutcome {
         }
         list.take_events();
         let mut poller = Poller::new(LIMIT, false);
+        let mut mirror = Mirror::default();
         let mut unseen = HashSet::new();
         let mut found = HashSet::new();
         for number in 0..PAGES_PER_LIST {
@@ -149,7 +150,7 @@ impl EndsOutcome {
             }
             let shown = self.server.records_of_page(random);
             let page = list.page(random, shown, &HashSet::new());
-            let verdict = poller.read(&page.records);
+            let verdict = poller.read(&mut mirror, &page.records, page.read_at());
             for record in &page.records {
                 unseen.remove(&record.id);
             }

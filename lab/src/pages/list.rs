@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use fastrand::Rng;
+use jiff::Timestamp;
 use shopmirror_core::contiguity::Order;
 
 /// Former versions of a record that an edit may bring back.
@@ -59,11 +60,11 @@ struct Record {
 
 /// A record as a page shows it. `changed` is the truth beside it, which no poller sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shown {
-    pub(super) id: i64,
-    pub(super) version: u64,
-    pub(super) created_second: i64,
-    pub(super) changed: u64,
+pub(crate) struct Shown {
+    pub(crate) id: i64,
+    pub(crate) version: u64,
+    pub(crate) created_second: i64,
+    pub(crate) changed: u64,
 }
 
 /// A page, and the time of the list whose state it shows.
@@ -71,6 +72,14 @@ pub(super) struct Shown {
 pub(super) struct Page {
     pub(super) records: Vec<Shown>,
     pub(super) state: u64,
+}
+
+impl Page {
+    /// A time that grows with the state.
+    pub(super) fn read_at(&self) -> Timestamp {
+        let second = i64::try_from(self.state).unwrap_or(0);
+        Timestamp::from_second(second).unwrap_or_default()
+    }
 }
 
 /// What happened to a record.

@@ -2,11 +2,13 @@
 //! next page with.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 
 use jiff::Timestamp;
 use shopmirror_core::contiguity::{
     Contiguity, ListProfile, PreviousPage, Relation, Sighting, UsualSteps,
 };
+use shopmirror_core::vanishing::{SeenPage, Vanishing};
 
 use super::list::Shown;
 
@@ -19,13 +21,19 @@ struct Stored {
     row: u64,
 }
 
-pub(super) struct Poller {
-    ids_are_text: bool,
-    limit: usize,
+/// What is stored of the records of a route, which the pollers of its businesses share.
+#[derive(Default)]
+pub(crate) struct Mirror {
     stored: HashMap<i64, Stored>,
     /// Every version that was ever stored of each record.
     log: HashMap<i64, Vec<u64>>,
     last_row: u64,
+    created_seconds: HashMap<i64, i64>,
+}
+
+pub(crate) struct Poller {
+    ids_are_text: bool,
+    limit: usize,
     /// The ids of the page that the next one is compared with, and the last row when it was read.
     head: Vec<i64>,
     head_row: u64,
@@ -34,17 +42,15 @@ pub(super) struct Poller {
     stale_pages: u32,
     /// Earlier versions that the last pages showed and that were not stored.
     waiting: HashMap<i64, u64>,
-    pub(super) profile: ListProfile,
+    pub(crate) profile: ListProfile,
+    pub(crate) vanishing: Vanishing,
 }
 
 impl Poller {
-    pub(super) fn new(limit: usize, ids_are_text: bool) -> Self {
+    pub(crate) fn new(limit: usize, ids_are_text: bool) -> Self {
         Self {
             ids_are_text,
             limit,
-            stored: HashMap::new(),
-            log: HashMap::new(),
-            last_row: 0,
             head: Vec::new(),
             head_row: 0,
             high_id: None,
@@ -52,6 +58,7 @@ impl Poller {
             stale_pages: 0,
             waiting: HashMap::new(),
             profile: ListProfile::default(),
+            vanishing: Vanishing::default(),
         }
     }
 
@@ -76,11 +83,22 @@ impl Poller {
         self.profile.steps.clone()
     }
 
-    /// Stores a page; what it proves.
-    pub(super) fn read(&mut self, page: &[Shown]) -> Contiguity {
-        let sightings = self.compare(page);
-        let is_stale = self.has_page && self.stale_pages < MOST_STALE_PAGES && self.is_older(page);
-        self.store(page);
+    /// The ids of the page that the next one is compared with.
+    pub(crate) fn head(&self) -> &[i64] {
+        &self.head
+    }
+
+    /// Stores a page that was read at some time; what it proves.
+    pub(crate) fn read(
+        &mut self,
+        mirror: &mut Mirror,
+        page: &[Shown],
+        at: Timestamp,
+    ) -> Contiguity {
+        let sightings = self.compare(mirror, page);
+        let is_stale =
+            self.has_page && self.stale_pages < MOST_STALE_PAGES && self.is_older(mirror, page);
+        let may_be_older = self.store(mirror, page);
         if is_stale {
             self.stale_pages += 1;
             return Contiguity::Stale;
@@ -91,10 +109,30 @@ impl Poller {
             high_id: self.high_id,
         });
         let proof = self.profile.read_page(previous, &sightings, self.limit);
+        let previous_ids = texts(self.head.iter().copied());
+        let ids = texts(page.iter().map(|record| record.id));
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let seen = SeenPage {
+            at,
+            order: self.profile.order.order(),
+            contiguity: proof.contiguity,
+            previous: &previous_ids,
+            ids: &ids,
+            sightings: &sightings,
+            may_be_older,
+        };
+        let created_at = |id: &str| {
+            let second = id
+                .parse()
+                .ok()
+                .and_then(|id| mirror.created_seconds.get(&id));
+            Ok(second.and_then(|second| Timestamp::from_second(*second).ok()))
+        };
+        let Ok(()) = self.vanishing.read_page::<Infallible>(&seen, created_at);
         self.stale_pages = 0;
         self.has_page = true;
         self.head = page.iter().map(|record| record.id).collect();
-        self.head_row = self.last_row;
+        self.head_row = mirror.last_row;
         if !self.ids_are_text {
             let highest = page.iter().map(|record| record.id).max();
             self.high_id = self.high_id.max(highest);
@@ -102,14 +140,14 @@ impl Poller {
         proof.contiguity
     }
 
-    fn compare(&self, page: &[Shown]) -> Vec<Sighting> {
+    fn compare(&self, mirror: &Mirror, page: &[Shown]) -> Vec<Sighting> {
         let mut places = HashMap::new();
         for (place, id) in self.head.iter().enumerate() {
             places.insert(*id, place);
         }
         let mut sightings = Vec::with_capacity(page.len());
         for record in page {
-            let is_unchanged = match self.stored.get(&record.id) {
+            let is_unchanged = match mirror.stored.get(&record.id) {
                 Some(stored) => stored.version == record.version && stored.row <= self.head_row,
                 None => false,
             };
@@ -122,12 +160,58 @@ impl Poller {
                 id: (!self.ids_are_text).then_some(record.id),
                 created_at: Timestamp::from_second(record.created_second).ok(),
                 relation,
-                is_edited: !self.had(record),
+                is_edited: !mirror.had(record),
             });
         }
         sightings
     }
 
+    /// Whether a lagging server may have shown the page: it shows no record for the first time, and
+    /// lacks the first record of the page before or its highest id.
+    fn is_older(&self, mirror: &Mirror, page: &[Shown]) -> bool {
+        if mirror.shows_new_record(page) {
+            return false;
+        }
+        let ids: HashSet<i64> = page.iter().map(|record| record.id).collect();
+        let lacks_first = match self.head.first() {
+            Some(first) => !ids.contains(first),
+            None => false,
+        };
+        let lacks_highest = !self.ids_are_text && ids.iter().max() < self.head.iter().max();
+        lacks_first || lacks_highest
+    }
+
+    /// Stores what differs. On a page without a new record an earlier version waits until it is
+    /// shown once more; whether one does.
+    fn store(&mut self, mirror: &mut Mirror, page: &[Shown]) -> bool {
+        let may_wait = !mirror.shows_new_record(page);
+        let mut waits = false;
+        for record in page {
+            mirror
+                .created_seconds
+                .insert(record.id, record.created_second);
+            let is_stored = match mirror.stored.get(&record.id) {
+                Some(stored) => stored.version == record.version,
+                None => false,
+            };
+            let waited = self.waiting.get(&record.id) == Some(&record.version);
+            if is_stored {
+                self.waiting.remove(&record.id);
+                continue;
+            }
+            if may_wait && mirror.had(record) && !waited {
+                self.waiting.insert(record.id, record.version);
+                waits = true;
+                continue;
+            }
+            self.waiting.remove(&record.id);
+            mirror.store(record);
+        }
+        waits
+    }
+}
+
+impl Mirror {
     /// Whether the log ever had the record in this version.
     fn had(&self, record: &Shown) -> bool {
         match self.log.get(&record.id) {
@@ -141,48 +225,18 @@ impl Poller {
             .any(|record| !self.stored.contains_key(&record.id))
     }
 
-    /// Whether a lagging server may have shown the page: it shows no record for the first time, and
-    /// lacks the first record of the page before or its highest id.
-    fn is_older(&self, page: &[Shown]) -> bool {
-        if self.shows_new_record(page) {
-            return false;
-        }
-        let ids: HashSet<i64> = page.iter().map(|record| record.id).collect();
-        let lacks_first = match self.head.first() {
-            Some(first) => !ids.contains(first),
-            None => false,
+    fn store(&mut self, record: &Shown) {
+        self.last_row += 1;
+        let stored = Stored {
+            version: record.version,
+            row: self.last_row,
         };
-        let lacks_highest = !self.ids_are_text && ids.iter().max() < self.head.iter().max();
-        lacks_first || lacks_highest
+        self.stored.insert(record.id, stored);
+        let versions = self.log.entry(record.id).or_default();
+        versions.push(record.version);
     }
+}
 
-    /// Stores what differs. On a page without a new record an earlier version waits until it is
-    /// shown once more.
-    fn store(&mut self, page: &[Shown]) {
-        let may_wait = !self.shows_new_record(page);
-        for record in page {
-            let is_stored = match self.stored.get(&record.id) {
-                Some(stored) => stored.version == record.version,
-                None => false,
-            };
-            let waited = self.waiting.get(&record.id) == Some(&record.version);
-            if is_stored {
-                self.waiting.remove(&record.id);
-                continue;
-            }
-            if may_wait && self.had(record) && !waited {
-                self.waiting.insert(record.id, record.version);
-                continue;
-            }
-            self.waiting.remove(&record.id);
-            self.last_row += 1;
-            let stored = Stored {
-                version: record.version,
-                row: self.last_row,
-            };
-            self.stored.insert(record.id, stored);
-            let versions = self.log.entry(record.id).or_default();
-            versions.push(record.version);
-        }
-    }
+fn texts(ids: impl Iterator<Item = i64>) -> Vec<String> {
+    ids.map(|id| id.to_string()).collect()
 }
