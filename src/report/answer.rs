@@ -158,12 +158,13 @@ pub fn answer(
         known.unknown_jobs = unknown_jobs(reader, &known, &business)?;
     }
     let parameters = parameters(report, question, period, &local, &business)?;
-    let (columns, rows) = query::cells_of(reader, report, &known, &parameters)?;
+    let cells = query::cells_of(reader, report, &known, &parameters)?;
     let mut notes = of_links(reader, report)?;
     notes.extend(query::notes_of(reader, report, &parameters)?);
+    notes.extend(known.of_unheard(report, zone));
     notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
     notes.push(known.line(report.has_period(), zone));
-    let totals = totals(report, &columns, &rows, |column| {
+    let totals = totals(report, &cells, |column| {
         !report.is_list || known.whole_of(report, column) == Known::Wholly
     });
     Ok(Answer {
@@ -171,8 +172,8 @@ pub fn answer(
         period,
         by: question.by,
         as_of: known.as_of().to_zoned_datetime(zone.clone()),
-        columns,
-        rows,
+        columns: cells.columns,
+        rows: cells.rows,
         totals,
         notes,
         currency: question.currency.clone(),

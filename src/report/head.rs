@@ -8,6 +8,7 @@ use serde::Deserialize;
 use shopmirror_core::record::Route;
 use toml::Value;
 
+use super::exactness::OpenBy;
 use crate::store::SqlValue;
 
 /// The names that every report may use as `:name`.
@@ -49,6 +50,10 @@ pub struct Report {
     after: Columns,
     /// The columns that count records that are not completed now.
     standing: Columns,
+    /// How the rows divide the repairs that such columns count.
+    pub(super) open_by: OpenBy,
+    /// The columns of these that count only repairs that were taken in less than so many days ago.
+    pub(super) max_days: BTreeMap<String, i64>,
     /// The columns that have a sum.
     pub totals: Vec<String>,
     /// The columns of amounts.
@@ -220,6 +225,12 @@ impl Report {
     #[must_use]
     pub fn shows_paid_sums(&self) -> bool {
         (self.uses("_job_states") && self.uses("paid")) || self.uses("paid_total")
+    }
+
+    /// Whether it says which repairs were not heard of.
+    #[must_use]
+    pub fn shows_unheard(&self) -> bool {
+        self.uses("unheard")
     }
 
     /// Whether the SELECT holds this word. SQL names have no letter case.

@@ -112,6 +112,7 @@ pub fn home(
         reader,
         known,
         parameters,
+        zone: zone.clone(),
         notes: BTreeSet::new(),
     };
     let statuses = source.rows(include_str!("sql/home/statuses.sql"))?;
@@ -175,6 +176,7 @@ struct Source<'a> {
     reader: &'a mut Reader,
     known: Knowledge,
     parameters: Vec<(String, SqlValue)>,
+    zone: TimeZone,
     notes: BTreeSet<String>,
 }
 
@@ -204,11 +206,13 @@ impl Source<'_> {
     fn rows(&mut self, text: &str) -> Result<Vec<Vec<Cell>>, ReportError> {
         let report = made("home", text);
         match query::cells_of(self.reader, &report, &self.known, &self.parameters) {
-            Ok((_, rows)) => {
+            Ok(cells) => {
                 self.notes.extend(of_links(self.reader, &report)?);
+                self.notes
+                    .extend(self.known.of_unheard(&report, &self.zone));
                 let own = query::notes_of(self.reader, &report, &self.parameters)?;
                 self.notes.extend(own);
-                Ok(rows)
+                Ok(cells.rows)
             }
             Err(ReportError::NotSent(_)) => self.none(&report),
             Err(error) => Err(error),
@@ -231,7 +235,6 @@ impl Source<'_> {
             rows.push(vec![0.into(), day.period.clone().into()]);
         }
         let columns = ["number", PERIOD].map(str::to_owned).to_vec();
-        let (_, cells) = self.known.cells(report, QueryRows { columns, rows });
-        Ok(cells)
+        Ok(self.known.cells(report, QueryRows { columns, rows }).rows)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shopmirror_core::record::Route;
 
 use super::error::ReportError;
-use super::exactness::{Cell, Knowledge};
+use super::exactness::{Cells, Knowledge};
 use super::head::Report;
 use super::value::shown;
 use crate::store::{QueryLimits, QueryRows, Reader, SqlValue, missing_link};
@@ -25,7 +25,7 @@ pub(super) fn cells_of(
     report: &Report,
     known: &Knowledge,
     parameters: &[(String, SqlValue)],
-) -> Result<(Vec<String>, Vec<Vec<Cell>>), ReportError> {
+) -> Result<Cells, ReportError> {
     refuse_what_is_not_sent(reader, report, &known.linked)?;
     let found = rows_of(reader, report, &report.sql, parameters)?;
     Ok(known.cells(report, found))

@@ -31,7 +31,7 @@ pub(in crate::report) struct BusinessChoice {
 }
 
 impl BusinessChoice {
-    fn covers(&self, business: Option<&str>) -> bool {
+    pub(super) fn covers(&self, business: Option<&str>) -> bool {
         self.asked.is_none() || business.or(self.default.as_deref()) == self.asked.as_deref()
     }
 }

@@ -4,6 +4,10 @@
 //! `_more_NAME` counts the values of the column NAME that cannot be read and cannot be negative: the
 //! number is at least what was added. `_unsure_NAME` counts those that may be negative or are
 //! missing: the number is about what was added.
+//!
+//! `_unheard_NAME` is about repairs that were not heard of lately (see [`super::standing`]). If NAME
+//! counts repairs, it is a JSON list: for each of these, which gap it was not heard of since. If NAME
+//! is the most of something, so are `_unheard_NAME`, of these alone, and `_heard_NAME`, of the others.
 
 use std::mem;
 
@@ -12,6 +16,8 @@ use crate::store::SqlValue;
 
 const MORE: &str = "_more_";
 const UNSURE: &str = "_unsure_";
+const UNHEARD: &str = "_unheard_";
+const HEARD: &str = "_heard_";
 
 /// Where a SELECT gives the columns that are shown, and what is hidden behind each of them.
 pub(super) struct Shown {
@@ -25,6 +31,18 @@ struct Place {
     own: usize,
     more: Option<usize>,
     unsure: Option<usize>,
+    unheard: Option<usize>,
+    heard: Option<usize>,
+}
+
+/// A value that is shown, and what is hidden behind it.
+pub(super) struct Found {
+    pub(super) value: SqlValue,
+    pub(super) unread: Unread,
+    /// What the column `_unheard_NAME` has.
+    pub(super) unheard: Option<SqlValue>,
+    /// What the column `_heard_NAME` has.
+    pub(super) heard: Option<SqlValue>,
 }
 
 /// What the hidden columns say of a number.
@@ -47,7 +65,7 @@ impl Shown {
                 .position(|column| column.strip_prefix(prefix) == Some(name))
         };
         let is_hidden = |column: &String| {
-            [MORE, UNSURE].iter().any(|prefix| {
+            [MORE, UNSURE, UNHEARD, HEARD].iter().any(|prefix| {
                 column
                     .strip_prefix(prefix)
                     .is_some_and(|name| columns.iter().any(|other| other == name))
@@ -66,13 +84,15 @@ impl Shown {
                 own,
                 more: place_of(MORE, column),
                 unsure: place_of(UNSURE, column),
+                unheard: place_of(UNHEARD, column),
+                heard: place_of(HEARD, column),
             });
         }
         shown
     }
 
-    /// The values of a row that are shown, each with what was not read of it.
-    pub(super) fn values(&self, mut row: Vec<SqlValue>) -> Vec<(SqlValue, Unread)> {
+    /// The values of a row that are shown, each with what is hidden behind it.
+    pub(super) fn values(&self, mut row: Vec<SqlValue>) -> Vec<Found> {
         let mut values = Vec::with_capacity(self.places.len());
         for place in &self.places {
             let unread = if counts(&row, place.unsure) {
@@ -82,7 +102,13 @@ impl Shown {
             } else {
                 Unread::Nothing
             };
-            values.push((mem::replace(&mut row[place.own], SqlValue::Null), unread));
+            let mut take = |place: usize| mem::replace(&mut row[place], SqlValue::Null);
+            values.push(Found {
+                value: take(place.own),
+                unread,
+                unheard: place.unheard.map(&mut take),
+                heard: place.heard.map(&mut take),
+            });
         }
         values
     }
@@ -124,8 +150,8 @@ mod tests {
             let row: Vec<SqlValue> = row.into_iter().chain([unsure.into(), 1.into()]).collect();
             let values = shown.values(row);
             assert_eq!(values.len(), 3);
-            assert_eq!(values[1].0, 7.into());
-            values[1].1
+            assert_eq!(values[1].value, 7.into());
+            values[1].unread
         };
         assert_eq!(unread(0, 0), Unread::Nothing);
         assert_eq!(unread(2, 0), Unread::More);

@@ -7,11 +7,12 @@ use shopmirror_core::clock::second;
 use shopmirror_core::record::Route;
 
 use super::coverage::{BusinessChoice, Coverage, Known};
+use super::standing::{JobLists, Unseen};
 use crate::report::head::{CountedTime, Report};
 use crate::store::{Reader, ReportDay, StoreError};
 
 /// After this long every open record has been seen at least once, because it was changed.
-const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
+pub(super) const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
 /// A list that was not read for longer than this is named, and does not show how things are now.
 pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 
@@ -25,6 +26,8 @@ pub(in crate::report) struct Knowledge {
     pub(in crate::report) unknown_jobs: Vec<String>,
     /// The days that the report counts.
     pub(in crate::report) days: Vec<ReportDay>,
+    /// What may have happened to repairs unseen.
+    pub(in crate::report) unseen: Unseen,
     /// The time of the question.
     pub(in crate::report) now: Timestamp,
 }
@@ -44,13 +47,30 @@ impl Knowledge {
         let pollers = reader.pollers()?;
         let gaps = reader.gaps()?;
         let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
-        Ok(Self {
+        let mut known = Self {
             coverages: routes.iter().map(of).collect(),
             linked: reader.job_links()?.iter().map(|link| link.route).collect(),
             unknown_jobs: Vec::new(),
             days,
+            unseen: Unseen::default(),
             now,
-        })
+        };
+        let is_linked = known.linked.contains(&Route::JobStatusChanges);
+        match known.of(Route::Jobs) {
+            Some(jobs) => {
+                let lists = JobLists {
+                    pollers: &pollers,
+                    gaps: &gaps,
+                    business,
+                    jobs,
+                    changes: known.of(Route::JobStatusChanges).filter(|_| is_linked),
+                    now,
+                };
+                known.unseen = Unseen::read(reader, &lists)?;
+            }
+            None => reader.set_unheard(&[], None, None)?,
+        }
+        Ok(known)
     }
 
     pub(super) fn of(&self, route: Route) -> Option<&Coverage> {
@@ -200,6 +220,7 @@ mod tests {
             linked: vec![Route::JobStatusChanges],
             unknown_jobs: Vec::new(),
             days: Vec::new(),
+            unseen: Unseen::default(),
             now: NOW.parse().unwrap(),
         }
     }

@@ -9,7 +9,7 @@ use super::coverage::Coverage;
 use super::knowledge::{Knowledge, OLD};
 use crate::report::head::Report;
 use crate::store::{Reader, StoreError, missing_link};
-use crate::text::number::count;
+use crate::text::number::{count, whole};
 
 /// A note that states or paid sums are as last seen, if newer records do not name their job.
 ///
@@ -59,6 +59,34 @@ pub(in crate::report) fn complete_since(known: &Knowledge, zone: &TimeZone) -> S
 }
 
 impl Knowledge {
+    /// The notes of a report that counts repairs which were not heard of.
+    pub(in crate::report) fn of_unheard(&self, report: &Report, zone: &TimeZone) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !report.shows_unheard() {
+            return notes;
+        }
+        if let Some((repairs, since)) = self.unseen.unheard() {
+            let repairs = usize::try_from(repairs).unwrap_or(usize::MAX);
+            let repairs = count(repairs, "open repair was", "open repairs were");
+            let since = since.to_zoned_datetime(zone.clone()).strftime("%-d %B");
+            notes.push(format!(
+                "{repairs} not heard of since {since}, when status changes may have been missed: look \
+                 them up with `shopmirror report repairs --set unheard=1`"
+            ));
+        }
+        match self.unseen.reopened() {
+            Some(0) => {}
+            Some(most) => {
+                let most = whole(i64::try_from(most).unwrap_or(i64::MAX));
+                notes.push(format!(
+                    "up to {most} more if completed repairs were reopened in the gap"
+                ));
+            }
+            None => notes.push("more if completed repairs were reopened in the gap".to_owned()),
+        }
+        notes
+    }
+
     /// Since when the data is complete, for people. `has_period` leaves out the gaps of other
     /// times.
     pub(in crate::report) fn line(&self, has_period: bool, zone: &TimeZone) -> String {
@@ -149,6 +177,7 @@ mod tests {
                 gaps: Vec::new(),
             };
             let known = Knowledge {
+                unseen: crate::report::exactness::standing::Unseen::default(),
                 coverages: vec![list],
                 linked: Vec::new(),
                 unknown_jobs: Vec::new(),

@@ -1,6 +1,6 @@
 //! The sums of the columns of a report.
 
-use super::{Cell, Exactness};
+use super::{Cell, Cells, Exactness};
 use crate::report::head::Report;
 use crate::store::SqlValue;
 
@@ -8,10 +8,14 @@ use crate::store::SqlValue;
 /// there is no row, or no column has a sum.
 pub(in crate::report) fn totals(
     report: &Report,
-    columns: &[String],
-    rows: &[Vec<Cell>],
+    cells: &Cells,
     is_known: impl Fn(&str) -> bool,
 ) -> Option<Vec<Cell>> {
+    let Cells {
+        columns,
+        rows,
+        sums,
+    } = cells;
     let has_sum = |column: &String| report.totals.contains(column);
     if rows.is_empty() || !columns.iter().any(has_sum) {
         return None;
@@ -20,6 +24,10 @@ pub(in crate::report) fn totals(
     for (index, column) in columns.iter().enumerate() {
         if !has_sum(column) {
             totals.push(Cell::of(SqlValue::Null, Exactness::Exact));
+            continue;
+        }
+        if let Some(sum) = &sums[index] {
+            totals.push(sum.clone());
             continue;
         }
         let mut sum = Sum::default();
@@ -108,10 +116,15 @@ mod tests {
         let report = Report::parse("x", text).unwrap();
         let names = ["period", "jobs", "paid", "net"];
         let columns = names.map(str::to_owned);
-        assert!(
-            totals(&report, &columns, &[], |_| true).is_none(),
-            "there is no row"
-        );
+        let of = |rows: &[Vec<Cell>], is_known: fn(&str) -> bool| {
+            let cells = Cells {
+                columns: columns.to_vec(),
+                rows: rows.to_vec(),
+                sums: vec![None; 4],
+            };
+            totals(&report, &cells, is_known)
+        };
+        assert!(of(&[], |_| true).is_none(), "there is no row");
         let row = |jobs: i64, paid: f64, jobs_known, net_known| {
             let exact = |value: SqlValue| Cell::of(value, Exactness::Exact);
             let (jobs, net) = (
@@ -130,7 +143,7 @@ mod tests {
             row(1, 0.1, exact, exact),
             row(2, 0.2, Exactness::AtLeast, unknown),
         ];
-        let totals = |is_known: fn(&str) -> bool| totals(&report, &columns, &rows, is_known);
+        let totals = |is_known: fn(&str) -> bool| of(&rows, is_known);
         let wanted = [
             Cell::of(SqlValue::Null, exact),
             Cell::of(3.into(), Exactness::AtLeast),

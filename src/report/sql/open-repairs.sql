@@ -1,12 +1,15 @@
 -- title = "Open repairs"
--- about = "The repairs that are not completed, by stage, status and age in days."
+-- about = "The repairs that are not completed, by stage, status and age in days. One that was deleted after it had left the newest page still counts."
 -- needs.jobs = ["created_at", "status_stage"]
 -- standing.jobs = ["open", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days", "oldest_days"]
+-- open_by = "status"
+-- max_days = { under_1_day = 1, from_1_to_3_days = 3, from_3_to_7_days = 7 }
 -- totals = ["open", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days"]
 -- chart.bars = ["status", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days"]
 WITH ages AS MATERIALIZED (
-    SELECT s.stage, s.status, max(julianday(:now) - julianday(substr(j.created_at, 1, 19)), 0) AS age
-    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+    SELECT s.stage, s.status, max(julianday(:now) - julianday(substr(j.created_at, 1, 19)), 0) AS age,
+        u.stretch
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id LEFT JOIN unheard u ON u.id = s.id
     WHERE s.stage IS NOT 'completed'
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 )
@@ -14,7 +17,16 @@ SELECT coalesce(stage, '(no stage)') AS stage, coalesce(status, '(no status)') A
     count(*) AS open, count(CASE WHEN age < 1 THEN 1 END) AS under_1_day,
     count(CASE WHEN age >= 1 AND age < 3 THEN 1 END) AS from_1_to_3_days,
     count(CASE WHEN age >= 3 AND age < 7 THEN 1 END) AS from_3_to_7_days,
-    count(CASE WHEN age >= 7 THEN 1 END) AS over_7_days, round(max(age), 1) AS oldest_days
+    count(CASE WHEN age >= 7 THEN 1 END) AS over_7_days, round(max(age), 1) AS oldest_days,
+    json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL) AS _unheard_open,
+    json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL AND age < 1) AS _unheard_under_1_day,
+    json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL AND age >= 1 AND age < 3)
+        AS _unheard_from_1_to_3_days,
+    json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL AND age >= 3 AND age < 7)
+        AS _unheard_from_3_to_7_days,
+    json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL AND age >= 7) AS _unheard_over_7_days,
+    round(max(age) FILTER (WHERE stretch IS NOT NULL), 1) AS _unheard_oldest_days,
+    round(max(age) FILTER (WHERE stretch IS NULL), 1) AS _heard_oldest_days
 FROM ages
 GROUP BY ages.stage, ages.status
 ORDER BY open DESC, ages.status

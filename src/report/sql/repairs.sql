@@ -6,6 +6,7 @@
 -- parameters.status_days = { default = 0, about = "only if the status is older than this many days" }
 -- parameters.open_days = { default = 0, about = "only if taken in more than this many days ago" }
 -- parameters.late = { default = 0, about = "1: only if the day of the estimated delivery has passed" }
+-- parameters.unheard = { default = 0, about = "1: only if it was not heard of since status changes may have been missed" }
 WITH open AS (
     SELECT s.id, s.status, s.since, j.job_number, j.customer_name, j.created_at, j.estimated_delivery AS due,
         CASE WHEN j.estimated_delivery GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
@@ -22,6 +23,7 @@ SELECT id AS job_id, job_number, customer_name, coalesce(status, '(no status)') 
 FROM open
 WHERE (:status = '' OR instr('|' || :status || '|', '|' || status || '|') > 0)
     AND (:late = 0 OR days_late > 0)
+    AND (:unheard = 0 OR id IN (SELECT u.id FROM unheard u))
     AND (:status_days = 0 OR julianday(:now) - julianday(substr(since, 1, 19)) > :status_days)
     AND (:open_days = 0 OR julianday(:now) - julianday(substr(created_at, 1, 19)) > :open_days)
 ORDER BY created_at, id

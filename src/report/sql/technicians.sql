@@ -2,25 +2,27 @@
 -- about = "For each person: repairs that are open now, taken in during the period and completed during the period. The person is the one that the repair named when it was last seen."
 -- needs.jobs = ["created_at", "assigned_to", "status_stage"]
 -- standing.jobs = ["open"]
+-- open_by = "last_seen"
 -- counts.jobs = ["taken_in"]
 -- counts.job_status_changes = ["completed"]
 -- totals = ["open", "taken_in", "completed"]
 -- chart.bars = ["person", "open", "taken_in", "completed"]
-SELECT person, sum(open) AS open, sum(taken_in) AS taken_in, sum(completed) AS completed
+SELECT person, sum(open) AS open, sum(taken_in) AS taken_in, sum(completed) AS completed,
+    coalesce(max(unheard), '[]') AS _unheard_open
 FROM (
     SELECT coalesce(j.assigned_to, '(not assigned)') AS person, count(*) AS open, 0 AS taken_in,
-        0 AS completed
-    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+        0 AS completed, json_group_array(u.stretch) FILTER (WHERE u.id IS NOT NULL) AS unheard
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id LEFT JOIN unheard u ON u.id = s.id
     WHERE s.stage IS NOT 'completed'
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
     GROUP BY j.assigned_to
     UNION ALL
-    SELECT coalesce(j.assigned_to, '(not assigned)'), 0, count(*), 0
+    SELECT coalesce(j.assigned_to, '(not assigned)'), 0, count(*), 0, NULL
     FROM days d CROSS JOIN jobs j ON j.created_at >= d.from_at AND j.created_at < d.to_at
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
     GROUP BY j.assigned_to
     UNION ALL
-    SELECT coalesce(j.assigned_to, '(not assigned)'), 0, 0, count(*)
+    SELECT coalesce(j.assigned_to, '(not assigned)'), 0, 0, count(*), NULL
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
         CROSS JOIN jobs j ON j.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)

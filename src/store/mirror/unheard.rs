@@ -29,10 +29,16 @@ impl Reader {
     /// Creates the table `unheard` for the queries of this connection: the open repairs that were
     /// not heard of since some of these stretches, which are listed with the latest first. `stretch`
     /// is the number of the oldest of them, counted from 1; each later one may have moved it too.
+    /// `business` is the one to report on, `default` the workspace's own.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn set_unheard(&self, stretches: &[Stretch]) -> Result<(), StoreError> {
+    pub fn set_unheard(
+        &self,
+        stretches: &[Stretch],
+        business: Option<&str>,
+        default: Option<&str>,
+    ) -> Result<(), StoreError> {
         self.connection.execute_batch(
             "DROP TABLE IF EXISTS temp.unheard;
             CREATE TEMP TABLE unheard (
@@ -43,9 +49,25 @@ impl Reader {
         if stretches.is_empty() {
             return Ok(());
         }
-        let values = named_params! { ":stretches": stretches_json(stretches) };
+        let values = named_params! {
+            ":stretches": stretches_json(stretches),
+            ":business": business,
+            ":default": default,
+        };
         self.connection.run(&open_unheard_sql(), values)?;
         Ok(())
+    }
+
+    /// How many open repairs were not heard of since a stretch, by its number in the table `unheard`.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn open_unheard(&self, number: i64) -> Result<u64, StoreError> {
+        let sql = "SELECT count(*) FROM unheard WHERE stretch >= :number";
+        let count: i64 = self
+            .connection
+            .value(sql, named_params! { ":number": number })?;
+        Ok(u64::try_from(count).unwrap_or(0))
     }
 
     /// How many completed repairs a stretch may have reopened, at most `most`.
@@ -99,6 +121,7 @@ pub(in crate::store) fn open_unheard_sql() -> String {
             SELECT s.id, s.last_change, {SEEN_AT} AS seen_at
             FROM open s
             CROSS JOIN jobs j ON j.id = s.id
+            WHERE :business IS NULL OR coalesce(j._business, :default) = :business
         )
         INSERT INTO unheard (id, stretch)
         SELECT s.id, max(t.number)
@@ -193,7 +216,7 @@ mod tests {
 
         let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
         let unheard = |stretches: &[Stretch]| -> Vec<(String, i64)> {
-            reader.set_unheard(stretches).unwrap();
+            reader.set_unheard(stretches, None, None).unwrap();
             let sql = "SELECT id, stretch FROM unheard ORDER BY id";
             let mut statement = reader.connection.prepare(sql).unwrap();
             let rows = statement.query_map([], |row| row.try_into()).unwrap();
@@ -222,7 +245,7 @@ mod tests {
     async fn the_repairs_that_were_not_heard_of_are_found_by_index() {
         let (dir, _store) = fixtures::open();
         let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
-        reader.set_unheard(&[]).unwrap();
+        reader.set_unheard(&[], None, None).unwrap();
         for (sql, index, searches) in [
             (
                 open_unheard_sql(),

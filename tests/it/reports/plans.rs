@@ -35,7 +35,8 @@ async fn every_report_reads_the_tables_of_the_mirror_by_the_indexes_for_reports(
     connection
         .execute_batch(
             "CREATE TEMP TABLE days (day TEXT PRIMARY KEY, period TEXT NOT NULL, from_at TEXT NOT NULL, \
-             to_at TEXT NOT NULL) STRICT, WITHOUT ROWID",
+             to_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
+             CREATE TEMP TABLE unheard (id TEXT PRIMARY KEY NOT NULL, stretch INTEGER NOT NULL) STRICT, WITHOUT ROWID",
         )
         .unwrap();
     for report in shopmirror::report::built_in() {

@@ -1,6 +1,7 @@
 -- standing.jobs = ["number"]
-SELECT count(*) AS number
-FROM _job_states
-WHERE (stage < 'completed' OR stage > 'completed' OR stage IS NULL)
-    AND instr('|' || :ready || '|', '|' || status || '|') > 0
-    AND since BETWEEN '0' AND strftime('%Y-%m-%dT%H:%M:%S', :now, '-14 days')
+SELECT count(*) AS number,
+    json_group_array(u.stretch) FILTER (WHERE u.id IS NOT NULL) AS _unheard_number
+FROM _job_states s LEFT JOIN unheard u ON u.id = s.id
+WHERE (s.stage < 'completed' OR s.stage > 'completed' OR s.stage IS NULL)
+    AND instr('|' || :ready || '|', '|' || s.status || '|') > 0
+    AND s.since BETWEEN '0' AND strftime('%Y-%m-%dT%H:%M:%S', :now, '-14 days')

@@ -1,0 +1,770 @@
+//! Between which two numbers one lies that counts repairs by how they stand now, such as the open
+//! ones.
+//!
+//! Every change of a status makes a record. So a missed one moves at most one repair, and only one
+//! that was not heard of since. A repair that the mirror does not hold was missed in a gap of jobs.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use shopmirror_core::contiguity::Order;
+use shopmirror_core::record::{CLOCK_SKEW, Route};
+
+use super::coverage::{BusinessChoice, Coverage};
+use super::hidden::Found;
+use super::knowledge::{Knowledge, OLD, SETTLED};
+use super::{Cell, Exactness, number};
+use crate::report::head::Report;
+use crate::store::{Gap, PollerRow, Reader, SqlValue, StoreError, Stretch};
+
+/// How the rows of a report divide the open repairs that its columns count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::report) enum OpenBy {
+    /// They count those of some statuses: one may have come from any other status.
+    #[default]
+    Some,
+    /// Each row counts all that are open.
+    All,
+    /// Each row counts those of one status, and all rows together those that are open.
+    Status,
+    /// By what only the repair's own row says, such as a person: it may have changed unseen.
+    LastSeen,
+}
+
+/// Which repairs a number counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// All that are open. Those that were reopened in a gap are left out, and named in a note.
+    Open,
+    /// Those of some statuses: one may have come from any other status.
+    OfStatus,
+}
+
+/// What may have happened to the repairs unseen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::report) struct Unseen {
+    /// Where status changes may be missing, the latest first.
+    missed: Vec<Missed>,
+    /// Where jobs may be missing.
+    jobs: Vec<Stretch>,
+    /// Until then any number of jobs may be missing.
+    jobs_unknown_until: Option<Timestamp>,
+}
+
+/// What one stretch of status changes may hide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Missed {
+    stretch: Stretch,
+    /// Open repairs that were not heard of since.
+    open: u64,
+    /// Completed repairs that were not heard of since, as far as it can have reopened them.
+    completed: u64,
+}
+
+/// Some of the repairs, as they are believed to stand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Believed<'a> {
+    /// How many they are.
+    pub(super) count: u64,
+    /// For each that was not heard of lately, the number of the oldest stretch since which it was
+    /// not, counted from 1.
+    pub(super) unheard: &'a [u64],
+    /// Which they are.
+    pub(super) counted: Counted,
+    /// If only those that were taken in later than this are counted.
+    pub(super) taken_in_after: Option<Timestamp>,
+}
+
+/// The lowest and the highest that a number may be; `upper` is `None` if nothing limits it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bounds {
+    pub(super) lower: u64,
+    pub(super) upper: Option<u64>,
+}
+
+/// What is known of the lists of jobs and of status changes.
+pub(super) struct JobLists<'a> {
+    pub(super) pollers: &'a [PollerRow],
+    pub(super) gaps: &'a [Gap],
+    pub(super) business: &'a BusinessChoice,
+    pub(super) jobs: &'a Coverage,
+    /// `None` if status changes do not name their job.
+    pub(super) changes: Option<&'a Coverage>,
+    pub(super) now: Timestamp,
+}
+
+impl JobLists<'_> {
+    /// The gaps of a route that matter: in half a year every open repair was heard of.
+    fn gaps(&self, route: Route) -> Vec<&Gap> {
+        let mut gaps = Vec::new();
+        for gap in self.gaps {
+            let is_own =
+                gap.route == route.as_str() && self.business.covers(gap.business.as_deref());
+            if is_own && time(&gap.to_at).is_some_and(|at| self.is_recent(at)) {
+                gaps.push(gap);
+            }
+        }
+        gaps
+    }
+
+    fn is_recent(&self, at: Timestamp) -> bool {
+        self.now.duration_since(at) < SETTLED
+    }
+
+    fn job_pollers(&self) -> impl Iterator<Item = &PollerRow> {
+        self.pollers.iter().filter(|row| {
+            row.route == Route::Jobs.as_str() && self.business.covers(row.business.as_deref())
+        })
+    }
+
+    /// When the list of jobs was first read of every business.
+    fn jobs_begun(&self) -> Option<Timestamp> {
+        self.job_pollers()
+            .filter_map(|row| time(&row.first_polled_at))
+            .max()
+    }
+
+    /// Since when the row of each job shows how it stands, as far as a page has shown it: in a list
+    /// by change, since the last gap. `None` if the list is not ordered so.
+    fn rows_are_current_since(&self) -> Option<Timestamp> {
+        let mut since = self.jobs_begun()?;
+        for row in self.job_pollers() {
+            if row.profile.order.order() != Order::ByChange {
+                return None;
+            }
+        }
+        for gap in self.gaps(Route::Jobs) {
+            since = since.max(time(&gap.to_at)?);
+        }
+        Some(since)
+    }
+
+    /// A time in which any number of status changes may be missing beside the gaps: while they are
+    /// not read or do not name their job, or before their list was first read.
+    fn unread_changes(&self) -> Option<Stretch> {
+        let jobs_read_at = self.jobs.read_at?;
+        let jobs_begun = self.jobs_begun()?;
+        let stretch = |from, until| Stretch {
+            from,
+            until,
+            ids: None,
+            most: None,
+        };
+        let Some((changes, read_at)) = self.changes.and_then(|list| Some((list, list.read_at?)))
+        else {
+            return Some(stretch(jobs_begun, jobs_read_at));
+        };
+        if jobs_read_at.duration_since(read_at) > OLD {
+            return Some(stretch(read_at, jobs_read_at));
+        }
+        let begun = changes.since.filter(|at| self.is_recent(*at))?;
+        (begun.duration_since(jobs_begun) > OLD).then(|| stretch(jobs_begun, begun))
+    }
+
+    /// Until when any number of jobs may be missing: those from before the mirror began, or those
+    /// that came since the list was read last.
+    fn jobs_unknown_until(&self) -> Option<Timestamp> {
+        let changes_read_at = self.changes.and_then(|list| list.read_at);
+        match (self.jobs.read_at, changes_read_at) {
+            (None, _) => return Some(self.now),
+            (Some(jobs), Some(changes)) if changes.duration_since(jobs) > OLD => {
+                return Some(self.now);
+            }
+            _ => {}
+        }
+        self.jobs.since.filter(|at| self.is_recent(*at))
+    }
+}
+
+impl Unseen {
+    /// What may have happened unseen to the repairs of these lists. Makes the table `unheard` of the
+    /// connection, for the queries of the report.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(super) fn read(reader: &Reader, lists: &JobLists<'_>) -> Result<Self, StoreError> {
+        let mut changes = reader.stretches(
+            Route::JobStatusChanges,
+            &lists.gaps(Route::JobStatusChanges),
+        )?;
+        changes.extend(lists.unread_changes());
+        if let Some(since) = lists.rows_are_current_since() {
+            changes.retain(|stretch| stretch.from < since);
+        }
+        changes.sort_by_key(|stretch| std::cmp::Reverse(stretch.until));
+        let business = lists.business;
+        reader.set_unheard(
+            &changes,
+            business.asked.as_deref(),
+            business.default.as_deref(),
+        )?;
+        let mut missed = Vec::with_capacity(changes.len());
+        for (number, stretch) in (1..).zip(changes) {
+            missed.push(Missed {
+                open: reader.open_unheard(number)?,
+                completed: match stretch.most {
+                    Some(most) => reader.completed_unheard(&stretch, most)?,
+                    None => 0,
+                },
+                stretch,
+            });
+        }
+        Ok(Self {
+            missed,
+            jobs: reader.stretches(Route::Jobs, &lists.gaps(Route::Jobs))?,
+            jobs_unknown_until: lists.jobs_unknown_until(),
+        })
+    }
+
+    /// The bounds of a number.
+    pub(super) fn bounds(&self, believed: Believed<'_>) -> Bounds {
+        let after = believed.taken_in_after.unwrap_or(Timestamp::MIN);
+        let mut left = 0;
+        let mut came = Some(0);
+        for (number, missed) in (1..).zip(&self.missed) {
+            if missed.stretch.until <= after {
+                continue;
+            }
+            let most = missed.stretch.most;
+            let is_own = |oldest: &&u64| **oldest >= number;
+            let own = believed.unheard.iter().filter(is_own).count() as u64;
+            left += own.min(most.unwrap_or(own));
+            let others = missed.open.saturating_sub(own) + missed.completed;
+            came = came.zip(most).map(|(came, most)| came + others.min(most));
+        }
+        let left = left.min(believed.unheard.len() as u64);
+        if believed.counted == Counted::Open {
+            came = came.map(|_| 0);
+        }
+        let more = came.zip(self.missing(after));
+        Bounds {
+            lower: believed.count.saturating_sub(left),
+            upper: more.map(|(came, missing)| believed.count + came + missing),
+        }
+    }
+
+    /// The most repairs that the mirror does not hold and that may be open.
+    fn missing(&self, after: Timestamp) -> Option<u64> {
+        if self.jobs_unknown_until.is_some_and(|until| until > after) {
+            return None;
+        }
+        let mut missing = 0;
+        for stretch in &self.jobs {
+            if stretch.until > after {
+                missing += stretch.most?;
+            }
+        }
+        Some(missing)
+    }
+
+    /// How many completed repairs may have been reopened unseen; `None` if nothing limits it.
+    pub(super) fn reopened(&self) -> Option<u64> {
+        let mut reopened = 0;
+        for missed in &self.missed {
+            missed.stretch.most?;
+            reopened += missed.completed;
+        }
+        Some(reopened)
+    }
+
+    /// The open repairs that were not heard of since the last stretch, and since when that is; `None`
+    /// if all were.
+    pub(super) fn unheard(&self) -> Option<(u64, Timestamp)> {
+        let last = self.missed.first()?;
+        (last.open > 0).then_some((last.open, last.stretch.until))
+    }
+
+    /// When the first of the missing repairs can have come, `Some(None)` if none is missing; `None`
+    /// if any number of older ones may be.
+    fn oldest_missing(&self) -> Option<Option<Timestamp>> {
+        if self.jobs_unknown_until.is_some() {
+            return None;
+        }
+        if self.jobs.iter().any(|stretch| stretch.most.is_none()) {
+            return None;
+        }
+        Some(self.jobs.iter().map(|stretch| stretch.from).min())
+    }
+}
+
+/// A column of a report that counts repairs by how they stand now.
+pub(super) struct StandingColumn<'a> {
+    unseen: &'a Unseen,
+    open_by: OpenBy,
+    taken_in_after: Option<Timestamp>,
+    now: Timestamp,
+    /// All that its rows count, and which of these were not heard of.
+    count: u64,
+    unheard: Vec<u64>,
+    /// The most of those that were not heard of, if it does not count.
+    most_unheard: f64,
+    counts: bool,
+}
+
+impl<'a> StandingColumn<'a> {
+    /// The column of this name, before its rows.
+    pub(super) fn new(known: &'a Knowledge, report: &Report, name: &str) -> Self {
+        let days = report.max_days.get(name);
+        let span = days.map(|days| SignedDuration::from_hours(24 * days) + CLOCK_SKEW);
+        Self {
+            unseen: &known.unseen,
+            open_by: report.open_by,
+            taken_in_after: span.and_then(|span| known.now.checked_sub(span).ok()),
+            now: known.now,
+            count: 0,
+            unheard: Vec::new(),
+            most_unheard: 0.0,
+            counts: false,
+        }
+    }
+
+    /// Adds a row.
+    pub(super) fn add(&mut self, found: &Found) {
+        if found.heard.is_some() {
+            let most = found.unheard.as_ref().and_then(number).unwrap_or(0.0);
+            self.most_unheard = self.most_unheard.max(most);
+        } else if let (Some(count), Some(unheard)) = (whole(&found.value), unheard(found)) {
+            self.counts = true;
+            self.count += count;
+            self.unheard.extend(unheard);
+        }
+    }
+
+    /// A value of it, once every row was added; `None` if its hidden columns do not say which
+    /// repairs were not heard of.
+    pub(super) fn cell(&self, found: &Found) -> Option<Cell> {
+        if let Some(heard) = &found.heard {
+            return Some(self.most(&found.value, heard));
+        }
+        let count = whole(&found.value)?;
+        if self.open_by == OpenBy::LastSeen && !self.unseen.missed.is_empty() {
+            return Some(Cell::of(found.value.clone(), Exactness::About));
+        }
+        let counted = match self.open_by {
+            OpenBy::All | OpenBy::LastSeen => Counted::Open,
+            OpenBy::Some | OpenBy::Status => Counted::OfStatus,
+        };
+        Some(self.counted(count, &unheard(found)?, counted))
+    }
+
+    /// The sum of a column that counts.
+    pub(super) fn sum(&self) -> Option<Cell> {
+        let counted = match self.open_by {
+            OpenBy::Some => Counted::OfStatus,
+            _ => Counted::Open,
+        };
+        self.counts
+            .then(|| self.counted(self.count, &self.unheard, counted))
+    }
+
+    fn counted(&self, count: u64, unheard: &[u64], counted: Counted) -> Cell {
+        let bounds = self.unseen.bounds(Believed {
+            count,
+            unheard,
+            counted,
+            taken_in_after: self.taken_in_after,
+        });
+        let exactness = match bounds.upper {
+            None => Exactness::AtLeast,
+            Some(upper) if upper == bounds.lower => Exactness::Exact,
+            Some(upper) => Exactness::Between {
+                upper: upper as f64,
+            },
+        };
+        let lower = i64::try_from(bounds.lower).unwrap_or(i64::MAX);
+        Cell::of(lower.into(), exactness)
+    }
+
+    /// The most of something, such as the age of the oldest repair: that of one which was heard of,
+    /// up to that of one which was not, or of one that is missing.
+    fn most(&self, believed: &SqlValue, heard: &SqlValue) -> Cell {
+        let own = number(believed).unwrap_or(0.0);
+        let lower = number(heard).unwrap_or(0.0);
+        let is_open = self
+            .unseen
+            .missed
+            .iter()
+            .any(|missed| missed.stretch.most.is_none());
+        let exactness = match self.unseen.oldest_missing() {
+            _ if is_open => Exactness::AtLeast,
+            None => Exactness::AtLeast,
+            Some(from) => {
+                let mut upper = own.max(self.most_unheard);
+                if let Some(from) = from {
+                    let age = self.now.duration_since(from).as_secs_f64() / 86_400.0;
+                    upper = upper.max(age);
+                }
+                if upper > lower {
+                    Exactness::Between { upper }
+                } else {
+                    Exactness::Exact
+                }
+            }
+        };
+        Cell::of(lower.into(), exactness)
+    }
+}
+
+/// A count, if it is one.
+fn whole(value: &SqlValue) -> Option<u64> {
+    match value {
+        SqlValue::Integer(count) => u64::try_from(*count).ok(),
+        _ => None,
+    }
+}
+
+/// The hidden list of the repairs that were not heard of; the others have no number in it.
+fn unheard(found: &Found) -> Option<Vec<u64>> {
+    let Some(SqlValue::Text(list)) = &found.unheard else {
+        return None;
+    };
+    let list: Vec<Option<u64>> = serde_json::from_str(list).ok()?;
+    Some(list.into_iter().flatten().collect())
+}
+
+fn time(text: &str) -> Option<Timestamp> {
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fastrand::Rng;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    /// Statuses of open repairs; a completed one has this status.
+    const DONE: usize = 4;
+    const PAGE: usize = 25;
+
+    fn stretch(most: Option<u64>) -> Stretch {
+        Stretch {
+            from: Timestamp::UNIX_EPOCH,
+            until: Timestamp::UNIX_EPOCH,
+            ids: None,
+            most,
+        }
+    }
+
+    fn missed(most: Option<u64>, open: u64, completed: u64) -> Missed {
+        Missed {
+            stretch: stretch(most),
+            open,
+            completed,
+        }
+    }
+
+    fn unseen(missed: &[Missed], jobs: Option<u64>) -> Unseen {
+        Unseen {
+            missed: missed.to_vec(),
+            jobs: vec![stretch(jobs)],
+            jobs_unknown_until: None,
+        }
+    }
+
+    fn believed(count: u64, unheard: &[u64], counted: Counted) -> Believed<'_> {
+        Believed {
+            count,
+            unheard,
+            counted,
+            taken_in_after: None,
+        }
+    }
+
+    #[test]
+    fn a_missed_change_moves_one_repair_that_was_not_heard_of_since() {
+        let of = |unseen: &Unseen, unheard: &[u64], counted| {
+            let bounds = unseen.bounds(believed(20, unheard, counted));
+            (bounds.lower, bounds.upper)
+        };
+        let nothing = unseen(&[], Some(0));
+        assert_eq!(of(&nothing, &[], Counted::Open), (20, Some(20)));
+
+        let two = unseen(&[missed(Some(2), 6, 9)], Some(3));
+        assert_eq!(of(&two, &[1; 6], Counted::Open), (18, Some(23)));
+        assert_eq!(of(&two, &[1], Counted::Open), (19, Some(23)), "one left");
+        assert_eq!(of(&two, &[1; 6], Counted::OfStatus), (18, Some(25)));
+        let few = unseen(&[missed(Some(50), 6, 1)], Some(0));
+        assert_eq!(of(&few, &[1; 4], Counted::OfStatus), (16, Some(23)));
+
+        let unknown = unseen(&[missed(None, 6, 0)], Some(3));
+        assert_eq!(of(&unknown, &[1; 6], Counted::Open), (14, None));
+        let lost = unseen(&[], None);
+        assert_eq!(of(&lost, &[], Counted::Open), (20, None));
+    }
+
+    #[test]
+    fn an_old_gap_counts_only_for_what_was_not_heard_of_since_then() {
+        let gaps = [missed(Some(1), 9, 9), missed(Some(40), 2, 30)];
+        let unseen = unseen(&gaps, Some(0));
+        let unheard = [1, 1, 1, 1, 1, 2, 2];
+        let of = |counted| unseen.bounds(believed(20, &unheard, counted));
+        assert_eq!(of(Counted::Open).lower, 17, "1 by the last gap, 2 before");
+        assert_eq!(of(Counted::OfStatus).upper, Some(20 + 1 + 30));
+        assert_eq!(unseen.reopened(), Some(39));
+    }
+
+    #[test]
+    fn what_was_taken_in_after_a_gap_was_not_moved_or_lost_in_it() {
+        let unseen = Unseen {
+            jobs_unknown_until: Some(Timestamp::UNIX_EPOCH),
+            ..unseen(&[missed(Some(2), 9, 9)], Some(4))
+        };
+        let of = |after: i64| {
+            let bounds = unseen.bounds(Believed {
+                taken_in_after: Some(Timestamp::from_second(after).unwrap()),
+                ..believed(20, &[1, 1, 1], Counted::OfStatus)
+            });
+            (bounds.lower, bounds.upper)
+        };
+        assert_eq!(of(-1), (18, None));
+        assert_eq!(of(0), (20, Some(20)));
+    }
+
+    /// A shop and its mirror: repairs and status changes with rising ids, pages, and outages.
+    struct World {
+        rng: Rng,
+        /// Ids that others use between two of a list.
+        sparse: usize,
+        reopens: bool,
+        time: u64,
+        jobs: List,
+        changes: List,
+        /// The true status of each repair.
+        truth: BTreeMap<usize, usize>,
+        /// The repair and the new status of each status change.
+        change_of: BTreeMap<usize, (usize, usize)>,
+        /// Of each mirrored repair its status when it was shown last, and when that was.
+        rows: BTreeMap<usize, (usize, u64)>,
+        /// Of each repair its newest mirrored status change: id, status, and when it was first seen.
+        newest: BTreeMap<usize, (usize, usize, u64)>,
+        /// The gaps of status changes: the ids between, and the time of the page.
+        gaps: Vec<(usize, usize, u64)>,
+        /// The ids between which repairs may be missing.
+        job_gaps: Vec<(usize, usize)>,
+    }
+
+    #[derive(Default)]
+    struct List {
+        ids: Vec<usize>,
+        known: Vec<usize>,
+    }
+
+    impl List {
+        fn create(&mut self, step: usize) -> usize {
+            let id = self.ids.last().unwrap_or(&0) + step;
+            self.ids.push(id);
+            id
+        }
+
+        fn page(&self) -> Vec<usize> {
+            self.ids[self.ids.len().saturating_sub(PAGE)..].to_vec()
+        }
+
+        /// Takes a page; the ids between which records are missing, if some may be.
+        fn read(&mut self, page: &[usize]) -> Option<(usize, usize)> {
+            let high = self.known.last().copied().unwrap_or(0);
+            self.known.extend(page.iter().filter(|id| **id > high));
+            let lowest = *page.first()?;
+            (lowest > high && high > 0).then_some((high, lowest))
+        }
+
+        fn hides(&self, (after, before): (usize, usize)) -> u64 {
+            let is_in = |id: &&usize| after < **id && **id < before;
+            (before - after - 1 - self.known.iter().filter(is_in).count()) as u64
+        }
+    }
+
+    impl World {
+        fn new(seed: u64, sparse: usize, reopens: bool) -> Self {
+            let mut world = Self {
+                rng: Rng::with_seed(seed),
+                sparse,
+                reopens,
+                time: 0,
+                jobs: List::default(),
+                changes: List::default(),
+                truth: BTreeMap::new(),
+                change_of: BTreeMap::new(),
+                rows: BTreeMap::new(),
+                newest: BTreeMap::new(),
+                gaps: Vec::new(),
+                job_gaps: Vec::new(),
+            };
+            world.take_in();
+            world
+        }
+
+        fn step(&mut self) -> usize {
+            self.rng.usize(1..=self.sparse)
+        }
+
+        fn take_in(&mut self) {
+            let step = self.step();
+            let job = self.jobs.create(step);
+            self.change(job, 0);
+        }
+
+        fn change(&mut self, job: usize, status: usize) {
+            let step = self.step();
+            let id = self.changes.create(step);
+            self.change_of.insert(id, (job, status));
+            self.truth.insert(job, status);
+        }
+
+        fn happen(&mut self) {
+            if self.rng.usize(..100) < 18 {
+                self.take_in();
+                return;
+            }
+            let ids = &self.jobs.ids;
+            let recent = &ids[ids.len().saturating_sub(120)..];
+            let job = recent[self.rng.usize(..recent.len())];
+            let status = self.truth[&job];
+            if status != DONE {
+                let is_done = self.rng.usize(..100) < 30;
+                let to = if is_done {
+                    DONE
+                } else {
+                    self.rng.usize(..DONE)
+                };
+                self.change(job, to);
+            } else if self.reopens && self.rng.usize(..100) < 8 {
+                self.change(job, 1);
+            }
+        }
+
+        fn poll(&mut self) {
+            self.time += 1;
+            let page = self.jobs.page();
+            self.job_gaps.extend(self.jobs.read(&page));
+            for job in page {
+                self.rows.insert(job, (self.truth[&job], self.time));
+            }
+            let page = self.changes.page();
+            if let Some((after, before)) = self.changes.read(&page) {
+                self.gaps.push((after, before, self.time));
+            }
+            for id in page {
+                let (job, status) = self.change_of[&id];
+                let first_seen = match self.newest.get(&job) {
+                    Some((own, _, at)) if *own == id => *at,
+                    Some((newer, ..)) if *newer > id => continue,
+                    _ => self.time,
+                };
+                self.newest.insert(job, (id, status, first_seen));
+            }
+        }
+
+        /// What each mirrored repair is believed to be, with the oldest gap that it was not heard of
+        /// since, from the last one on; 0 if it was heard of since all.
+        fn believed(&self) -> Vec<(usize, u64)> {
+            let mut believed = Vec::new();
+            for (job, (status, seen)) in &self.rows {
+                let newest = self.newest.get(job);
+                let status = match newest {
+                    Some((_, changed, at)) if seen < at => *changed,
+                    _ => *status,
+                };
+                let mut oldest = 0;
+                for (number, (_, before, at)) in (1..).zip(self.gaps.iter().rev()) {
+                    let is_heard = seen >= at || newest.is_some_and(|(id, ..)| id >= before);
+                    if !is_heard {
+                        oldest = number;
+                    }
+                }
+                believed.push((status, oldest));
+            }
+            believed
+        }
+
+        fn unseen(&self, believed: &[(usize, u64)]) -> Unseen {
+            let mut all = Vec::new();
+            for (number, (after, before, _)) in (1..).zip(self.gaps.iter().rev()) {
+                let most = self.changes.hides((*after, *before));
+                let unheard = |is_done: bool| {
+                    let is_one = |(status, oldest): &&(usize, u64)| {
+                        (*status == DONE) == is_done && *oldest >= number
+                    };
+                    believed.iter().filter(is_one).count() as u64
+                };
+                all.push(missed(Some(most), unheard(false), unheard(true).min(most)));
+            }
+            let missing = self.job_gaps.iter().map(|gap| self.jobs.hides(*gap)).sum();
+            unseen(&all, Some(missing))
+        }
+    }
+
+    #[test]
+    fn the_truth_lies_between_the_bounds_whatever_the_gaps_hide() {
+        let mut checks = 0;
+        let mut wrong_beliefs = 0;
+        let mut width = 0;
+        let mut count = 0;
+        for seed in 0..60 {
+            let sparse = 1 + seed as usize % 3;
+            let reopens = seed % 2 == 0;
+            let mut world = World::new(seed, sparse, reopens);
+            for step in 0..160 {
+                let outage = [0, 20, 60, 200][world.rng.usize(..4)];
+                let is_out = step > 10 && world.rng.usize(..40) == 0;
+                let events = if is_out { outage } else { world.rng.usize(..6) };
+                for _ in 0..events {
+                    world.happen();
+                }
+                world.poll();
+                if world.gaps.is_empty() || step % 4 != 0 {
+                    continue;
+                }
+                let all = world.believed();
+                let unseen = world.unseen(&all);
+                let of = |is_counted: &dyn Fn(usize) -> bool, counted| {
+                    let mut unheard = Vec::new();
+                    let mut count = 0;
+                    for (status, oldest) in &all {
+                        if is_counted(*status) {
+                            count += 1;
+                            unheard.extend((*oldest > 0).then_some(*oldest));
+                        }
+                    }
+                    let truth = world.truth.values();
+                    let truth = truth.filter(|status| is_counted(**status)).count() as u64;
+                    (
+                        unseen.bounds(believed(count, &unheard, counted)),
+                        count,
+                        truth,
+                    )
+                };
+                let (open, believed, truth) = of(&|status| status != DONE, Counted::Open);
+                let mut upper = open.upper.unwrap();
+                width += upper - open.lower;
+                count += believed;
+                if reopens {
+                    upper += unseen.reopened().unwrap();
+                }
+                assert!(
+                    open.lower <= truth && truth <= upper,
+                    "{seed}.{step}: {truth}, {open:?}"
+                );
+                wrong_beliefs += u64::from(believed != truth);
+                for own in 0..DONE {
+                    let (bounds, _, truth) = of(&|status| status == own, Counted::OfStatus);
+                    let upper = bounds.upper.unwrap();
+                    assert!(
+                        bounds.lower <= truth && truth <= upper,
+                        "{seed}.{step}, status {own}: {truth}, {bounds:?}"
+                    );
+                }
+                checks += 1;
+            }
+        }
+        println!("{checks} checks, {wrong_beliefs} wrong beliefs, width {width} of {count}");
+        assert!(
+            checks > 1_000 && wrong_beliefs * 3 > checks,
+            "the world shows what it was made for"
+        );
+        assert!(width < count, "a range says something");
+    }
+}
