@@ -89,7 +89,8 @@ impl Answer {
         }
     }
 
-    fn header(&self, name: HeaderName) -> Option<&str> {
+    /// A header as text; `None` if it is absent or not text.
+    pub(super) fn header(&self, name: HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }

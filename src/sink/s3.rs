@@ -3,12 +3,20 @@
 //! An object is named by its day, the numbers of its first and last change, and a digest of its
 //! text. So two objects of the same name are equal, and none ever replaces another one: not of
 //! another sink, not of another store, not after a change was cut out of a batch.
+//!
+//! An object counts as stored only when the service names the digest of what it stored: a captive
+//! portal or a proxy answers 200 as well.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use jiff::Timestamp;
-use rusty_s3::actions::{GetObject, PutObject};
+use md5::{Digest, Md5};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
+use rusty_s3::actions::{GetObject, HeadObject, PutObject};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use secrecy::ExposeSecret;
 use shopmirror_core::record::{Change, TEST_ID};
@@ -24,6 +32,12 @@ use crate::shape::on_one_line;
 const BATCH: usize = 10_000;
 /// How long a signed address is good; services accept clocks that differ by as much.
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
+/// The digest by which the service checks what it receives. A bucket with object lock refuses an
+/// object without it.
+const CONTENT_MD5: &str = "content-md5";
+const NDJSON: &str = "application/x-ndjson";
+const NO_S3_SERVICE: &str = "what answers is no S3 service: correct `endpoint`, or check what is \
+    between this machine and the service";
 
 /// One bucket.
 pub(super) struct S3Sink {
@@ -83,6 +97,19 @@ impl S3Sink {
         )
     }
 
+    /// Whether the bucket holds an object of this name, entity tag and length. The entity tag of a
+    /// bucket that encrypts is not the digest of the text.
+    async fn holds(&self, path: &str, etag: &str, length: usize) -> Result<bool, SinkError> {
+        let action = HeadObject::new(&self.bucket, Some(&self.credentials), path);
+        let answer = Answer::to(self.client.head(action.sign(SIGNED_FOR))).await?;
+        let stored_length = answer
+            .header(CONTENT_LENGTH)
+            .and_then(|text| text.parse().ok());
+        Ok(answer.code == 200
+            && self::etag(&answer).as_deref() == Some(etag)
+            && stored_length == Some(length))
+    }
+
     /// What to do about a status.
     fn remedy(&self, code: u16) -> String {
         let bucket = self.bucket.name();
@@ -132,13 +159,31 @@ impl Sink for S3Sink {
             text.push('\n');
         }
         let path = self.path(first, last, &text);
-        let action = PutObject::new(&self.bucket, Some(&self.credentials), &path);
+        let length = text.len();
+        let md5 = Md5::digest(&text);
+        let mut action = PutObject::new(&self.bucket, Some(&self.credentials), &path);
+        let checksum = STANDARD.encode(md5);
+        action.headers_mut().insert(CONTENT_MD5, checksum.clone());
         let url = action.sign(SIGNED_FOR + self.timeout);
-        let answer = Answer::to(self.client.put(url).body(text)).await?;
-        match answer.code {
-            200..=299 => Ok(()),
-            code => Err(answer.fault(&self.remedy(code), now)),
+        let request = self
+            .client
+            .put(url)
+            .header(CONTENT_MD5, checksum)
+            .header(CONTENT_TYPE, NDJSON)
+            .body(text);
+        let answer = Answer::to(request).await?;
+        if answer.code >= 300 {
+            return Err(answer.fault(&self.remedy(answer.code), now));
         }
+        let Some(etag) = etag(&answer) else {
+            return Err(answer.fault(NO_S3_SERVICE, now));
+        };
+        if etag == format!("{:x}", Bytes::copy_from_slice(&md5))
+            || self.holds(&path, &etag, length).await?
+        {
+            return Ok(());
+        }
+        Err(answer.fault(NO_S3_SERVICE, now))
     }
 
     /// Checks whether the bucket is there and may be listed; stores nothing.
@@ -151,13 +196,21 @@ impl Sink for S3Sink {
             return Err(SinkError::new(answer.reason(&self.remedy(answer.code))));
         }
         if !String::from_utf8_lossy(&answer.body).contains("<ListBucketResult") {
-            return Err(SinkError::new(
-                "what answers is no S3 service: correct `endpoint`",
-            ));
+            return Err(SinkError::new(NO_S3_SERVICE));
         }
         Ok(format!(
             "the bucket {} is there; nothing was stored",
             self.bucket.name()
         ))
     }
+}
+
+/// The entity tag of a response, without its quotation marks; `None` if it has none or shows a page
+/// for people. S3 has no text for a stored object.
+fn etag(answer: &Answer) -> Option<String> {
+    if answer.body.trim_ascii_start().starts_with(b"<") {
+        return None;
+    }
+    let etag = answer.header(ETAG)?.trim_matches('"');
+    Some(etag.to_ascii_lowercase())
 }

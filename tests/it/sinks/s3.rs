@@ -99,3 +99,44 @@ async fn the_listing_is_the_log_and_no_object_takes_the_place_of_another() {
     }
     assert_eq!(found.len(), 200 + 80 + 2);
 }
+
+#[tokio::test]
+async fn an_answer_that_does_not_name_the_object_is_no_acknowledgement() {
+    let receiver = Receiver::start().await;
+    let kind = sink_kind(&receiver.url(""), "archive");
+    let given = changes(1..=3);
+    let mut length = 0;
+    for change in &given {
+        length += change.data_json().len() + 1;
+    }
+    let other_object = Answer::status(200).header("etag", "\"0123456789abcdef\"");
+    for (what, answer) in [
+        (
+            "a captive portal",
+            Answer::status(200)
+                .header("etag", "\"1\"")
+                .body("<html>Log in"),
+        ),
+        (
+            "a proxy that accepts everything",
+            Answer::status(200).body("ok"),
+        ),
+        (
+            "an object of another length",
+            other_object.clone().body("x".repeat(length + 1)),
+        ),
+    ] {
+        receiver.always(answer);
+        let verdicts = deliver(&mut build(&kind), &given).await;
+        let reason = format!("{verdicts:?}");
+        assert!(reason.contains("no S3 service"), "{what}: {reason}");
+    }
+
+    // A bucket that encrypts has its own entity tag: the object itself must show it.
+    receiver.always(other_object.body("x".repeat(length)));
+    assert!(all_done(&deliver(&mut build(&kind), &given).await));
+
+    let put = &receiver.received()[0];
+    assert!(put.header("content-md5").ends_with("=="), "{put:?}");
+    assert_eq!(put.header("content-type"), "application/x-ndjson");
+}
