@@ -226,6 +226,7 @@ mod tests {
                 r#"{"b":[1, {"c":null}],"a":15e-1}"#,
             ),
             ("1", "1.0"),
+            ("100", "1e2"),
             ("-0", "0"),
             (r#""caf\u00e9""#, r#""café""#),
             (
@@ -272,6 +273,7 @@ mod tests {
                 same(number, other, &["n".to_owned(), "m".to_owned()]),
                 "{other}"
             );
+            assert!(!same(number, other, &["price".to_owned()]), "{other}");
         }
     }
 

@@ -130,3 +130,88 @@ fn arrival_times(page: &Observation, new: usize, at: f64, span: f64) -> Vec<f64>
     times.sort_by(f64::total_cmp);
     times
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The speed of what came at these times, in records a second, as seen `at`.
+    fn speed(times: &[f64], at: f64) -> Option<f64> {
+        let arrivals = Arrivals {
+            recent: times.to_vec(),
+            ..Arrivals::default()
+        };
+        arrivals.speed_of_import(at, 0.01)
+    }
+
+    /// So many records, one every `gap` seconds from second 100 on.
+    fn every(gap: f64, count: usize) -> Vec<f64> {
+        let mut times = Vec::new();
+        for place in 0..count {
+            times.push(100.0 + gap * place as f64);
+        }
+        times
+    }
+
+    #[test]
+    fn an_import_is_as_fast_as_its_last_records_came() {
+        // Seven records have six gaps; twenty have nineteen.
+        assert_eq!(speed(&every(0.5, 7), 103.0), Some(2.0));
+        assert_eq!(speed(&every(0.5, 20), 109.5), Some(2.0));
+        // A second without one more makes it slower.
+        assert_eq!(speed(&every(0.5, 7), 104.0), Some(1.5));
+        assert_eq!(speed(&every(0.5, 6), 102.5), None, "six are too few");
+    }
+
+    #[test]
+    fn an_import_is_over_after_a_silence_of_five_gaps_and_a_second_and_a_half() {
+        let times = every(1.0, 7);
+        assert!(speed(&times, 106.0 + 6.4).is_some());
+        assert_eq!(speed(&times, 106.0 + 6.6), None);
+    }
+
+    #[test]
+    fn what_came_at_once_or_over_minutes_or_as_usual_is_no_import() {
+        assert_eq!(speed(&every(0.01, 7), 100.1), None, "at once");
+        assert_eq!(
+            speed(&every(11.0, 7), 166.0),
+            None,
+            "over more than a minute"
+        );
+        let arrivals = Arrivals {
+            recent: every(1.0, 7),
+            ..Arrivals::default()
+        };
+        assert_eq!(
+            arrivals.speed_of_import(106.0, 0.25),
+            None,
+            "four times the usual rate"
+        );
+        assert!(arrivals.speed_of_import(106.0, 0.24).is_some());
+    }
+
+    #[test]
+    fn the_fastest_time_of_nearly_a_page_is_found_and_two_pages_are_remembered() {
+        let page = |new: u32, ages: &[f64]| Observation {
+            records: 10,
+            new,
+            contiguous: true,
+            ages: ages
+                .iter()
+                .map(|age| std::time::Duration::from_secs_f64(*age))
+                .collect(),
+        };
+        let mut arrivals = Arrivals::default();
+        // A page of ten is nearly full with seven.
+        let ages = [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0];
+        assert_eq!(
+            arrivals.add_page(&page(8, &ages), 100.0, 60.0, 10),
+            Some(8.0)
+        );
+        for poll in 1..=3 {
+            let at = 100.0 + 60.0 * f64::from(poll);
+            arrivals.add_page(&page(8, &ages), at, 60.0, 10);
+        }
+        assert!(arrivals.recent.len() <= 20, "{:?}", arrivals.recent);
+    }
+}
