@@ -5,42 +5,58 @@ use shopmirror::config::{CountedBy, ReportFormat};
 use shopmirror::report::{self, Answer, Cell, Exactness, Figure, Question, Report, rendered};
 use shopmirror::store::Reader;
 
-use super::judge::{Place, Tally, Truths, Verdict, compare, judge, lazy};
+use super::judge::{Place, Tally, Truths, Verdict, compare, lazy};
 use super::life::Life;
 use super::mirror::Mirror;
 use super::records::{BUSINESSES, Business};
-use super::told::{self, Mark, Number};
-use super::truth::{Asked, HOME_RANGES, REPORTS, Unit, home, names_of, truth};
+use super::told::{self, Mark, Number, Told};
+use super::truth::{Asked, HOME_RANGES, REPORTS, Rows, Unit, home, names_of, truth};
 use super::world::World;
 
 /// One moment at which everything is asked for.
 pub(super) struct Asking<'a> {
-    tally: &'a mut Tally,
     reader: Reader,
-    mirror: &'a Mirror,
     life: &'a Life,
-    /// The workspace, with the values that only a record's own row says as pages showed them last.
-    last_seen: World,
+    /// What a number may tell instead of what is true now.
+    others: Vec<(Verdict, World)>,
+    deleted: usize,
+    still_counted: usize,
     reports: &'a [Report],
     seed: u64,
 }
 
 impl<'a> Asking<'a> {
-    pub(super) fn new(
-        tally: &'a mut Tally,
-        mirror: &'a Mirror,
-        life: &'a Life,
-        reports: &'a [Report],
-        seed: u64,
-    ) -> Self {
+    pub(super) fn new(mirror: &Mirror, life: &'a Life, reports: &'a [Report], seed: u64) -> Self {
+        let world = &life.world;
+        let deleted = world.deleted();
+        let still_counted = mirror.counted(deleted.clone());
+        let last_seen = world.as_last_seen(&mirror.shown);
+        let mut others = vec![(Verdict::RightAsOf, mirror.read.clone())];
+        others.push((Verdict::AsLastSeen, last_seen.clone()));
+        if !still_counted.is_empty() {
+            let not_found = |world: &World| world.with_deleted(&still_counted);
+            others.push((Verdict::NotFound, not_found(world)));
+            others.push((Verdict::NotFound, not_found(&last_seen)));
+        }
+        others.push((Verdict::UnknownThoughShown, mirror.shown.clone()));
         Self {
-            tally,
             reader: mirror.reader(),
-            mirror,
             life,
-            last_seen: life.world.as_last_seen(&mirror.shown),
+            others,
+            deleted: deleted.len(),
+            still_counted: still_counted.len(),
             reports,
             seed,
+        }
+    }
+
+    /// The truths of these rows in every world that a number may tell.
+    fn truths<'t>(&'t self, rows: impl Fn(&World) -> Rows + Copy + 't) -> Truths<'t> {
+        let others = self.others.iter();
+        let others = others.map(|(verdict, world)| (*verdict, lazy(move || rows(world))));
+        Truths {
+            now: rows(&self.life.world),
+            others: others.collect(),
         }
     }
 
@@ -57,25 +73,27 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Every report by day, of all businesses and of each; now and then also by week and month.
-    pub(super) fn every_report(&mut self, also_by_week_and_month: bool) {
-        let mut businesses: Vec<Option<Business>> = vec![None];
-        businesses.extend(BUSINESSES.map(Some));
+    /// Every report by day, of all businesses and of one of them; now and then also by week and
+    /// month.
+    pub(super) fn every_report(&mut self, tally: &mut Tally, day: usize) {
+        tally.deleted = self.deleted;
+        tally.still_counted = self.still_counted;
         let mut units = vec![(Unit::Day, 9)];
-        if also_by_week_and_month {
+        if day % 3 == 2 {
             units.extend([(Unit::Week, 40), (Unit::Month, 70)]);
         }
-        for business in businesses {
+        let one = BUSINESSES[day % BUSINESSES.len()];
+        for business in [None, Some(one)] {
             for (by, days_back) in &units {
                 let asked = self.asked(*by, *days_back, business);
                 for name in REPORTS {
-                    self.report(name, &asked);
+                    self.report(tally, name, &asked);
                 }
             }
         }
     }
 
-    fn report(&mut self, name: &'static str, asked: &Asked) {
+    fn report(&mut self, tally: &mut Tally, name: &'static str, asked: &Asked) {
         let mut reports = self.reports.iter();
         let report = reports.find(|report| report.name == name).unwrap();
         let words = format!(
@@ -94,24 +112,19 @@ impl<'a> Asking<'a> {
             Ok(answer) => answer,
             Err(error) => {
                 let why = error.to_string();
-                self.tally
-                    .count(&place, "(refused)", Verdict::Unknown, &why);
+                tally.count(&place, "(refused)", Verdict::Unknown, &why);
                 return;
             }
         };
-        let truths = Truths {
-            now: truth(name, &self.life.world, asked),
-            when_read: lazy(|| truth(name, &self.mirror.read, asked)),
-            last_seen: lazy(|| truth(name, &self.last_seen, asked)),
-        };
         let json = rendered(&answer, ReportFormat::Json).unwrap();
         let json = told::json(&json, names_of(name));
-        compare(self.tally, &place, &json, &truths);
         let csv = rendered(&answer, ReportFormat::Csv).unwrap();
         let mut csv = told::csv(&csv, names_of(name));
         csv.notes.clone_from(&json.notes);
+        let truths = self.truths(|world| truth(name, world, asked));
+        compare(tally, &place, &json, &truths);
         place.form = "csv";
-        compare(self.tally, &place, &csv, &truths);
+        compare(tally, &place, &csv, &truths);
     }
 
     fn answer(&mut self, report: &Report, asked: &Asked) -> Result<Answer, report::ReportError> {
@@ -130,8 +143,9 @@ impl<'a> Asking<'a> {
     }
 
     /// Every number of Home, for each of its ranges.
-    pub(super) fn home(&mut self) {
+    pub(super) fn home(&mut self, tally: &mut Tally) {
         let asked = self.asked(Unit::Day, 0, None);
+        let summed = ["number".to_owned()];
         for range in HOME_RANGES {
             let zone = &self.life.zone;
             let found = report::home(&mut self.reader, range, &[], zone, asked.now).unwrap();
@@ -145,38 +159,21 @@ impl<'a> Asking<'a> {
                 now: asked.now,
                 asked: &words,
                 is_list: false,
-                summed: &[],
+                summed: &summed,
             };
-            let now = home(&self.life.world, &asked, range);
-            let when_read = home(&self.mirror.read, &asked, range);
-            let last_seen = home(&self.last_seen, &asked, range);
+            let mut told = Told {
+                notes: found.notes.iter().cloned().collect(),
+                as_of: Some(found.as_of),
+                ..Told::default()
+            };
             for (name, number) in numbers_of(&found) {
-                let of = |truth: &std::collections::BTreeMap<String, f64>| {
-                    judge(
-                        number,
-                        Some(truth.get(&name).copied().unwrap_or_default()),
-                        1e-9,
-                    )
-                };
-                let mut verdict = of(&now);
-                if verdict.is_bad() && !of(&when_read).is_bad() {
-                    verdict = Verdict::RightAsOf;
-                }
-                if verdict.is_bad() && !of(&last_seen).is_bad() && place_tells(&found) {
-                    verdict = Verdict::AsLastSeen;
-                }
-                let column = name.split(".days").next().unwrap();
-                let truth = now.get(&name);
-                let why = format!("{name} is {number:?}, true {truth:?}");
-                self.tally.count(&place, column, verdict, &why);
+                told.rows
+                    .insert(vec![name], [("number".to_owned(), number)].into());
             }
+            let truths = self.truths(|world| home(world, &asked, range));
+            compare(tally, &place, &told, &truths);
         }
     }
-}
-
-/// Whether a note of Home says that numbers are as they were seen last.
-fn place_tells(home: &report::Home) -> bool {
-    home.notes.iter().any(|note| note.contains("seen"))
 }
 
 fn number_of(cell: &Cell) -> Number {

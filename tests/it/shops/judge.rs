@@ -23,8 +23,13 @@ pub(super) enum Verdict {
     Held,
     About,
     Unknown,
+    /// It is told as unknown, although pages showed all of it.
+    UnknownThoughShown,
     /// A row of single records is missing or too many, and a note says why that may be.
     RowsNoted,
+    /// It counts records that were deleted and that no page could show, or has shown so far, as
+    /// gone.
+    NotFound,
     /// It is told as exact, and is not true.
     Wrong,
     /// Its range does not hold the truth.
@@ -61,6 +66,9 @@ pub(super) struct Tally {
     /// By form, report and column.
     pub(super) wrong_columns: BTreeMap<(String, String, String), usize>,
     pub(super) examples: Vec<String>,
+    /// Records that were deleted, and how many of them the mirror still counts.
+    pub(super) deleted: usize,
+    pub(super) still_counted: usize,
 }
 
 /// The most examples of one column.
@@ -112,7 +120,9 @@ impl fmt::Display for Tally {
             Verdict::Held,
             Verdict::About,
             Verdict::Unknown,
+            Verdict::UnknownThoughShown,
             Verdict::RowsNoted,
+            Verdict::NotFound,
             Verdict::Wrong,
             Verdict::Outside,
         ];
@@ -131,6 +141,11 @@ impl fmt::Display for Tally {
         for example in &self.examples {
             writeln!(f, "  {example}")?;
         }
+        let (deleted, still) = (self.deleted, self.still_counted);
+        writeln!(
+            f,
+            "{deleted} records were deleted, {still} are still counted"
+        )?;
         write!(f, "all {}", self.all())?;
         for verdict in verdicts {
             write!(f, ", {verdict} {}", self.total(verdict))?;
@@ -157,10 +172,8 @@ pub(super) struct Place<'a> {
 pub(super) struct Truths<'a> {
     /// As it is now.
     pub(super) now: Rows,
-    /// As it was when the lists were read last.
-    pub(super) when_read: Lazy<'a>,
-    /// As pages showed it last.
-    pub(super) last_seen: Lazy<'a>,
+    /// Others, and what a number is that tells one of them.
+    pub(super) others: Vec<(Verdict, Lazy<'a>)>,
 }
 
 /// A truth that is counted when it is needed.
@@ -238,8 +251,23 @@ fn tells_doubt(notes: &[String]) -> bool {
             .any(|note| words.iter().any(|word| note.contains(word)))
 }
 
+/// A report in one form, beside its truths.
+struct Judge<'a, 't> {
+    tally: &'a mut Tally,
+    place: &'a Place<'a>,
+    told: &'a Told,
+    truths: &'a Truths<'t>,
+}
+
 /// Compares every number of a report.
 pub(super) fn compare(tally: &mut Tally, place: &Place<'_>, told: &Told, truths: &Truths<'_>) {
+    let mut judge = Judge {
+        tally,
+        place,
+        told,
+        truths,
+    };
+    let not_found_before = judge.not_found();
     let mut keys: Vec<&Vec<String>> = told.rows.keys().chain(truths.now.keys()).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -250,56 +278,147 @@ pub(super) fn compare(tally: &mut Tally, place: &Place<'_>, told: &Told, truths:
                     let number = *row
                         .get(*column)
                         .unwrap_or_else(|| panic!("{} has no column {column}", place.report));
-                    compare_number(tally, place, told, truths, (key, column), (number, *truth));
+                    judge.number(key, column, number, *truth);
                 }
             }
-            (row, truth) if place.is_list => {
-                compare_presence(
-                    tally,
-                    place,
-                    told,
-                    truths,
-                    key,
-                    (row.is_some(), truth.is_some()),
-                );
-            }
-            (row, truth) => {
-                for column in place.summed {
-                    let true_number = match truth {
-                        Some(truth) => truth.get(column.as_str()).copied().flatten(),
-                        None => Some(0.0),
-                    };
-                    // A row that is not there tells 0, as sure as the sum is.
-                    let sum = told.totals.as_ref().and_then(|totals| totals.get(column));
-                    let number = match (row, sum) {
-                        (Some(row), _) => row[column],
-                        (None, Some(sum)) => Number::of(Some(0.0), sum.mark),
-                        (None, None) if told.rows.is_empty() => Number::of(None, Mark::Unknown),
-                        (None, None) => Number::of(Some(0.0), Mark::Exact),
-                    };
-                    let at = (key, column.as_str());
-                    compare_number(tally, place, told, truths, at, (number, true_number));
-                }
-            }
+            (row, truth) if place.is_list => judge.presence(key, row.is_some(), truth.is_some()),
+            (row, truth) => judge.row_of_one_side(key, row, truth),
         }
     }
-    compare_totals(tally, place, told, truths);
+    let has_not_found = judge.not_found() > not_found_before;
+    judge.totals(has_not_found);
 }
 
-fn compare_totals(tally: &mut Tally, place: &Place<'_>, told: &Told, truths: &Truths<'_>) {
-    let Some(totals) = &told.totals else {
-        return;
-    };
-    let key = vec!["Total".to_owned()];
-    for column in place.summed {
-        let sum = sum_of(&truths.now, column);
-        let truths = Truths {
-            now: Rows::new(),
-            when_read: lazy(|| summed(&truths.when_read, column)),
-            last_seen: lazy(|| summed(&truths.last_seen, column)),
+impl Judge<'_, '_> {
+    /// How many numbers of this report and form were not true because of deleted records.
+    fn not_found(&self) -> usize {
+        let key = (self.place.form.to_owned(), self.place.report.to_owned());
+        let counts = self.tally.counts.get(&key);
+        counts.map_or(0, |counts| counts.get(Verdict::NotFound))
+    }
+
+    /// Whether the report says what makes a number one of another truth.
+    fn tells(&self, verdict: Verdict) -> bool {
+        match verdict {
+            Verdict::RightAsOf => self.told.as_of.is_none_or(|as_of| as_of < self.place.now),
+            Verdict::AsLastSeen => tells_last_seen(&self.told.notes),
+            Verdict::UnknownThoughShown => false,
+            _ => true,
+        }
+    }
+
+    fn number(&mut self, key: &[String], column: &str, number: Number, truth: Option<f64>) {
+        let verdict = self.verdict(&self.truths.others, key, column, number, truth);
+        self.count(key, column, verdict, number, truth);
+    }
+
+    fn verdict(
+        &self,
+        others: &[(Verdict, Lazy<'_>)],
+        key: &[String],
+        column: &str,
+        number: Number,
+        truth: Option<f64>,
+    ) -> Verdict {
+        let most = rounding(column);
+        let mut verdict = judge(number, truth, most);
+        for (other_verdict, rows) in others {
+            if !verdict.is_bad() && verdict != Verdict::Unknown {
+                break;
+            }
+            let other = match rows.get(key) {
+                Some(row) => row.get(column).copied().flatten(),
+                None => Some(0.0),
+            };
+            let is_other = self.tells(*other_verdict) && !judge(number, other, most).is_bad();
+            if verdict.is_bad() && is_other {
+                verdict = *other_verdict;
+            }
+            if verdict == Verdict::Unknown
+                && *other_verdict == Verdict::UnknownThoughShown
+                && truth.is_some_and(|truth| truth > 0.0)
+                && other == truth
+            {
+                verdict = Verdict::UnknownThoughShown;
+            }
+        }
+        verdict
+    }
+
+    fn count(
+        &mut self,
+        key: &[String],
+        column: &str,
+        verdict: Verdict,
+        number: Number,
+        truth: Option<f64>,
+    ) {
+        let why = format!("row {key:?} is {number:?}, true {truth:?}");
+        // A number of Home is a row of its own.
+        let column = match self.place.form {
+            "home" => key[0].split(".days").next().unwrap_or_default(),
+            _ => column,
         };
-        let at = (&key, column.as_str());
-        compare_number(tally, place, told, &truths, at, (totals[column], Some(sum)));
+        self.tally.count(self.place, column, verdict, &why);
+    }
+
+    /// A row that only the report has, or only the truth. A row that is not there tells 0, as sure
+    /// as the sum is.
+    fn row_of_one_side(
+        &mut self,
+        key: &[String],
+        row: Option<&BTreeMap<String, Number>>,
+        truth: Option<&BTreeMap<&'static str, Option<f64>>>,
+    ) {
+        let told = self.told;
+        for column in self.place.summed {
+            let true_number = match truth {
+                Some(truth) => truth.get(column.as_str()).copied().flatten(),
+                None => Some(0.0),
+            };
+            let sum = told.totals.as_ref().and_then(|totals| totals.get(column));
+            let number = match (row, sum) {
+                (Some(row), _) => row[column],
+                (None, Some(sum)) => Number::of(Some(0.0), sum.mark),
+                (None, None) if told.rows.is_empty() => Number::of(None, Mark::Unknown),
+                (None, None) => Number::of(Some(0.0), Mark::Exact),
+            };
+            self.number(key, column, number, true_number);
+        }
+    }
+
+    /// A record that only the report has in its list, or only the truth.
+    fn presence(&mut self, key: &[String], is_told: bool, is_true: bool) {
+        let mut verdict = Verdict::Wrong;
+        for (other, rows) in &self.truths.others {
+            if verdict.is_bad() && self.tells(*other) && rows.contains_key(key) == is_told {
+                verdict = *other;
+            }
+        }
+        if verdict.is_bad() && tells_doubt(&self.told.notes) {
+            verdict = Verdict::RowsNoted;
+        }
+        let why = format!("row {key:?} is told: {is_told}, true: {is_true}");
+        self.tally.count(self.place, "(row)", verdict, &why);
+    }
+
+    /// The line of sums. If rows of it count deleted records, the sum does.
+    fn totals(&mut self, has_not_found: bool) {
+        let Some(totals) = &self.told.totals else {
+            return;
+        };
+        let key = ["Total".to_owned()];
+        for column in self.place.summed {
+            let sum = Some(sum_of(&self.truths.now, column));
+            let others = self.truths.others.iter();
+            let others = others.map(|(verdict, rows)| (*verdict, lazy(|| summed(rows, column))));
+            let others: Vec<_> = others.collect();
+            let mut verdict = self.verdict(&others, &key, column, totals[column], sum);
+            if verdict.is_bad() && has_not_found {
+                verdict = Verdict::NotFound;
+            }
+            self.count(&key, column, verdict, totals[column], sum);
+        }
     }
 }
 
@@ -313,63 +432,10 @@ fn sum_of(rows: &Rows, column: &str) -> f64 {
 
 /// A table with the sum of a column as its one row.
 fn summed(rows: &Rows, column: &str) -> Rows {
-    let names = rows.values().flat_map(|row| row.keys().copied());
-    let name = names.into_iter().find(|name| *name == column);
-    let sum = Some(sum_of(rows, column));
-    let row = name.map(|name| [(name, sum)].into()).unwrap_or_default();
+    let mut names = rows.values().flat_map(|row| row.keys().copied());
+    let mut row = BTreeMap::new();
+    if let Some(name) = names.find(|name| *name == column) {
+        row.insert(name, Some(sum_of(rows, column)));
+    }
     [(vec!["Total".to_owned()], row)].into()
-}
-
-fn compare_number(
-    tally: &mut Tally,
-    place: &Place<'_>,
-    told: &Told,
-    truths: &Truths<'_>,
-    (key, column): (&Vec<String>, &str),
-    (number, truth): (Number, Option<f64>),
-) {
-    let most = rounding(column);
-    let mut verdict = judge(number, truth, most);
-    let other = |rows: &Rows| match rows.get(key) {
-        Some(row) => row.get(column).copied().flatten(),
-        None => Some(0.0),
-    };
-    let tells_when_read = told.as_of.is_none_or(|as_of| as_of < place.now);
-    if verdict.is_bad()
-        && tells_when_read
-        && !judge(number, other(&truths.when_read), most).is_bad()
-    {
-        verdict = Verdict::RightAsOf;
-    }
-    if verdict.is_bad()
-        && tells_last_seen(&told.notes)
-        && !judge(number, other(&truths.last_seen), most).is_bad()
-    {
-        verdict = Verdict::AsLastSeen;
-    }
-    let why = format!("row {key:?} is {number:?}, true {truth:?}");
-    tally.count(place, column, verdict, &why);
-}
-
-fn compare_presence(
-    tally: &mut Tally,
-    place: &Place<'_>,
-    told: &Told,
-    truths: &Truths<'_>,
-    key: &Vec<String>,
-    (is_told, is_true): (bool, bool),
-) {
-    let is_as_read = truths.when_read.contains_key(key) == is_told;
-    let is_as_seen = truths.last_seen.contains_key(key) == is_told;
-    let verdict = if is_as_read {
-        Verdict::RightAsOf
-    } else if is_as_seen && tells_last_seen(&told.notes) {
-        Verdict::AsLastSeen
-    } else if tells_doubt(&told.notes) {
-        Verdict::RowsNoted
-    } else {
-        Verdict::Wrong
-    };
-    let why = format!("row {key:?} is told: {is_told}, true: {is_true}");
-    tally.count(place, "(row)", verdict, &why);
 }

@@ -13,7 +13,7 @@ use super::records::{
     BUSINESSES, Business, CANCELLED, Change, Core, Customer, DELIVERED, DIAGNOSED, IN_REPAIR, Job,
     Lead, Outsourced, Payment, Person, READY, RECEIVED, Shape, Status,
 };
-use super::world::{ListOrder, World, ids_where};
+use super::world::{ListOrder, Records, World, ids_where};
 
 /// What is not ordinary in a shop's life. Each is on in a shop of its own, and all in one.
 #[derive(
@@ -134,10 +134,12 @@ impl Life {
         self.expect(self.world.now + wait, event);
     }
 
-    /// Lets everything happen until this time.
+    /// Lets everything happen until a second before this time: an answer of the workspace is read
+    /// later than it was made.
     pub(super) fn go_on_until(&mut self, to: Timestamp) {
+        let last = to - SignedDuration::from_secs(1);
         while let Some((&(at, _), _)) = self.queue.first_key_value()
-            && at <= to
+            && at <= last
         {
             let (_, event) = self.queue.pop_first().unwrap();
             self.world.now = at;
@@ -317,8 +319,12 @@ impl Life {
         };
         let next = self.numbers.entry(business).or_default();
         *next += 1;
-        // Both shops use the same numbers.
-        let number = format!("R-{next:05}");
+        let number = if self.uglies.contains(&Ugly::Moves) {
+            format!("R{business}-{next:05}")
+        } else {
+            // Both shops use the same numbers.
+            format!("R-{next:05}")
+        };
         let core = self.core(Route::Jobs, business);
         let id = core.id;
         let brand = if self.rng.u8(..20) == 0 {
@@ -531,53 +537,19 @@ impl Life {
     // ---- what is not ordinary ----
 
     fn delete_one(&mut self) {
-        match self.rng.u8(..4) {
-            0 => {
-                let jobs = self.recent(|world| world.jobs.keys().copied().collect());
-                if let Some(id) = self.one_id(&jobs) {
-                    self.world.delete_job(id);
-                }
-            }
-            1 => {
-                let payments = self.recent(|world| world.payments.keys().copied().collect());
-                if let Some(id) = self.one_id(&payments) {
-                    self.world.delete_payment(id);
-                }
-            }
-            2 => {
-                let leads = self.recent(|world| world.leads.keys().copied().collect());
-                if let Some(id) = self.one_id(&leads)
-                    && let Some(lead) = self.world.leads.remove(&id)
-                {
-                    self.world
-                        .changed
-                        .insert((Route::Leads, lead.core.business));
-                }
-            }
-            _ => {
-                let customers = self.recent(|world| world.customers.keys().copied().collect());
-                if let Some(id) = self.one_id(&customers) {
-                    self.delete_customer(id);
-                }
-            }
+        let (route, ids) = match self.rng.u8(..4) {
+            0 => (Route::Jobs, recent(&self.world.jobs)),
+            1 => (Route::Payments, recent(&self.world.payments)),
+            2 => (Route::Leads, recent(&self.world.leads)),
+            _ => (Route::Customers, recent(&self.world.customers)),
+        };
+        if let Some(id) = self.one_id(&ids) {
+            self.world.delete(route, id);
         }
-    }
-
-    fn delete_customer(&mut self, id: i64) {
-        if let Some(customer) = self.world.customers.remove(&id) {
-            let list = (Route::Customers, customer.core.business);
-            self.world.changed.insert(list);
-        }
-    }
-
-    /// The newest 80 records of a list, of which most are on a page.
-    fn recent(&self, all: impl Fn(&World) -> Vec<i64>) -> Vec<i64> {
-        let all = all(&self.world);
-        all[all.len().saturating_sub(80)..].to_vec()
     }
 
     fn merge_one(&mut self) {
-        let customers = self.recent(|world| world.customers.keys().copied().collect());
+        let customers = recent(&self.world.customers);
         let (Some(kept), Some(gone)) = (self.one_id(&customers), self.one_id(&customers)) else {
             return;
         };
@@ -588,7 +560,7 @@ impl Life {
         if kept == gone {
             return;
         }
-        self.delete_customer(gone);
+        self.world.delete(Route::Customers, gone);
         for id in ids_where(&self.world.jobs, |job| job.person == gone_person) {
             let job = self.world.jobs.get_mut(&id).unwrap();
             job.person = kept_person.clone();
@@ -645,16 +617,15 @@ impl Life {
         let job = self.world.jobs.get_mut(&id).unwrap();
         let (from, to) = (job.core.business, 3 - job.core.business);
         job.core.business = to;
-        // Both shops use the same numbers.
-        job.number = format!("M-{id}");
-        let number = job.number.clone();
-        for change in self.world.changes.values_mut().filter(|it| it.job == id) {
-            change.core.business = to;
-            change.job_number = number.clone();
+        for change in self.world.changes.values_mut() {
+            if change.job == id {
+                change.core.business = to;
+            }
         }
-        for payment in self.world.payments.values_mut().filter(|it| it.job == id) {
-            payment.core.business = to;
-            payment.job_number = number.clone();
+        for payment in self.world.payments.values_mut() {
+            if payment.job == id {
+                payment.core.business = to;
+            }
         }
         for route in [Route::Jobs, Route::JobStatusChanges, Route::Payments] {
             self.world.changed.insert((route, from));
@@ -692,4 +663,10 @@ impl Life {
             }
         }
     }
+}
+
+/// The newest 80 records of a list, of which most are on a page.
+fn recent<T>(records: &Records<T>) -> Vec<i64> {
+    let ids: Vec<i64> = records.keys().copied().collect();
+    ids[ids.len().saturating_sub(80)..].to_vec()
 }

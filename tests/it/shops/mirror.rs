@@ -4,12 +4,13 @@
 //! A list that has not changed is read only when a report is asked, or right after it changed: the
 //! store is told nothing new by the pages between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use fastrand::Rng;
 use jiff::tz::TimeZone;
+use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use shopmirror::api::decode;
 use shopmirror::store::{PollFacts, Reader, Store};
@@ -116,6 +117,28 @@ impl Mirror {
                 self.due.remove(&list);
             }
         }
+    }
+
+    /// Which of these records the mirror has, and not as gone from the list.
+    pub(super) fn counted(&self, records: BTreeSet<(Route, i64)>) -> BTreeSet<(Route, i64)> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let file = Connection::open_with_flags(self.path(), flags).unwrap();
+        let mut counted = BTreeSet::new();
+        for (route, id) in records {
+            let has =
+                format!("SELECT 1 FROM pragma_table_info('{route}') WHERE name = '_vanished_at'");
+            let is_there = if file.prepare(&has).unwrap().exists([]).unwrap() {
+                "_vanished_at IS NULL"
+            } else {
+                "true"
+            };
+            let sql = format!("SELECT 1 FROM {route} WHERE id = ?1 AND {is_there}");
+            let found = file.prepare(&sql).unwrap().exists([id.to_string()]);
+            if found.unwrap() {
+                counted.insert((route, id));
+            }
+        }
+        counted
     }
 
     /// Ends the daemon and starts another one on the same file.

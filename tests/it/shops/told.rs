@@ -72,14 +72,21 @@ fn marked(document: &Value, row: usize, column: usize) -> Mark {
     Mark::Exact
 }
 
-/// The mark of a sum: a list of truths, one for each column.
+/// The mark of a sum of this column: the lists name columns, or `[column, upper]`.
 fn marked_total(document: &Value, column: usize) -> Mark {
-    for (list, mark) in [
+    for range in list(&document["totals_between"]) {
+        if range[0] == column {
+            let upper = range[1].as_f64().unwrap();
+            return Mark::Between { upper };
+        }
+    }
+    for (name, mark) in [
         ("totals_at_least", Mark::AtLeast),
         ("totals_at_most", Mark::AtMost),
         ("totals_about", Mark::About),
     ] {
-        if document[list][column] == true {
+        let columns = list(&document[name]);
+        if columns.iter().any(|it| *it == column) || document[name][column] == true {
             return mark;
         }
     }

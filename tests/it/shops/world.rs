@@ -22,6 +22,30 @@ pub(super) enum ListOrder {
 /// The records of one route by their id.
 pub(super) type Records<T> = BTreeMap<i64, T>;
 
+/// A record that was deleted, as it was then.
+#[derive(Debug, Clone)]
+enum Grave {
+    Job(Job),
+    Customer(Customer),
+    Lead(Lead),
+    Payment(Payment),
+    Change(Change),
+    Outsourced(Outsourced),
+}
+
+impl Grave {
+    fn place(&self) -> (Route, i64) {
+        match self {
+            Self::Job(it) => (Route::Jobs, it.core.id),
+            Self::Customer(it) => (Route::Customers, it.core.id),
+            Self::Lead(it) => (Route::Leads, it.core.id),
+            Self::Payment(it) => (Route::Payments, it.core.id),
+            Self::Change(it) => (Route::JobStatusChanges, it.core.id),
+            Self::Outsourced(it) => (Route::OutsourcedJobs, it.core.id),
+        }
+    }
+}
+
 /// A workspace.
 #[derive(Debug, Clone)]
 pub(super) struct World {
@@ -40,6 +64,7 @@ pub(super) struct World {
     /// The lists that were changed since this was emptied.
     pub(super) changed: BTreeSet<(Route, Business)>,
     next_id: BTreeMap<Route, i64>,
+    graves: Vec<Grave>,
 }
 
 impl World {
@@ -57,6 +82,7 @@ impl World {
             paid: BTreeMap::new(),
             changed: BTreeSet::new(),
             next_id: BTreeMap::new(),
+            graves: Vec::new(),
         }
     }
 
@@ -110,36 +136,64 @@ impl World {
         self.touch(Route::Jobs, job);
     }
 
-    /// Deletes a payment; its repair shows the new sum.
-    pub(super) fn delete_payment(&mut self, id: i64) {
-        if let Some(payment) = self.payments.remove(&id) {
-            *self.paid.entry(payment.job).or_default() -= payment.amount;
-            self.changed
-                .insert((Route::Payments, payment.core.business));
-            self.touch(Route::Jobs, payment.job);
+    /// Deletes a record; a repair with all that belongs to it.
+    pub(super) fn delete(&mut self, route: Route, id: i64) {
+        let grave = match route {
+            Route::Jobs => self.jobs.remove(&id).map(Grave::Job),
+            Route::Customers => self.customers.remove(&id).map(Grave::Customer),
+            Route::Leads => self.leads.remove(&id).map(Grave::Lead),
+            Route::Payments => self.payments.remove(&id).map(Grave::Payment),
+            Route::JobStatusChanges => self.changes.remove(&id).map(Grave::Change),
+            Route::OutsourcedJobs => self.outsourced.remove(&id).map(Grave::Outsourced),
+        };
+        if let Some(Grave::Payment(payment)) = &grave {
+            let job = payment.job;
+            *self.paid.entry(job).or_default() -= payment.amount;
+            self.touch(Route::Jobs, job);
+        }
+        for business in BUSINESSES {
+            self.changed.insert((route, business));
+        }
+        self.graves.extend(grave);
+        if route == Route::Jobs {
+            let payments = ids_where(&self.payments, |it| it.job == id);
+            let changes = ids_where(&self.changes, |it| it.job == id);
+            let sent = ids_where(&self.outsourced, |it| it.job == id);
+            for (route, ids) in [
+                (Route::Payments, payments),
+                (Route::JobStatusChanges, changes),
+                (Route::OutsourcedJobs, sent),
+            ] {
+                for id in ids {
+                    self.delete(route, id);
+                }
+            }
         }
     }
 
-    /// Deletes a repair with all that belongs to it.
-    pub(super) fn delete_job(&mut self, id: i64) {
-        let Some(job) = self.jobs.remove(&id) else {
-            return;
-        };
-        self.changed.insert((Route::Jobs, job.core.business));
-        let payments: Vec<i64> = ids_where(&self.payments, |payment| payment.job == id);
-        for payment in payments {
-            self.delete_payment(payment);
+    /// The records that were deleted.
+    pub(super) fn deleted(&self) -> BTreeSet<(Route, i64)> {
+        self.graves.iter().map(Grave::place).collect()
+    }
+
+    /// This world, if these records had not been deleted.
+    pub(super) fn with_deleted(&self, kept: &BTreeSet<(Route, i64)>) -> Self {
+        let mut world = self.clone();
+        for grave in &self.graves {
+            if !kept.contains(&grave.place()) {
+                continue;
+            }
+            let id = grave.place().1;
+            match grave.clone() {
+                Grave::Job(it) => drop(world.jobs.insert(id, it)),
+                Grave::Customer(it) => drop(world.customers.insert(id, it)),
+                Grave::Lead(it) => drop(world.leads.insert(id, it)),
+                Grave::Payment(it) => world.pay(it),
+                Grave::Change(it) => drop(world.changes.insert(id, it)),
+                Grave::Outsourced(it) => drop(world.outsourced.insert(id, it)),
+            }
         }
-        for change in ids_where(&self.changes, |change| change.job == id) {
-            let business = self.changes.remove(&change).map(|it| it.core.business);
-            self.changed
-                .extend(business.map(|business| (Route::JobStatusChanges, business)));
-        }
-        for sent in ids_where(&self.outsourced, |sent| sent.job == id) {
-            let business = self.outsourced.remove(&sent).map(|it| it.core.business);
-            self.changed
-                .extend(business.map(|business| (Route::OutsourcedJobs, business)));
-        }
+        world
     }
 
     /// The page of a list: the ids with the JSON of each record, the newest first.
@@ -179,7 +233,10 @@ impl World {
     pub(super) fn copy(&mut self, from: &Self, route: Route, ids: &[i64]) {
         for id in ids {
             match route {
-                Route::Jobs => copy_one(&mut self.jobs, &from.jobs, *id),
+                Route::Jobs => {
+                    copy_one(&mut self.jobs, &from.jobs, *id);
+                    self.paid.insert(*id, from.paid(*id));
+                }
                 Route::Customers => copy_one(&mut self.customers, &from.customers, *id),
                 Route::Leads => copy_one(&mut self.leads, &from.leads, *id),
                 Route::Payments => copy_one(&mut self.payments, &from.payments, *id),

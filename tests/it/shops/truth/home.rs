@@ -7,7 +7,7 @@ use jiff::civil::{Date, Weekday};
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use shopmirror::report::Range;
 
-use super::{Asked, turnaround, units};
+use super::{Asked, Rows, turnaround, units};
 use crate::shops::records::{CANCELLED, READY};
 use crate::shops::world::World;
 
@@ -24,12 +24,12 @@ const LINE_DAYS: i64 = 30;
 /// From a time until another.
 type Span = (Timestamp, Timestamp);
 
-/// The true numbers of Home by name. `taken_in.days.29` is the number of today.
-pub(in crate::shops) fn home(world: &World, asked: &Asked, range: Range) -> BTreeMap<String, f64> {
+/// The true numbers of Home, each in a row of its name. `taken_in.days.29` is the number of today.
+pub(in crate::shops) fn home(world: &World, asked: &Asked, range: Range) -> Rows {
     let mut numbers = BTreeMap::new();
     let mut spans = vec![
         ("now".to_owned(), whole(asked, range)),
-        ("before".to_owned(), before(asked, range)),
+        ("before".to_owned(), before(asked, world.now, range)),
     ];
     for nth in 0..LINE_DAYS {
         let day = asked.today().saturating_sub((LINE_DAYS - 1 - nth).days());
@@ -50,7 +50,11 @@ pub(in crate::shops) fn home(world: &World, asked: &Asked, range: Range) -> BTre
         numbers.insert(format!("money_in.{name}"), units(cents));
     }
     numbers.extend(standing(world, asked));
-    numbers
+    let mut rows = Rows::new();
+    for (name, number) in numbers {
+        rows.insert(vec![name], [("number", Some(number))].into());
+    }
+    rows
 }
 
 fn standing(world: &World, asked: &Asked) -> BTreeMap<String, f64> {
@@ -81,7 +85,9 @@ fn standing(world: &World, asked: &Asked) -> BTreeMap<String, f64> {
         count(&format!("status.{}", job.status.0));
         if job.status == READY {
             count("ready");
-            if since[&job.core.id] <= days_ago(14) {
+            // No page may have shown its change.
+            let since = since.get(&job.core.id).unwrap_or(&job.core.created);
+            if *since <= days_ago(14) {
                 count("ready_long");
             }
         }
@@ -140,10 +146,10 @@ fn whole(asked: &Asked, range: Range) -> Span {
     (start(asked, first_day(asked, range)), start(asked, after))
 }
 
-/// The range before, until the same hour of the clock.
-fn before(asked: &Asked, range: Range) -> Span {
+/// The range before, until the same hour of the clock: that of the last reading.
+fn before(asked: &Asked, read_at: Timestamp, range: Range) -> Span {
     let from = first_day(asked, range);
-    let local = asked.now.to_zoned_datetime(asked.zone.clone()).datetime();
+    let local = read_at.to_zoned_datetime(asked.zone.clone()).datetime();
     let then = |local: jiff::civil::DateTime| {
         local
             .to_zoned_datetime(asked.zone.clone())
