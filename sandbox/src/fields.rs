@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::formats::DateFormats;
+
 /// Named values in sending order; a name occurs once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fields(Vec<(Cow<'static, str>, Value)>);
@@ -51,14 +53,18 @@ impl Fields {
         changed
     }
 
-    /// The record's JSON text with `id` (already JSON) as its first member.
-    pub(super) fn render(&self, id: &Value) -> String {
+    /// The record's JSON text with `id` (already JSON) as its first member, and its dates in these
+    /// formats.
+    pub(super) fn render(&self, id: &Value, formats: &DateFormats) -> String {
         let mut text = format!("{{\"id\":{id}");
         for (name, value) in &self.0 {
             text.push(',');
             text.push_str(&Value::from(name.as_ref()).to_string());
             text.push(':');
-            text.push_str(&value.to_string());
+            match formats.show(name, value) {
+                Some(shown) => text.push_str(&shown.to_string()),
+                None => text.push_str(&value.to_string()),
+            }
         }
         text.push('}');
         text
@@ -77,7 +83,7 @@ mod tests {
             .with("name", "Zoë \"Z\"")
             .with("comment", Value::Null);
         assert_eq!(
-            fields.render(&json!(7)),
+            fields.render(&json!(7), &DateFormats::default()),
             r#"{"id":7,"name":"Zoë \"Z\"","comment":null}"#
         );
     }

@@ -138,6 +138,7 @@ mod control;
 mod envelope;
 mod fault;
 mod fields;
+mod formats;
 mod gate;
 mod handle;
 mod intake;
@@ -166,6 +167,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 
 pub use self::fault::{Fault, FaultKind};
+pub use self::formats::DateFormats;
 pub use self::handle::Sandbox;
 pub use self::keys::Provider;
 pub use self::options::Options;

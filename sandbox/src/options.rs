@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
+use super::formats::DateFormats;
 use super::shop::Shop;
 
 /// The sandbox to make.
@@ -17,6 +18,8 @@ pub struct Options {
     pub speed: f64,
     /// Requests per minute that one key may send.
     pub requests_per_minute: u32,
+    /// How the shop writes the dates that it enters.
+    pub date_formats: DateFormats,
     /// The file that keeps what clients and the portal put in; only [`Sandbox::open`] uses it.
     pub state_file: Option<PathBuf>,
     /// Whether the shop was calm before the start, for months, so that reports have weeks to show.
@@ -33,6 +36,7 @@ impl Default for Options {
             shop: Shop::default(),
             speed: 1.0,
             requests_per_minute: 60,
+            date_formats: DateFormats::default(),
             state_file: None,
             long_past: false,
             start: None,

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
+use super::formats::DateFormats;
 use super::route::Route;
 
 /// Records of one route after which the shop stops growing by itself.
@@ -96,6 +97,7 @@ struct List {
 /// All six lists.
 pub(super) struct Records {
     lists: [List; 6],
+    date_formats: DateFormats,
     string_ids: bool,
     by_change: bool,
 }
@@ -110,13 +112,14 @@ fn plain(id: &Value) -> Option<String> {
 
 impl Records {
     /// Empty lists whose ids start at `first_ids`, one for each route.
-    pub(super) fn new(first_ids: [u64; 6]) -> Self {
+    pub(super) fn new(first_ids: [u64; 6], date_formats: DateFormats) -> Self {
         let lists = first_ids.map(|next_id| List {
             next_id,
             ..List::default()
         });
         Self {
             lists,
+            date_formats,
             string_ids: false,
             by_change: false,
         }
@@ -286,7 +289,7 @@ impl Records {
         let entry = &mut self.lists[route.index()].entries[index];
         entry
             .text
-            .get_or_insert_with(|| Bytes::from(entry.fields.render(&id)))
+            .get_or_insert_with(|| Bytes::from(entry.fields.render(&id, &self.date_formats)))
             .clone()
     }
 
@@ -419,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_page_holds_the_newest_first_of_its_own_business() {
-        let mut records = Records::new([10; 6]);
+        let mut records = Records::new([10; 6], DateFormats::default());
         for (name, business) in [("a", 1), ("b", 2), ("c", 1), ("d", 1)] {
             records.create(Route::Leads, business, named(name), Timestamp::UNIX_EPOCH);
         }
@@ -430,7 +433,7 @@ mod tests {
 
     #[test]
     fn an_edit_shows_at_once_and_makes_a_version_only_when_it_changes_something() {
-        let mut records = Records::new([1; 6]);
+        let mut records = Records::new([1; 6], DateFormats::default());
         let row = records.create(Route::Leads, 1, named("a"), Timestamp::UNIX_EPOCH);
         page(&mut records, 1, 5);
         records.edit(
@@ -453,7 +456,7 @@ mod tests {
 
     #[test]
     fn ids_sent_as_strings_are_the_same_records() {
-        let mut records = Records::new([1; 6]);
+        let mut records = Records::new([1; 6], DateFormats::default());
         let row = records.create(Route::Leads, 1, named("a"), Timestamp::UNIX_EPOCH);
         records.send_ids_as_strings(true);
         assert_eq!(page(&mut records, 1, 5), json!([{"id": "1", "name": "a"}]));
@@ -464,7 +467,7 @@ mod tests {
 
     #[test]
     fn a_chosen_id_is_taken_once_and_never_given_again() {
-        let mut records = Records::new([1; 6]);
+        let mut records = Records::new([1; 6], DateFormats::default());
         let at = Timestamp::UNIX_EPOCH;
         records
             .create_as(Route::Leads, 1, json!(1), named("a"), at)

@@ -324,6 +324,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::formats::DateFormats;
 
     const START: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -332,7 +333,7 @@ mod tests {
     }
 
     fn grown(shop: Shop, seconds: f64, steps: u32) -> Records {
-        let mut records = Records::new([1; 6]);
+        let mut records = Records::new([1; 6], DateFormats::default());
         let mut growth = growth(shop, false, &mut records);
         for step in 1..=steps {
             growth.advance(
@@ -378,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_long_past_spreads_a_page_over_weeks_and_the_shop_is_busy_afterwards() {
-        let mut records = Records::new([1; 6]);
+        let mut records = Records::new([1; 6], DateFormats::default());
         let mut growth = growth(Shop::Busy, true, &mut records);
         for route in Route::ALL {
             assert!(records.len(route) > 100, "{} {route}", records.len(route));
@@ -459,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_pause_holds_everything_back_and_loses_nothing() {
-        let mut records = Records::new([1; 6]);
+        let mut records = Records::new([1; 6], DateFormats::default());
         let mut growth = growth(Shop::Busy, false, &mut records);
         let before = records.len(Route::JobStatusChanges);
         growth.pause(START, true);

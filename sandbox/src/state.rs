@@ -76,7 +76,8 @@ impl Inner {
             Provider::Automation,
         );
         keys.put(rest_key.clone(), "rest".to_owned(), Provider::RestApi);
-        let mut records = Records::new([48_200, 31_000, 9_100, 27_500, 190_000, 700]);
+        let first_ids = [48_200, 31_000, 9_100, 27_500, 190_000, 700];
+        let mut records = Records::new(first_ids, options.date_formats.clone());
         let growth = Growth::new(
             options.shop,
             options.long_past,

@@ -119,6 +119,32 @@ async fn every_route_is_a_bare_array_of_the_newest_first() {
 }
 
 #[tokio::test]
+async fn a_read_shows_the_dates_that_the_shop_enters_in_its_formats() {
+    let mut date_formats = DateFormats::default();
+    date_formats.set("next_follow_up=%m/%d/%Y").unwrap();
+    let sandbox = Sandbox::new(Options {
+        date_formats,
+        ..Options::default()
+    });
+    let lead = json!({"name": "Ann", "email": "a@b.example", "next_follow_up": "2026-11-27"});
+    let made = Request::post("/api/integrations/leads")
+        .header("authorization", format!("Bearer {}", sandbox.rest_key()))
+        .header("content-type", "application/json")
+        .body(Body::from(lead.to_string()))
+        .unwrap();
+    assert_eq!(send(&sandbox, made).await.status, StatusCode::CREATED);
+    let leads = get(&sandbox, &trigger(Route::Leads, "?limit=1")).await;
+    assert_eq!(leads.json()[0]["next_follow_up"], "11/27/2026");
+    let jobs = get(&sandbox, &trigger(Route::Jobs, "?limit=1")).await;
+    let received = jobs.json()[0]["received_at"].as_str().unwrap().to_owned();
+    assert_eq!(
+        received.matches('/').count(),
+        2,
+        "it is not ISO 8601: {received}"
+    );
+}
+
+#[tokio::test]
 async fn every_answer_says_who_limits_and_that_it_is_a_sandbox() {
     let sandbox = still(Shop::Quiet);
     for path in [

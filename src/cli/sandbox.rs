@@ -8,9 +8,10 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::exit::{self, refuse};
 use super::signals::stoppable;
 use super::{logging, output, runtime};
-use ::sandbox::{self, Options, Sandbox, Shop};
+use ::sandbox::{self, DateFormats, Options, Sandbox, Shop};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -29,6 +30,9 @@ pub(super) struct Args {
     /// Requests per minute that one key may make
     #[arg(long, default_value_t = 60)]
     requests_per_minute: u32,
+    /// How the shop writes a date that it enters, as in received_at=%d/%m/%Y; may be repeated
+    #[arg(long, value_name = "FIELD=FORMAT")]
+    date_format: Vec<String>,
     /// A file that keeps what clients and the portal write
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
@@ -41,7 +45,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             format!("cannot listen on {}: choose another --listen", args.listen)
         })?;
         let address = listener.local_addr()?;
+        let mut date_formats = DateFormats::default();
+        for format in &args.date_format {
+            if let Err(why) = date_formats.set(format) {
+                return refuse(exit::USAGE, &why);
+            }
+        }
         let sandbox = Sandbox::open(&Options {
+            date_formats,
             seed: args.seed,
             shop: args.shop,
             speed: args.speed,

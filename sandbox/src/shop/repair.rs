@@ -92,7 +92,7 @@ impl Growth {
         let device = people::brought(&person, drawn);
         let problem = people::problem(&mut self.rng);
         let number = format!("JOB-{:05}", self.repairs.len() + 1);
-        let received_at = self.clock(at).strftime("%d/%m/%Y %H:%M").to_string();
+        let received_at = self.clock(at).strftime("%Y-%m-%dT%H:%M:%S").to_string();
         let serial = format!("SN{:010X}", self.rng.u32(..));
         let fields = job(&number, &person, device.clone(), problem)
             .with("serial_number", serial)
