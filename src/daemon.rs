@@ -39,7 +39,7 @@ pub use requests::exit_code;
 use running::RunningTasks;
 use shared::{DaemonHandle, SharedState};
 use shopmirror_core::clock::Clock;
-pub(crate) use upkeep::old_by;
+pub(crate) use upkeep::{old_by, reread};
 
 /// How often the service manager is notified that the store is still being opened; more often than
 /// its time limit for a start, which each notification extends.

@@ -5,6 +5,7 @@
 
 pub mod alerts;
 mod backup;
+mod fields;
 mod health;
 mod overview;
 mod reports;
@@ -20,7 +21,7 @@ use shopmirror_core::record::{PollerId, Route};
 use crate::control::ControlError;
 use crate::deliver::SinkStatus;
 use crate::poll::{PollerStatus, PollingStatus};
-use crate::store::{Gap, JobLink, Reader, StoreError};
+use crate::store::{FieldStatus, Gap, JobLink, Reader, Reread, StoreError};
 pub use backup::BackupStatus;
 pub use health::Health;
 use health::{degraded, failing, judge_absence, judge_pollers, judge_polling};
@@ -71,6 +72,10 @@ pub struct WorkspaceStatus {
     pub job_links: Vec<JobLink>,
     /// Routes whose records cannot be linked to a job, because none was seen to name one.
     pub unlinked_routes: Vec<Route>,
+    /// The fields that reports calculate with of which there is something to say.
+    pub fields: Vec<FieldStatus>,
+    /// The tables whose values are being read again.
+    pub rereads: Vec<Reread>,
     /// The state of the daily backup; `None` if none are made.
     pub backup: Option<BackupStatus>,
     /// One entry per scheduled report.

@@ -20,7 +20,7 @@ pub use amount::read_amount;
 pub use day::{DateFormat, read_day};
 pub use instant::read_instant;
 pub use record::{
-    FieldKind, FieldReader, FieldReading, ReadField, ReadSettings, ReadValue, fields_of,
+    FieldKind, FieldReader, FieldReading, ReadField, ReadRules, ReadSettings, ReadValue, fields_of,
 };
 pub use rules::{Evidence, Question, Rule, RuleSet, Ruling};
 

@@ -111,10 +111,12 @@ async fn work_on(
     let after = store.read(|reader| reader.last_seq()).await;
     let old_by = daemon::old_by(&clocks, clock.now());
     let upkeep = store.upkeep(old_by, config.store.log_retention).await;
+    let reread = daemon::reread(store, stop).await;
     let failed = failed?;
     delivered.context("delivering")?;
     let stored = after? - before;
     upkeep?;
+    reread?;
     Ok(OnceResult {
         stored,
         failed,

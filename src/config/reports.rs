@@ -10,8 +10,11 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use jiff::civil::{Time, Weekday};
 use jiff::fmt::strtime::BrokenDownTime;
+use jiff::tz::TimeZone;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use shopmirror_core::reading::{DateFormat, ReadSettings, Rule, fields_of};
+use shopmirror_core::record::Route;
 use toml::Value;
 
 use super::sinks::{Sinks, check_notified};
@@ -32,9 +35,85 @@ pub struct ReportsSettings {
     /// The statuses that mean ready for pickup; if empty, they are recognised by their names.
     #[serde(default)]
     pub ready_status: Vec<String>,
+    /// The sign before the fraction of amounts that are sent as text; `None` lets it be found.
+    pub decimal_separator: Option<DecimalSeparator>,
+    /// The formats of the days that the shop enters.
+    #[serde(default)]
+    pub date_formats: BTreeMap<DayField, DateFormat>,
+    /// The fields of records that stand for those that reports calculate with, by route; an empty
+    /// name stands for none.
+    #[serde(default, deserialize_with = "report_fields")]
+    pub fields: BTreeMap<Route, BTreeMap<String, String>>,
     /// The reports that are made on a schedule, by the names of their tables.
     #[serde(skip)]
     pub schedule: BTreeMap<String, ScheduledReport>,
+}
+
+/// The sign before the fraction of an amount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum DecimalSeparator {
+    /// `1,234.50`
+    #[serde(rename = ".")]
+    Point,
+    /// `1.234,50`
+    #[serde(rename = ",")]
+    Comma,
+}
+
+/// A field with a day that the shop enters (contract, "Read records").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum DayField {
+    /// Of leads.
+    NextFollowUp,
+    /// Of jobs and leads.
+    ScheduledOn,
+    /// Of jobs.
+    EstimatedDelivery,
+    /// Of jobs.
+    ReceivedAt,
+}
+
+impl ReportsSettings {
+    /// How the values that reports calculate with are read, in a shop of this time zone.
+    #[must_use]
+    pub fn read_settings(&self, zone: &TimeZone) -> ReadSettings {
+        let mut date_formats = BTreeMap::new();
+        for (field, format) in &self.date_formats {
+            let name: &str = field.into();
+            date_formats.insert(name.to_owned(), format.clone());
+        }
+        let decimals = self.decimal_separator.map(|separator| match separator {
+            DecimalSeparator::Point => Rule::DecimalPoint,
+            DecimalSeparator::Comma => Rule::DecimalComma,
+        });
+        ReadSettings {
+            time_zone: zone.iana_name().unwrap_or("UTC").to_owned(),
+            date_formats,
+            decimals,
+            fields: self.fields.clone(),
+        }
+    }
+}
+
+/// Field names by route; each must be one that reports calculate with.
+fn report_fields<'de, D: Deserializer<'de>>(
+    d: D,
+) -> Result<BTreeMap<Route, BTreeMap<String, String>>, D::Error> {
+    let fields: BTreeMap<Route, BTreeMap<String, String>> = BTreeMap::deserialize(d)?;
+    for (route, names) in &fields {
+        let known: Vec<&str> = fields_of(*route).iter().map(|field| field.name).collect();
+        for name in names.keys() {
+            if !known.contains(&name.as_str()) {
+                return Err(D::Error::custom(format!(
+                    "has no {route}.{name}: reports calculate with {} of {route}",
+                    known.join(", ")
+                )));
+            }
+        }
+    }
+    Ok(fields)
 }
 
 /// `[reports.schedule.NAME]`
@@ -248,6 +327,43 @@ fn names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
 #[cfg(test)]
 mod tests {
     use crate::config::{Base, Config};
+
+    #[test]
+    fn the_formats_of_a_shop_are_checked() {
+        let base = Base::default();
+        let read = |keys: &str| {
+            let text =
+                format!("[workspace]\nbase_url = \"http://127.0.0.1:9/api\"\n[reports]\n{keys}\n");
+            match Config::parse(&text, "shopmirror.toml", &base) {
+                Ok(_) => String::new(),
+                Err(problems) => problems.to_string(),
+            }
+        };
+        for good in [
+            "decimal_separator = \",\"",
+            "date_formats.received_at = \"%d/%m/%Y %H:%M\"",
+            "date_formats.next_follow_up = \"moments\"",
+            "fields.payments.amount = \"sum\"\nfields.jobs.total_amount = \"\"",
+        ] {
+            assert_eq!(read(good), "", "{good}");
+        }
+        for (bad, part) in [
+            ("decimal_separator = \"x\"", "use one of ., ,"),
+            ("date_formats.received_at = \"%H:%M\"", "must be \"dates\""),
+            (
+                "date_formats.created_at = \"dates\"",
+                "use one of next_follow_up, scheduled_on",
+            ),
+            ("fields.payments.sum = \"amount\"", "has no payments.sum"),
+            (
+                "fields.orders.amount = \"sum\"",
+                "use one of jobs, customers",
+            ),
+        ] {
+            let problems = read(bad);
+            assert!(problems.contains(part), "{bad}: {problems}");
+        }
+    }
 
     #[test]
     fn a_report_never_replaces_a_file_of_the_store_or_of_a_sink() {

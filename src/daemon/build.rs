@@ -165,7 +165,9 @@ async fn save_for_reports(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let zone = config.workspace.time_zone.clone();
+    let reading = config.reports.read_settings(&zone);
     store.store_time_zone(zone, now).await?;
+    store.configure_reading(reading).await?;
     store
         .set_value(MetaKey::SHARED_CONFIG, &config.for_readers)
         .await?;

@@ -1,5 +1,5 @@
 //! Maintains the store while the daemon runs: checkpoints, pruning, a warning if the write-ahead
-//! log grows.
+//! log grows, reading values again.
 //!
 //! If the store cannot be written for a while, the next round retries; any other error ends the
 //! daemon.
@@ -12,7 +12,7 @@ use shopmirror_core::clock::{Clock, Moment};
 use tokio_util::sync::CancellationToken;
 
 use crate::poll::Clocks;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// The time between two rounds.
 const EVERY: Duration = Duration::from_secs(30);
@@ -60,11 +60,22 @@ pub(super) async fn run(
             Err(error) if error.is_transient() => {}
             Err(error) => return Err(error).context("maintaining the store"),
         }
+        match reread(&store, &stop).await {
+            Ok(()) => {}
+            Err(error) if error.is_transient() => {}
+            Err(error) => return Err(error).context("reading values again"),
+        }
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(EVERY) => {}
         }
     }
+}
+
+/// Reads values again whose rules changed, in steps between which polls are stored.
+pub(crate) async fn reread(store: &Store, stop: &CancellationToken) -> Result<(), StoreError> {
+    while !stop.is_cancelled() && store.reread_step().await? {}
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use jiff::{Timestamp, ZonedDateTime};
 use shopmirror_core::clock::second;
 
 use super::error::ReportError;
-use super::exactness::{BusinessChoice, Cell, Knowledge, Known, of_links, of_unknown_jobs, totals};
+use super::exactness::{
+    BusinessChoice, Cell, Knowledge, Known, of_links, of_rereads, of_unknown_jobs, totals,
+};
 use super::head::{PERIOD, Report};
 use super::period::Period;
 use super::query;
@@ -160,6 +162,7 @@ pub fn answer(
     let parameters = parameters(report, question, period, &local, &business)?;
     let cells = query::cells_of(reader, report, &known, &parameters)?;
     let mut notes = of_links(reader, report)?;
+    notes.extend(of_rereads(reader, report)?);
     notes.extend(query::notes_of(reader, report, &parameters)?);
     notes.extend(known.of_unheard(report, zone));
     notes.extend(of_unknown_jobs(known.unknown_jobs.len()));

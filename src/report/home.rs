@@ -15,13 +15,12 @@ use shopmirror_core::record::Route;
 
 use super::builtin::made;
 use super::error::ReportError;
-use super::exactness::{BusinessChoice, Cell, Knowledge, complete_since, of_links};
-use super::head::{PERIOD, Report};
+use super::exactness::{BusinessChoice, Cell, Knowledge, complete_since, of_links, of_rereads};
 use super::period::Period;
 use super::query;
 use super::value::shown;
 use crate::config::Range;
-use crate::store::{QueryRows, Reader, SqlValue};
+use crate::store::{Reader, SqlValue};
 use ready::is_ready;
 use span::spans;
 
@@ -210,31 +209,14 @@ impl Source<'_> {
                 self.notes.extend(of_links(self.reader, &report)?);
                 self.notes
                     .extend(self.known.of_unheard(&report, &self.zone));
+                let rereads = of_rereads(self.reader, &report)?;
+                self.notes.extend(rereads);
                 let own = query::notes_of(self.reader, &report, &self.parameters)?;
                 self.notes.extend(own);
                 Ok(cells.rows)
             }
-            Err(ReportError::NotSent(_)) => self.none(&report),
+            Err(ReportError::NotSent(_)) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
-    }
-
-    /// A 0 for each span if there is no record at all of the list that a report counts, and so no
-    /// column either.
-    fn none(&mut self, report: &Report) -> Result<Vec<Vec<Cell>>, ReportError> {
-        let Some(route) = report.needs.keys().next() else {
-            return Ok(Vec::new());
-        };
-        let sql = format!("SELECT 1 FROM {route} LIMIT 1");
-        let some = query::rows_of(self.reader, report, &sql, &[])?;
-        if !some.rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut rows = Vec::with_capacity(self.known.days.len());
-        for day in &self.known.days {
-            rows.push(vec![0.into(), day.period.clone().into()]);
-        }
-        let columns = ["number", PERIOD].map(str::to_owned).to_vec();
-        Ok(self.known.cells(report, QueryRows { columns, rows }).rows)
     }
 }

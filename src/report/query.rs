@@ -81,11 +81,8 @@ fn refuse_what_is_not_sent(
 ) -> Result<(), ReportError> {
     let mut missing = Vec::new();
     for (route, needed) in &report.needs {
-        let sent = reader.columns(*route)?;
-        for column in needed {
-            if !sent.contains(column) {
-                missing.push(format!("{route}.{column}"));
-            }
+        for field in reader.lacking_fields(*route, needed)? {
+            missing.push(format!("{route}.{field}"));
         }
     }
     let name = &report.name;

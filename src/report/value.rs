@@ -35,12 +35,14 @@ pub(super) fn displayed(
     let text = |value: &SqlValue| counted(value, column, format, currency);
     let number = text(&cell.value);
     match cell.exactness {
+        Exactness::Exact => number,
+        // Of one value that cannot be read nothing is known, though a sum may say how it counts.
+        _ if cell.value == SqlValue::Null => "unknown".to_owned(),
         Exactness::Unknown => "unknown".to_owned(),
         Exactness::AtLeast => format!("≥ {number}"),
         Exactness::AtMost => format!("≤ {number}"),
         Exactness::Between { upper } => format!("{number} to {}", text(&upper.into())),
         Exactness::About => format!("about {number}"),
-        Exactness::Exact => number,
     }
 }
 

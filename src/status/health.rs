@@ -195,6 +195,7 @@ impl WorkspaceStatus {
         }
         findings.extend(self.emptied.iter().map(degraded));
         findings.extend(self.judge_left_out());
+        findings.extend(self.judge_fields());
         findings.extend(self.sinks.iter().flat_map(judge_sink));
         for sink in &self.removed_sinks {
             findings.push(degraded(format!("sink {sink}")));

@@ -53,6 +53,9 @@ impl WorkspaceStatus {
         for route in &self.unlinked_routes {
             facts.push(("links", missing_link(*route)));
         }
+        for text in self.reading_facts() {
+            facts.push(("values", text));
+        }
         if let Some(backup) = &self.backup {
             let mut text = self
                 .time_text(backup.last_at.as_deref(), format_time)

@@ -38,6 +38,8 @@ impl WorkspaceStatus {
             last_seq: reader.last_seq()?,
             job_links: reader.job_links()?,
             unlinked_routes: reader.unlinked_routes()?,
+            fields: reader.field_statuses()?,
+            rereads: reader.rereads()?,
             ..Self::default()
         };
         let rows = reader.pollers()?;

@@ -1,14 +1,18 @@
 //! The mirror: one table per route, for people with `sqlite3` and for report tools.
 //!
 //! `id` is the first column, as text, so that it joins with integers and with strings. Then comes
-//! one untyped column per top-level field, in the order of first appearance, then our own columns.
+//! one untyped column per top-level field, in the order of first appearance, then our own columns
+//! and those that reports calculate with.
 //! A column is added when its field first appears and is never dropped or retyped.
 
 pub(super) mod browse;
+pub(super) mod derived;
+pub(super) mod field_rules;
 pub(super) mod history;
 pub(super) mod job_links;
 pub(super) mod job_states;
 pub(super) mod related;
+pub(super) mod reread;
 pub(super) mod unheard;
 pub(super) mod views;
 
@@ -20,6 +24,7 @@ use serde::Deserialize;
 use shopmirror_core::record::{Fields, Route};
 
 use crate::store::sql::Sql;
+use field_rules::FieldRules;
 
 /// Our own columns in every mirror table, after the fields.
 const OWN: [&str; 6] = [
@@ -169,6 +174,7 @@ impl Mirror {
         connection: &Connection,
         facts: &RowFacts,
         fields: &Fields<'_>,
+        rules: &FieldRules,
     ) -> rusqlite::Result<()> {
         let mut cells = vec![facts.id.clone().into()];
         cells.extend(self.cells(fields));
@@ -180,6 +186,7 @@ impl Mirror {
             facts.seq.into(),
             facts.via.clone().into(),
         ]);
+        cells.extend(rules.cells(fields));
         connection.run(&self.upsert, rusqlite::params_from_iter(cells))?;
         Ok(())
     }
@@ -201,23 +208,33 @@ impl Mirror {
         Ok(())
     }
 
-    /// The columns of the records' fields for a `SELECT` from `table`, `id` first.
+    /// The columns of the records' fields for a `SELECT` from `table`, `id` first, then the derived
+    /// ones.
     pub(super) fn column_list(&self, table: &str) -> String {
         let mut list = format!("{table}.id");
         for (_, column) in &self.columns {
             list.push_str(&format!(", {table}.{}", quoted(column)));
         }
+        for name in derived::names(self.route) {
+            list.push_str(&format!(", {table}.{name}"));
+        }
         list
     }
 
-    /// True if a row holds these fields; the columns of [`Self::column_list`] begin at `first`.
+    /// True if a row holds these fields, and by these rules their derived values; `None` while they
+    /// are being read again. The columns of [`Self::column_list`] begin at `first`.
     pub(super) fn holds(
         &self,
         row: &Row<'_>,
         first: usize,
         fields: &Fields<'_>,
+        rules: Option<&FieldRules>,
     ) -> rusqlite::Result<bool> {
-        for (place, cell) in self.cells(fields).into_iter().enumerate() {
+        let mut cells = self.cells(fields);
+        if let Some(rules) = rules {
+            cells.extend(rules.cells(fields));
+        }
+        for (place, cell) in cells.into_iter().enumerate() {
             if row.get::<_, Value>(first + 1 + place)? != cell {
                 return Ok(false);
             }
@@ -243,6 +260,7 @@ impl Mirror {
         }
         let mut taken: HashSet<String> = HashSet::from(["id".to_owned()]);
         taken.extend(OWN.map(str::to_owned));
+        taken.extend(derived::names(self.route));
         taken.extend(ROW_NUMBER.map(str::to_owned));
         for (_, column) in &self.columns {
             taken.insert(column.to_ascii_lowercase());
@@ -265,9 +283,13 @@ impl Mirror {
         for (_, column) in &self.columns {
             fields.push_str(&format!("{}, ", quoted(column)));
         }
+        let mut derived = String::new();
+        for (name, declared) in derived::columns(self.route) {
+            derived.push_str(&format!(", {name} {declared}"));
+        }
         connection.execute_batch(&format!(
             "CREATE TABLE IF NOT EXISTS \"{}\" \
-             (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS})",
+             (id TEXT PRIMARY KEY NOT NULL, {fields}{OWN_DEFINITIONS}{derived})",
             self.route
         ))
     }
@@ -292,8 +314,8 @@ impl Mirror {
     }
 }
 
-/// Writes a record's row. The values are `id`, those of the columns and those of [`OWN`]. A row
-/// that exists keeps its `_first_seen_at`, and the NULL of a record on the newest page.
+/// Writes a record's row. The values are `id`, those of the columns, those of [`OWN`] and the derived
+/// ones. A row that exists keeps its `_first_seen_at`, and the NULL of a record on the newest page.
 fn upsert_sql(route: Route, columns: &[(String, String)]) -> String {
     let mut list = String::new();
     let mut sets = String::new();
@@ -302,8 +324,13 @@ fn upsert_sql(route: Route, columns: &[(String, String)]) -> String {
         list.push_str(&format!("{name}, "));
         sets.push_str(&format!("{name} = excluded.{name}, "));
     }
-    let own = OWN.join(", ");
-    let marks = vec!["?"; 1 + columns.len() + OWN.len()].join(", ");
+    let mut own = OWN.join(", ");
+    let derived = derived::names(route);
+    for name in &derived {
+        own.push_str(&format!(", {name}"));
+        sets.push_str(&format!("{name} = excluded.{name}, "));
+    }
+    let marks = vec!["?"; 1 + columns.len() + OWN.len() + derived.len()].join(", ");
     format!(
         "INSERT INTO \"{route}\" (id, {list}{own})
         VALUES ({marks})

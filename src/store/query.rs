@@ -11,8 +11,11 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Error, ErrorCode, named_params};
 use shopmirror_core::clock::second;
+use shopmirror_core::reading::fields_of;
+use shopmirror_core::record::Route;
 
 use super::error::StoreError;
+use super::mirror::{field_columns, field_rules, quoted};
 use super::reader::{Reader, stop_at};
 use super::sql::Sql;
 use crate::text::duration;
@@ -100,6 +103,44 @@ impl Reader {
             )?;
         }
         Ok(self.connection.execute_batch("COMMIT")?)
+    }
+
+    /// Which of the fields that a report needs no record of a route has shown. A route without
+    /// records has shown none and lacks none: its table gets their columns, for the queries of this
+    /// connection.
+    pub fn lacking_fields(
+        &self,
+        route: Route,
+        needed: &[String],
+    ) -> Result<Vec<String>, StoreError> {
+        let settings = field_rules::settings(&self.connection)?;
+        let sent = field_columns(&self.connection, route)?;
+        let mut lacking = Vec::new();
+        for field in needed {
+            let is_sent = match fields_of(route).iter().find(|read| read.name == field) {
+                Some(read) => match settings.source(route, read.name) {
+                    Some(source) => sent.iter().any(|column| column == source),
+                    None => false,
+                },
+                None => sent.contains(field),
+            };
+            if !is_sent {
+                lacking.push(field.clone());
+            }
+        }
+        let has_records = format!("SELECT EXISTS (SELECT 1 FROM main.\"{route}\")");
+        if lacking.is_empty() || self.connection.value(&has_records, [])? {
+            return Ok(lacking);
+        }
+        let mut empty = String::new();
+        for field in &lacking {
+            empty.push_str(&format!(", NULL AS {}", quoted(field)));
+        }
+        self.connection.execute_batch(&format!(
+            "DROP VIEW IF EXISTS temp.\"{route}\";
+            CREATE TEMP VIEW \"{route}\" AS SELECT *{empty} FROM main.\"{route}\""
+        ))?;
+        Ok(Vec::new())
     }
 
     /// Runs one SELECT; `parameters` are the values of `:name`.

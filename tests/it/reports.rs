@@ -6,6 +6,7 @@ mod expected;
 mod numbers;
 mod own;
 mod plans;
+mod readings;
 mod recipes;
 pub(crate) mod scheduled;
 mod truth;

@@ -161,6 +161,27 @@ pub enum ReadValue {
     Day(Date),
 }
 
+/// How the values of every route are read: what a copy of the mirror needs to read the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadRules {
+    /// What the configuration says.
+    pub settings: ReadSettings,
+    /// The rules of each field that has some.
+    pub rules: BTreeMap<Route, BTreeMap<String, Vec<Rule>>>,
+}
+
+impl ReadRules {
+    /// The reader of a route.
+    #[must_use]
+    pub fn reader(&self, route: Route) -> FieldReader {
+        let own = self.rules.get(&route);
+        FieldReader::new(route, &self.settings, &self.settings.zone(), |field| {
+            let rules = own.and_then(|own| own.get(field));
+            rules.into_iter().flatten().copied().collect()
+        })
+    }
+}
+
 /// What was read of one field of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FieldReading {
@@ -251,7 +272,11 @@ impl OneField {
             }
             FieldKind::Instant => self.resolve(read_instant(json, zone), ReadValue::Instant),
             FieldKind::Day => {
-                let read = read_day(json, self.format.as_ref(), zone);
+                let mut read = read_day(json, self.format.as_ref(), zone);
+                if self.format.is_some() {
+                    // What a value is evidence for does not depend on the configuration.
+                    read.supports = read_day(json, None, zone).supports;
+                }
                 self.resolve(read, ReadValue::Day)
             }
         };

@@ -111,6 +111,14 @@ impl RuleSet {
         self.0 & rule.bit() != 0
     }
 
+    /// All of its rules.
+    #[must_use]
+    pub fn rules(self) -> Vec<Rule> {
+        let mut rules = Rule::ALL.to_vec();
+        rules.retain(|rule| self.has(*rule));
+        rules
+    }
+
     /// The rule that decides a question, if there is one.
     #[must_use]
     pub fn answer(self, question: Question) -> Option<Rule> {
@@ -125,6 +133,16 @@ impl RuleSet {
         if let Some(rule) = answer {
             self.0 |= rule.bit();
         }
+    }
+}
+
+impl FromIterator<Rule> for RuleSet {
+    fn from_iter<T: IntoIterator<Item = Rule>>(rules: T) -> Self {
+        let mut set = Self::default();
+        for rule in rules {
+            set.0 |= rule.bit();
+        }
+        set
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 pub(in crate::report) struct Knowledge {
     /// Each list.
     pub(in crate::report) coverages: Vec<Coverage>,
-    /// The routes whose records name their job.
+    /// The routes whose records name their job, as far as there are records.
     pub(in crate::report) linked: Vec<Route>,
     /// When jobs that are not in the mirror were completed in these days, the earliest first.
     pub(in crate::report) unknown_jobs: Vec<String>,
@@ -47,9 +47,12 @@ impl Knowledge {
         let pollers = reader.pollers()?;
         let gaps = reader.gaps()?;
         let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
+        let unlinked = reader.unlinked_routes()?;
+        let mut linked = vec![Route::JobStatusChanges, Route::Payments];
+        linked.retain(|route| !unlinked.contains(route));
         let mut known = Self {
             coverages: routes.iter().map(of).collect(),
-            linked: reader.job_links()?.iter().map(|link| link.route).collect(),
+            linked,
             unknown_jobs: Vec::new(),
             days,
             unseen: Unseen::default(),

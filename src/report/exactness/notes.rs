@@ -32,6 +32,30 @@ pub(in crate::report) fn of_links(
     Ok(notes)
 }
 
+/// A note for each list of a report whose values are being read again.
+///
+/// # Errors
+/// If the store cannot be read.
+pub(in crate::report) fn of_rereads(
+    reader: &Reader,
+    report: &Report,
+) -> Result<Vec<String>, StoreError> {
+    let routes = report.routes();
+    let mut notes = Vec::new();
+    for reread in reader.rereads()? {
+        if routes.contains(&reread.route) {
+            notes.push(format!(
+                "the values of {} are being read again ({} of {} records): until then, numbers may \
+                 change",
+                reread.route.as_str().replace('_', " "),
+                whole(reread.done),
+                whole(reread.total)
+            ));
+        }
+    }
+    Ok(notes)
+}
+
 /// A note that repairs are left out because the mirror does not hold them.
 pub(in crate::report) fn of_unknown_jobs(jobs: usize) -> Option<String> {
     if jobs == 0 {

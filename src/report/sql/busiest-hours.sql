@@ -33,16 +33,31 @@ hours(from_s, from_at, to_s, to_at, end_s, seconds) AS (
 ),
 counted AS MATERIALIZED (
     SELECT (h.from_s + h.seconds) / 86400 % 7 AS weekday, (h.from_s + h.seconds) / 3600 % 24 AS hour,
-        (SELECT count(*) FROM jobs j WHERE j.created_at >= h.from_at AND j.created_at < h.to_at
+        (SELECT count(*) FROM jobs j WHERE j._created_at >= h.from_at AND j._created_at < h.to_at
             AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)) AS repairs
     FROM hours h
     WHERE h.from_s IS NOT NULL
+),
+unread AS MATERIALIZED (
+    -- A repair whose time cannot be read may belong to any hour until it was first seen.
+    SELECT count(*) AS repairs
+    FROM jobs j
+    WHERE j._created_at IS NULL AND j._first_seen_at >= (SELECT min(from_at) FROM days)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 )
 -- The first of January 1970 was a Thursday, which is day 0.
 SELECT hour, sum(repairs) AS repairs, sum(repairs * (weekday = 4)) AS mon,
     sum(repairs * (weekday = 5)) AS tue, sum(repairs * (weekday = 6)) AS wed,
     sum(repairs * (weekday = 0)) AS thu, sum(repairs * (weekday = 1)) AS fri,
-    sum(repairs * (weekday = 2)) AS sat, sum(repairs * (weekday = 3)) AS sun
+    sum(repairs * (weekday = 2)) AS sat, sum(repairs * (weekday = 3)) AS sun,
+    (SELECT repairs FROM unread) AS _more_repairs,
+    (SELECT repairs FROM unread) AS _more_mon,
+    (SELECT repairs FROM unread) AS _more_tue,
+    (SELECT repairs FROM unread) AS _more_wed,
+    (SELECT repairs FROM unread) AS _more_thu,
+    (SELECT repairs FROM unread) AS _more_fri,
+    (SELECT repairs FROM unread) AS _more_sat,
+    (SELECT repairs FROM unread) AS _more_sun
 FROM counted
 GROUP BY hour
 HAVING sum(repairs) > 0

@@ -8,16 +8,33 @@
 -- totals = ["leads", "converted"]
 -- percent = ["converted_percent"]
 -- chart.bars = ["period", "leads", "converted"]
-SELECT period, sum(leads) AS leads, sum(converted) AS converted,
-    round(100.0 * sum(converted) / nullif(sum(leads), 0), 1) AS converted_percent
-FROM (
-    SELECT d.period, l.created_at IS NOT NULL AS leads,
-        EXISTS (SELECT 1 FROM customers c
-            WHERE c.mobile_number = l.mobile_number AND l.mobile_number <> '' AND c.created_at >= l.created_at)
-        OR EXISTS (SELECT 1 FROM customers c
-            WHERE c.email = l.email AND l.email <> '' AND c.created_at >= l.created_at) AS converted
-    FROM days d LEFT JOIN leads l ON l.created_at >= d.from_at AND l.created_at < d.to_at
-        AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
+WITH unread AS MATERIALIZED (
+    -- A record whose time of creation cannot be read may belong to any day until it was first seen.
+    SELECT 'leads' AS route, count(*) AS records, max(r._first_seen_at) AS until
+    FROM leads r
+    WHERE r._created_at IS NULL
+        AND (:business IS NULL OR coalesce(r._business, :default_business) = :business)
+    UNION ALL
+    SELECT 'customers', count(*), max(r._first_seen_at)
+    FROM customers r
+    WHERE r._created_at IS NULL
 )
-GROUP BY period
+SELECT period, leads, converted, round(100.0 * converted / nullif(leads, 0), 1) AS converted_percent,
+    (SELECT records FROM unread WHERE route = 'leads' AND until >= first_at) AS _more_leads,
+    (SELECT sum(records) FROM unread WHERE until >= first_at) AS _more_converted,
+    (SELECT sum(records) FROM unread WHERE until >= first_at) AS _unsure_converted_percent
+FROM (
+    SELECT period, min(from_at) AS first_at, sum(leads) AS leads, sum(converted) AS converted
+    FROM (
+        SELECT d.period, d.from_at, l._created_at IS NOT NULL AS leads,
+            EXISTS (SELECT 1 FROM customers c
+                WHERE c.mobile_number = l.mobile_number AND l.mobile_number <> ''
+                AND c._created_at >= l._created_at)
+            OR EXISTS (SELECT 1 FROM customers c
+                WHERE c.email = l.email AND l.email <> '' AND c._created_at >= l._created_at) AS converted
+        FROM days d LEFT JOIN leads l ON l._created_at >= d.from_at AND l._created_at < d.to_at
+            AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
+    )
+    GROUP BY period
+)
 ORDER BY period

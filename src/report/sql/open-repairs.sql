@@ -7,7 +7,7 @@
 -- totals = ["open", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days"]
 -- chart.bars = ["status", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days"]
 WITH ages AS MATERIALIZED (
-    SELECT s.stage, s.status, max(julianday(:now) - julianday(substr(j.created_at, 1, 19)), 0) AS age,
+    SELECT s.stage, s.status, max(julianday(:now) - julianday(substr(j._created_at, 1, 19)), 0) AS age,
         u.stretch
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id LEFT JOIN unheard u ON u.id = s.id
     WHERE s.stage IS NOT 'completed'
@@ -18,6 +18,12 @@ SELECT coalesce(stage, '(no stage)') AS stage, coalesce(status, '(no status)') A
     count(CASE WHEN age >= 1 AND age < 3 THEN 1 END) AS from_1_to_3_days,
     count(CASE WHEN age >= 3 AND age < 7 THEN 1 END) AS from_3_to_7_days,
     count(CASE WHEN age >= 7 THEN 1 END) AS over_7_days, round(max(age), 1) AS oldest_days,
+    count(*) - count(age) AS _more_under_1_day,
+    count(*) - count(age) AS _more_from_1_to_3_days,
+    count(*) - count(age) AS _more_from_3_to_7_days,
+    count(*) - count(age) AS _more_over_7_days,
+    count(*) - count(age) AS _more_oldest_days,
+    (SELECT count(*) FROM _job_states WHERE untimed_changes > 0) AS _unsure_open,
     json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL) AS _unheard_open,
     json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL AND age < 1) AS _unheard_under_1_day,
     json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL AND age >= 1 AND age < 3)
@@ -31,8 +37,17 @@ FROM ages
 GROUP BY ages.stage, ages.status
 ORDER BY open DESC, ages.status
 -- note
-SELECT printf('%,d of these repairs have no known time of creation, so they are in no column of an age', count(*))
-FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
-WHERE s.stage IS NOT 'completed' AND julianday(substr(j.created_at, 1, 19)) IS NULL
-    AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
-HAVING count(*) > 0
+SELECT printf('%,d of these repairs %s no time of creation that can be read, so %s in no column of an age: repair %s',
+    repairs, iif(repairs = 1, 'has', 'have'), iif(repairs = 1, 'it is', 'they are'), id)
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+    WHERE s.stage IS NOT 'completed' AND j._created_at IS NULL
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
+WHERE repairs > 0
+-- note
+SELECT printf('%,d %s a status change without a time that can be read, and may be in another state: repair %s',
+    repairs, iif(repairs = 1, 'repair has', 'repairs have'), id)
+FROM (SELECT count(*) AS repairs, max(id) AS id FROM _job_states WHERE untimed_changes > 0)
+WHERE repairs > 0

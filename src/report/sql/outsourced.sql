@@ -7,14 +7,15 @@
 -- chart.bars = ["vendor", "out", "overdue"]
 WITH ages AS MATERIALIZED (
     SELECT o.vendor_name, o.status_stage AS stage,
-        max(julianday(:now) - julianday(substr(o.created_at, 1, 19)), 0) AS age
+        max(julianday(:now) - julianday(substr(o._created_at, 1, 19)), 0) AS age
     FROM outsourced_jobs o
     WHERE o.status_stage IS NOT 'completed'
         AND (:business IS NULL OR coalesce(o._business, :default_business) = :business)
 )
 SELECT coalesce(vendor_name, '(none)') AS vendor, coalesce(stage, '(no stage)') AS stage,
     count(*) AS out, count(CASE WHEN age > :overdue THEN 1 END) AS overdue,
-    round(max(age), 1) AS oldest_days
+    round(max(age), 1) AS oldest_days, count(*) - count(age) AS _more_overdue,
+    count(*) - count(age) AS _more_oldest_days
 FROM ages
 GROUP BY vendor_name, ages.stage
 ORDER BY out DESC, vendor
@@ -25,3 +26,13 @@ FROM outsourced_jobs o
 WHERE o.status_stage IS NOT 'completed'
     AND (:business IS NULL OR coalesce(o._business, :default_business) = :business)
 HAVING count(o._last_seen_at) > 0
+-- note
+SELECT printf('%,d outsourced %s no time of creation that can be read and may be overdue: %s', jobs,
+    iif(jobs = 1, 'job has', 'jobs have'), id)
+FROM (
+    SELECT count(*) AS jobs, max(o._seq), o.id
+    FROM outsourced_jobs o
+    WHERE o.status_stage IS NOT 'completed' AND o._created_at IS NULL
+        AND (:business IS NULL OR coalesce(o._business, :default_business) = :business)
+)
+WHERE jobs > 0

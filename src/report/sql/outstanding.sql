@@ -7,30 +7,65 @@
 -- money = ["total", "paid", "outstanding"]
 -- totals = ["total", "paid", "outstanding"]
 WITH billed AS (
-    SELECT j.id, s.status, round(s.paid * 10000) AS paid,
+    SELECT j.id, s.status, round(s.paid * 10000) AS paid, s.paid_more, s.paid_unsure,
         -- In ten-thousandths, because sums of fractions would not be exact.
-        round(10000 * {total}) AS total
+        round(10000 * j._total_amount) AS total
     FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
-    WHERE j.total_amount > 0
+    WHERE j._total_amount > 0
         AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
 -- Few of all, so that the other columns are read of these only.
 owing AS MATERIALIZED (
-    SELECT id, status, total, paid, total - coalesce(paid, 0) AS owed
+    SELECT id, status, total, paid, total - coalesce(paid, 0) AS owed, paid_more, paid_unsure,
+        0 AS more, 0 AS unsure
     FROM billed
     WHERE total > coalesce(paid, 0)
+    UNION ALL
+    -- Those whose total cannot be read. They owe something, unless the total is negative.
+    SELECT j.id, s.status, NULL, round(s.paid * 10000), NULL, s.paid_more, s.paid_unsure,
+        j._total_amount_sign IS 1, j._total_amount_sign IS NOT 1
+    FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
+    WHERE j._unreadable IS NOT NULL AND j._total_amount_sign IS NOT -1
+        AND EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount')
+        AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 )
 SELECT j.job_number, j.customer_name, coalesce(o.status, '(no status)') AS status,
     o.total / 10000.0 AS total, o.paid / 10000.0 AS paid, o.owed / 10000.0 AS outstanding,
-    CAST(julianday(:now) - julianday(substr(j.created_at, 1, 19)) AS INTEGER) AS days_old, j.id AS job_id
+    CAST(julianday(:now) - julianday(substr(j._created_at, 1, 19)) AS INTEGER) AS days_old, j.id AS job_id,
+    o.more AS _more_total, o.unsure AS _unsure_total, o.paid_more AS _more_paid,
+    o.paid_unsure AS _unsure_paid, o.more AS _more_outstanding,
+    o.unsure + o.paid_more + o.paid_unsure AS _unsure_outstanding
 FROM owing o CROSS JOIN jobs j ON j.id = o.id
-ORDER BY o.owed DESC, j.created_at
+ORDER BY o.owed DESC, j._created_at
 -- note
 SELECT printf('of %,d of these repairs nothing says what was paid: they count as owed in full', count(*))
 FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
-WHERE j.total_amount > 0 AND s.paid IS NULL
-    AND {total} > 0
+WHERE j._total_amount > 0 AND s.paid IS NULL
     AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
     AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 HAVING count(*) > 0
+-- note
+SELECT printf('%,d of these repairs %s a total_amount that cannot be read and is in no sum: repair %s', repairs,
+    iif(repairs = 1, 'has', 'have'), id)
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
+    WHERE j._unreadable IS NOT NULL AND j._total_amount_sign IS NOT -1
+        AND EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount')
+        AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
+WHERE repairs > 0
+-- note
+SELECT printf('of %,d of these repairs a payment has no amount that can be read: repair %s', repairs, id)
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
+    WHERE j._total_amount > 0 AND s.paid_more + s.paid_unsure > 0
+        AND j._total_amount > coalesce(s.paid, 0)
+        AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
+WHERE repairs > 0

@@ -8,10 +8,10 @@
 -- parameters.late = { default = 0, about = "1: only if the day of the estimated delivery has passed" }
 -- parameters.unheard = { default = 0, about = "1: only if it was not heard of since status changes may have been missed" }
 WITH open AS (
-    SELECT s.id, s.status, s.since, j.job_number, j.customer_name, j.created_at, j.estimated_delivery AS due,
-        CASE WHEN j.estimated_delivery GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
-            AND substr(j.estimated_delivery, 1, 10) < :today
-            THEN CAST(julianday(:today) - julianday(substr(j.estimated_delivery, 1, 10)) AS INTEGER)
+    SELECT s.id, s.status, s.since, j.job_number, j.customer_name, j._created_at AS created_at,
+        j._estimated_delivery AS due,
+        CASE WHEN j._estimated_delivery < :today
+            THEN CAST(julianday(:today) - julianday(j._estimated_delivery) AS INTEGER)
         END AS days_late
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
     WHERE s.stage IS NOT 'completed'
@@ -27,3 +27,30 @@ WHERE (:status = '' OR instr('|' || :status || '|', '|' || status || '|') > 0)
     AND (:status_days = 0 OR julianday(:now) - julianday(substr(since, 1, 19)) > :status_days)
     AND (:open_days = 0 OR julianday(:now) - julianday(substr(created_at, 1, 19)) > :open_days)
 ORDER BY created_at, id
+-- note
+SELECT printf('%,d open %s an estimated_delivery that cannot be read, so that nothing says if %s late: repair %s',
+    repairs, iif(repairs = 1, 'repair has', 'repairs have'), iif(repairs = 1, 'it is', 'they are'), id)
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+    WHERE s.stage IS NOT 'completed' AND j._unreadable IS NOT NULL
+        AND EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'estimated_delivery')
+        AND (:status = '' OR instr('|' || :status || '|', '|' || s.status || '|') > 0)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
+WHERE repairs > 0
+-- note
+SELECT printf('%,d open %s no time of creation that can be read: repair %s', repairs,
+    iif(repairs = 1, 'repair has', 'repairs have'), id)
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+    WHERE s.stage IS NOT 'completed' AND j._created_at IS NULL
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
+WHERE repairs > 0
+-- note
+SELECT printf('%,d %s a status change without a time that can be read, and may be in another state: repair %s',
+    repairs, iif(repairs = 1, 'repair has', 'repairs have'), id)
+FROM (SELECT count(*) AS repairs, max(id) AS id FROM _job_states WHERE untimed_changes > 0)
+WHERE repairs > 0

@@ -5,13 +5,21 @@
 -- totals = ["leads", "closed", "no_stage"]
 -- chart.bars = ["source", "leads", "closed"]
 SELECT coalesce(source, '(none)') AS source, sum(leads) AS leads, sum(closed) AS closed,
-    sum(no_stage) AS no_stage
+    sum(no_stage) AS no_stage, sum(untimed) AS _more_leads, sum(untimed) AS _more_closed,
+    sum(untimed) AS _more_no_stage
 FROM (
     SELECT l.source, count(*) AS leads,
         count(CASE WHEN l.status_stage = 'completed' THEN 1 END) AS closed,
-        count(CASE WHEN l.status_stage IS NULL THEN 1 END) AS no_stage
+        count(CASE WHEN l.status_stage IS NULL THEN 1 END) AS no_stage, 0 AS untimed
     FROM leads l
-    WHERE l.created_at >= (SELECT min(from_at) FROM days) AND l.created_at < (SELECT max(to_at) FROM days)
+    WHERE l._created_at >= (SELECT min(from_at) FROM days) AND l._created_at < (SELECT max(to_at) FROM days)
+        AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
+    GROUP BY l.source
+    UNION ALL
+    -- A lead whose time cannot be read may belong to any day until it was first seen.
+    SELECT l.source, 0, 0, 0, count(*)
+    FROM leads l
+    WHERE l._created_at IS NULL AND l._first_seen_at >= (SELECT min(from_at) FROM days)
         AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
     GROUP BY l.source
 ) counted
@@ -21,6 +29,6 @@ ORDER BY leads DESC, 1
 SELECT printf('the state of %,d of %,d leads was not seen since they left the newest page; the oldest was last seen on %s (UTC)',
     count(l._last_seen_at), count(*), substr(min(l._last_seen_at), 1, 10))
 FROM leads l
-WHERE l.created_at >= (SELECT min(from_at) FROM days) AND l.created_at < (SELECT max(to_at) FROM days)
+WHERE l._created_at >= (SELECT min(from_at) FROM days) AND l._created_at < (SELECT max(to_at) FROM days)
     AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
 HAVING count(l._last_seen_at) > 0

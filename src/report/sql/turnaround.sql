@@ -6,27 +6,36 @@
 -- counts.job_status_changes = ["repairs"]
 -- totals = ["repairs"]
 -- chart.bars = ["{by}", "median_days", "p90_days"]
-WITH spans AS MATERIALIZED (
+WITH unread AS MATERIALIZED (
+    -- A status change whose time cannot be read may have completed any repair.
+    SELECT count(*) AS changes
+    FROM job_status_changes c
+    WHERE c._created_at IS NULL AND c._first_seen_at >= (SELECT min(from_at) FROM days)
+        AND (:business IS NULL OR coalesce(c._business, :default_business) = :business)
+),
+spans AS MATERIALIZED (
     SELECT coalesce(j.{column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
         CROSS JOIN jobs j ON j.id = s.id
-    WHERE s.open_seconds IS NOT NULL
-        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+    WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
 ranked AS (
-    SELECT {by}, days, row_number() OVER (PARTITION BY {by} ORDER BY days) AS place,
-        count(*) OVER (PARTITION BY {by}) AS repairs
+    SELECT {by}, days, row_number() OVER (PARTITION BY {by} ORDER BY days NULLS LAST) AS place,
+        count(*) OVER (PARTITION BY {by}) AS repairs, count(days) OVER (PARTITION BY {by}) AS known
     FROM spans
 )
 SELECT {by}, repairs,
-    round(avg(CASE WHEN place IN ((repairs + 1) / 2, (repairs + 2) / 2) THEN days END), 2)
+    round(avg(CASE WHEN place IN ((known + 1) / 2, (known + 2) / 2) THEN days END), 2)
         AS median_days,
-    round(max(CASE WHEN place = (9 * repairs + 9) / 10 THEN days END), 2) AS p90_days
+    round(max(CASE WHEN place = (9 * known + 9) / 10 THEN days END), 2) AS p90_days,
+    (SELECT changes FROM unread) AS _more_repairs,
+    repairs - known + (SELECT changes FROM unread) AS _unsure_median_days,
+    repairs - known + (SELECT changes FROM unread) AS _unsure_p90_days
 FROM ranked
 GROUP BY {by}
 ORDER BY repairs DESC, {by}
 -- note
-SELECT printf('%,d completed repairs are left out, because nothing says when they were taken in', count(*))
+SELECT printf('of %,d of these repairs nothing says when they were taken in: they are in no median and no p90', count(*))
 FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
     CROSS JOIN jobs j ON j.id = s.id
 WHERE s.open_seconds IS NULL

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::named_params;
 use shopmirror_core::clock::stamp;
 use shopmirror_core::contiguity::Contiguity;
-use shopmirror_core::record::{Kind, Page, PollerId, Route};
+use shopmirror_core::record::{Fields, Kind, Page, PollerId, Route};
 
 use super::classify::{Decisions, Write};
 use super::compare::{Comparison, Finding};
@@ -15,7 +15,8 @@ use super::{FoundBy, Ingest, Poll, Source};
 use crate::store::error::StoreError;
 use crate::store::gaps::{self, Gap};
 use crate::store::log::{self, NewChange};
-use crate::store::mirror::{Mirror, RowFacts, job_states};
+use crate::store::mirror::field_rules::FieldRules;
+use crate::store::mirror::{Mirror, RowFacts, job_states, reread};
 use crate::store::pollers::{self, PollerRow};
 use crate::store::sightings;
 use crate::store::sql::Sql;
@@ -145,6 +146,7 @@ fn write_records(
     let mut mirror = Mirror::load(tx, *route)?;
     // The newest record first, as its columns have always been found.
     written.has_new_columns = mirror.grow(tx, fields.iter().rev())?;
+    let rules = learn_rules(ingest, *route, &decisions.writes, &fields)?;
     for ((place, write), fields) in decisions.writes.iter().zip(&fields) {
         let record = &page.records()[*place];
         let id = record.id.as_str();
@@ -185,11 +187,36 @@ fn write_records(
         if before.is_some() && *route != Route::Jobs {
             written.jobs.extend(mirror.job_of(tx, id)?);
         }
-        mirror.put(tx, &facts, fields)?;
+        mirror.put(tx, &facts, fields, &rules)?;
         written.jobs.extend(mirror.job_of(tx, id)?);
         written.versions.push((*place, seq));
     }
     Ok(written)
+}
+
+/// Learns from the records of a page how their values are read, before the first of them is stored.
+/// If stored values are read in another way now, their table is read again.
+fn learn_rules(
+    ingest: &Ingest<'_>,
+    route: Route,
+    writes: &[(usize, Write<'_>)],
+    fields: &[Fields<'_>],
+) -> Result<FieldRules, StoreError> {
+    let tx = &ingest.tx;
+    let mut rules = FieldRules::load(tx, route)?;
+    for ((_, write), fields) in writes.iter().zip(fields) {
+        match write {
+            Write::SeenByPoll => {}
+            Write::First(_) => rules.learn(None, fields),
+            Write::Next(before) => rules.learn(Some(&before.body), fields),
+        }
+    }
+    // The row of the log that the first of these records gets.
+    if rules.judge(log::last_seq(tx)? + 1) {
+        reread::begin(tx, route)?;
+    }
+    rules.save(tx)?;
+    Ok(rules)
 }
 
 /// What the poller knows after the page.

@@ -13,7 +13,8 @@ use crate::store::error::StoreError;
 use crate::store::identity::Identities;
 use crate::store::log::{self, NewChange};
 use crate::store::maintenance::{self, restore};
-use crate::store::mirror::{Mirror, job_states};
+use crate::store::mirror::field_rules::FieldRules;
+use crate::store::mirror::{Mirror, job_states, reread};
 use crate::store::open::{self, write_tx};
 use crate::store::operator::Operator;
 use crate::store::outbox::queue;
@@ -110,6 +111,12 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     let job = Mirror::load(tx, route)?.job_of(tx, id)?;
     tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?"), [id])?;
     job_states::refresh(tx, job.as_slice())?;
+    let mut rules = FieldRules::load(tx, route)?;
+    rules.unlearn(Some(&newest.body));
+    if rules.judge(newest.seq) {
+        reread::begin(tx, route)?;
+    }
+    rules.save(tx)?;
     let versions = tx.execute(
         ERASE,
         named_params! { ":route": route.as_str(), ":id": id, ":tombstone": tombstone },

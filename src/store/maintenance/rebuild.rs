@@ -10,6 +10,7 @@ use shopmirror_core::record::{Fields, Kind, Route};
 
 use crate::store::error::StoreError;
 use crate::store::maintenance;
+use crate::store::mirror::field_rules::FieldRules;
 use crate::store::mirror::{Mirror, RowFacts, job_states, views};
 use crate::store::open::write_tx;
 use crate::store::sql::Sql;
@@ -52,6 +53,8 @@ fn rebuild_all(
             progress((records + made) as u64, total)
         })?;
     }
+    // Every row was read by the rules of now.
+    tx.execute("DELETE FROM _rereads", [])?;
     // The indexes went with the old tables.
     views::refresh(&tx)?;
     job_states::rebuild(&tx)?;
@@ -112,6 +115,7 @@ fn rebuild_route(
     progress: &mut dyn FnMut(usize),
 ) -> Result<usize, StoreError> {
     let mut mirror = Mirror::load(tx, route)?;
+    let rules = FieldRules::load(tx, route)?;
     let old = format!("old_{route}");
     tx.execute_batch(&format!("ALTER TABLE \"{route}\" RENAME TO \"{old}\""))?;
     mirror.create(tx)?;
@@ -131,7 +135,7 @@ fn rebuild_route(
         }
         mirror.grow(tx, fields.iter().map(|(_, fields)| fields))?;
         for (latest, fields) in &fields {
-            mirror.put(tx, &latest.facts, fields)?;
+            mirror.put(tx, &latest.facts, fields, &rules)?;
         }
         records += fields.len();
         progress(records);

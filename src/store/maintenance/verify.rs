@@ -11,7 +11,8 @@ use crate::store::error::StoreError;
 use crate::store::identity::Identities;
 use crate::store::log;
 use crate::store::maintenance::restore;
-use crate::store::mirror::Mirror;
+use crate::store::mirror::field_rules::FieldRules;
+use crate::store::mirror::{Mirror, reread};
 use crate::store::outbox::sinks::{SinkRow, SinkState};
 use crate::store::reader::Reader;
 use crate::store::sql::{self, Sql};
@@ -162,6 +163,9 @@ fn mirror(
     count_row: &mut dyn FnMut(),
 ) -> rusqlite::Result<VerifyFinding> {
     let mirror = Mirror::load(connection, route)?;
+    let rules = FieldRules::load(connection, route)?;
+    let is_settled = !reread::is_running(connection, route)?;
+    let rules = is_settled.then_some(&rules);
     // Each row of the mirror, with its text in the log if that is the newest version.
     let rows = format!(
         "SELECT c.body, {}
@@ -188,7 +192,7 @@ fn mirror(
         count_row();
         let newest = row.get_ref(0)?.as_str_or_null()?;
         let is_newest = match newest.and_then(Fields::parse) {
-            Some(fields) => mirror.holds(row, 1, &fields)?,
+            Some(fields) => mirror.holds(row, 1, &fields, rules)?,
             None => false,
         };
         if !is_newest {

@@ -262,7 +262,8 @@ CREATE TABLE _links (
 
 -- The current state of each job by its newest source, which `source` names: 'job' or 'status change'. It was
 -- open for `open_seconds` before `completed_at`. `last_change` is the highest id of its status changes, while
--- ids are integers.
+-- ids are integers. Of the payments in `paid`, the amounts of `paid_more` cannot be read but are positive, and those
+-- of `paid_unsure` may be negative. The time of `untimed_changes` cannot be read: one of them may be the newest.
 CREATE TABLE _job_states (
     id           TEXT PRIMARY KEY NOT NULL,
     status       TEXT,
@@ -272,10 +273,14 @@ CREATE TABLE _job_states (
     completed_at TEXT,
     open_seconds INTEGER,
     paid         REAL,
+    paid_more    INTEGER NOT NULL DEFAULT 0,
+    paid_unsure  INTEGER NOT NULL DEFAULT 0,
+    untimed_changes INTEGER NOT NULL DEFAULT 0,
     last_change  INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX _job_states_stage ON _job_states (stage);
 CREATE INDEX _job_states_completed ON _job_states (completed_at);
+CREATE INDEX _job_states_untimed ON _job_states (id) WHERE untimed_changes > 0;
 
 -- Which column of a mirror table holds which field.
 CREATE TABLE _columns (
@@ -291,6 +296,27 @@ INSERT INTO _columns (route, field, "column", position) VALUES
     ('leads', 'status', 'status', 1),
     ('leads', 'status_stage', 'status_stage', 2),
     ('leads', 'created_at', 'created_at', 3);
+
+-- What the values of the fields that reports calculate with have shown. `records` have a value that speaks for
+-- `rule`, a way to read the ambiguous values of the field; since the row `found_seq` of the log they are read so.
+-- The rule 'absent' counts the records stored last that lack the field, since one had it.
+CREATE TABLE _field_facts (
+    route     TEXT NOT NULL,
+    field     TEXT NOT NULL,
+    rule      TEXT NOT NULL,
+    records   INTEGER NOT NULL,
+    found_seq INTEGER,
+    PRIMARY KEY (route, field, rule)
+) WITHOUT ROWID;
+
+-- The routes whose derived columns are read again from the log, in the order of the ids: `done` of about `total`
+-- records, up to `after_id`.
+CREATE TABLE _rereads (
+    route    TEXT PRIMARY KEY NOT NULL,
+    after_id TEXT NOT NULL,
+    done     INTEGER NOT NULL,
+    total    INTEGER NOT NULL
+) WITHOUT ROWID;
 
 -- The offsets of the shop's time zone from UTC, for plain SQL. A time counts from the row with the latest
 -- `from_at` (UTC) that is not after it.

@@ -158,10 +158,10 @@ impl Reader {
             return Ok(Vec::new());
         };
         let sql = format!(
-            "SELECT max(r.created_at) AS at
+            "SELECT max(r._created_at) AS at
             FROM job_status_changes r
-            WHERE r.created_at >= :from
-                AND r.created_at < :to
+            WHERE r._created_at >= :from
+                AND r._created_at < :to
                 AND +r.status_stage = 'completed'
                 AND r.{field} IS NOT NULL
                 AND (:business IS NULL OR coalesce(r._business, :default) = :business)

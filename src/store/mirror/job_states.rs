@@ -11,7 +11,6 @@ use shopmirror_core::record::{Change, Route};
 use crate::store::error::StoreError;
 use crate::store::mirror::field_columns;
 use crate::store::mirror::job_links::{self, JobLink};
-use crate::store::mirror::views::amount_sql;
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
@@ -51,15 +50,12 @@ const CURRENT_JOB: &str = "
 impl Reader {
     /// How a job stands now; `None` if it is not in the mirror.
     pub fn job_state(&self, id: &str) -> Result<Option<JobState>, StoreError> {
-        let sql = format!(
-            "SELECT s.status, s.since, s.source, s.paid, {} AS total
+        let sql = "
+            SELECT s.status, s.since, s.source, s.paid, j._total_amount AS total
             FROM _job_states s
             JOIN jobs j ON j.id = s.id
-            JOIN changes c ON c.seq = j._seq
-            WHERE s.id = :id",
-            amount_sql("json_extract(c.body, '$.total_amount')")
-        );
-        Ok(self.connection.row(&sql, named_params! { ":id": id })?)
+            WHERE s.id = :id";
+        Ok(self.connection.row(sql, named_params! { ":id": id })?)
     }
 
     /// Gives each status change and payment its job, if the mirror has it: the fields of the job as
@@ -111,17 +107,11 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
     let links = job_links::read(connection)?;
     let jobs = field_columns(connection, Route::Jobs)?;
     let changes = field_columns(connection, Route::JobStatusChanges)?;
-    let payments = field_columns(connection, Route::Payments)?;
     let parts = [
-        ("{job_created}", created_at(&jobs, "j")),
         ("{job_status}", column(&jobs, "j", "status")),
         ("{job_stage}", column(&jobs, "j", "status_stage")),
-        ("{own}", amount_sql(&column(&jobs, "j", "paid_amount"))),
-        ("{change_at}", created_at(&changes, "r")),
         ("{status}", column(&changes, "r", "status")),
         ("{stage}", column(&changes, "r", "status_stage")),
-        ("{payment_at}", created_at(&payments, "r")),
-        ("{amount}", amount_sql(&column(&payments, "r", "amount"))),
         // Last: they hold the name of a field.
         (
             "{of_changes}",
@@ -149,12 +139,6 @@ fn jobs_with_records(links: &[JobLink], route: Route) -> String {
     )
 }
 
-/// When a record was created, as the log writes times.
-fn created_at(columns: &[String], row: &str) -> String {
-    let column = column(columns, row, "created_at");
-    format!("strftime('%Y-%m-%dT%H:%M:%f000Z', {column})")
-}
-
 /// A column of a row; NULL if its table does not have it.
 fn column(columns: &[String], row: &str, name: &str) -> String {
     if columns.iter().any(|column| column == name) {
@@ -174,16 +158,16 @@ mod tests {
         DROP TABLE job_status_changes;
         DROP TABLE payments;
         CREATE TABLE jobs (
-            id TEXT PRIMARY KEY, created_at, status, status_stage, paid_amount,
-            _business, _first_seen_at, _changed_at, _last_seen_at, _seq
+            id TEXT PRIMARY KEY, _created_at, status, status_stage, _paid_amount,
+            _business, _first_seen_at, _changed_at, _last_seen_at, _seq, _unreadable
         );
         CREATE TABLE job_status_changes (
-            id TEXT, job_id, created_at, status, status_stage,
+            id TEXT, job_id, _created_at, status, status_stage,
             _business, _first_seen_at, _seq
         );
         CREATE TABLE payments (
-            job_id, created_at, amount,
-            _business, _first_seen_at, _seq
+            job_id, _created_at, _amount,
+            _business, _first_seen_at, _seq, _amount_sign
         );
         INSERT INTO _links VALUES
             ('job_status_changes', 'job_id', 'id'),
@@ -242,7 +226,7 @@ mod tests {
         );
         connection
             .run(
-                "INSERT INTO jobs VALUES ('1', ?1, ?2, ?3, ?4, NULL, ?5, ?5, ?6, 1)",
+                "INSERT INTO jobs VALUES ('1', ?1, ?2, ?3, ?4, NULL, ?5, ?5, ?6, 1, NULL)",
                 row,
             )
             .unwrap();
@@ -252,7 +236,7 @@ mod tests {
             connection.run(sql, row).unwrap();
         }
         for (seq, (made, amount, seen)) in (1_i64..).zip(payments) {
-            let sql = "INSERT INTO payments VALUES (1, ?1, ?2, NULL, ?3, ?4)";
+            let sql = "INSERT INTO payments VALUES (1, ?1, ?2, NULL, ?3, ?4, NULL)";
             connection
                 .run(sql, (at(made), amount, at(seen), seq))
                 .unwrap();

@@ -7,10 +7,11 @@
 WITH job AS MATERIALIZED (
   SELECT
     j.id,
-    {job_created} AS created_at,
+    j._created_at AS created_at,
     {job_status} AS status,
     {job_stage} AS stage,
-    round(10000 * {own}) AS own,
+    round(10000 * j._paid_amount) AS own,
+    EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'paid_amount') AS has_unread_sum,
     iif(j._changed_at = j._first_seen_at, j._changed_at, NULL) AS unchanged_since,
     j._last_seen_at IS NULL AS is_on_page,
     coalesce(
@@ -28,7 +29,7 @@ WITH job AS MATERIALIZED (
 change AS MATERIALIZED (
   SELECT
     j.id,
-    {change_at} AS at,
+    r._created_at AS at,
     r._seq AS seq,
     {status} AS status,
     {stage} AS stage,
@@ -37,7 +38,6 @@ change AS MATERIALIZED (
     -- NULL unless the id is an integer.
     iif(CAST(CAST(r.id AS INTEGER) AS TEXT) = r.id, CAST(r.id AS INTEGER), NULL) AS number
   FROM {of_changes}
-    AND {change_at} IS NOT NULL
 ),
 newest AS MATERIALIZED (
   SELECT *
@@ -48,7 +48,15 @@ newest AS MATERIALIZED (
       max(number) OVER (PARTITION BY id) AS highest
     FROM change
   )
-  WHERE place = 1
+  WHERE place = 1 AND at IS NOT NULL
+),
+-- The changes seen after the job, whose time cannot be read: one of them may be the newest.
+untimed AS (
+  SELECT c.id, count(*) AS changes
+  FROM change c
+  JOIN job ON job.id = c.id
+  WHERE c.at IS NULL AND c.seen_at > job.seen_at
+  GROUP BY c.id
 ),
 -- The change that completed the job is the first of those that follow each other. Without the time
 -- between a completion and a reopening, it was open for open_seconds until then.
@@ -61,6 +69,7 @@ turn AS (
   FROM (
     SELECT *, lag(completes, 1, 0) OVER (PARTITION BY id ORDER BY at, seq) AS was_completed
     FROM change
+    WHERE at IS NOT NULL
   )
   WHERE completes <> was_completed
 ),
@@ -88,14 +97,17 @@ payment AS (
     job.id,
     job.own,
     p.amount,
+    iif(p.amount IS NULL AND p.sign IS 1, 1, 0) AS is_more,
+    iif(p.amount IS NULL AND p.sign IS NOT 1, 1, 0) AS is_unsure,
     p.seen_at > job.seen_at AS is_later,
     sum(p.amount) OVER (PARTITION BY p.id ORDER BY p.at, p.seq) AS so_far
   FROM (
     SELECT
       j.id,
-      {payment_at} AS at,
+      r._created_at AS at,
       r._seq AS seq,
-      round(10000 * {amount}) AS amount,
+      round(10000 * r._amount) AS amount,
+      r._amount_sign AS sign,
       r._first_seen_at AS seen_at
     FROM {of_payments}
   ) p
@@ -107,12 +119,17 @@ paid AS (
     coalesce(sum(amount), 0) AS total,
     coalesce(sum(amount) FILTER (WHERE is_later), 0) AS later,
     max(is_later) AS has_later,
-    max(own = 0 OR so_far IS own) AS has_all
+    max(own = 0 OR so_far IS own) AS has_all,
+    sum(is_more) AS more,
+    sum(is_unsure) AS unsure,
+    sum(is_more) FILTER (WHERE is_later) AS later_more,
+    sum(is_unsure) FILTER (WHERE is_later) AS later_unsure
   FROM payment
   GROUP BY id
 )
 INSERT INTO _job_states (
-  id, status, stage, since, source, completed_at, open_seconds, paid, last_change
+  id, status, stage, since, source, completed_at, open_seconds, paid, paid_more, paid_unsure,
+  untimed_changes, last_change
 )
 SELECT
   now.id,
@@ -129,11 +146,32 @@ SELECT
     WHEN paid.has_all THEN paid.total
     ELSE now.own + paid.later
   END / 10000,
+  -- The payments among these whose amount cannot be read.
+  coalesce(
+    CASE
+      WHEN now.own IS NULL THEN paid.more
+      WHEN NOT coalesce(paid.has_later, 0) THEN 0
+      WHEN now.is_on_page OR paid.has_all THEN paid.more
+      ELSE paid.later_more
+    END,
+    0
+  ),
+  now.has_unread_sum + coalesce(
+    CASE
+      WHEN now.own IS NULL THEN paid.unsure
+      WHEN NOT coalesce(paid.has_later, 0) THEN 0
+      WHEN now.is_on_page OR paid.has_all THEN paid.unsure
+      ELSE paid.later_unsure
+    END,
+    0
+  ),
+  coalesce(untimed.changes, 0),
   now.last_change
 FROM (
   SELECT
     job.id,
     job.own,
+    job.has_unread_sum,
     job.is_on_page,
     n.id IS NOT NULL AND job.seen_at < n.seen_at AS is_by_change,
     iif(job.seen_at < n.seen_at, n.status, job.status) AS status,
@@ -147,3 +185,4 @@ FROM (
 ) now
 LEFT JOIN completion c ON c.id = now.id AND now.stage = 'completed'
 LEFT JOIN paid ON paid.id = now.id
+LEFT JOIN untimed ON untimed.id = now.id

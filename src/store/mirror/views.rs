@@ -10,7 +10,6 @@ pub(in crate::store) mod indexes;
 
 use rusqlite::{Connection, OptionalExtension, named_params};
 
-pub use columns::amount_sql;
 use columns::{RouteColumns, view_columns};
 
 /// Stands in the text of each view that this program made.

@@ -7,6 +7,7 @@ use shopmirror_core::record::Route;
 use crate::store::fixtures::plan;
 use crate::store::ingest::compare;
 use crate::store::maintenance::rebuild;
+use crate::store::mirror::{field_rules, reread};
 use crate::store::{fixtures, gaps, log, missed, pollers, search_index};
 
 /// Steps that go through something small or bounded by the statement itself.
@@ -39,6 +40,7 @@ fn hot_statements() -> Vec<String> {
         search_index::IS_CURRENT.to_owned(),
         log::HAS_EVENT.to_owned(),
         rebuild::latest_versions_sql("leads"),
+        reread::next_sql(route),
         missed::known_between_sql(route),
     ]
 }
@@ -59,6 +61,12 @@ fn no_statement_of_a_poll_reads_a_whole_table() {
             );
         }
     }
+    // The values that cannot be read have an index of their own, as a rule an empty one.
+    let unreadable = plan(&connection, &field_rules::unreadable_sql(Route::Customers));
+    assert!(
+        unreadable[0].contains("INDEX report_customers_unreadable"),
+        "{unreadable:?}"
+    );
     // The last row of the log is one step from the end of the table.
     assert_eq!(plan(&connection, log::LAST_SEQ), ["SEARCH changes"]);
 }

@@ -84,7 +84,7 @@ async fn a_file_in_the_folder_is_a_report_with_parameters_and_a_chart() {
         ("other", "may only read"),
         ("head", "line 1"),
         ("absent", "there is no report"),
-        ("sources", "leads.source"),
+        ("technicians", "jobs.assigned_to"),
     ] {
         let refused = place.run(["report", name]).await;
         assert_ne!(refused.code, Some(0), "{refused:?}");

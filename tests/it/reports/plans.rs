@@ -18,10 +18,12 @@ fn is_of_the_mirror(sql: &str, name: &str) -> bool {
 }
 
 /// True if the step reads only the rows that it needs. An index may hold only the rows that are
-/// open or cost something, and is then read as a whole; a job of the table of states is found by
+/// open, cost something or cannot be read, and is then read as a whole; a job of the table of states is found by
 /// its id.
 fn is_bounded(step: &str) -> bool {
-    let is_part = step.contains("_open") || step.contains("_owing");
+    let is_part = ["_open", "_owing", "_unreadable"]
+        .iter()
+        .any(|part| step.contains(part));
     let is_one_job = step == "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)";
     is_one_job || step.contains(" INDEX report_") && (step.starts_with("SEARCH ") || is_part)
 }

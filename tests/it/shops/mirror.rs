@@ -110,6 +110,7 @@ impl Mirror {
             .store_page(poller, body, facts, None)
             .await
             .unwrap();
+        while self.store.reread_step().await.unwrap() {}
         self.shown.copy(world, route, &ids);
         if let Some(times) = self.due.get_mut(&list) {
             *times -= 1;

@@ -2,8 +2,15 @@
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.jobs = ["number"]
 -- counts.job_status_changes = ["number"]
+WITH unread AS MATERIALIZED (
+    -- A status change whose time cannot be read may have completed a repair until it was first seen.
+    SELECT count(*) AS changes, max(_first_seen_at) AS until
+    FROM job_status_changes
+    WHERE _created_at IS NULL
+)
 SELECT (SELECT count(*) FROM _job_states s WHERE s.completed_at >= d.from_at AND s.completed_at < d.to_at)
         AS number,
+    (SELECT changes FROM unread WHERE until >= d.from_at) AS _more_number,
     d.period
 FROM days d
 ORDER BY d.day

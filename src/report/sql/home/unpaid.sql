@@ -2,10 +2,28 @@
 -- needs_job_link = true
 -- needs.jobs = ["total_amount"]
 -- standing.jobs = ["number"]
-SELECT total(total - coalesce(paid, 0)) / 10000.0 AS number, count(*) > count(paid) AS _unsure_number
+SELECT total(CASE WHEN total > 0 THEN max(total - coalesce(paid, 0), 0) END) / 10000.0 AS number,
+    total(is_more) AS _more_number,
+    total(is_unsure) + count(CASE WHEN total > 0 AND paid IS NULL THEN 1 END)
+        AS _unsure_number
 FROM (
-    SELECT round(10000 * {total}) AS total, round(s.paid * 10000) AS paid
+    SELECT round(10000 * j._total_amount) AS total, round(s.paid * 10000) AS paid,
+        j._total_amount_sign IS 1 AS is_more,
+        s.paid_more + s.paid_unsure + (
+            j._unreadable IS NOT NULL AND j._total_amount_sign IS NULL
+            AND EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount')
+        ) AS is_unsure
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
     WHERE s.completed_at >= strftime('%Y-%m-%dT%H:%M:%S', :now, '-90 days')
 )
-WHERE total > 0 AND total > coalesce(paid, 0)
+-- note
+SELECT printf('the amounts of %,d completed %s cannot all be read: repair %s', repairs,
+    iif(repairs = 1, 'repair', 'repairs'), id)
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+    WHERE s.completed_at >= strftime('%Y-%m-%dT%H:%M:%S', :now, '-90 days')
+        AND (s.paid_more + s.paid_unsure > 0 OR j._unreadable IS NOT NULL
+            AND EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount'))
+)
+WHERE repairs > 0

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
 use serde_json::value::RawValue;
+use shopmirror_core::reading::{FieldKind, ReadField, fields_of};
 use shopmirror_core::record::{Route, field_text};
 
 use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::mirror::related::same_contact;
-use crate::store::mirror::{self, free_name, quoted};
+use crate::store::mirror::{self, derived, field_rules, free_name, quoted};
 
 /// Names of date fields that the shop enters (contract, "Read records").
 const ENTERED_DATES: [&str; 4] = [
@@ -33,6 +34,8 @@ pub(in crate::store) struct RouteColumns {
     pub(in crate::store) route: Route,
     /// The columns of the record's fields, without `id` and our own.
     pub(in crate::store) fields: Vec<String>,
+    /// The fields of records that are read into a derived column, each with the one of reports.
+    read: HashMap<String, ReadField>,
     /// The type of the newest values of `id` and of each field.
     types: HashMap<String, String>,
     /// The labels of the custom fields.
@@ -46,6 +49,7 @@ impl RouteColumns {
         column == "id"
             || column == "_seq"
             || OWN.contains(&column)
+            || derived::names(self.route).iter().any(|name| name == column)
             || self.fields.iter().any(|field| field == column)
     }
 
@@ -92,13 +96,21 @@ impl View {
 pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<Vec<RouteColumns>> {
     let custom = custom_labels(connection)?;
     let links = job_links::read(connection)?;
+    let settings = field_rules::settings(connection)?;
     let mut routes = Vec::new();
     for route in Route::ALL {
         let fields = mirror::field_columns(connection, route)?;
+        let mut read = HashMap::new();
+        for field in fields_of(route) {
+            if let Some(source) = settings.source(route, field.name) {
+                read.insert(source.to_owned(), *field);
+            }
+        }
         routes.push(RouteColumns {
             route,
             types: types(connection, route, &fields)?,
             fields,
+            read,
             custom: custom.get(&route).cloned().unwrap_or_default(),
             link: links.iter().find(|link| link.route == route).cloned(),
         });
@@ -232,16 +244,14 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
     columns.add("id", table.type_of("id"), &id("r.id"));
     for field in &table.fields {
         let column = format!("r.{}", quoted(field));
-        if is_time(field) {
+        if let Some(read) = table.read.get(field) {
+            add_read(&mut columns, field, *read);
+        } else if is_time(field) {
             columns.add(field, TEXT, &local(&column));
         } else if is_amount(field) {
             columns.add(field, REAL, &number(&column));
         } else {
             columns.add(field, table.type_of(field), &column);
-        }
-        if field == "created_at" {
-            let day = format!("substr({}, 1, 10)", local(&column));
-            columns.add("created_date", TEXT, &day);
         }
     }
     columns.joins = joined(table, all, &mut columns);
@@ -277,7 +287,22 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
     columns.add("_business", TEXT, "r._business");
     columns.add("_first_seen_at", TEXT, &local("r._first_seen_at"));
     columns.add("_changed_at", TEXT, &local("r._changed_at"));
+    columns.add("_unreadable", TEXT, "r._unreadable");
     columns
+}
+
+/// A field that a reader reads: its derived column.
+fn add_read(columns: &mut View, field: &str, read: ReadField) {
+    let column = format!("r._{}", read.name);
+    match read.kind {
+        FieldKind::Instant => columns.add(field, TEXT, &local(&column)),
+        FieldKind::Day => columns.add(field, TEXT, &column),
+        FieldKind::Amount => columns.add(field, REAL, &column),
+    }
+    if read.name == "created_at" {
+        let day = format!("substr({}, 1, 10)", local(&column));
+        columns.add("created_date", TEXT, &day);
+    }
 }
 
 /// What a job is now, from its newest source.
@@ -344,7 +369,7 @@ fn joined(table: &RouteColumns, all: &[RouteColumns], columns: &mut View) -> Str
         columns.derive(table, "customer_type", TEXT, "c.\"customer_type\"");
     }
     if customers.has("created_at") {
-        columns.derive(table, "customer_since", TEXT, &local("c.\"created_at\""));
+        columns.derive(table, "customer_since", TEXT, &local("c._created_at"));
     }
     joins
 }
@@ -384,14 +409,6 @@ pub(in crate::store) fn local(column: &str) -> String {
          (SELECT z.seconds FROM _time_zone_offsets z WHERE z.from_at <= {column} \
          ORDER BY z.from_at DESC LIMIT 1) || ' seconds') ELSE {column} END"
     )
-}
-
-/// An amount as a number, for sums and comparisons: a text is more than any number for SQLite. NULL
-/// if it is no number.
-#[must_use]
-pub fn amount_sql(column: &str) -> String {
-    let number = number(column);
-    format!("CASE WHEN typeof({number}) <> 'text' THEN {number} END")
 }
 
 /// Text that is a number as a number.

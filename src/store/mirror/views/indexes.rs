@@ -32,41 +32,41 @@ const INDEXES: &[Index] = &[
     index(
         "report_jobs_created",
         "jobs",
-        &["created_at", "_business", "mobile_number", "assigned_to"],
+        &["_created_at", "_business", "mobile_number", "assigned_to"],
     ),
     index(
         "report_jobs_mobile",
         "jobs",
-        &["mobile_number", "created_at"],
+        &["mobile_number", "_created_at"],
     ),
     Index {
-        only: Some(("total_amount", "> 0")),
+        only: Some(("_total_amount", "> 0")),
         // In the order of the ids, in which the states are found fastest.
         ..index(
             "report_jobs_owing",
             "jobs",
-            &["id", "total_amount", "_business"],
+            &["id", "_total_amount", "_business"],
         )
     },
     index(
         "report_customers_created",
         "customers",
-        &["created_at", "_business"],
+        &["_created_at", "_business"],
     ),
     index(
         "report_customers_mobile",
         "customers",
-        &["mobile_number", "created_at"],
+        &["mobile_number", "_created_at"],
     ),
     index(
         "report_customers_email",
         "customers",
-        &["email", "created_at"],
+        &["email", "_created_at"],
     ),
     index(
         "report_leads_created",
         "leads",
-        &["created_at", "_business", "source", "status_stage"],
+        &["_created_at", "_business", "source", "status_stage"],
     ),
     Index {
         only: NOT_COMPLETED,
@@ -74,7 +74,7 @@ const INDEXES: &[Index] = &[
             "report_leads_due",
             "leads",
             &[
-                "next_follow_up",
+                "_next_follow_up",
                 "name",
                 "status",
                 "id",
@@ -86,19 +86,19 @@ const INDEXES: &[Index] = &[
     index(
         "report_payments_created",
         "payments",
-        &["created_at", "_business", "amount"],
+        &["_created_at", "_business", "_amount", "_amount_sign"],
     ),
     index(
         "report_changes_created",
         "job_status_changes",
-        &["created_at", "status_stage", "job_number", "_business"],
+        &["_created_at", "status_stage", "job_number", "_business"],
     ),
     Index {
         only: NOT_COMPLETED,
         ..index(
             "report_outsourced_open",
             "outsourced_jobs",
-            &["vendor_name", "created_at", "status_stage", "_business"],
+            &["vendor_name", "_created_at", "status_stage", "_business"],
         )
     },
 ];
@@ -112,6 +112,11 @@ pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
     for route in Route::ALL {
         // The last changed first, for the records browser and `shopmirror records`.
         wanted.push(format!("CREATE INDEX report_{route}_seq ON {route} (_seq)"));
+        // Few rows, as a rule none.
+        wanted.push(format!(
+            "CREATE INDEX report_{route}_unreadable ON {route} (_seq) \
+             WHERE _unreadable IS NOT NULL"
+        ));
     }
     for index in INDEXES {
         wanted.extend(index.sql(routes));
@@ -156,14 +161,8 @@ fn of_links(routes: &[RouteColumns]) -> Vec<String> {
         let Some(link) = &columns.link else { continue };
         let route = link.route;
         let field = quoted(&link.field);
-        // A list that shows no times is linked all the same.
-        let then = if columns.has("created_at") {
-            ", created_at"
-        } else {
-            ""
-        };
         indexes.push(format!(
-            "CREATE INDEX report_{route}_job ON {route} ({field}{then})"
+            "CREATE INDEX report_{route}_job ON {route} ({field}, _created_at)"
         ));
         if link.job_field != "id" {
             job_fields.insert(link.job_field.as_str());
