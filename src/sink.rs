@@ -47,6 +47,7 @@ pub use file::advice as file_advice;
 pub(crate) use fixtures::Scripted;
 pub use preview::Preview;
 use reason::Secrets;
+use shopmirror_core::reading::ReadRules;
 use shopmirror_core::record::{Change, Route};
 
 /// What became of one change sent to a sink; reasons are escaped and short, see
@@ -215,6 +216,14 @@ pub trait Sink: Send + Sync {
     /// log. If it has less, changes are [`Verdict::NotTried`] and
     /// [`take_lost`](Self::take_lost) returns how far it has them.
     fn expect_stored(&mut self, _seq: i64) {}
+
+    /// Whether the destination keeps the values that reports calculate with.
+    fn keeps_read_values(&self) -> bool {
+        false
+    }
+
+    /// Takes how these values are read from now on, before a delivery.
+    fn read_by(&mut self, _rules: ReadRules) {}
 
     /// If the destination was found to have lost changes: the last row of the log that it still
     /// has. It is expected to have no more from then on.

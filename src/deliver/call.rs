@@ -184,6 +184,10 @@ impl Call {
             judged.extend(untried);
             return Ok(judged);
         }
+        if self.sink.keeps_read_values() {
+            let rules = self.deliverer.store.read(Reader::read_rules).await?;
+            self.sink.read_by(rules);
+        }
         let now = self.deliverer.clock.now().wall;
         let verdicts = self.sink.send(&changes, now, &self.cut).await;
         drop(permit);

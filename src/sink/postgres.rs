@@ -6,6 +6,7 @@
 //! differ in the column `workspace`. No text of a record is ever part of an SQL statement,
 //! except names of fields in quotes.
 
+mod derived;
 mod error;
 mod schema;
 mod session;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use shopmirror_core::reading::ReadRules;
 use shopmirror_core::record::Change;
 
 use super::lookup::current;
@@ -39,6 +41,8 @@ pub(super) struct PostgresSink {
     expected: i64,
     /// The position that it was found to have instead.
     lost: Option<i64>,
+    /// How the values that reports calculate with are read.
+    rules: ReadRules,
 }
 
 impl PostgresSink {
@@ -53,6 +57,7 @@ impl PostgresSink {
             open: None,
             expected: 0,
             lost: None,
+            rules: ReadRules::default(),
         })
     }
 
@@ -73,10 +78,10 @@ impl PostgresSink {
             self.expected = stored;
             return Err(Verdict::NotTried);
         }
-        write::store(&tx, schema, workspace, &self.name, changes).await?;
+        write::store(&tx, schema, workspace, &self.name, changes, &self.rules).await?;
         tx.commit().await.map_err(&failed)?;
         self.expected = last.seq.max(self.expected);
-        Ok(())
+        derived::catch_up(client, schema, workspace, &self.name, &self.rules).await
     }
 
     /// Connects, and creates the tables that are missing.
@@ -103,7 +108,8 @@ impl PostgresSink {
             .map_err(schema.failed(Doing::Storing))?;
         tables::create_missing(&tx, schema).await?;
         write::lock_position(&tx, schema, &self.settings.workspace, &self.name).await?;
-        write::store(&tx, schema, &self.settings.workspace, &self.name, &[]).await?;
+        let workspace = &self.settings.workspace;
+        write::store(&tx, schema, workspace, &self.name, &[], &self.rules).await?;
         Ok(format!(
             "connected; this role may make and write the tables of schema {}",
             schema.name
@@ -163,6 +169,14 @@ impl Sink for PostgresSink {
 
     fn expect_stored(&mut self, seq: i64) {
         self.expected = seq;
+    }
+
+    fn keeps_read_values(&self) -> bool {
+        true
+    }
+
+    fn read_by(&mut self, rules: ReadRules) {
+        self.rules = rules;
     }
 
     fn take_lost(&mut self) -> Option<i64> {

@@ -8,6 +8,7 @@ use shopmirror_core::record::Route;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::derived;
 use super::error::Doing;
 use super::schema::{Schema, literal, quoted};
 use crate::sink::Verdict;
@@ -28,13 +29,17 @@ const CHANGES: &str = "
     body jsonb NOT NULL,
     exact text,
     PRIMARY KEY (workspace, seq)";
-/// The last row of the log that each sink has stored.
+/// The last row of the log that each sink has stored. Rows were read by the rules `read_by`; while
+/// they are read again by these, up to the row `read_after` of `read_route`.
 const POSITIONS: &str = "
     workspace text NOT NULL,
     sink text NOT NULL,
     seq bigint NOT NULL,
     event_id text NOT NULL,
     saved_at timestamptz NOT NULL,
+    read_by text,
+    read_route text,
+    read_after text,
     PRIMARY KEY (workspace, sink)";
 /// The fields of each route that have a column in its table.
 const COLUMNS: &str = r#"
@@ -156,6 +161,7 @@ async fn create_mirror(tx: &Transaction<'_>, schema: &Schema, route: Route) -> R
     for (_, column) in &columns {
         fields += &format!("{} text, ", quoted(column));
     }
+    fields += &derived::definitions(route);
     let table = schema.table(route.as_str());
     let all_changes = format!("{} AS c", schema.table("changes"));
     let fill = upsert(schema, route, &columns, &all_changes);
@@ -190,7 +196,8 @@ pub(super) async fn add_columns(
 ) -> Result<(), Verdict> {
     let failed = schema.failed(Doing::AddingColumns);
     let query = new_fields(schema);
-    let reserved = RESERVED.as_slice();
+    let mut reserved = derived::reserved();
+    reserved.extend(RESERVED.map(str::to_owned));
     let values: [(&(dyn ToSql + Sync), Type); 3] = [
         (&workspace, Type::TEXT),
         (&seqs, Type::INT8_ARRAY),

@@ -4,10 +4,12 @@
 //! the caller's own note of it repeats nothing. A number that belongs to another change means that
 //! another store writes under the same name; then nothing is stored.
 
+use shopmirror_core::reading::ReadRules;
 use shopmirror_core::record::{Change, Route};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::derived;
 use super::error::Doing;
 use super::schema::Schema;
 use super::tables;
@@ -47,12 +49,14 @@ pub(super) async fn store(
     workspace: &str,
     sink: &str,
     rows: &[&Change],
+    rules: &ReadRules,
 ) -> Result<(), Verdict> {
     let seqs = append(tx, schema, workspace, rows).await?;
     tables::add_columns(tx, schema, workspace, &seqs).await?;
     for route in Route::ALL {
         if rows.is_empty() || rows.iter().any(|row| row.route == route) {
             update_mirror(tx, schema, workspace, route, &seqs).await?;
+            derived::write(tx, schema, workspace, route, rules, rows).await?;
         }
     }
     erase_forgotten(tx, schema, workspace, &seqs).await?;

@@ -4,7 +4,8 @@ mod daemon;
 
 use std::time::Duration;
 
-use shopmirror_core::record::{Change, Kind};
+use shopmirror_core::reading::{ReadRules, Rule};
+use shopmirror_core::record::{Change, Kind, Route};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -114,6 +115,61 @@ async fn rows_log_and_position_have_the_types_that_report_tools_expect() {
         .await,
         ["shop|erp|2|evt_0002"]
     );
+}
+
+#[tokio::test]
+async fn what_reports_calculate_with_has_a_type_and_is_read_again_by_other_rules() {
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
+    let role = server.role().await;
+    let mut sink = sink(&role);
+    let lead = |seq: i64, due: &str| {
+        let body = format!(
+            r#"{{"id":{seq},"created_at":"2026-11-27T09:30:00Z","next_follow_up":"{due}"}}"#
+        );
+        version(seq, &seq.to_string(), 1, Kind::Baseline, &body)
+    };
+    let payment = Change {
+        route: Route::Payments,
+        body: r#"{"id":3,"amount":"1.234"}"#.to_owned(),
+        ..change(3)
+    };
+    let three = [lead(1, "2026-11-27"), lead(2, "05/11/2026"), payment];
+    assert!(all_done(&deliver(&mut sink, &three).await));
+    let leads = "SELECT _created_at AT TIME ZONE 'UTC', pg_typeof(_next_follow_up), _next_follow_up, \
+                 _unreadable FROM {s}.leads ORDER BY id";
+    assert_eq!(
+        cells(&role, leads).await,
+        [
+            "2026-11-27 09:30:00|date|2026-11-27|NULL",
+            "2026-11-27 09:30:00|date|NULL|[\"next_follow_up\"]",
+        ]
+    );
+    let payments = "SELECT pg_typeof(_amount), _amount, _amount_sign FROM {s}.payments";
+    assert_eq!(cells(&role, payments).await, ["numeric|NULL|1"]);
+
+    let of_field = |field: &str, rule| [(field.to_owned(), vec![rule])].into();
+    sink.read_by(ReadRules {
+        rules: [
+            (Route::Leads, of_field("next_follow_up", Rule::DayFirst)),
+            (Route::Payments, of_field("amount", Rule::DecimalComma)),
+        ]
+        .into(),
+        ..ReadRules::default()
+    });
+    assert!(all_done(
+        &deliver(&mut sink, &[lead(4, "06/11/2026")]).await
+    ));
+    assert_eq!(
+        cells(&role, leads).await,
+        [
+            "2026-11-27 09:30:00|date|2026-11-27|NULL",
+            "2026-11-27 09:30:00|date|2026-11-05|NULL",
+            "2026-11-27 09:30:00|date|2026-11-06|NULL",
+        ]
+    );
+    assert_eq!(cells(&role, payments).await, ["numeric|1234|NULL"]);
 }
 
 #[tokio::test]
