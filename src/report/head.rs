@@ -8,7 +8,6 @@ use serde::Deserialize;
 use shopmirror_core::record::Route;
 use toml::Value;
 
-use super::exactness::OpenBy;
 use crate::store::SqlValue;
 
 /// The names that every report may use as `:name`.
@@ -91,6 +90,21 @@ pub(super) enum CountedTime {
     After,
     /// Those that are not completed now, of any time.
     Standing,
+}
+
+/// How the rows of a report divide the open repairs that its columns count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OpenBy {
+    /// They count those of some statuses: one may have come from any other status.
+    #[default]
+    Some,
+    /// Each row counts all that are open.
+    All,
+    /// Each row counts those of one status, and all rows together those that are open.
+    Status,
+    /// By what only the repair's own row says, such as a person: it may have changed unseen.
+    LastSeen,
 }
 
 /// A parameter of a report.

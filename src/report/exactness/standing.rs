@@ -5,7 +5,6 @@
 //! that was not heard of since. A repair that the mirror does not hold was missed in a gap of jobs.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
 use shopmirror_core::contiguity::Order;
 use shopmirror_core::record::{CLOCK_SKEW, Route};
 
@@ -13,23 +12,8 @@ use super::coverage::{BusinessChoice, Coverage};
 use super::hidden::Found;
 use super::knowledge::{Knowledge, OLD, SETTLED};
 use super::{Cell, Exactness, number};
-use crate::report::head::Report;
+use crate::report::head::{OpenBy, Report};
 use crate::store::{Gap, PollerRow, Reader, SqlValue, StoreError, Stretch};
-
-/// How the rows of a report divide the open repairs that its columns count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::report) enum OpenBy {
-    /// They count those of some statuses: one may have come from any other status.
-    #[default]
-    Some,
-    /// Each row counts all that are open.
-    All,
-    /// Each row counts those of one status, and all rows together those that are open.
-    Status,
-    /// By what only the repair's own row says, such as a person: it may have changed unseen.
-    LastSeen,
-}
 
 /// Which repairs a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
