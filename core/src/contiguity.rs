@@ -38,18 +38,22 @@
 //!     | a page                                |            |
 //!  6  | has a firm anchor                     | suspect    | 99..81 40: others use these ids, or
 //!     |                                       |            | 80..41 are lost and 40 was saved
-//!  7  | is short                              | suspect    | 79..71, of 50 requested: the server
+//!  7  | begins at the id that follows the     | contiguous | 60..41: nothing fits between 41 and
+//!     | highest known one, in a list by       |            | 40, and edits do not move a record
+//!     | creation whose ids never rise         |            |
+//!  8  | is short                              | suspect    | 79..71, of 50 requested: the server
 //!     |                                       |            | shows fewer than it has
-//!  8  | has new ids that follow the highest   | suspect    | 60..41: no record is missing, but
+//!  9  | has new ids that follow the highest   | suspect    | 60..41: no record is missing, but
 //!     | known one without a hole              |            | an edit may be
-//!  9  | shares half of its records with the   | suspect    | 41 40'..22': some field changes in
+//! 10  | shares half of its records with the   | suspect    | 41 40'..22': some field changes in
 //!     | previous page, and has no wide step   |            | every record
-//! 10  | is any other                          | gap        | 80..61: 60..41 are lost
+//! 11  | is any other                          | gap        | 80..61: 60..41 are lost
 //! ```
 //!
 //! Short means: with fewer records than requested, and not ended early by the server, as far as the
 //! lengths of the pages show (see [`PageLengths`]). A short page in row 3, 4 or 5 is complete.
 
+mod bounds;
 mod length;
 mod order;
 mod steps;
@@ -57,6 +61,7 @@ mod steps;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use bounds::{Bounds, Import};
 pub use length::PageLengths;
 pub use order::{ListOrder, Order};
 pub use steps::UsualSteps;
@@ -149,17 +154,8 @@ pub struct PreviousPage {
     pub is_full: bool,
     /// The highest id that the poller was ever shown, while ids are integers.
     pub high_id: Option<i64>,
-}
-
-/// Where the missed records lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bounds {
-    /// The highest id below them.
-    pub after: Option<i64>,
-    /// The lowest id above them.
-    pub before: Option<i64>,
-    /// About how many they are, by how densely ids are used.
-    pub missed: Option<i64>,
+    /// When the page was read.
+    pub read_at: Option<Timestamp>,
 }
 
 /// What a page proved.
@@ -167,8 +163,7 @@ pub struct Bounds {
 pub struct Proof {
     /// The verdict.
     pub contiguity: Contiguity,
-    /// Where missed records lie; empty when the verdict is neither a gap nor a suspect, or when ids
-    /// are not integers that grow.
+    /// Where missed records lie; empty when the verdict is neither a gap nor a suspect.
     pub bounds: Bounds,
 }
 
@@ -181,6 +176,8 @@ pub struct ListProfile {
     pub steps: UsualSteps,
     /// How long its pages are.
     pub lengths: PageLengths,
+    /// The latest `created_at` that was shown.
+    pub newest_created_at: Option<Timestamp>,
 }
 
 impl ListProfile {
@@ -198,6 +195,7 @@ impl ListProfile {
         self.lengths.learn(previous, page, limit);
         let Some(mut previous) = previous else {
             self.steps = UsualSteps::from_first_page(page);
+            self.note_newest(page);
             return Proof {
                 contiguity: Contiguity::Baseline,
                 bounds: Bounds::default(),
@@ -213,7 +211,24 @@ impl ListProfile {
         {
             self.steps.learn(&new_ids);
         }
+        self.note_newest(page);
         proof
+    }
+
+    fn note_newest(&mut self, page: &[Sighting]) {
+        for record in page {
+            self.newest_created_at = self.newest_created_at.max(record.created_at);
+        }
+    }
+
+    /// The newest time of creation that was known when the previous page was read. A time that was
+    /// still to come then is not one.
+    fn newest_before(&self, previous: PreviousPage) -> Option<Timestamp> {
+        let newest = self.newest_created_at?;
+        match previous.read_at {
+            Some(read_at) => Some(newest.min(read_at)),
+            None => Some(newest),
+        }
     }
 
     /// Decides by the table of this module's comment.
@@ -223,7 +238,7 @@ impl ListProfile {
         let bounds = if contiguity.is_proven() {
             Bounds::default()
         } else {
-            self.bounds(previous, page, new_ids.as_ref())
+            Bounds::find(self, previous, page, new_ids.as_ref())
         };
         Proof { contiguity, bounds }
     }
@@ -266,35 +281,19 @@ impl ListProfile {
             }
             return Contiguity::Suspect; // row 6
         }
-        if is_short {
-            return Contiguity::Suspect; // row 7
+        if self.order.ids_never_rise() && new_ids.is_some_and(|ids| ids.begin_at_known(page)) {
+            return nothing_missed; // row 7
         }
-        if widest_step == Some(1) {
+        if is_short {
             return Contiguity::Suspect; // row 8
         }
-        if shared * 2 >= page.len() && !has_wide_step {
+        if widest_step == Some(1) {
             return Contiguity::Suspect; // row 9
         }
-        Contiguity::Gap // row 10
-    }
-
-    fn bounds(
-        &self,
-        previous: PreviousPage,
-        page: &[Sighting],
-        new_ids: Option<&NewIds>,
-    ) -> Bounds {
-        if let Some(new_ids) = new_ids {
-            return new_ids.bounds(self.steps.density());
+        if shared * 2 >= page.len() && !has_wide_step {
+            return Contiguity::Suspect; // row 10
         }
-        if previous.high_id.is_some() {
-            return Bounds::default();
-        }
-        // No id was known, so that nothing lies below the missed records.
-        Bounds {
-            before: lowest_id(page),
-            ..Bounds::default()
-        }
+        Contiguity::Gap // row 11
     }
 }
 
@@ -389,16 +388,6 @@ fn count_absent_above(previous: PreviousPage, page: &[Sighting]) -> Vec<usize> {
         }
     }
     absent_above
-}
-
-/// The lowest id of a page whose ids are all integers.
-fn lowest_id(page: &[Sighting]) -> Option<i64> {
-    let mut lowest = None;
-    for record in page {
-        let id = record.id?;
-        lowest = Some(lowest.map_or(id, |lowest: i64| lowest.min(id)));
-    }
-    lowest
 }
 
 #[cfg(test)]

@@ -28,6 +28,21 @@ enum Command {
     Ends(EndsArgs),
     /// Judge the rule of records that are gone from a list against shops whose truth is known
     Vanished(VanishedArgs),
+    /// Judge whether the bounds of gaps hold every lost record
+    Bursts(BurstsArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct BurstsArgs {
+    /// Lists of each kind
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    lists: u64,
+    /// The same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -130,7 +145,20 @@ fn main() -> anyhow::Result<()> {
         Command::Pages(args) => judge_pages(&args),
         Command::Ends(args) => judge_ends(&args),
         Command::Vanished(args) => judge_vanished(&args),
+        Command::Bursts(args) => judge_bursts(&args),
     }
+}
+
+fn judge_bursts(args: &BurstsArgs) -> anyhow::Result<()> {
+    let outcomes = pages::run_bursts(args.lists, args.seed);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcomes)?);
+    } else {
+        println!("{}", pages::bursts_table(&outcomes));
+    }
+    let missed = pages::missed_bursts(&outcomes);
+    ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
+    Ok(())
 }
 
 fn judge_ends(args: &EndsArgs) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@
 //! then. It is polled sixty times; between two polls happens what its load says. Rates are far
 //! above a real shop's. Pure: no clock, no I/O, the same seed gives the same run.
 
+mod bursts;
 mod ends;
 mod goals;
 mod list;
@@ -19,6 +20,7 @@ use fastrand::Rng;
 use serde::Serialize;
 use shopmirror_core::contiguity::{Contiguity, Order};
 
+pub(crate) use self::bursts::{bursts_table, missed_bursts, run as run_bursts};
 pub(crate) use self::ends::{EndsOutcome, Server, ends_table, missed_ends, run as run_ends};
 pub(crate) use self::goals::missed_goals;
 pub(crate) use self::table::table;

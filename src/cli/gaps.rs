@@ -52,6 +52,7 @@ const COLUMNS: [Column<Gap>; 11] = [
     }),
     ("between ids", |gap| match (&gap.after_id, &gap.before_id) {
         (Some(after), Some(before)) => format!("{} .. {}", cell(after, 20), cell(before, 20)),
+        (Some(after), None) => format!("{} ..", cell(after, 20)),
         _ => "-".to_owned(),
     }),
     ("about missing", |gap| match gap.estimate {
@@ -59,8 +60,8 @@ const COLUMNS: [Column<Gap>; 11] = [
         None => "?".to_owned(),
     }),
     ("found", |gap| gap.repaired.to_string()),
-    ("page before", |gap| moment::shown(&gap.from_at)),
-    ("page after", |gap| moment::shown(&gap.to_at)),
+    ("from", |gap| moment::shown(&gap.from_at)),
+    ("to", |gap| moment::shown(&gap.to_at)),
     ("business", |gap| {
         cell(gap.business.as_deref().unwrap_or("-"), 20)
     }),
@@ -129,6 +130,24 @@ fn advice(gaps: &[Gap]) -> String {
              them.\nThen run `shopmirror gaps accept {}`.\n",
             gap.id
         ));
+    }
+    for gap in gaps {
+        if gap.is_unsettled()
+            && let Some(from) = &gap.imported_from
+        {
+            advice.push_str(&format!(
+                "\nGap {} lies in an import of {}: those that were seen are dated from {} on. Until it \
+                 is accepted, reports mark the days {} as incomplete.\n",
+                gap.id,
+                gap.route.replace('_', " "),
+                moment::shown(from),
+                if gap.import_may_be_older {
+                    "up to the import"
+                } else {
+                    "from then on"
+                },
+            ));
+        }
     }
     advice
 }

@@ -154,7 +154,8 @@ pub fn answer(
     let period = Period::new(question.from, question.to, local.date())?;
     let days = period.days(zone, question.by);
     reader.set_days(&days)?;
-    let business = chosen(&reader.pollers()?, question.business.as_deref())?;
+    let mut business = chosen(&reader.pollers()?, question.business.as_deref())?;
+    business.every = report.routes_of_every_business();
     let mut known = Knowledge::read(reader, &report.routes(), &business, days, now)?;
     if report.has_period() && report.shows_states() {
         known.unknown_jobs = unknown_jobs(reader, &known, &business)?;
@@ -220,6 +221,7 @@ fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, 
     Ok(BusinessChoice {
         asked: asked.map(str::to_owned),
         default,
+        every: Vec::new(),
     })
 }
 

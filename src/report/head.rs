@@ -49,6 +49,8 @@ pub struct Report {
     after: Columns,
     /// The columns that count records that are not completed now.
     standing: Columns,
+    /// The lists of which it reads the records of every business, whatever business is asked for.
+    every_business: Vec<Route>,
     /// How the rows divide the repairs that such columns count.
     pub(super) open_by: OpenBy,
     /// The columns of these that count only repairs that were taken in less than so many days ago.
@@ -201,6 +203,17 @@ impl Report {
                 }
         };
         Route::ALL.into_iter().filter(reads).collect()
+    }
+
+    /// The routes of which the records of every business count, whatever business is asked for.
+    #[must_use]
+    pub fn routes_of_every_business(&self) -> Vec<Route> {
+        let mut routes = self.every_business.clone();
+        // A repair of one business may be paid in another one.
+        if self.shows_paid_sums() {
+            routes.push(Route::Payments);
+        }
+        routes
     }
 
     /// The routes whose records a column's numbers count, each with the time span.

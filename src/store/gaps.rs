@@ -7,7 +7,8 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
-use shopmirror_core::contiguity::{Bounds, Contiguity, Proof};
+use shopmirror_core::clock::stamp;
+use shopmirror_core::contiguity::{Contiguity, Proof};
 use shopmirror_core::record::{CLOCK_SKEW, Kind, Page, PollerId, Record};
 
 use super::error::StoreError;
@@ -76,13 +77,14 @@ pub struct Gap {
     pub certainty: Certainty,
     /// When it was found.
     pub found_at: String,
-    /// The last time the poller was known to be complete.
+    /// Since when its records were created: the last time the poller was known to be complete.
     pub from_at: String,
-    /// When the page after the gap was read.
+    /// Until when they were created: when the page after the gap was read, or when the oldest record
+    /// of that page was created.
     pub to_at: String,
     /// The highest id known before the gap, while ids are integers.
     pub after_id: Option<String>,
-    /// The lowest id on the page after the gap, while ids are integers.
+    /// The lowest id above the gap, while ids are integers; `None` until it is shown.
     pub before_id: Option<String>,
     /// About how many records it holds, while ids are integers.
     pub estimate: Option<i64>,
@@ -92,6 +94,16 @@ pub struct Gap {
     pub repaired: i64,
     /// What the operator wrote when accepting it.
     pub note: Option<String>,
+    /// The oldest date of an import that the page after the gap shows a part of.
+    pub imported_from: Option<String>,
+    /// Whether missed records of that import may be older still.
+    pub import_may_be_older: bool,
+    /// Ids between the bounds that the page after the gap shows.
+    #[serde(skip_serializing, default)]
+    pub shown: i64,
+    /// The highest of these.
+    #[serde(skip_serializing, default)]
+    pub shown_to: Option<i64>,
     /// The log is searched for terms up to here; 0 when it has not been begun.
     #[serde(skip_serializing, default)]
     pub searched_seq: i64,
@@ -109,12 +121,22 @@ impl Gap {
         matches!(self.state, GapState::Open | GapState::PartlyRepaired)
     }
 
+    /// When the page after it was read.
+    #[must_use]
+    pub fn read_at(&self) -> &str {
+        // A suspect may have been extended since it was found.
+        self.found_at.as_str().max(self.to_at.as_str())
+    }
+
     /// The most records it can hold, while ids are integers.
     #[must_use]
     pub fn most(&self) -> Option<i64> {
         let after = bound(&self.after_id)?;
         let before = bound(&self.before_id)?;
-        before.checked_sub(after)?.checked_sub(1)
+        before
+            .checked_sub(after)?
+            .checked_sub(1)?
+            .checked_sub(self.shown)
     }
 }
 
@@ -227,16 +249,29 @@ pub(super) fn open_gaps_sql() -> String {
 /// Whether a record lies in a gap: by its id while ids are integers, else by when it was created;
 /// `None` if that is not shown.
 fn lies_in(gap: &Gap, id: Option<i64>, created_at: Option<Timestamp>) -> Option<bool> {
-    // Where ids do not grow, the bounds are no bounds.
-    if let (Some(id), Some(after), Some(before)) = (id, bound(&gap.after_id), bound(&gap.before_id))
-        && after < before
-    {
-        return Some(after < id && id < before);
+    if let (Some(id), Some(after)) = (id, bound(&gap.after_id)) {
+        if id <= after {
+            return Some(false);
+        }
+        match bound(&gap.before_id) {
+            Some(before) if after < before => return Some(id < before),
+            // Where ids do not grow, the bounds are no bounds.
+            Some(_) => {}
+            None if gap.shown_to.is_some_and(|highest| id < highest) => return Some(true),
+            // Of an import, all that was created before the page.
+            None if gap.imported_from.is_some() => return was_created_by(&gap.to_at, created_at),
+            None => {}
+        }
     }
-    let at = created_at?;
     let from: Timestamp = gap.from_at.parse().ok()?;
-    let to: Timestamp = gap.to_at.parse().ok()?;
-    Some(at.duration_since(from) >= -CLOCK_SKEW && to.duration_since(at) >= -CLOCK_SKEW)
+    let is_after = created_at?.duration_since(from) >= -CLOCK_SKEW;
+    Some(is_after && was_created_by(&gap.to_at, created_at)?)
+}
+
+/// Whether a record was created before this time; `None` if that is not shown.
+fn was_created_by(time: &str, created_at: Option<Timestamp>) -> Option<bool> {
+    let time: Timestamp = time.parse().ok()?;
+    Some(time.duration_since(created_at?) >= -CLOCK_SKEW)
 }
 
 /// A bound as an integer, if it is one.
@@ -256,23 +291,27 @@ fn in_order<'a>(last: &'a str, now: &'a str) -> (&'a str, &'a str) {
 /// Records a gap and returns it.
 const INSERT: &str = "
     INSERT INTO gaps (
-        route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate
+        route, business, certainty, found_at, from_at, to_at, after_id, before_id, estimate, shown,
+        shown_to, imported_from, import_may_be_older
     ) VALUES (
-        :route, :business, :certainty, :found_at, :from_at, :to_at, :after_id, :before_id, :estimate
+        :route, :business, :certainty, :found_at, :from_at, :to_at, :after_id, :before_id, :estimate,
+        :shown, :shown_to, :imported_from, :import_may_be_older
     )
     RETURNING *, nullif(business, '') AS business";
 
-/// Extends the poller's last gap if it is a suspect without bounds, as the new one is, and ends
-/// after that one begins. A list whose every record changes between two polls, because of a field
-/// that always changes, would otherwise fill the table with one suspect per poll.
+/// Extends the poller's last gap if it is a suspect in which no new record was shown, as the new one
+/// is, and ends after that one begins. A list whose every record changes between two polls, because
+/// of a field that always changes, would otherwise fill the table with one suspect per poll.
 const EXTEND_SUSPECT: &str = "
     UPDATE gaps
     SET to_at = :to
     WHERE id = (SELECT max(id) FROM gaps WHERE route = :route AND business = :business)
         AND certainty = 'suspect'
         AND state = 'open'
+        AND shown = 0
         AND :from BETWEEN from_at AND to_at
-        AND after_id IS NULL";
+        AND after_id IS :after_id
+        AND before_id IS :before_id";
 
 /// Writes the gap between the last page that was read, if there was one, and a page that proves
 /// nothing, with its row in the log. A suspect that goes on from the last one is added to that one,
@@ -289,24 +328,30 @@ pub(super) fn record(
         Some(row) => row.last_success_at.as_str(),
         None => at,
     };
-    let (from, to) = in_order(last_read_at, at);
+    let (mut from, mut to) = in_order(last_read_at, at);
+    let bounds = proof.bounds;
+    let created = bounds.created.map(|(from, to)| (stamp(from), stamp(to)));
+    if let Some((created_from, created_to)) = &created {
+        from = created_from;
+        to = created_to;
+    }
     let certainty = match proof.contiguity {
         Contiguity::Suspect => Certainty::Suspect,
         _ => Certainty::Gap,
     };
     let route = poller.route.as_str();
     let business = pollers::business_text(poller);
-    let Bounds {
-        after,
-        before,
-        missed,
-    } = proof.bounds;
-    if certainty == Certainty::Suspect && after.is_none() {
+    let after_id = bounds.after.map(|id| id.to_string());
+    let before_id = bounds.before.map(|id| id.to_string());
+    let shows_new = bounds.shown > 0 || bounds.missed.is_some_and(|missed| missed > 0);
+    if certainty == Certainty::Suspect && !shows_new {
         let values = named_params! {
             ":route": route,
             ":business": business,
             ":to": to,
             ":from": from,
+            ":after_id": after_id,
+            ":before_id": before_id,
         };
         if connection.run(EXTEND_SUSPECT, values)? > 0 {
             return Ok(None);
@@ -319,9 +364,13 @@ pub(super) fn record(
         ":found_at": at,
         ":from_at": from,
         ":to_at": to,
-        ":after_id": after.map(|id| id.to_string()),
-        ":before_id": before.map(|id| id.to_string()),
-        ":estimate": missed,
+        ":after_id": after_id,
+        ":before_id": before_id,
+        ":estimate": bounds.missed,
+        ":shown": bounds.shown,
+        ":shown_to": bounds.shown_to,
+        ":imported_from": bounds.import.map(|import| stamp(import.from)),
+        ":import_may_be_older": bounds.import.is_some_and(|import| import.may_be_older),
     };
     let Some(gap) = connection.row::<Gap>(INSERT, new)? else {
         return Ok(None);
@@ -341,6 +390,64 @@ pub(super) fn record(
         },
     )?;
     Ok(Some(gap))
+}
+
+/// The gaps of one poller whose upper id is still to come.
+pub(super) const WITHOUT_UPPER_ID: &str = "
+    SELECT *, nullif(business, '') AS business
+    FROM gaps
+    WHERE before_id IS NULL
+        AND after_id IS NOT NULL
+        AND route = :route
+        AND business = :business
+    ORDER BY id
+    LIMIT 1000";
+
+/// Gives a gap its upper id.
+const CLOSE: &str = "
+    UPDATE gaps
+    SET before_id = :before_id, estimate = :estimate
+    WHERE id = :id";
+
+/// Gives each gap of a poller its upper id if a page shows one: that of the first record that was
+/// created after the page which showed the gap. Ids grow, so that every missed record has a lower
+/// one. `own_ids` says about how many ids between two are the list's own.
+pub(super) fn close(
+    connection: &Connection,
+    poller: &PollerId,
+    page: &Page,
+    own_ids: impl Fn(i64, i64) -> i64,
+) -> rusqlite::Result<()> {
+    let of_poller = (poller.route.as_str(), pollers::business_text(poller));
+    let gaps: Vec<Gap> = connection.rows(WITHOUT_UPPER_ID, of_poller)?;
+    for gap in gaps {
+        let (Some(after), Ok(read_at)) = (bound(&gap.after_id), gap.read_at().parse::<Timestamp>())
+        else {
+            continue;
+        };
+        let mut lowest: Option<i64> = None;
+        for record in page.records() {
+            let (Some(id), Some(created_at)) = (record.id.as_integer(), page.created_at(record))
+            else {
+                continue;
+            };
+            // The workspace's clock may be ahead of this one.
+            let is_later = created_at.duration_since(read_at) > CLOCK_SKEW;
+            if is_later && id > after {
+                lowest = Some(lowest.map_or(id, |lowest| lowest.min(id)));
+            }
+        }
+        let Some(before) = lowest else { continue };
+        connection.run(
+            CLOSE,
+            named_params! {
+                ":id": gap.id,
+                ":before_id": before.to_string(),
+                ":estimate": (own_ids(after, before) - gap.shown).max(0),
+            },
+        )?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

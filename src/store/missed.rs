@@ -91,7 +91,7 @@ fn merged(gaps: &[&Gap]) -> Vec<Stretch> {
     let mut bounded = Vec::new();
     let mut open: Option<Stretch> = None;
     for gap in gaps {
-        let (Ok(from), Ok(until)) = (gap.from_at.parse(), gap.to_at.parse()) else {
+        let (Ok(from), Ok(until)) = (gap.from_at.parse(), gap.read_at().parse()) else {
             continue;
         };
         let stretch = Stretch {
@@ -189,6 +189,10 @@ mod tests {
             note: None,
             searched_seq: 0,
             searches: 0,
+            shown: 0,
+            shown_to: None,
+            imported_from: None,
+            import_may_be_older: false,
         }
     }
 

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bounds, Sighting};
+use super::Sighting;
 
 /// Steps that are remembered.
 const REMEMBERED: usize = 200;
@@ -75,6 +75,14 @@ impl UsualSteps {
         sorted[rank - 1].saturating_mul(WIDE)
     }
 
+    /// About how many ids between these two are the list's own.
+    #[must_use]
+    pub fn own_ids(&self, after: i64, before: i64) -> i64 {
+        let ids_between = step(after, before) - 1;
+        let own_ids = (ids_between as f64 * self.density()).round() as i64;
+        own_ids.clamp(0, ids_between.max(0))
+    }
+
     /// Which part of the ids is the list's own, by the steps that are not wide; 1 while ids are
     /// dense.
     pub(super) fn density(&self) -> f64 {
@@ -118,41 +126,24 @@ impl NewIds {
         widest
     }
 
-    /// From the first hole to the last, wide or not; before the lowest new id when there is no
-    /// hole. `density` is the part of the ids that is the list's own.
-    ///
-    /// An edit may bring one of the missed records back onto the page. Those missed beside it then
-    /// lie in a hole that is no wider than usual.
-    pub(super) fn bounds(&self, density: f64) -> Bounds {
-        let mut after = self.0[0];
-        let mut before = self.0[1];
-        let mut has_hole = false;
-        for pair in self.0.windows(2) {
-            if step(pair[0], pair[1]) == 1 {
-                continue;
-            }
-            if !has_hole {
-                after = pair[0];
-                has_hole = true;
-            }
-            before = pair[1];
-        }
-        let mut shown: i64 = 0;
-        for id in &self.0 {
-            if after < *id && *id < before {
-                shown += 1;
-            }
-        }
-        let ids_between = step(after, before) - 1;
-        let own_ids = (ids_between as f64 * density).round() as i64;
-        let missed = own_ids
-            .saturating_sub(shown)
-            .clamp(0, ids_between.saturating_sub(shown));
-        Bounds {
-            after: Some(after),
-            before: Some(before),
-            missed: Some(missed),
-        }
+    /// Whether the oldest record of a page, which is the last one, has the id after the highest known
+    /// one.
+    pub(super) fn begin_at_known(&self, page: &[Sighting]) -> bool {
+        let oldest = page.last().and_then(|record| record.id);
+        oldest == Some(self.lowest()) && step(self.0[0], self.lowest()) == 1
+    }
+
+    /// How many new ids there are.
+    pub(super) fn count(&self) -> i64 {
+        self.0.len() as i64 - 1
+    }
+
+    pub(super) fn lowest(&self) -> i64 {
+        self.0[1]
+    }
+
+    pub(super) fn highest(&self) -> i64 {
+        self.0[self.0.len() - 1]
     }
 }
 

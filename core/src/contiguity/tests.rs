@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::*;
 use Relation::NotShown;
 
+mod bounds;
 mod length;
 mod order;
 mod random;
@@ -17,6 +18,7 @@ const PREVIOUS: PreviousPage = PreviousPage {
     records: LIMIT,
     is_full: true,
     high_id: Some(100),
+    read_at: None,
 };
 
 /// A record that is shown without `created_at`.
@@ -55,11 +57,14 @@ fn without_integers(page: &[Sighting]) -> Vec<Sighting> {
         .collect()
 }
 
-fn bounds(after: i64, before: i64, missed: i64) -> Bounds {
+/// The bounds in a list of dense ids whose order is not known: the upper id is still to come.
+fn open_above(after: i64, shown: i64, missed: i64) -> Bounds {
     Bounds {
         after: Some(after),
-        before: Some(before),
+        shown,
+        shown_to: (shown > 0).then_some(after + shown + missed),
         missed: Some(missed),
+        ..Bounds::default()
     }
 }
 
@@ -74,6 +79,7 @@ fn list_with_steps_of(step: i64) -> ListProfile {
         records: 40,
         is_full: false,
         high_id: Some(0),
+        read_at: None,
     };
     let mut next: Vec<Sighting> = (1..=20)
         .rev()
@@ -105,6 +111,7 @@ fn each_example_of_the_table_has_the_verdict_of_its_row() {
         records: 20,
         is_full: false,
         high_id: Some(40),
+        read_at: None,
     };
     let by_creation = [
         (
@@ -118,6 +125,8 @@ fn each_example_of_the_table_has_the_verdict_of_its_row() {
             Contiguous,
         ),
         (6, [all(81..=99, new), all(40..=40, same)].concat(), Suspect),
+        (7, all(41..=60, new), Contiguous),
+        (11, all(42..=61, new), Gap),
     ];
     for (row, page, verdict) in by_creation {
         let mut profile = list_with_steps_of(1);
@@ -138,13 +147,13 @@ fn each_example_of_the_table_has_the_verdict_of_its_row() {
         ),
         (6, [all(81..=97, new), all(38..=40, same)].concat(), Suspect),
         (6, [all(81..=99, new), all(40..=40, same)].concat(), Suspect),
-        (8, all(41..=60, new), Suspect),
+        (9, all(41..=60, new), Suspect),
         (
-            9,
+            10,
             [all(41..=41, new), all(22..=40, edited)].concat(),
             Suspect,
         ),
-        (10, all(61..=80, new), Gap),
+        (11, all(61..=80, new), Gap),
     ];
     for (row, page, verdict) in unknown {
         let proof = list_with_steps_of(1).read_page(Some(previous), &page, 20);
@@ -161,7 +170,7 @@ fn each_example_of_the_table_has_the_verdict_of_its_row() {
             [all(41..=49, new), all(31..=40, same)].concat(),
             Complete,
         ),
-        (7, all(71..=79, new), Suspect),
+        (8, all(71..=79, new), Suspect),
     ];
     for (row, page, verdict) in short {
         let proof = list_with_steps_of(1).read_page(Some(previous), &page, 50);
@@ -195,25 +204,25 @@ fn full_pages_are_judged_by_what_they_share() {
             "one edited record",
             [all(152..=250, new), all(50..=50, changed)].concat(),
             Contiguity::Gap,
-            bounds(100, 152, 51),
+            open_above(100, 99, 51),
         ),
         (
             "nothing shared",
             all(108..=207, new),
             Contiguity::Gap,
-            bounds(100, 108, 7),
+            open_above(100, 100, 7),
         ),
         (
             "ids that follow on",
             all(101..=200, new),
             Contiguity::Suspect,
-            bounds(100, 101, 0),
+            open_above(100, 100, 0),
         ),
         (
             "a new record past a hole",
             [all(251..=349, new), all(101..=101, new)].concat(),
             Contiguity::Gap,
-            bounds(101, 251, 149),
+            open_above(100, 100, 149),
         ),
         (
             "two holes",
@@ -224,31 +233,31 @@ fn full_pages_are_judged_by_what_they_share() {
             ]
             .concat(),
             Contiguity::Gap,
-            bounds(101, 252, 149),
+            open_above(100, 100, 149),
         ),
         (
             "every record edited",
             all(1..=100, changed),
             Contiguity::Suspect,
-            Bounds::default(),
+            open_above(100, 0, 0),
         ),
         (
             "every shared record edited",
             [all(101..=102, new), all(3..=100, changed)].concat(),
             Contiguity::Suspect,
-            bounds(100, 101, 0),
+            open_above(100, 2, 0),
         ),
         (
             "most edited, and a hole",
             [all(140..=141, new), all(3..=100, changed)].concat(),
             Contiguity::Gap,
-            bounds(100, 140, 39),
+            open_above(100, 2, 39),
         ),
         (
             "ids below what was known",
             all(-200..=-101, new),
             Contiguity::Gap,
-            Bounds::default(),
+            open_above(100, 0, 0),
         ),
     ];
     for (what, page, contiguity, bounds) in table {
@@ -324,6 +333,7 @@ fn burst_behind_saves(lost: i64, saved_again: usize) -> Contiguity {
         records: LIMIT,
         is_full: true,
         high_id: Some(2_000),
+        read_at: None,
     };
     profile.read_page(Some(previous), &page, LIMIT).contiguity
 }
@@ -455,11 +465,7 @@ fn a_list_that_was_empty_is_complete_until_a_page_is_full() {
     assert_eq!(read(empty, &few).contiguity, Contiguity::Complete);
     let full = read(empty, &all(1..=100, new));
     assert_eq!(full.contiguity, Contiguity::Gap);
-    let before_the_first = Bounds {
-        before: Some(1),
-        ..Bounds::default()
-    };
-    assert_eq!(full.bounds, before_the_first);
+    assert_eq!(full.bounds, Bounds::default());
 }
 
 #[test]
@@ -490,29 +496,35 @@ fn every_third(numbers: std::ops::Range<i64>) -> Vec<Sighting> {
 
 #[test]
 fn where_others_use_ids_too_only_wide_steps_are_wide_and_missed_records_lie_within_the_bounds() {
+    fn to(highest: i64, bounds: Bounds) -> Bounds {
+        Bounds {
+            shown_to: Some(highest),
+            ..bounds
+        }
+    }
     let table = [
         (
             "nothing shared",
             every_third(200..300),
-            bounds(100, 897, 166),
+            to(897, open_above(100, 100, 166)),
         ),
         // An edit brought 106 back; 103 was pushed out with 109 and the rest.
         (
             "one missed before the wide step",
             [all(106..=106, new), every_third(200..299)].concat(),
-            bounds(100, 894, 165),
+            to(894, open_above(100, 100, 165)),
         ),
         // Edits brought 600 and 606 back; 603 was pushed out with those before 600.
         (
             "one missed after the wide step",
             [all(600..=600, new), every_third(202..301)].concat(),
-            bounds(100, 900, 167),
+            to(900, open_above(100, 100, 167)),
         ),
         // Edits of old records pushed out any of the few that were created.
         (
             "no step is wide",
             [every_third(34..40), all(-200..=-107, new)].concat(),
-            bounds(100, 117, 0),
+            to(117, open_above(100, 6, 0)),
         ),
     ];
     for (what, page, bounds) in table {
@@ -533,13 +545,14 @@ fn new_records_below_the_end_of_a_short_list_are_not_older_ones() {
         records: 30,
         is_full: false,
         high_id: Some(30),
+        read_at: None,
     };
     // The record 30 was saved again during a burst, whose first records are lost.
     let saved_again = vec![sighting(30, Relation::Unchanged(0))];
     let page = [all(116..=144, new), saved_again, all(46..=115, new)].concat();
     let proof = profile.read_page(Some(previous), &page, LIMIT);
     assert_eq!(proof.contiguity, Contiguity::Gap);
-    assert_eq!(proof.bounds, bounds(30, 46, 15));
+    assert_eq!(proof.bounds, open_above(30, 99, 15));
 }
 
 #[test]
@@ -562,6 +575,7 @@ fn text_ids_below_the_end_of_a_short_list_are_not_older_records() {
             records: 30,
             is_full,
             high_id: None,
+            read_at: None,
         };
         profile.read_page(Some(previous), &page, LIMIT).contiguity
     };

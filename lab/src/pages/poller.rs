@@ -107,6 +107,7 @@ impl Poller {
             records: self.head.len(),
             is_full: self.head.len() >= self.limit,
             high_id: self.high_id,
+            read_at: None,
         });
         let proof = self.profile.read_page(previous, &sightings, self.limit);
         let previous_ids = texts(self.head.iter().copied());

@@ -74,6 +74,7 @@ impl<'a> RouteWindow<'a> {
             records,
             is_full: records >= self.limit,
             high_id: i64::try_from(self.arrived).ok().filter(|_| records > 0),
+            read_at: None,
         });
         let page = &self.arrivals[first_shown..self.arrived];
         let age = |at: &f64| Duration::from_secs_f64((now - at).max(0.0));

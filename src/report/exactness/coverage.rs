@@ -28,11 +28,15 @@ pub(in crate::report) struct BusinessChoice {
     pub asked: Option<String>,
     /// The one that answers for the workspace default, if a response has named it.
     pub default: Option<String>,
+    /// The routes of which the records of every business are read, whatever is asked for.
+    pub every: Vec<Route>,
 }
 
 impl BusinessChoice {
-    pub(super) fn covers(&self, business: Option<&str>) -> bool {
-        self.asked.is_none() || business.or(self.default.as_deref()) == self.asked.as_deref()
+    pub(super) fn covers(&self, route: Route, business: Option<&str>) -> bool {
+        self.asked.is_none()
+            || self.every.contains(&route)
+            || business.or(self.default.as_deref()) == self.asked.as_deref()
     }
 }
 
@@ -47,6 +51,42 @@ pub(in crate::report) struct Coverage {
     pub since: Option<Timestamp>,
     /// Times of which records may be missing, the earliest first.
     pub gaps: Vec<(Timestamp, Timestamp)>,
+    /// Imports that no page showed whole.
+    pub imports: Vec<PartlySeenImport>,
+}
+
+/// An import of older records, of which some may be missing until the operator accepts its gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::report) struct PartlySeenImport {
+    /// The oldest date that was shown of it.
+    pub from: Timestamp,
+    /// Until when its missed records may have been created.
+    pub until: Timestamp,
+    /// Whether they may be older than what was shown.
+    pub may_be_older: bool,
+}
+
+impl PartlySeenImport {
+    fn of_gap(gap: &Gap) -> Option<Self> {
+        if !gap.is_unsettled() {
+            return None;
+        }
+        Some(Self {
+            from: gap.imported_from.as_ref()?.parse().ok()?,
+            until: gap.to_at.parse().ok()?,
+            may_be_older: gap.import_may_be_older,
+        })
+    }
+
+    /// The time of which records may be missing.
+    fn unsure(&self) -> (Timestamp, Timestamp) {
+        let from = if self.may_be_older {
+            Timestamp::MIN
+        } else {
+            self.from
+        };
+        (from, self.until)
+    }
 }
 
 impl Coverage {
@@ -58,20 +98,26 @@ impl Coverage {
         business: &BusinessChoice,
         now: Timestamp,
     ) -> Self {
-        let own = |name: &str, of: Option<&str>| name == route.as_str() && business.covers(of);
+        let own =
+            |name: &str, of: Option<&str>| name == route.as_str() && business.covers(route, of);
         let pollers = || {
             pollers
                 .iter()
                 .filter(|row| own(&row.route, row.business.as_deref()))
         };
         let time = |text: &str| text.parse::<Timestamp>().ok();
-        let mut gaps: Vec<(Timestamp, Timestamp)> = gaps
-            .iter()
-            .filter(|gap| own(&gap.route, gap.business.as_deref()))
-            .filter(|gap| gap.state != GapState::Repaired)
-            .filter_map(|gap| Some((time(&gap.from_at)?, time(&gap.to_at)?)))
-            .collect();
-        gaps.sort_unstable();
+        let mut unsure = Vec::new();
+        let mut imports = Vec::new();
+        for gap in gaps {
+            if !own(&gap.route, gap.business.as_deref()) || gap.state == GapState::Repaired {
+                continue;
+            }
+            if let (Some(from), Some(to)) = (time(&gap.from_at), time(&gap.to_at)) {
+                unsure.push((from, to));
+            }
+            imports.extend(PartlySeenImport::of_gap(gap));
+        }
+        unsure.sort_unstable();
         // Since then another poller has read the same business, under its other name.
         let is_replaced = |row: &&PollerRow| {
             pollers().any(|other| {
@@ -88,7 +134,8 @@ impl Coverage {
             since: pollers()
                 .filter_map(|row| time(row.complete_since.as_deref()?))
                 .max(),
-            gaps,
+            gaps: unsure,
+            imports,
         }
     }
 
@@ -101,17 +148,26 @@ impl Coverage {
         else {
             return Known::Not;
         };
+        // Of a time that is not over, rows of one business may be newer than the last page of another
+        // one. A gap among them counts.
+        let shown_until = to.min(now);
         let to = if to > now { read_at } else { to };
         let before = self.since.map(|since| (Timestamp::MIN, since));
         let after = (read_at, Timestamp::MAX);
+        let mut unsure = self.gaps.clone();
+        unsure.extend(before);
+        for import in &self.imports {
+            unsure.push(import.unsure());
+        }
+        unsure.push(after);
+        unsure.sort_unstable();
         let mut at = from;
         let mut is_partly_known = from == to;
         let mut is_whole = true;
-        for (start, end) in before
-            .into_iter()
-            .chain(self.gaps.iter().copied())
-            .chain([after])
-        {
+        for (start, end) in &self.gaps {
+            is_whole &= (*start).max(from) >= (*end).min(shown_until);
+        }
+        for (start, end) in unsure {
             let start = start.max(from);
             let end = end.min(to);
             if start < end {
@@ -158,6 +214,7 @@ mod tests {
             read_at: Some(at(read_at)),
             since: since.map(at),
             gaps: gaps.iter().map(|(from, to)| (at(from), at(to))).collect(),
+            imports: Vec::new(),
         }
     }
 
@@ -189,6 +246,64 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_which_every_business_is_read_is_known_as_far_as_each_of_them() {
+        let poller = |business: &str, read: &str| PollerRow {
+            route: "customers".to_owned(),
+            business: Some(business.to_owned()),
+            last_success_at: at(read).to_string(),
+            ..PollerRow::default()
+        };
+        let pollers = [poller("8", "19T00:00"), poller("9", "18T00:00")];
+        let read_at = |every: &[Route]| {
+            let business = BusinessChoice {
+                asked: Some("8".to_owned()),
+                default: None,
+                every: every.to_vec(),
+            };
+            let now = at("20T00:00");
+            Coverage::of(Route::Customers, &pollers, &[], &business, now).read_at
+        };
+        assert_eq!(read_at(&[]), Some(at("19T00:00")));
+        assert_eq!(read_at(&[Route::Customers]), Some(at("18T00:00")));
+    }
+
+    #[test]
+    fn a_gap_in_one_business_counts_at_once_though_another_one_was_not_read_since() {
+        let gaps = [("20T08:00", "20T08:02")];
+        let known = coverage(None, "20T07:59", &gaps);
+        let today = |now| known.knows(at("20T00:00"), at("21T00:00"), at(now));
+        assert_eq!(today("20T08:02"), Known::Partly);
+        assert_eq!(today("20T07:59"), Known::Wholly, "before the gap");
+    }
+
+    #[test]
+    fn an_import_that_no_page_showed_whole_makes_the_days_unsure_to_which_it_may_reach() {
+        let import = |may_be_older| Coverage {
+            imports: vec![PartlySeenImport {
+                from: at("05T12:00"),
+                until: at("20T07:00"),
+                may_be_older,
+            }],
+            ..coverage(None, "20T08:00", &[("20T06:00", "20T07:00")])
+        };
+        let day = |import: &Coverage, from: &str, to: &str| {
+            import.knows(
+                at(&format!("{from}T00:00")),
+                at(&format!("{to}T00:00")),
+                at("20T08:01"),
+            )
+        };
+        let ends = import(false);
+        assert_eq!(day(&ends, "04", "05"), Known::Wholly);
+        assert_eq!(day(&ends, "05", "06"), Known::Partly);
+        assert_eq!(day(&ends, "10", "11"), Known::Not);
+        assert_eq!(day(&ends, "20", "21"), Known::Partly);
+        let open = import(true);
+        assert_eq!(day(&open, "04", "05"), Known::Not);
+        assert_eq!(day(&open, "20", "21"), Known::Partly);
+    }
+
+    #[test]
     fn the_coverage_of_several_businesses_is_what_all_of_them_know() {
         let poller = |business: Option<&str>, since: Option<&str>, read: &str| PollerRow {
             route: "jobs".to_owned(),
@@ -209,6 +324,7 @@ mod tests {
             let business = BusinessChoice {
                 asked: asked.map(str::to_owned),
                 default: Some("1".to_owned()),
+                every: Vec::new(),
             };
             let found = Coverage::of(Route::Jobs, pollers, &[], &business, at("20T00:00"));
             (found.since, found.read_at)

@@ -214,6 +214,7 @@ mod tests {
             read_at: Some(at(NOW)),
             since: since.map(at),
             gaps,
+            imports: Vec::new(),
         }
     }
 

@@ -130,6 +130,7 @@ impl Knowledge {
             parts.push("of earlier times only some records are known".to_owned());
         }
         parts.extend(self.gaps(has_period, &moment));
+        parts.extend(self.imports(&moment));
         let is_old = |at: &Timestamp| self.now.duration_since(*at) > OLD;
         let last_read = |at| format!("last read on {}", moment(at));
         parts.extend(self.grouped(|known| known.read_at.filter(is_old).map(last_read)));
@@ -154,6 +155,27 @@ impl Knowledge {
             .into_iter()
             .map(|(text, names)| format!("{}: {text}", names.join(", ")))
             .collect()
+    }
+
+    /// The imports that no page showed whole.
+    fn imports(&self, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {
+        let mut parts = Vec::new();
+        for list in &self.coverages {
+            let name = list.route.as_str().replace('_', " ");
+            for import in &list.imports {
+                let from = moment(import.from);
+                let reach = if import.may_be_older {
+                    "and their dates may be older still"
+                } else {
+                    "and none is older"
+                };
+                parts.push(format!(
+                    "{name} of an import may be missing: those that were seen are dated from {from} \
+                     on, {reach}; see `shopmirror gaps`"
+                ));
+            }
+        }
+        parts
     }
 
     fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {
@@ -199,6 +221,7 @@ mod tests {
                 read_at: read_at.map(at),
                 since: since.map(at),
                 gaps: Vec::new(),
+                imports: Vec::new(),
             };
             let known = Knowledge {
                 unseen: crate::report::exactness::standing::Unseen::default(),

@@ -83,7 +83,7 @@ impl JobLists<'_> {
         let mut gaps = Vec::new();
         for gap in self.gaps {
             let is_own =
-                gap.route == route.as_str() && self.business.covers(gap.business.as_deref());
+                gap.route == route.as_str() && self.business.covers(route, gap.business.as_deref());
             if is_own && time(&gap.to_at).is_some_and(|at| self.is_recent(at)) {
                 gaps.push(gap);
             }
@@ -97,7 +97,8 @@ impl JobLists<'_> {
 
     fn job_pollers(&self) -> impl Iterator<Item = &PollerRow> {
         self.pollers.iter().filter(|row| {
-            row.route == Route::Jobs.as_str() && self.business.covers(row.business.as_deref())
+            row.route == Route::Jobs.as_str()
+                && self.business.covers(Route::Jobs, row.business.as_deref())
         })
     }
 
@@ -118,7 +119,7 @@ impl JobLists<'_> {
             }
         }
         for gap in self.gaps(Route::Jobs) {
-            since = since.max(time(&gap.to_at)?);
+            since = since.max(time(gap.read_at())?);
         }
         Some(since)
     }

@@ -4,6 +4,7 @@
 -- needs.jobs = ["created_at", "mobile_number"]
 -- counts.customers = ["new"]
 -- before.jobs = ["returned"]
+-- every_business = ["jobs"]
 -- totals = ["new"]
 -- chart.bars = ["period", "new", "returned"]
 WITH unread AS MATERIALIZED (

@@ -5,6 +5,7 @@
 -- counts.leads = ["leads", "converted"]
 -- after.customers = ["converted", "converted_percent"]
 -- measures.leads = ["converted_percent"]
+-- every_business = ["customers"]
 -- totals = ["leads", "converted"]
 -- percent = ["converted_percent"]
 -- chart.bars = ["period", "leads", "converted"]

@@ -62,6 +62,10 @@ fn gap(id: i64) -> Gap {
         note: None,
         searched_seq: 0,
         searches: 0,
+        shown: 0,
+        shown_to: None,
+        imported_from: None,
+        import_may_be_older: false,
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) enum Write<'a> {
     First(Kind),
     /// The version after this one.
     Next(&'a StoredVersion),
-    /// That a poll has shown what only a search had found before.
+    /// That a poll has shown what only a search had found before, or another business.
     SeenByPoll,
 }
 
@@ -112,6 +112,8 @@ pub(super) fn classify<'a>(
                 Write::Next(stored)
             }
             (Finding::Changed(stored), _) => Write::Next(stored),
+            // What a server shows that lags behind may have moved on since.
+            (Finding::SameAsFound(_), Role::Older { .. }) => continue,
             (Finding::SameAsFound(_), _) => Write::SeenByPoll,
         };
         writes.push((place, write));

@@ -55,6 +55,7 @@ pub(super) fn commit(
     rename_pollers(&ingest)?;
     // Before the records of the page, so that a reader of the log sees the gap first.
     let gap = record_gap(&ingest, verdict)?;
+    close_gaps(&ingest, verdict, decisions)?;
     let mut written = write_records(&ingest, verdict, decisions)?;
     decisions.gaps.save(&ingest.tx)?;
     let row = match &ingest.reading.source {
@@ -113,6 +114,25 @@ fn record_gap(ingest: &Ingest<'_>, verdict: &Verdict) -> Result<Option<Gap>, Sto
         &stamp(ingest.reading.at),
     )?;
     Ok(gap)
+}
+
+/// Gives the gaps of the list their upper id, if the page shows a new record.
+fn close_gaps(
+    ingest: &Ingest<'_>,
+    verdict: &Verdict,
+    decisions: &Decisions<'_>,
+) -> rusqlite::Result<()> {
+    if verdict.role != Role::Newest || decisions.created() == 0 {
+        return Ok(());
+    }
+    let steps = &verdict.profile.steps;
+    let reading = ingest.reading;
+    gaps::close(
+        &ingest.tx,
+        &reading.poller,
+        &reading.page,
+        |after, before| steps.own_ids(after, before),
+    )
 }
 
 /// Writes the log row and the mirror row of each record.

@@ -14,6 +14,7 @@ use shopmirror_core::record::{
 use super::memory::{Digest, Version};
 use super::{Ingest, Source};
 use crate::store::error::StoreError;
+use crate::store::meta;
 use crate::store::sql::Sql;
 
 /// What each record of a page is beside the stored one, in the order of the page.
@@ -37,7 +38,8 @@ pub(super) enum Finding {
     New,
     /// It means the same as the version in this row of the log.
     Same(i64),
-    /// The same, but only a search has shown it before.
+    /// The same, but only a search has shown it before, or the list of another business: then it
+    /// moved to this one without a change.
     SameAsFound(i64),
     /// It means something else, which none of its last 100 versions did.
     Changed(StoredVersion),
@@ -226,10 +228,10 @@ fn look_up(
         return Ok(Finding::Forgotten);
     }
     if means_the_same(&stored.body, page, record, ingest.ignored) {
-        return Ok(match stored.via {
-            Some(_) => Finding::SameAsFound(stored.seq),
-            None => Finding::Same(stored.seq),
-        });
+        if stored.via.is_some() || is_of_another_business(ingest, &stored)? {
+            return Ok(Finding::SameAsFound(stored.seq));
+        }
+        return Ok(Finding::Same(stored.seq));
     }
     if stored.seq > ingest.reading.asked_after {
         return Ok(Finding::Undecided);
@@ -240,6 +242,25 @@ fn look_up(
         return Ok(Finding::Earlier(stored, seq));
     }
     Ok(Finding::Changed(stored))
+}
+
+/// Whether the mirror has a record as one of another business than the one whose list shows it, as
+/// far as their names are known.
+fn is_of_another_business(ingest: &Ingest<'_>, stored: &StoredVersion) -> rusqlite::Result<bool> {
+    let Source::Poll(poll) = &ingest.reading.source else {
+        return Ok(false);
+    };
+    let own = &ingest.reading.poller.business;
+    if stored.business == *own {
+        return Ok(false);
+    }
+    let default = meta::value(&ingest.tx, meta::DEFAULT_BUSINESS)?;
+    let stored = stored.business.as_ref().or(default.as_ref());
+    let shown = poll.served_business.as_ref().or(own.as_ref());
+    match (stored, shown) {
+        (Some(stored), Some(shown)) => Ok(stored != shown),
+        _ => Ok(false),
+    }
 }
 
 /// The row of the log of the newest earlier version that means the same as what is shown.

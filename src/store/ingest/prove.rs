@@ -50,7 +50,7 @@ pub(super) fn prove(ingest: &Ingest<'_>, comparison: &Comparison) -> Verdict {
         if older_pages < MOST_OLDER_PAGES && lags_behind(page, &before.row, comparison) {
             let count = older_pages + 1;
             return Verdict {
-                proof: NOTHING,
+                proof: nothing(),
                 role: Role::Older { count },
                 profile,
             };
@@ -73,18 +73,16 @@ pub(super) fn prove(ingest: &Ingest<'_>, comparison: &Comparison) -> Verdict {
 }
 
 /// What a page proves that replaces nothing.
-const NOTHING: Proof = Proof {
-    contiguity: Contiguity::Stale,
-    bounds: Bounds {
-        after: None,
-        before: None,
-        missed: None,
-    },
-};
+fn nothing() -> Proof {
+    Proof {
+        contiguity: Contiguity::Stale,
+        bounds: Bounds::default(),
+    }
+}
 
 fn search() -> Verdict {
     Verdict {
-        proof: NOTHING,
+        proof: nothing(),
         role: Role::Search,
         profile: ListProfile::default(),
     }
@@ -109,6 +107,7 @@ fn read_page(
         records: before.row.head.len(),
         is_full: i64::try_from(before.row.head.len()).unwrap_or(i64::MAX) >= before.row.page_limit,
         high_id: before.row.high_id,
+        read_at: before.row.last_success_at.parse().ok(),
     });
     let sightings = comparison.sightings(page);
     let proof = profile.read_page(previous, &sightings, limit);

@@ -1,3 +1,4 @@
+mod bounds;
 mod ends;
 mod lag;
 mod lists;
@@ -29,6 +30,8 @@ struct Shown {
     ended: bool,
     /// An answer under way.
     late: Option<(Page, PollFacts)>,
+    /// Of each gap, the id that it lies above and the highest id of the page that showed it.
+    gaps: Vec<(i64, i64)>,
 }
 
 fn page<'a>(records: impl Iterator<Item = (&'a i64, &'a u32)>) -> Page {
@@ -137,6 +140,11 @@ async fn live(seed: u64) {
             .store_page(keys[which].clone(), answer, facts, None)
             .await
             .unwrap();
+        if let Some(gap) = &stored.gap {
+            let after = gap.after_id.as_ref().map(|id| id.parse().unwrap());
+            let highest = ids.first().map_or(i64::MIN, |id| *id);
+            poller.gaps.push((after.unwrap_or(i64::MIN), highest));
+        }
         if !ids.is_empty() {
             let follows_on = answered
                 .iter()
@@ -180,27 +188,15 @@ async fn live(seed: u64) {
             "seed {seed}: {id} went from {before} to {state}"
         );
     }
-    let gaps = store.read(|reader| reader.gaps()).await.unwrap();
-    for (key, poller) in keys.iter().zip(&shown) {
-        let bounds: Vec<(i64, i64)> = gaps
-            .iter()
-            .filter(|gap| gap.business == key.business)
-            .filter_map(|gap| {
-                let number = |text: &Option<String>| text.as_ref().map(|t| t.parse().unwrap());
-                // A suspect without new ids has no bounds.
-                Some((
-                    number(&gap.after_id).unwrap_or(i64::MIN),
-                    number(&gap.before_id)?,
-                ))
-            })
-            .collect();
+    for poller in &shown {
         let (Some(first), Some(last)) = (poller.first, poller.ids.last()) else {
             continue;
         };
         for (id, _) in list.range(first..=*last) {
-            let told = bounds
+            let told = poller
+                .gaps
                 .iter()
-                .any(|(after, before)| after < id && id < before);
+                .any(|(after, highest)| after < id && id < highest);
             assert!(
                 poller.ids.contains(id) || told,
                 "seed {seed}: {id} was missed silently"

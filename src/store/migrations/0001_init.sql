@@ -17,6 +17,8 @@ CREATE UNIQUE INDEX changes_version ON changes (route, record_id, version);
 
 -- Intervals in which records may have been missed. `certainty` is 'gap' or 'suspect'; `state` is
 -- 'open', 'partly_repaired', 'repaired' or 'accepted'. The log was searched for names up to `searched_seq`.
+-- `before_id` is NULL until a record is shown that was created after `found_at`. The page after the gap shows `shown`
+-- ids between the two, up to `shown_to`. It shows a part of an import if `imported_from` is not NULL: the oldest date of it.
 CREATE TABLE gaps (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     route          TEXT NOT NULL,
@@ -32,9 +34,14 @@ CREATE TABLE gaps (
     repaired       INTEGER NOT NULL DEFAULT 0,
     note           TEXT,
     searched_seq   INTEGER NOT NULL DEFAULT 0,
-    searches       INTEGER NOT NULL DEFAULT 0
+    searches       INTEGER NOT NULL DEFAULT 0,
+    shown          INTEGER NOT NULL DEFAULT 0,
+    shown_to       INTEGER,
+    imported_from  TEXT,
+    import_may_be_older INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX gaps_state ON gaps (state, route, business);
+CREATE INDEX gaps_without_upper_id ON gaps (route, business) WHERE before_id IS NULL AND after_id IS NOT NULL;
 
 -- Single values under a name: the random identity that event ids are derived from, the default business, and
 -- the values that other modules have to find again after a restart.

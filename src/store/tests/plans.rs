@@ -29,6 +29,7 @@ fn hot_statements() -> Vec<String> {
         compare::LATEST_READ_AT.to_owned(),
         pollers::find_sql(),
         gaps::open_gaps_sql(),
+        gaps::WITHOUT_UPPER_ID.to_owned(),
         log::after_sql(),
         log::by_seq_sql(),
         log::of_record_sql(),

@@ -547,6 +547,23 @@ async fn open_repairs_are_a_range_where_status_changes_may_be_missing() {
         change(11, 6, "open"),
     ];
     changes.store(&store, &next).await;
+    // The first one that was created after that page ends the gap. The next page of jobs shows all
+    // but repair 1.
+    let in_seconds = |seconds: i64| {
+        let at = now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+        format!("{at:.6}")
+    };
+    let soon = in_seconds(120);
+    let mut newest = change(12, 4, "open");
+    newest["created_at"] = json!(in_seconds(100));
+    let [_, nine, ten, eleven] = next;
+    let changes = Shown {
+        at: &soon,
+        ..changes
+    };
+    changes.store(&store, &[nine, ten, eleven, newest]).await;
+    let next = [job(3, "New"), job(4, "Old"), job(5, "Old"), job(6, "Old")];
+    Shown { at: &soon, ..jobs }.store(&store, &next).await;
     let table = place.run(["report", "open-repairs"]).await.out;
     assert!(
         table.contains("4 to 5"),
@@ -581,7 +598,7 @@ async fn open_repairs_are_a_range_where_status_changes_may_be_missing() {
         job(6, "Old"),
     ];
     let whole = Shown {
-        at: &later,
+        at: &soon,
         limit: 9,
         ..jobs
     };

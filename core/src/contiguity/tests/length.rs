@@ -35,6 +35,7 @@ impl Poller {
             records: page.len(),
             is_full: page.len() >= LIMIT,
             high_id: Some(*ids.end()),
+            read_at: None,
         });
         self.shown = ids;
         proof.contiguity

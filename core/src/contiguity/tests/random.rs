@@ -120,6 +120,7 @@ fn polls(seed: u64) -> (u32, u32) {
             records: previous.len(),
             is_full: previous.len() >= limit,
             high_id: (integers && high > 0).then_some(high),
+            read_at: None,
         };
         let page_now = sightings(&previous, &page, integers);
         let proof = profile.read_page(Some(before), &page_now, limit);

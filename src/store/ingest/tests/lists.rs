@@ -127,3 +127,37 @@ async fn a_list_goes_on_when_its_responses_begin_to_name_its_business() {
     let configured = shows(&store, Some("1"), None, 5..=24).await;
     assert_eq!(configured, (Contiguity::Contiguous, 1));
 }
+
+#[tokio::test]
+async fn a_record_that_moved_to_another_business_without_a_change_is_followed_there() {
+    let (_dir, store) = open();
+    let business_of_20 = async || {
+        let read = store.read(|reader| reader.record(shopmirror_core::record::Route::Leads, "20"));
+        read.await.unwrap().unwrap()["_business"].clone()
+    };
+    shows(&store, Some("1"), Some("1"), 1..=20).await;
+    shows(&store, Some("2"), Some("2"), 101..=120).await;
+    assert_eq!(business_of_20().await, "1");
+    let before = store.seq();
+    let poll = Poll {
+        business: Some("2"),
+        served: Some("2"),
+        ..Poll::USUAL
+    };
+    let mut shown = records(102..=120);
+    shown.extend(records(20..=20));
+    poll.shows(&store, &shown).await;
+    assert_eq!(business_of_20().await, "2");
+    assert_eq!(store.seq(), before, "it is no change of the record");
+    // The list that it left does not take it back.
+    shows(&store, Some("1"), Some("1"), 1..=19).await;
+    assert_eq!(business_of_20().await, "2");
+}
+
+#[tokio::test]
+async fn the_default_business_under_its_own_name_is_no_other_one() {
+    let (_dir, store) = open();
+    shows(&store, None, Some("1"), 1..=20).await;
+    let named = shows(&store, Some("1"), Some("1"), 1..=20).await;
+    assert_eq!(named, (Contiguity::Contiguous, 0));
+}

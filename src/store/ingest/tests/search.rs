@@ -77,46 +77,51 @@ async fn a_customer_newer_than_the_last_poll_is_news_although_a_search_sees_it_f
     assert_eq!(of("1"), [&("1".to_owned(), Kind::Baseline)]);
 }
 
+/// Customers with these ids, each created in this minute after three.
+fn created(records: &[(i64, u32)]) -> Page {
+    let mut texts = Vec::new();
+    for (id, minute) in records {
+        texts.push(format!(
+            r#"{{"id":{id},"created_at":"2026-01-02T03:{minute:02}:00Z"}}"#
+        ));
+    }
+    fixtures::page(&texts)
+}
+
 #[tokio::test]
 async fn what_a_search_found_proves_no_contiguity_and_is_counted_in_its_gap() {
     let (_dir, store) = fixtures::open();
-    store
-        .store_page(customers(), page(&[(2, "B"), (1, "A")]), facts(2), None)
-        .await
-        .unwrap();
+    let shows = async |records: &[(i64, u32)]| {
+        let shown = store.store_page(customers(), created(records), facts(2), None);
+        shown.await.unwrap()
+    };
+    let finds = async |records: &[(i64, u32)], kind| {
+        let search = found_by_search(created(records), kind);
+        store.store_found(search).await.unwrap();
+    };
+    let gap = async || {
+        let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
+        (gap.state, gap.repaired)
+    };
+    shows(&[(2, 1), (1, 0)]).await;
     // Found by search first: the page that shares it with nothing else is a gap all the same.
-    store
-        .store_found(found_by_search(page(&[(7, "G")]), Kind::Created))
-        .await
-        .unwrap();
-    let stored = store
-        .store_page(customers(), page(&[(8, "H"), (7, "G")]), facts(2), None)
-        .await
-        .unwrap();
+    finds(&[(7, 4)], Kind::Created).await;
+    let stored = shows(&[(8, 4), (7, 4)]).await;
     assert_eq!(stored.contiguity, Contiguity::Gap);
     assert_eq!(stored.gap.map(|gap| gap.estimate), Some(Some(4)));
 
     // A customer from before the gap is not `created`, whatever the search was for; those in it
     // are.
-    store
-        .store_found(found_by_search(page(&[(4, "D"), (0, "Z")]), Kind::Baseline))
-        .await
-        .unwrap();
-    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
-    assert_eq!((gap.state, gap.repaired), (GapState::PartlyRepaired, 1));
+    finds(&[(4, 4), (0, 4)], Kind::Baseline).await;
+    assert_eq!(gap().await, (GapState::PartlyRepaired, 1));
     let kinds = kinds(&store).await;
     assert!(kinds.contains(&("4".to_owned(), Kind::Created)));
     assert!(kinds.contains(&("0".to_owned(), Kind::Baseline)));
 
-    store
-        .store_found(found_by_search(
-            page(&[(6, "F"), (5, "E"), (3, "C")]),
-            Kind::Baseline,
-        ))
-        .await
-        .unwrap();
-    let gap = store.read(|reader| reader.gaps()).await.unwrap().remove(0);
-    assert_eq!((gap.state, gap.repaired), (GapState::Repaired, 4));
+    // The first record that was created after the reading lies above the gap.
+    shows(&[(9, 30), (8, 4)]).await;
+    finds(&[(6, 4), (5, 4), (3, 4)], Kind::Baseline).await;
+    assert_eq!(gap().await, (GapState::Repaired, 4));
 }
 
 #[tokio::test]
