@@ -6,6 +6,7 @@
 
 mod ask;
 mod judge;
+mod known;
 mod life;
 mod mirror;
 mod records;
@@ -22,6 +23,7 @@ use strum::VariantArray;
 
 use ask::Asking;
 use judge::{Tally, Verdict};
+use known::{unexplained, without_left_out};
 use life::{Life, Ugly};
 use mirror::Mirror;
 use world::ListOrder;
@@ -143,94 +145,6 @@ fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap())
 }
 
-/// Numbers that are known to be wrong so far: the form, the report, the start of the column's name,
-/// and why. `*` is any.
-const KNOWN_FAULTS: &[(&str, &str, &str, &str)] = &[
-    ("csv", "*", "", "CSV has no marks"),
-    ("home", "home", "status.", "the bars of Home have no marks"),
-    (
-        "home",
-        "home",
-        "",
-        "Home does not say as of when its numbers are",
-    ),
-    (
-        "json",
-        "turnaround-by-brand",
-        "median_days",
-        "a median of a part of the repairs has no mark",
-    ),
-    (
-        "json",
-        "turnaround-by-brand",
-        "p90_days",
-        "the same of a percentile",
-    ),
-    ("json", "turnaround-by-person", "median_days", "the same"),
-    ("json", "turnaround-by-person", "p90_days", "the same"),
-    (
-        "json",
-        "repairs",
-        "days_in_status",
-        "since the first page, not since the change",
-    ),
-    (
-        "json",
-        "outstanding",
-        "",
-        "payments of a gap are missing from the sums",
-    ),
-];
-
-/// What no shop of the gate has so far, because too many of its numbers are known to be wrong.
-const LEFT_OUT: &[(Ugly, &str)] = &[
-    (Ugly::Deletions, "deleted records still count"),
-    (Ugly::Merges, "deleted records still count"),
-    (
-        Ugly::Foreign,
-        "times and amounts in other forms are not counted",
-    ),
-    (
-        Ugly::Nulls,
-        "what is null is in no count, and no mark says so",
-    ),
-    (Ugly::Import, "days before the mirror count as known"),
-    (Ugly::Moves, "a moved repair loses its status changes"),
-    (
-        Ugly::OldEdits,
-        "who completed a repair is who was named last",
-    ),
-    (
-        Ugly::Finisher,
-        "who completed a repair is who was named last",
-    ),
-    (Ugly::Cancelled, "cancelled repairs count as completed"),
-    (Ugly::Spellings, "numbers are compared as they are spelled"),
-];
-
-fn is_known(form: &str, report: &str, column: &str) -> bool {
-    KNOWN_FAULTS.iter().any(|(of_form, of_report, start, _)| {
-        *of_form == form && (*of_report == "*" || *of_report == report) && column.starts_with(start)
-    })
-}
-
-/// Fails if a number is wrong that is no known fault.
-fn check(plan: &Plan, tally: &Tally) {
-    for ((form, report, column), wrong) in &tally.wrong_columns {
-        assert!(
-            is_known(form, report, column),
-            "{wrong} wrong numbers of {report}.{column} as {form}, {plan:?}:\n{tally}"
-        );
-    }
-}
-
-/// All that a shop of the gate has.
-fn uglies() -> Vec<Ugly> {
-    let mut uglies = Ugly::VARIANTS.to_vec();
-    uglies.retain(|ugly| LEFT_OUT.iter().all(|(left_out, _)| left_out != ugly));
-    uglies
-}
-
 #[tokio::test]
 async fn every_number_of_an_ordinary_shop_is_exact() {
     for (seed, order) in [(0, ListOrder::ByCreation), (1, ListOrder::ByChange)] {
@@ -246,47 +160,45 @@ async fn every_number_of_an_ordinary_shop_is_exact() {
     }
 }
 
-/// Two weeks of a shop with all that is not left out.
-async fn fourteen_days(seed: u64, order: ListOrder) {
+/// Simulates a shop with all that is not left out; returns what no known fault explains.
+async fn ugly_shop(days: u64, seed: u64, order: ListOrder) -> Vec<String> {
     let plan = Plan {
-        days: 14,
+        days: days as i64,
         seed,
         order,
-        uglies: uglies(),
+        uglies: without_left_out(Ugly::VARIANTS),
     };
     let tally = plan.simulate().await;
     println!("{plan:?}\n{tally}");
-    check(&plan, &tally);
+    assert!(tally.all() > 1_000 * days as usize);
+    unexplained(&tally)
 }
 
 #[tokio::test]
 async fn no_number_of_a_shop_by_creation_is_wrong_without_a_mark() {
-    fourteen_days(0, ListOrder::ByCreation).await;
+    let unexplained = ugly_shop(14, 0, ListOrder::ByCreation).await;
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
 }
 
 #[tokio::test]
 async fn no_number_of_a_shop_by_change_is_wrong_without_a_mark() {
-    fourteen_days(1, ListOrder::ByChange).await;
+    let unexplained = ugly_shop(14, 1, ListOrder::ByChange).await;
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
 }
 
 #[tokio::test]
 #[ignore = "it takes minutes: .ci/long shops"]
 async fn numbers_of_three_shops() {
+    let days = setting("SHOPMIRROR_DAYS", 14);
+    let mut all = Vec::new();
     for (seed, order) in [
         (1, ListOrder::ByCreation),
         (2, ListOrder::ByChange),
         (3, ListOrder::ByCreation),
     ] {
-        let plan = Plan {
-            days: setting("SHOPMIRROR_DAYS", 14) as i64,
-            seed,
-            order,
-            uglies: uglies(),
-        };
-        let tally = plan.simulate().await;
-        println!("{plan:?}\n{tally}");
-        check(&plan, &tally);
+        all.extend(ugly_shop(days, seed, order).await);
     }
+    assert!(all.is_empty(), "{all:#?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,116 @@
+//! What simulated shops are known to show wrong so far, and why. Each fault that is mended takes its
+//! line from here; a wrong number without a line fails the tests.
+
+use super::judge::Tally;
+use super::life::Ugly;
+
+/// A class of wrong numbers.
+struct Fault {
+    form: &'static str,
+    /// The report; `*` is any.
+    report: &'static str,
+    /// The start of the column's name.
+    column: &'static str,
+    why: &'static str,
+}
+
+const fn fault(
+    form: &'static str,
+    report: &'static str,
+    column: &'static str,
+    why: &'static str,
+) -> Fault {
+    Fault {
+        form,
+        report,
+        column,
+        why,
+    }
+}
+
+const PART: &str = "of a part of the repairs, and has no mark";
+const LOST: &str = "payments of a gap are missing from it";
+
+const FAULTS: [Fault; 9] = [
+    fault("csv", "*", "", "CSV has no marks"),
+    fault(
+        "home",
+        "home",
+        "",
+        "the bars have no marks, and nothing says as of when",
+    ),
+    fault("json", "turnaround-by-brand", "median_days", PART),
+    fault("json", "turnaround-by-brand", "p90_days", PART),
+    fault("json", "turnaround-by-person", "median_days", PART),
+    fault("json", "turnaround-by-person", "p90_days", PART),
+    fault(
+        "json",
+        "repairs",
+        "days_in_status",
+        "since the first page, not since the change",
+    ),
+    fault("json", "outstanding", "", LOST),
+    fault(
+        "json",
+        "open-repairs",
+        "",
+        "a status change of a gap is missing, and an age has no mark",
+    ),
+];
+
+/// What no shop with all uglies has so far, because too many of its numbers are wrong.
+const LEFT_OUT: [(Ugly, &str); 10] = [
+    (Ugly::Deletions, "deleted records still count"),
+    (Ugly::Merges, "deleted records still count"),
+    (
+        Ugly::Foreign,
+        "times and amounts in other forms are not counted",
+    ),
+    (
+        Ugly::Nulls,
+        "what is null is in no count, and no mark says so",
+    ),
+    (Ugly::Import, "days before the mirror count as known"),
+    (Ugly::Moves, "a moved repair loses its status changes"),
+    (
+        Ugly::OldEdits,
+        "who completed a repair is who was named last",
+    ),
+    (
+        Ugly::Finisher,
+        "who completed a repair is who was named last",
+    ),
+    (Ugly::Cancelled, "cancelled repairs count as completed"),
+    (Ugly::Spellings, "numbers are compared as they are spelled"),
+];
+
+/// These without those that are left out.
+pub(super) fn without_left_out(all: &[Ugly]) -> Vec<Ugly> {
+    let mut uglies = all.to_vec();
+    for (ugly, why) in LEFT_OUT {
+        println!("left out: {ugly}, because {why}");
+        uglies.retain(|it| *it != ugly);
+    }
+    uglies
+}
+
+/// The wrong numbers of a shop that no known fault explains, one text for each column; prints how
+/// many each known fault explains.
+pub(super) fn unexplained(tally: &Tally) -> Vec<String> {
+    let mut unexplained = Vec::new();
+    for ((form, report, column), wrong) in &tally.wrong_columns {
+        let fault = FAULTS.iter().find(|fault| {
+            fault.form == form
+                && (fault.report == "*" || fault.report == report)
+                && column.starts_with(fault.column)
+        });
+        match fault {
+            Some(fault) => println!(
+                "known: {wrong} of {report}.{column} as {form}: {}",
+                fault.why
+            ),
+            None => unexplained.push(format!("{wrong} of {report}.{column} as {form}")),
+        }
+    }
+    unexplained
+}
