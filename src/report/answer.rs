@@ -164,12 +164,14 @@ pub fn answer(
     let cells = query::cells_of(reader, report, &known, &parameters)?;
     let mut notes = of_links(reader, report)?;
     notes.extend(of_rereads(reader, report)?);
-    notes.extend(query::notes_of(reader, report, &parameters)?);
+    let own = query::notes_of(reader, report, &parameters)?;
+    notes.extend(own.texts);
     notes.extend(known.of_unheard(report, zone));
     notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
     notes.push(known.line(report.has_period(), zone));
     let totals = totals(report, &cells, |column| {
-        !report.is_list || known.whole_of(report, column) == Known::Wholly
+        let is_whole = !report.is_list || known.whole_of(report, column) == Known::Wholly;
+        is_whole && !own.lacking.iter().any(|lacking| lacking == column)
     });
     Ok(Answer {
         report: report.clone(),

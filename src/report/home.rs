@@ -212,7 +212,7 @@ impl Source<'_> {
                 let rereads = of_rereads(self.reader, &report)?;
                 self.notes.extend(rereads);
                 let own = query::notes_of(self.reader, &report, &self.parameters)?;
-                self.notes.extend(own);
+                self.notes.extend(own.texts);
                 Ok(cells.rows)
             }
             Err(ReportError::NotSent(_)) => Ok(Vec::new()),

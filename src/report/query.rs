@@ -46,6 +46,16 @@ pub(super) fn rows_of(
         .map_err(|error| ReportError::of_query(&report.name, error))
 }
 
+/// The notes of a report's own text.
+#[derive(Default)]
+pub(super) struct OwnNotes {
+    /// The text of each.
+    pub(super) texts: Vec<String>,
+    /// The columns whose sum lacks what a note names, because no row shows it: the second column of
+    /// a note's SELECT, with spaces between the names.
+    pub(super) lacking: Vec<String>,
+}
+
 /// The notes of the report's own text.
 ///
 /// # Errors
@@ -54,17 +64,23 @@ pub(super) fn notes_of(
     reader: &mut Reader,
     report: &Report,
     parameters: &[(String, SqlValue)],
-) -> Result<Vec<String>, ReportError> {
-    let mut notes = Vec::new();
+) -> Result<OwnNotes, ReportError> {
+    let mut notes = OwnNotes::default();
     for sql in &report.notes {
         let found = rows_of(reader, report, sql, parameters)?;
-        let Some(text) = found.rows.first().and_then(|row| row.first()) else {
+        let Some(row) = found.rows.first() else {
             continue;
         };
-        let text = shown(text, None);
-        if !text.is_empty() {
-            notes.push(text);
+        let mut cells = row.iter().map(|cell| shown(cell, None));
+        let text = cells.next().unwrap_or_default();
+        if text.is_empty() {
+            continue;
         }
+        notes.texts.push(text);
+        let lacking = cells.next().unwrap_or_default();
+        notes
+            .lacking
+            .extend(lacking.split_whitespace().map(str::to_owned));
     }
     Ok(notes)
 }

@@ -89,3 +89,47 @@ fn progress_text(reread: &Reread) -> String {
         whole(reread.total)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use shopmirror_core::record::Route;
+
+    use super::*;
+
+    #[test]
+    fn a_field_says_how_it_is_read_or_which_setting_decides() {
+        let status = WorkspaceStatus {
+            fields: vec![FieldStatus {
+                route: Route::Leads,
+                field: "next_follow_up".to_owned(),
+                rules: vec![FieldRule {
+                    rule: "dates".to_owned(),
+                    found_seq: Some(12),
+                }],
+                unreadable: 2,
+                example: Some("17".to_owned()),
+                has_stopped: true,
+            }],
+            rereads: vec![Reread {
+                route: Route::Leads,
+                done: 500,
+                total: 4_000,
+            }],
+            ..WorkspaceStatus::default()
+        };
+        assert_eq!(
+            status.reading_facts(),
+            [
+                "leads.next_follow_up: dates: midnight is the date as written (found at change 12)",
+                "leads.next_follow_up: 2 values cannot be read: record 17; [reports.date_formats] \
+                 next_follow_up would say how they are meant",
+                "leads are being read again: 500 of 4,000",
+            ]
+        );
+        let reason = &status.judge_fields()[0].1;
+        assert!(
+            reason.starts_with("the newest leads have no next_follow_up, so reports lack it"),
+            "{reason}"
+        );
+    }
+}

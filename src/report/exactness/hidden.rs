@@ -45,8 +45,8 @@ pub(super) struct Found {
     pub(super) heard: Option<SqlValue>,
 }
 
-/// What the hidden columns say of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the hidden columns say of a number; of two, the later one says less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unread {
     /// Every value was read.
     Nothing,

@@ -9,7 +9,7 @@ use shopmirror_core::contiguity::Order;
 use shopmirror_core::record::{CLOCK_SKEW, Route};
 
 use super::coverage::{BusinessChoice, Coverage};
-use super::hidden::Found;
+use super::hidden::{Found, Unread};
 use super::knowledge::{Knowledge, OLD, SETTLED};
 use super::{Cell, Exactness, number};
 use crate::report::head::{OpenBy, Report};
@@ -284,6 +284,8 @@ pub(super) struct StandingColumn<'a> {
     /// The most of those that were not heard of, if it does not count.
     most_unheard: f64,
     counts: bool,
+    /// What was not read in one of its rows.
+    unread: Unread,
 }
 
 impl<'a> StandingColumn<'a> {
@@ -300,11 +302,13 @@ impl<'a> StandingColumn<'a> {
             unheard: Vec::new(),
             most_unheard: 0.0,
             counts: false,
+            unread: Unread::Nothing,
         }
     }
 
     /// Adds a row.
     pub(super) fn add(&mut self, found: &Found) {
+        self.unread = self.unread.max(found.unread);
         if found.heard.is_some() {
             let most = found.unheard.as_ref().and_then(number).unwrap_or(0.0);
             self.most_unheard = self.most_unheard.max(most);
@@ -338,8 +342,11 @@ impl<'a> StandingColumn<'a> {
             OpenBy::Some => Counted::OfStatus,
             _ => Counted::Open,
         };
-        self.counts
-            .then(|| self.counted(self.count, &self.unheard, counted))
+        if !self.counts {
+            return None;
+        }
+        let sum = self.counted(self.count, &self.unheard, counted);
+        Some(Cell::of(sum.value, self.unread.with(sum.exactness)))
     }
 
     fn counted(&self, count: u64, unheard: &[u64], counted: Counted) -> Cell {

@@ -69,3 +69,16 @@ FROM (
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 )
 WHERE repairs > 0
+-- note
+SELECT printf('%,d more %s no total_amount, so nothing says what %s: repair %s', repairs,
+    iif(repairs = 1, 'repair has', 'repairs have'), iif(repairs = 1, 'it owes', 'they owe'), id),
+    'total paid outstanding'
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
+    WHERE j._total_amount IS NULL AND j._total_amount_sign IS NULL
+        AND NOT EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount')
+        AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
+WHERE repairs > 0

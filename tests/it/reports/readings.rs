@@ -343,6 +343,11 @@ async fn times_that_cannot_be_read_are_in_no_period_and_each_number_says_so() {
         "{notes:?}"
     );
     assert!(notes[0].ends_with("repair 4"), "{notes:?}");
+    let totals = shop.answer("open-repairs", &[]).shown_totals().unwrap();
+    assert_eq!(
+        totals.join(" | "),
+        "Total |  | 4 | ≥ 3 | ≥ 0 | ≥ 0 | ≥ 0 | "
+    );
 }
 
 #[tokio::test]
@@ -500,4 +505,23 @@ async fn a_status_change_without_a_time_leaves_the_state_of_its_repair_in_doubt(
     assert!(notes.contains(&note.to_owned()), "{notes:?}");
     let (row, _) = shop.shown("technicians", &[]);
     assert_eq!(row, "Bo | about 1 | 0 | ≥ 1");
+}
+
+#[tokio::test]
+async fn a_repair_without_a_total_makes_the_sums_of_what_is_owed_at_least() {
+    let shop = Shop::new();
+    for route in [Route::JobStatusChanges, Route::Payments] {
+        shop.shows(route, &[]).await;
+    }
+    let jobs = [
+        job(1, &json!({"total_amount": 100, "paid_amount": 40})),
+        job(2, &json!({"total_amount": null})),
+    ];
+    shop.shows(Route::Jobs, &jobs).await;
+    let owed = shop.answer("outstanding", &[]);
+    assert_eq!(owed.rows.len(), 1);
+    let totals = owed.shown_totals().unwrap();
+    assert_eq!(totals[3..6], ["≥ 100.00", "≥ 40.00", "≥ 60.00"]);
+    let note = "1 more repair has no total_amount, so nothing says what it owes: repair 2";
+    assert!(owed.notes.contains(&note.to_owned()), "{:?}", owed.notes);
 }

@@ -8,7 +8,10 @@ SELECT total(CASE WHEN total > 0 THEN max(total - coalesce(paid, 0), 0) END) / 1
         AS _unsure_number
 FROM (
     SELECT round(10000 * j._total_amount) AS total, round(s.paid * 10000) AS paid,
-        j._total_amount_sign IS 1 AS is_more,
+        -- One without a total may owe something.
+        j._total_amount IS NULL AND (j._total_amount_sign IS 1 OR j._total_amount_sign IS NULL
+            AND NOT EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount'))
+            AS is_more,
         s.paid_more + s.paid_unsure + (
             j._unreadable IS NOT NULL AND j._total_amount_sign IS NULL
             AND EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount')
@@ -23,7 +26,6 @@ FROM (
     SELECT count(*) AS repairs, max(j._seq), j.id
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
     WHERE s.completed_at >= strftime('%Y-%m-%dT%H:%M:%S', :now, '-90 days')
-        AND (s.paid_more + s.paid_unsure > 0 OR j._unreadable IS NOT NULL
-            AND EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount'))
+        AND (s.paid_more + s.paid_unsure > 0 OR j._total_amount IS NULL)
 )
 WHERE repairs > 0

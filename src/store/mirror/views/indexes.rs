@@ -48,6 +48,10 @@ const INDEXES: &[Index] = &[
             &["id", "_total_amount", "_business"],
         )
     },
+    Index {
+        only: Some(("_total_amount", "IS NULL")),
+        ..index("report_jobs_unpriced", "jobs", &["_seq", "_business"])
+    },
     index(
         "report_customers_created",
         "customers",
