@@ -21,7 +21,7 @@ use shopmirror_core::record::{PollerId, Route};
 use crate::control::ControlError;
 use crate::deliver::SinkStatus;
 use crate::poll::{PollerStatus, PollingStatus};
-use crate::store::{FieldStatus, Gap, JobLink, Reader, Reread, StoreError};
+use crate::store::{FieldStatus, Gap, JobLink, Reader, Reread, StoreError, Withheld};
 pub use backup::BackupStatus;
 pub use health::Health;
 use health::{degraded, failing, judge_absence, judge_pollers, judge_polling};
@@ -59,6 +59,8 @@ pub struct WorkspaceStatus {
     pub removed_sinks: Vec<String>,
     /// The gaps that are neither repaired nor accepted, newest first.
     pub gaps: Vec<Gap>,
+    /// Lists with records that are gone from them and still count, since they were too many in a day.
+    pub withheld: Vec<Withheld>,
     /// The number of records per route.
     pub records: BTreeMap<String, i64>,
     /// Routes whose last page was empty although the mirror has records of them, each with what to

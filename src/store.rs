@@ -30,6 +30,7 @@ mod search_index;
 mod sightings;
 mod sql;
 mod time_zone;
+mod withheld;
 mod workspace;
 mod writer;
 
@@ -68,6 +69,7 @@ pub use mirror::reread::Reread;
 pub use outbox::replays::{Replay, ReplayChoice, ReplayState};
 pub use outbox::sinks::{Begin, GateState, SinkRow, SinkState};
 pub use reader::Reader;
+pub use withheld::Withheld;
 pub use workspace::{Acceptance, OtherWorkspace, StoredWorkspace, judge_workspace};
 
 pub use shopmirror_core::contiguity::Contiguity;

@@ -1,10 +1,12 @@
-//! `gaps`: lists the intervals in which records may have been missed, and accepts gaps.
+//! `gaps`: lists the intervals in which records may have been missed, and accepts gaps and records
+//! that are gone from a list.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use jiff::Timestamp;
 use serde_json::json;
+use shopmirror_core::clock::stamp;
 use shopmirror_core::record::Route;
 
 use super::exit::{DATA, refuse};
@@ -22,13 +24,18 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum GapsAction {
-    /// Accept gaps whose records cannot be found: they no longer count against health
+    /// Accept gaps whose records cannot be found, or that many records are gone from a list: they no
+    /// longer count against health
     Accept {
         #[command(flatten)]
         which: GapsSelection,
         /// The reason, for later readers of the list
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
+        /// With --vanished: this list hides records. They count on, and none of it is marked as gone
+        /// any more
+        #[arg(long, requires = "vanished", conflicts_with_all = ["id", "all"])]
+        never: bool,
     },
 }
 
@@ -40,6 +47,9 @@ struct GapsSelection {
     /// All gaps that are not repaired
     #[arg(long)]
     all: bool,
+    /// Records of a route that are gone from its list and were too many to be marked: they are gone
+    #[arg(long, value_name = "ROUTE", value_parser = super::route())]
+    vanished: Option<Route>,
 }
 
 const COLUMNS: [Column<Gap>; 11] = [
@@ -69,10 +79,14 @@ const COLUMNS: [Column<Gap>; 11] = [
 ];
 
 pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<ExitCode> {
-    let Some(GapsAction::Accept { which, note }) = args.action else {
+    let Some(GapsAction::Accept { which, note, never }) = args.action else {
         return list(config, out);
     };
-    let count = Operator::open(&config.store.path)?.accept_gaps(which.id, note.as_deref())?;
+    let mut operator = Operator::open(&config.store.path)?;
+    if let Some(route) = which.vanished {
+        return accept_vanished(&mut operator, route, never, out);
+    }
+    let count = operator.accept_gaps(which.id, note.as_deref())?;
     if let (0, Some(id)) = (count, which.id) {
         return refuse(
             DATA,
@@ -83,14 +97,39 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     out.done(&json!({"gaps": count}), &format!("{gaps} accepted\n"))
 }
 
+/// Answers what became of the records that are gone from the lists of a route.
+fn accept_vanished(
+    operator: &mut Operator,
+    route: Route,
+    never: bool,
+    out: Output,
+) -> anyhow::Result<ExitCode> {
+    let (count, text) = if never {
+        let count = operator.accept_hidden(route)?;
+        let records = output::count(count, "record counts", "records count");
+        let text = format!("{records} on, and none of {route} is marked as gone any more\n");
+        (count, text)
+    } else {
+        let count = operator.accept_vanished(route, &stamp(Timestamp::now()))?;
+        let records = output::count(count, "record is", "records are");
+        (
+            count,
+            format!("{records} marked as gone from the list of {route}\n"),
+        )
+    };
+    out.done(&json!({"records": count}), &text)
+}
+
 fn list(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
     let reader = super::reader(config)?;
     let gaps = reader.gaps()?;
     if out.json {
         return output::json(&gaps);
     }
-    let emptied = WorkspaceStatus::stored(&reader, Timestamp::now())?.emptied;
-    if !gaps.is_empty() || emptied.is_empty() {
+    let status = WorkspaceStatus::stored(&reader, Timestamp::now())?;
+    let mut reasons = status.gone_from_lists();
+    reasons.extend(status.emptied);
+    if !gaps.is_empty() || reasons.is_empty() {
         out.table(
             &gaps,
             &COLUMNS,
@@ -98,8 +137,8 @@ fn list(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
         )?;
     }
     output::text(&advice(&gaps))?;
-    for route in &emptied {
-        output::text(&format!("{}\n", output::plain(route)))?;
+    for reason in &reasons {
+        output::text(&format!("{}\n", output::plain(reason)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

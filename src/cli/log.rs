@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Only changes of this route
     #[arg(long, value_parser = super::route())]
     route: Option<Route>,
-    /// Only changes of this kind: baseline, created, updated, gap or forgotten
+    /// Only changes of this kind: baseline, created, updated, vanished, gap or forgotten
     #[arg(long)]
     kind: Option<Kind>,
     /// At most this many, the latest [default: 50]
@@ -154,6 +154,7 @@ pub(super) fn line(change: &Change) -> String {
         Kind::Updated => differences(change),
         Kind::Gap => missed(&change.body),
         Kind::Forgotten => "the data of this record was removed".to_owned(),
+        Kind::Vanished => format!("{}, gone from the list", title(&change.body)),
         Kind::Baseline | Kind::Created | Kind::Alert | Kind::Report => title(&change.body),
     };
     let at = moment::shown(&change.observed_at);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use shopmirror_core::record::{Change, Route};
+use shopmirror_core::record::{Change, Kind, Route};
 
 use super::moment;
 use super::output::{Column, cell};
@@ -20,6 +20,9 @@ pub(super) struct RecordLine {
     /// When its latest state was first seen; empty if that is not known.
     #[serde(skip)]
     pub(super) changed_at: String,
+    /// Whether it is gone from its list.
+    #[serde(skip)]
+    pub(super) is_vanished: bool,
 }
 
 impl RecordLine {
@@ -30,6 +33,7 @@ impl RecordLine {
             id,
             body,
             changed_at: String::new(),
+            is_vanished: false,
         }
     }
 }
@@ -37,6 +41,7 @@ impl RecordLine {
 impl From<Change> for RecordLine {
     fn from(change: Change) -> Self {
         Self {
+            is_vanished: change.kind == Kind::Vanished,
             route: change.route,
             id: change.record_id.unwrap_or_default(),
             body: change.body,
@@ -50,7 +55,13 @@ pub(super) const NAMING: &[Column<RecordLine>] = &[
     ("route", |record| record.route.to_string()),
     ("id", |record| cell(&record.id, 24)),
     ("contact", |record| contact(&record.body)),
-    ("record", |record| title(&record.body)),
+    ("record", |record| {
+        let title = title(&record.body);
+        if record.is_vanished {
+            return format!("{title} (gone from the list)");
+        }
+        title
+    }),
 ];
 
 /// As [`NAMING`], with the time of the last change.

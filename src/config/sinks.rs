@@ -219,6 +219,10 @@ fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<Sink
         // Otherwise the broker would keep the state of a forgotten record for ever.
         filter.changes.push(Kind::Forgotten);
     }
+    if type_name == "postgres" && !filter.changes.contains(&Kind::Vanished) {
+        // Otherwise its tables would keep what is gone from its list as if it were there.
+        filter.changes.push(Kind::Vanished);
+    }
     if let Some(SinkKind::Intake(intake)) = &kind {
         check_other_workspace(table, intake, workspace);
         // A key has 60 requests a minute for all of its clients.

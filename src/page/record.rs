@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use shopmirror_core::record::{Change, Route};
+use shopmirror_core::record::{Change, Kind, Route};
 
 use super::StatusPage;
 use super::context::PageContext;
@@ -47,6 +47,10 @@ pub(super) fn one(
     let body = reader.current_body(route, id)?;
     let fields = RecordFields::parse(body.as_deref().unwrap_or_default(), settings);
     let title = fields.title(route, id);
+    let is_vanished = history
+        .changes
+        .last()
+        .is_some_and(|change| change.kind == Kind::Vanished);
     let last_seen = reader.last_seen_at(route, id)?;
     let mut state = None;
     if route == Route::Jobs {
@@ -72,10 +76,13 @@ pub(super) fn one(
         section {
             h2 { "Details" }
             @if let Some(body) = &body {
+                @if is_vanished {
+                    p.note { "It is gone from the list, and no report counts it." }
+                }
                 @if let Some(seen) = &last_seen {
                     p.note {
                         "As it was last seen, " (moment(seen, &settings.zone, TIME))
-                        ". It has left the newest 100 since."
+                        @if is_vanished { "." } @else { ". It has left the newest 100 since." }
                     }
                 }
                 (fields.list())

@@ -168,6 +168,7 @@ pub fn answer(
     notes.extend(own.texts);
     notes.extend(known.of_unheard(report, zone));
     notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
+    notes.extend(known.gone.iter().cloned());
     notes.push(known.line(report.has_period(), zone));
     let totals = totals(report, &cells, |column| {
         let is_whole = !report.is_list || known.whole_of(report, column) == Known::Wholly;

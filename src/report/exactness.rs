@@ -6,6 +6,7 @@
 
 mod cells;
 mod coverage;
+mod gone;
 mod hidden;
 mod knowledge;
 mod notes;

@@ -109,10 +109,10 @@ pub fn home(
     ];
     let mut source = Source {
         reader,
+        notes: BTreeSet::from_iter(known.gone.iter().cloned()),
         known,
         parameters,
         zone: zone.clone(),
-        notes: BTreeSet::new(),
     };
     let statuses = source.rows(include_str!("sql/home/statuses.sql"))?;
     let ready = |rows: &[Vec<Cell>]| -> BTreeSet<String> {

@@ -14,7 +14,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, RequestBuilder};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use shopmirror_core::record::Change;
+use shopmirror_core::record::{Change, Kind};
 use url::Url;
 
 use super::http::{self, Answer};
@@ -102,6 +102,10 @@ impl Sink for IntakeSink {
 
     async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
         for change in changes {
+            if change.kind == Kind::Vanished {
+                // Nothing on the API takes a record back.
+                continue;
+            }
             let request = self
                 .client
                 .post(self.endpoint())

@@ -11,6 +11,7 @@ use super::WorkspaceStatus;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
 use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
+use crate::store::Withheld;
 use crate::text::duration;
 use crate::text::number::count;
 
@@ -193,6 +194,7 @@ impl WorkspaceStatus {
                 )));
             }
         }
+        findings.extend(self.gone_from_lists().iter().map(degraded));
         findings.extend(self.emptied.iter().map(degraded));
         findings.extend(self.judge_left_out());
         findings.extend(self.judge_fields());
@@ -220,6 +222,17 @@ impl WorkspaceStatus {
 }
 
 impl WorkspaceStatus {
+    /// Why many records of a list still count although it no longer shows them, a sentence for each
+    /// list with what to do.
+    #[must_use]
+    pub fn gone_from_lists(&self) -> Vec<String> {
+        let mut reasons = Vec::with_capacity(self.withheld.len());
+        for withheld in &self.withheld {
+            reasons.push(gone_from_list(withheld, &self.at));
+        }
+        reasons
+    }
+
     /// The businesses that are not polled any more: for a week, in which it may be a mistake, and
     /// as long as the default business is another one than before.
     fn judge_left_out(&self) -> Vec<Finding> {
@@ -251,6 +264,35 @@ impl WorkspaceStatus {
         }
         findings
     }
+}
+
+fn gone_from_list(withheld: &Withheld, now: &str) -> String {
+    let plural = withheld.route.replace('_', " ");
+    let singular = plural.trim_end_matches('s');
+    let records = match withheld.records {
+        1 => format!("1 {singular}"),
+        records => format!("{records} {plural}"),
+    };
+    let business = match &withheld.business {
+        Some(business) => format!(" of business {business}"),
+        None => String::new(),
+    };
+    let be = if withheld.records == 1 { "is" } else { "are" };
+    let when = match (
+        withheld.since.parse::<Timestamp>(),
+        now.parse::<Timestamp>(),
+    ) {
+        (Ok(since), Ok(now)) if now.duration_since(since).as_hours() >= 24 => {
+            format!("since {}", since.strftime("%Y-%m-%d"))
+        }
+        _ => "today".to_owned(),
+    };
+    let route = &withheld.route;
+    format!(
+        "{records}{business} {be} gone from the list {when}: a filter, a key with fewer rights, or \
+         deleted? They count until you run `shopmirror gaps accept --vanished {route}`, or the same \
+         with --never if the list hides records"
+    )
 }
 
 /// Whether a list was read in the week before `now`.

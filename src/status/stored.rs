@@ -33,6 +33,7 @@ impl WorkspaceStatus {
             at: stamp(now),
             workspace: reader.workspace()?.map(|workspace| workspace.name),
             gaps,
+            withheld: reader.withheld()?,
             records,
             removed_sinks: removed_sinks(reader)?,
             last_seq: reader.last_seq()?,

@@ -1,8 +1,8 @@
 //! Storing what the workspace has shown: the page of a poll, or what a search has found.
 //!
 //! Both enter by one door, [`ingest`], which reads from top to bottom: compare the records with the
-//! store, decide what the page proves, decide what each record becomes, and commit all of it in one
-//! transaction, or nothing. A page that changes nothing writes nothing. A search proves nothing and
+//! store, decide what the page proves, what each record becomes and which ones are gone from the
+//! list, and commit all of it in one transaction, or nothing. A page that changes nothing writes nothing. A search proves nothing and
 //! touches no poller.
 
 mod classify;
@@ -11,6 +11,7 @@ pub(super) mod compare;
 mod list;
 pub(super) mod memory;
 mod prove;
+mod vanish;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,8 +32,12 @@ use super::open::write_tx;
 use super::pollers::PollerRow;
 use super::writer::{Writer, ignored_fields};
 use crate::store::mirror::{job_links, job_states, views};
+use classify::Decisions;
+use compare::Comparison;
 use list::List;
 use memory::{Memory, PollerMemory};
+use prove::Verdict;
+use vanish::Vanished;
 
 /// What is known of a poll beside its page.
 #[derive(Debug, Clone)]
@@ -63,6 +68,8 @@ pub struct PageOutcome {
     pub created: usize,
     /// Records whose meaning changed.
     pub updated: usize,
+    /// Records that are gone from the list.
+    pub vanished: usize,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
     /// The business whose list was requested by the poller's name until now, if it is another one.
@@ -155,6 +162,15 @@ struct Ingest<'a> {
     ignored: &'a [String],
 }
 
+/// What the steps before the last one found.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    comparison: &'a Comparison,
+    verdict: &'a Verdict,
+    decisions: &'a Decisions<'a>,
+    vanished: &'a Vanished,
+}
+
 impl Ingest<'_> {
     /// The row of the poller that read the list until now, as far as is known.
     fn last_row(&self) -> Option<&PollerRow> {
@@ -171,7 +187,8 @@ fn ingest(writer: &mut Writer, reading: &Reading) -> Result<PageOutcome, StoreEr
     writer.refuse_long_wal()?;
     let tx = write_tx(&mut writer.connection)?;
     writer.memory.notice_other_writers(&tx)?;
-    let list = list::find(&tx, &mut writer.memory, reading)?;
+    writer.memory.load_route(&tx, reading.poller.route)?;
+    let list = list::find(&tx, &writer.memory, reading)?;
     let ingest = Ingest {
         tx,
         reading,
@@ -192,19 +209,30 @@ fn ingest(writer: &mut Writer, reading: &Reading) -> Result<PageOutcome, StoreEr
     let comparison = compare::compare(&ingest)?;
     let verdict = prove::prove(&ingest, &comparison);
     let decisions = classify::classify(&ingest, &comparison, &verdict)?;
-    let committed = commit::commit(ingest, &comparison, &verdict, &decisions, &mut writer.views)?;
+    let vanished = vanish::vanish(&ingest, &comparison, &verdict, &decisions)?;
+    let found = Found {
+        comparison: &comparison,
+        verdict: &verdict,
+        decisions: &decisions,
+        vanished: &vanished,
+    };
+    let committed = commit::commit(ingest, &found, &mut writer.views)?;
 
     let outcome = PageOutcome {
-        unchanged: decisions.is_unchanged,
+        unchanged: decisions.is_unchanged && vanished.marked.is_empty(),
         contiguity: verdict.proof.contiguity,
         records: reading.page.records().len(),
         created: decisions.created(),
         updated: decisions.updated(),
+        vanished: vanished.marked.len(),
         gap: committed.gap.clone(),
         served_before: list.set_aside.clone(),
         server_limit: verdict.profile.lengths.server_limit(),
         server_limit_before,
     };
+    writer
+        .memory
+        .end_candidates(&vanished, reading.poller.route);
     writer
         .memory
         .remember(reading, list, &comparison, committed);

@@ -27,16 +27,17 @@ use crate::store::sql::Sql;
 use field_rules::FieldRules;
 
 /// Our own columns in every mirror table, after the fields.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "_business",
     "_first_seen_at",
     "_changed_at",
     "_last_seen_at",
+    "_vanished_at",
     "_seq",
     "_via",
 ];
 const OWN_DEFINITIONS: &str = "_business, _first_seen_at TEXT NOT NULL, \
-     _changed_at TEXT NOT NULL, _last_seen_at TEXT, _seq INTEGER NOT NULL, _via";
+     _changed_at TEXT NOT NULL, _last_seen_at TEXT, _vanished_at TEXT, _seq INTEGER NOT NULL, _via";
 /// SQLite's names for the row number, unless a column has that name.
 const ROW_NUMBER: [&str; 3] = ["rowid", "oid", "_rowid_"];
 /// A field past this many columns is only in the body of the log.
@@ -75,6 +76,8 @@ pub(super) struct RowFacts {
     pub(super) changed_at: String,
     /// `None` while the record is on the newest page of its poller.
     pub(super) last_seen_at: Option<String>,
+    /// When it was found that the record is gone from its list.
+    pub(super) vanished_at: Option<String>,
     pub(super) seq: i64,
     pub(super) via: Option<String>,
 }
@@ -183,11 +186,31 @@ impl Mirror {
             facts.first_seen_at.clone().into(),
             facts.changed_at.clone().into(),
             facts.last_seen_at.clone().into(),
+            facts.vanished_at.clone().into(),
             facts.seq.into(),
             facts.via.clone().into(),
         ]);
         cells.extend(rules.cells(fields));
         connection.run(&self.upsert, rusqlite::params_from_iter(cells))?;
+        Ok(())
+    }
+
+    /// Notes that a record is gone from its list, in a row of the log.
+    pub(super) fn mark_vanished(
+        &self,
+        connection: &Connection,
+        id: &str,
+        at: &str,
+        seq: i64,
+    ) -> rusqlite::Result<()> {
+        let sql = format!(
+            "UPDATE \"{}\"
+            SET _vanished_at = :at, _changed_at = :at, _seq = :seq
+            WHERE id = :id",
+            self.route
+        );
+        let values = named_params! { ":id": id, ":at": at, ":seq": seq };
+        connection.run(&sql, values)?;
         Ok(())
     }
 
@@ -339,6 +362,7 @@ fn upsert_sql(route: Route, columns: &[(String, String)]) -> String {
             _business = excluded._business,
             _changed_at = excluded._changed_at,
             _last_seen_at = iif(_last_seen_at IS NULL, NULL, excluded._last_seen_at),
+            _vanished_at = excluded._vanished_at,
             _seq = excluded._seq,
             _via = excluded._via"
     )

@@ -11,6 +11,7 @@ use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Deserializer};
 use shopmirror_core::contiguity::ListProfile;
 use shopmirror_core::record::{CLOCK_SKEW, Page, PollerId, Record, Route};
+use shopmirror_core::vanishing::Vanishing;
 
 use super::error::StoreError;
 use super::meta;
@@ -66,6 +67,11 @@ pub struct PollerRow {
     /// earlier version that they were shown in.
     #[serde(deserialize_with = "sql::json")]
     pub waiting: BTreeMap<String, i64>,
+    /// The records that may be gone from the list.
+    #[serde(deserialize_with = "sql::json")]
+    pub vanishing: Vanishing,
+    /// When the last page was requested that was no gap and no suspect.
+    pub proven_at: Option<String>,
 }
 
 fn shared_ids<'de, D: Deserializer<'de>>(column: D) -> Result<Arc<[String]>, D::Error> {
@@ -110,14 +116,6 @@ impl PollerRow {
 
 const SELECT: &str = "SELECT *, nullif(business, '') AS business FROM _pollers";
 
-pub(super) fn find_sql() -> String {
-    format!("{SELECT} WHERE route = :route AND business = :business")
-}
-
-pub(super) fn find(connection: &Connection, id: &PollerId) -> rusqlite::Result<Option<PollerRow>> {
-    connection.row(&find_sql(), (id.route.as_str(), business_text(id)))
-}
-
 pub(super) fn list(connection: &Connection) -> rusqlite::Result<Vec<PollerRow>> {
     connection.rows(
         &format!("{SELECT} ORDER BY route, business LIMIT 10000"),
@@ -137,16 +135,20 @@ fn waiting_json(waiting: &BTreeMap<String, i64>) -> String {
     serde_json::to_string(waiting).expect("ids and numbers")
 }
 
+fn vanishing_json(vanishing: &Vanishing) -> String {
+    serde_json::to_string(vanishing).expect("ids, numbers and times")
+}
+
 /// Writes a poller's row in place of the one before.
 const SAVE: &str = "
     INSERT OR REPLACE INTO _pollers (
         route, business, first_polled_at, complete_since, last_success_at, high_id, page_limit,
         head, head_seq, learned, emptied_at, served_business, set_aside_at, older_pages, waiting,
-        list_profile
+        list_profile, vanishing, proven_at
     ) VALUES (
         :route, :business, :first_polled_at, :complete_since, :last_success_at, :high_id, :page_limit,
         :head, :head_seq, :learned, :emptied_at, :served_business, :set_aside_at, :older_pages,
-        :waiting, :list_profile
+        :waiting, :list_profile, :vanishing, :proven_at
     )";
 
 /// Writes a poller's row.
@@ -174,6 +176,8 @@ pub(super) fn save(
             ":older_pages": row.older_pages,
             ":list_profile": profile_json(&row.profile),
             ":waiting": waiting_json(&row.waiting),
+            ":vanishing": vanishing_json(&row.vanishing),
+            ":proven_at": row.proven_at,
         },
     )?;
     if let (None, Some(served)) = (&id.business, &row.served_business)
@@ -184,13 +188,13 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Lets a poller be known by another name of the same route, with its gaps.
+/// Lets a poller be known by another name of the same route, with its gaps and what is withheld.
 pub(super) fn rename(
     connection: &Connection,
     from: &PollerId,
     to: &PollerId,
 ) -> rusqlite::Result<()> {
-    for table in ["_pollers", "gaps"] {
+    for table in ["_pollers", "gaps", "_withheld"] {
         connection.run(
             &format!(
                 "UPDATE OR REPLACE {table}

@@ -11,6 +11,7 @@ mod recipes;
 pub(crate) mod scheduled;
 mod truth;
 mod unknown;
+mod vanished;
 
 use std::time::Duration;
 

@@ -33,6 +33,8 @@ pub enum Kind {
     Created,
     /// The record's meaning changed.
     Updated,
+    /// The record is gone from its list; its text is the last one that was shown.
+    Vanished,
     /// Records may have been missed.
     Gap,
     /// The operator had the record's data removed.
@@ -45,10 +47,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind that is in the log.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Baseline,
         Self::Created,
         Self::Updated,
+        Self::Vanished,
         Self::Gap,
         Self::Forgotten,
     ];
@@ -68,7 +71,7 @@ impl Kind {
 
 /// A word that names no kind of change.
 #[derive(Debug, thiserror::Error)]
-#[error("unknown kind of change {0:?}: use baseline, created, updated, gap or forgotten")]
+#[error("unknown kind of change {0:?}: use baseline, created, updated, vanished, gap or forgotten")]
 pub struct UnknownKind(String);
 
 impl FromStr for Kind {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::Change;
+use super::{Change, Kind};
 
 /// A record that a search of the mirror found, in its latest state.
 #[derive(Debug, Serialize)]
@@ -14,6 +14,8 @@ pub struct FoundRecord {
     pub id: String,
     /// When its latest state was first seen (RFC 3339, UTC).
     pub changed_at: String,
+    /// Whether it is gone from its list.
+    pub is_vanished: bool,
     /// The business (branch) that it was read from; null for the default of the workspace.
     pub business: Option<String>,
     /// The record exactly as the workspace sent it.
@@ -28,6 +30,7 @@ impl TryFrom<Change> for FoundRecord {
             route: change.route.to_string(),
             id: change.record_id.unwrap_or_default(),
             changed_at: change.observed_at,
+            is_vanished: change.kind == Kind::Vanished,
             business: change.business,
             record: serde_json::from_str(&change.body)?,
         })

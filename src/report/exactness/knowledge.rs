@@ -7,6 +7,7 @@ use shopmirror_core::clock::second;
 use shopmirror_core::record::Route;
 
 use super::coverage::{BusinessChoice, Coverage, Known};
+use super::gone;
 use super::standing::{JobLists, Unseen};
 use crate::report::head::{CountedTime, Report};
 use crate::store::{Reader, ReportDay, StoreError};
@@ -24,6 +25,8 @@ pub(in crate::report) struct Knowledge {
     pub(in crate::report) linked: Vec<Route>,
     /// When jobs that are not in the mirror were completed in these days, the earliest first.
     pub(in crate::report) unknown_jobs: Vec<String>,
+    /// Notes about records that are gone from their list.
+    pub(in crate::report) gone: Vec<String>,
     /// The days that the report counts.
     pub(in crate::report) days: Vec<ReportDay>,
     /// What may have happened to repairs unseen.
@@ -46,6 +49,7 @@ impl Knowledge {
     ) -> Result<Self, StoreError> {
         let pollers = reader.pollers()?;
         let gaps = reader.gaps()?;
+        let gone = gone::notes(reader, routes, &pollers, business, &days)?;
         let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
         let unlinked = reader.unlinked_routes()?;
         let mut linked = vec![Route::JobStatusChanges, Route::Payments];
@@ -54,6 +58,7 @@ impl Knowledge {
             coverages: routes.iter().map(of).collect(),
             linked,
             unknown_jobs: Vec::new(),
+            gone,
             days,
             unseen: Unseen::default(),
             now,
@@ -223,6 +228,7 @@ mod tests {
             coverages,
             linked: vec![Route::JobStatusChanges],
             unknown_jobs: Vec::new(),
+            gone: Vec::new(),
             days: Vec::new(),
             unseen: Unseen::default(),
             now: NOW.parse().unwrap(),

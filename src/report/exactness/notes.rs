@@ -228,6 +228,7 @@ mod tests {
                 coverages: vec![list],
                 linked: Vec::new(),
                 unknown_jobs: Vec::new(),
+                gone: Vec::new(),
                 days: Vec::new(),
                 now: Timestamp::MAX,
             };

@@ -55,6 +55,7 @@ const MIRROR: &str = "
     _business text,
     _first_seen_at timestamptz NOT NULL,
     _changed_at timestamptz NOT NULL,
+    _vanished_at timestamptz,
     _seq bigint NOT NULL,
     PRIMARY KEY (workspace, id)";
 /// The tables of `$1` that the schema `$2` does not have.
@@ -65,13 +66,14 @@ const MISSING_TABLES: &str = "
 /// A field past this many columns is stored in `body` only.
 const MAX_COLUMNS: usize = 256;
 /// Fields that get no column of their own: the names of ours, and those of PostgreSQL itself.
-const RESERVED: [&str; 13] = [
+const RESERVED: [&str; 14] = [
     "workspace",
     "id",
     "body",
     "_business",
     "_first_seen_at",
     "_changed_at",
+    "_vanished_at",
     "_seq",
     "tableoid",
     "xmin",
@@ -303,7 +305,10 @@ pub(super) fn upsert(
     }
     format!(
         "INSERT INTO {table} AS m
-            (workspace, id, body, _business, _first_seen_at, _changed_at, _seq{names})
+            (
+                workspace, id, body, _business, _first_seen_at, _changed_at, _vanished_at,
+                _seq{names}
+            )
         SELECT
             c.workspace,
             c.record_id,
@@ -317,6 +322,7 @@ pub(super) fn upsert(
                     AND o.record_id = c.record_id
             ),
             c.observed_at,
+            CASE WHEN c.kind = 'vanished' THEN c.observed_at END,
             c.seq{values}
         FROM (
             SELECT DISTINCT ON (c.workspace, c.record_id) c.*
@@ -338,6 +344,7 @@ pub(super) fn upsert(
             body = excluded.body,
             _business = excluded._business,
             _changed_at = excluded._changed_at,
+            _vanished_at = excluded._vanished_at,
             _seq = excluded._seq{updates}
         WHERE excluded._seq >= m._seq"
     )

@@ -43,6 +43,8 @@ pub(super) enum Write<'a> {
     First(Kind),
     /// The version after this one.
     Next(&'a StoredVersion),
+    /// That it is there after all, with the text of this version: it was shown in another shape.
+    Again(&'a StoredVersion),
     /// That a poll has shown what only a search had found before, or another business.
     SeenByPoll,
 }
@@ -58,7 +60,7 @@ impl Decisions<'_> {
     pub(super) fn updated(&self) -> usize {
         let writes = self.writes.iter();
         writes
-            .filter(|(_, write)| matches!(write, Write::Next(_)))
+            .filter(|(_, write)| matches!(write, Write::Next(_) | Write::Again(_)))
             .count()
     }
 }
@@ -95,10 +97,13 @@ pub(super) fn classify<'a>(
             // A search says nothing of what it has found before.
             (Finding::SameAsFound(_), Role::Search) => continue,
             (Finding::Changed(stored), Role::Search) => {
-                if !has_fields_of(ingest, &records[place], &stored.body) {
+                if has_fields_of(ingest, &records[place], &stored.body) {
+                    Write::Next(stored)
+                } else if stored.kind == Kind::Vanished {
+                    Write::Again(stored)
+                } else {
                     continue;
                 }
-                Write::Next(stored)
             }
             (Finding::Earlier(stored, seq), _) => {
                 let id = records[place].id.as_str();

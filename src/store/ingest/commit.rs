@@ -7,11 +7,13 @@ use rusqlite::named_params;
 use shopmirror_core::clock::stamp;
 use shopmirror_core::contiguity::Contiguity;
 use shopmirror_core::record::{Fields, Kind, Page, PollerId, Route};
+use shopmirror_core::vanishing::Vanishing;
 
 use super::classify::{Decisions, Write};
 use super::compare::{Comparison, Finding};
 use super::prove::{Role, Verdict, highest_id};
-use super::{FoundBy, Ingest, Poll, Source};
+use super::vanish::Vanished;
+use super::{Found, FoundBy, Ingest, Poll, Source};
 use crate::store::error::StoreError;
 use crate::store::gaps::{self, Gap};
 use crate::store::log::{self, NewChange};
@@ -20,6 +22,7 @@ use crate::store::mirror::{Mirror, RowFacts, job_states, reread};
 use crate::store::pollers::{self, PollerRow};
 use crate::store::sightings;
 use crate::store::sql::Sql;
+use crate::store::withheld;
 use crate::store::writer::ViewState;
 
 /// What was committed.
@@ -47,21 +50,28 @@ struct Written {
 /// Writes what was decided. A page without news writes nothing.
 pub(super) fn commit(
     ingest: Ingest<'_>,
-    comparison: &Comparison,
-    verdict: &Verdict,
-    decisions: &Decisions<'_>,
+    found: &Found<'_>,
     views: &mut ViewState,
 ) -> Result<Committed, StoreError> {
+    let Found {
+        comparison,
+        verdict,
+        decisions,
+        vanished,
+    } = *found;
     rename_pollers(&ingest)?;
     // Before the records of the page, so that a reader of the log sees the gap first.
     let gap = record_gap(&ingest, verdict)?;
     close_gaps(&ingest, verdict, decisions)?;
     let mut written = write_records(&ingest, verdict, decisions)?;
+    write_vanished(&ingest, vanished, &mut written)?;
     decisions.gaps.save(&ingest.tx)?;
     let row = match &ingest.reading.source {
         Source::Poll(poll) => {
             let row = PollerRow {
                 waiting: decisions.waiting.clone(),
+                vanishing: vanished.vanishing.clone(),
+                proven_at: proven_at(&ingest, poll, verdict),
                 ..next_row(&ingest, poll, comparison, verdict, &written)?
             };
             save_row(&ingest, &row, decisions.is_unchanged, &mut written)?;
@@ -99,6 +109,53 @@ fn rename_pollers(ingest: &Ingest<'_>) -> rusqlite::Result<()> {
         Some(before) if before != poller => pollers::rename(&ingest.tx, before, poller),
         _ => Ok(()),
     }
+}
+
+/// When the last page was requested that was no gap and no suspect.
+fn proven_at(ingest: &Ingest<'_>, poll: &Poll, verdict: &Verdict) -> Option<String> {
+    if verdict.role == Role::Newest && verdict.proof.contiguity.is_proven() {
+        return Some(ingest.reading.requested_at(poll.latency));
+    }
+    ingest
+        .before
+        .and_then(|before| before.row.proven_at.clone())
+}
+
+/// Writes which records are gone from the list, and which are there after all.
+fn write_vanished(
+    ingest: &Ingest<'_>,
+    vanished: &Vanished,
+    written: &mut Written,
+) -> Result<(), StoreError> {
+    let tx = &ingest.tx;
+    let reading = ingest.reading;
+    let route = reading.poller.route;
+    let at = stamp(reading.at);
+    if vanished.shown.has_withheld {
+        for record in reading.page.records() {
+            withheld::remove(tx, route, record.id.as_str())?;
+        }
+    }
+    for (poller, row) in &vanished.shown.pollers {
+        pollers::save(tx, poller, row)?;
+    }
+    for (id, latest) in &vanished.marked {
+        let change = NewChange {
+            route,
+            record_id: id,
+            kind: Kind::Vanished,
+            version: latest.version + 1,
+            observed_at: &at,
+            business: latest.business.as_deref(),
+            body: &latest.body,
+        };
+        let job = withheld::mark(tx, ingest.identities, &change, latest.seq)?;
+        written.jobs.extend(job);
+    }
+    for candidate in &vanished.withheld {
+        withheld::add(tx, &reading.poller, candidate)?;
+    }
+    Ok(())
 }
 
 fn record_gap(ingest: &Ingest<'_>, verdict: &Verdict) -> Result<Option<Gap>, StoreError> {
@@ -160,8 +217,11 @@ fn write_records(
         _ => Some(at.as_str()),
     };
     let mut fields = Vec::with_capacity(decisions.writes.len());
-    for (place, _) in &decisions.writes {
-        fields.push(page.fields(&page.records()[*place]));
+    for (place, write) in &decisions.writes {
+        fields.push(match write {
+            Write::Again(before) => Fields::parse(&before.body).unwrap_or_default(),
+            _ => page.fields(&page.records()[*place]),
+        });
     }
     let mut mirror = Mirror::load(tx, *route)?;
     // The newest record first, as its columns have always been found.
@@ -176,7 +236,7 @@ fn write_records(
                 continue;
             }
             Write::First(kind) => (*kind, None),
-            Write::Next(before) => (Kind::Updated, Some(*before)),
+            Write::Next(before) | Write::Again(before) => (Kind::Updated, Some(*before)),
         };
         // A search says neither whose a stored record is nor how it was found first.
         let (business, via) = match (via, before) {
@@ -190,7 +250,10 @@ fn write_records(
             version: before.map_or(1, |before| before.version + 1),
             observed_at: &at,
             business,
-            body: page.text(record),
+            body: match write {
+                Write::Again(before) => &before.body,
+                _ => page.text(record),
+            },
         };
         let identity = ingest.identities.for_next(before.map(|before| before.seq));
         let seq = log::append(tx, identity, &change)?;
@@ -202,6 +265,7 @@ fn write_records(
             last_seen_at: last_seen_at.map(str::to_owned),
             seq,
             via: via.map(str::to_owned),
+            vanished_at: None,
         };
         // An update may name another job than before.
         if before.is_some() && *route != Route::Jobs {
@@ -228,7 +292,7 @@ fn learn_rules(
         match write {
             Write::SeenByPoll => {}
             Write::First(_) => rules.learn(None, fields),
-            Write::Next(before) => rules.learn(Some(&before.body), fields),
+            Write::Next(before) | Write::Again(before) => rules.learn(Some(&before.body), fields),
         }
     }
     // The row of the log that the first of these records gets.
@@ -312,6 +376,8 @@ fn newest_row(
         set_aside_at: None,
         older_pages: 0,
         waiting: BTreeMap::new(),
+        vanishing: Vanishing::default(),
+        proven_at: None,
     })
 }
 
@@ -395,6 +461,7 @@ fn serves_as_well(stored: &PollerRow, new: &PollerRow) -> bool {
         && stored.set_aside_at == new.set_aside_at
         && stored.older_pages == new.older_pages
         && stored.waiting == new.waiting
+        && stored.vanishing == new.vanishing
         && stored.served_business == new.served_business
         && (stored.head == new.head || sorted(&stored.head) == sorted(&new.head))
 }

@@ -43,8 +43,8 @@ pub(super) enum Finding {
     SameAsFound(i64),
     /// It means something else, which none of its last 100 versions did.
     Changed(StoredVersion),
-    /// It means the same as one of these, in this row of the log: it was changed back, or the
-    /// server's data lags behind that of another one.
+    /// It means the same as one of these, in this row of the log: it was changed back or is in the
+    /// list again, or the server's data lags behind that of another one.
     Earlier(StoredVersion, i64),
     /// It means something else than a version that was stored since the page was requested. The
     /// next page decides which of the two is current.
@@ -227,7 +227,8 @@ fn look_up(
     if stored.kind == Kind::Forgotten {
         return Ok(Finding::Forgotten);
     }
-    if means_the_same(&stored.body, page, record, ingest.ignored) {
+    // One that is gone from the list is shown again: that is a change, whatever is shown.
+    if stored.kind != Kind::Vanished && means_the_same(&stored.body, page, record, ingest.ignored) {
         if stored.via.is_some() || is_of_another_business(ingest, &stored)? {
             return Ok(Finding::SameAsFound(stored.seq));
         }

@@ -25,14 +25,13 @@ pub(super) struct List {
     pub(super) maybe: Option<PollerRow>,
 }
 
-/// Finds the list that was shown, and reads into memory what its poller saw last.
+/// Finds the list that was shown. What the pollers of its route saw last is in memory.
 pub(super) fn find(
     tx: &Transaction<'_>,
-    memory: &mut Memory,
+    memory: &Memory,
     reading: &Reading,
 ) -> rusqlite::Result<List> {
     let poller = &reading.poller;
-    memory.load(tx, poller)?;
     let own = memory.poller(poller).map(|known| &known.row);
     let has_own = own.is_some();
     let own_list = List {
@@ -57,7 +56,6 @@ pub(super) fn find(
             route: poller.route,
             business: row.business.clone(),
         };
-        memory.load(tx, &id)?;
         return Ok(List {
             poller: Some(id),
             set_aside: served_before,

@@ -4,7 +4,7 @@
 //! It saves look-ups and is never the only place of anything that matters. Its invariant: a version
 //! in it is the latest one of its record. So whatever writes a record another way drops it here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use rusqlite::Connection;
@@ -15,6 +15,7 @@ use super::Reading;
 use super::commit::Committed;
 use super::compare::{Comparison, Finding};
 use super::list::List;
+use super::vanish::Vanished;
 use crate::store::pollers::{self, PollerRow};
 use crate::store::sql::Sql;
 
@@ -45,12 +46,16 @@ pub(in crate::store) struct PollerMemory {
     pub(super) row: PollerRow,
     /// The records of `row.head`, by id.
     pub(super) shown: HashMap<String, Shown>,
+    /// Whether this process has read a page of it. Otherwise the stored row is as new.
+    is_read: bool,
 }
 
 /// What the pollers saw last.
 #[derive(Default)]
 pub(in crate::store) struct Memory {
     pollers: HashMap<PollerId, PollerMemory>,
+    /// The routes of which every poller is in memory.
+    routes: HashSet<Route>,
     hasher: RandomState,
     /// Another number shows that another connection has written.
     data_version: i64,
@@ -92,21 +97,58 @@ impl Memory {
         }
     }
 
-    /// Reads the row of a poller, unless it is in memory.
-    pub(super) fn load(&mut self, connection: &Connection, id: &PollerId) -> rusqlite::Result<()> {
-        if self.pollers.contains_key(id) {
+    /// Reads the rows of all pollers of a route, unless they are in memory.
+    pub(super) fn load_route(
+        &mut self,
+        connection: &Connection,
+        route: Route,
+    ) -> rusqlite::Result<()> {
+        if self.routes.contains(&route) {
             return Ok(());
         }
-        let Some(row) = pollers::find(connection, id)? else {
-            return Ok(());
-        };
+        for row in pollers::list(connection)? {
+            if let Some(id) = row.id()
+                && id.route == route
+                && !self.pollers.contains_key(&id)
+            {
+                self.add(id, row);
+            }
+        }
+        self.routes.insert(route);
+        Ok(())
+    }
+
+    fn add(&mut self, id: PollerId, row: PollerRow) {
         let mut shown = HashMap::with_capacity(row.head.len());
         for (place, id) in row.head.iter().enumerate() {
             let version = None;
             shown.insert(id.clone(), Shown { place, version });
         }
-        self.pollers.insert(id.clone(), PollerMemory { row, shown });
-        Ok(())
+        let is_read = false;
+        let memory = PollerMemory {
+            row,
+            shown,
+            is_read,
+        };
+        self.pollers.insert(id, memory);
+    }
+
+    /// Every poller of a route, with what it knows.
+    pub(super) fn of_route(&self, route: Route) -> impl Iterator<Item = (&PollerId, &PollerRow)> {
+        let of_route = self.pollers.iter().filter(move |(id, _)| id.route == route);
+        of_route.map(|(id, memory)| (id, &memory.row))
+    }
+
+    /// Takes over which candidates end, and that the marked records have another version.
+    pub(super) fn end_candidates(&mut self, vanished: &Vanished, route: Route) {
+        for (id, row) in &vanished.shown.pollers {
+            if let Some(memory) = self.pollers.get_mut(id) {
+                memory.row.vanishing = row.vanishing.clone();
+            }
+        }
+        for (id, _) in &vanished.marked {
+            self.drop_record(route, id);
+        }
     }
 
     /// What a poller saw last; `None` before its first page.
@@ -115,12 +157,13 @@ impl Memory {
     }
 
     pub(in crate::store) fn is_empty(&self) -> bool {
-        self.pollers.is_empty()
+        self.rows().next().is_none()
     }
 
-    /// Every poller's row, which may be newer than the stored one.
+    /// The rows that may be newer than the stored ones.
     pub(in crate::store) fn rows(&self) -> impl Iterator<Item = (&PollerId, &PollerRow)> {
-        self.pollers.iter().map(|(id, memory)| (id, &memory.row))
+        let read = self.pollers.iter().filter(|(_, memory)| memory.is_read);
+        read.map(|(id, memory)| (id, &memory.row))
     }
 
     /// Notes what the schedule learned of a poller.
@@ -168,7 +211,9 @@ impl Memory {
             .or_insert_with(|| PollerMemory {
                 row: row.clone(),
                 shown: HashMap::new(),
+                is_read: true,
             });
+        memory.is_read = true;
         memory.row = row;
         if !committed.is_newest {
             return;

@@ -5,6 +5,7 @@ mod lists;
 mod memory;
 mod rules;
 mod search;
+mod vanished;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

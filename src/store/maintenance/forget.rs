@@ -20,6 +20,7 @@ use crate::store::operator::Operator;
 use crate::store::outbox::queue;
 use crate::store::search_index;
 use crate::store::sql::Sql;
+use crate::store::withheld;
 
 /// The text of a waiting alert, in the place of one that may have quoted the record.
 const REMOVED: &str =
@@ -117,6 +118,7 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         reread::begin(tx, route)?;
     }
     rules.save(tx)?;
+    withheld::remove(tx, route, id)?;
     let versions = tx.execute(
         ERASE,
         named_params! { ":route": route.as_str(), ":id": id, ":tombstone": tombstone },

@@ -84,6 +84,7 @@ pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
                 )
             ) AS first_seen_at,
             iif(o.id IS NULL, latest.observed_at, o._last_seen_at) AS last_seen_at,
+            iif(latest.kind = 'vanished', latest.observed_at, NULL) AS vanished_at,
             o._via AS via
         FROM (
             SELECT record_id, max(version), seq, observed_at, business, body, kind

@@ -58,6 +58,8 @@ CREATE TABLE _meta (
 -- Since `set_aside_at` requests by its name lead to another business, so that it is known by its own.
 -- The last `older_pages` pages may have been older than the one before. The records in `waiting` were shown in an
 -- earlier version, each with its row of the log; the next page that shows one decides whether it was changed back.
+-- `vanishing` holds the records that may be gone from the list. The last page that was no gap and no suspect was
+-- requested at `proven_at`.
 CREATE TABLE _pollers (
     route           TEXT NOT NULL,
     business        TEXT NOT NULL,
@@ -75,7 +77,24 @@ CREATE TABLE _pollers (
     set_aside_at    TEXT,
     older_pages     INTEGER NOT NULL DEFAULT 0,
     waiting         TEXT NOT NULL DEFAULT '{}',
+    vanishing       TEXT NOT NULL DEFAULT '{}',
+    proven_at       TEXT,
     PRIMARY KEY (route, business)
+) WITHOUT ROWID;
+
+-- Records that are gone from their list and still count: they were too many in a day to be marked without a
+-- question. `since` is when the first page was read that lacked one.
+CREATE TABLE _withheld (
+    route     TEXT NOT NULL,
+    record_id TEXT NOT NULL,
+    business  TEXT NOT NULL,
+    since     TEXT NOT NULL,
+    PRIMARY KEY (route, record_id)
+) WITHOUT ROWID;
+
+-- The routes whose lists hide records, as the operator said: nothing is marked there.
+CREATE TABLE _hiding_routes (
+    route TEXT PRIMARY KEY NOT NULL
 ) WITHOUT ROWID;
 
 -- When the last request of each poller was sent, as far as a later process has to know, and whether what came of it

@@ -165,7 +165,7 @@ impl Reader {
                 AND +r.status_stage = 'completed'
                 AND r.{field} IS NOT NULL
                 AND (:business IS NULL OR coalesce(r._business, :default) = :business)
-                AND NOT EXISTS (SELECT 1 FROM jobs j WHERE {is_its_job})
+                AND NOT EXISTS (SELECT 1 FROM main.jobs j WHERE {is_its_job})
             GROUP BY r.{field}
             ORDER BY at",
             is_its_job = link.condition("r", "j"),

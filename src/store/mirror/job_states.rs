@@ -135,7 +135,7 @@ fn jobs_with_records(links: &[JobLink], route: Route) -> String {
     format!(
         "jobs j
   CROSS JOIN \"{route}\" r ON {is_of_job}
-  WHERE j.id IN (SELECT value FROM json_each(:ids))"
+  WHERE j.id IN (SELECT value FROM json_each(:ids)) AND r._vanished_at IS NULL"
     )
 }
 
@@ -159,15 +159,15 @@ mod tests {
         DROP TABLE payments;
         CREATE TABLE jobs (
             id TEXT PRIMARY KEY, _created_at, status, status_stage, _paid_amount,
-            _business, _first_seen_at, _changed_at, _last_seen_at, _seq, _unreadable
+            _business, _first_seen_at, _changed_at, _last_seen_at, _seq, _unreadable, _vanished_at
         );
         CREATE TABLE job_status_changes (
             id TEXT, job_id, _created_at, status, status_stage,
-            _business, _first_seen_at, _seq
+            _business, _first_seen_at, _seq, _vanished_at
         );
         CREATE TABLE payments (
             job_id, _created_at, _amount,
-            _business, _first_seen_at, _seq, _amount_sign
+            _business, _first_seen_at, _seq, _amount_sign, _vanished_at
         );
         INSERT INTO _links VALUES
             ('job_status_changes', 'job_id', 'id'),
@@ -226,17 +226,18 @@ mod tests {
         );
         connection
             .run(
-                "INSERT INTO jobs VALUES ('1', ?1, ?2, ?3, ?4, NULL, ?5, ?5, ?6, 1, NULL)",
+                "INSERT INTO jobs VALUES ('1', ?1, ?2, ?3, ?4, NULL, ?5, ?5, ?6, 1, NULL, NULL)",
                 row,
             )
             .unwrap();
         for (seq, (made, stage, seen)) in (1_i64..).zip(changes) {
             let row = (at(made), format!("is {stage}"), stage, at(seen), seq);
-            let sql = "INSERT INTO job_status_changes VALUES (?5, 1, ?1, ?2, ?3, NULL, ?4, ?5)";
+            let sql =
+                "INSERT INTO job_status_changes VALUES (?5, 1, ?1, ?2, ?3, NULL, ?4, ?5, NULL)";
             connection.run(sql, row).unwrap();
         }
         for (seq, (made, amount, seen)) in (1_i64..).zip(payments) {
-            let sql = "INSERT INTO payments VALUES (1, ?1, ?2, NULL, ?3, ?4, NULL)";
+            let sql = "INSERT INTO payments VALUES (1, ?1, ?2, NULL, ?3, ?4, NULL, NULL)";
             connection
                 .run(sql, (at(made), amount, at(seen), seq))
                 .unwrap();

@@ -1,5 +1,5 @@
 -- Adds the states of the jobs in :ids, a JSON list, from the columns that exist: what stands in braces
--- is put in by job_states.rs. Times are compared as the log writes them; sums are in
+-- is put in by job_states.rs. What is gone from its list does not count. Times are compared as the log writes them; sums are in
 -- ten-thousandths, because sums of fractions would not be exact.
 --
 -- This machine's clock decides whether a page showed the job before something else was seen: the
@@ -24,7 +24,7 @@ WITH job AS MATERIALIZED (
       j._changed_at
     ) AS seen_at
   FROM jobs j
-  WHERE j.id IN (SELECT value FROM json_each(:ids))
+  WHERE j.id IN (SELECT value FROM json_each(:ids)) AND j._vanished_at IS NULL
 ),
 change AS MATERIALIZED (
   SELECT

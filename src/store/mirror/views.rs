@@ -64,7 +64,8 @@ pub(in crate::store) fn outdated(connection: &Connection) -> rusqlite::Result<Ve
 fn view_sql(columns: &RouteColumns, all: &[RouteColumns]) -> String {
     let view = view_columns(columns, all);
     format!(
-        "CREATE VIEW report_{route} AS {MARK} SELECT {} FROM \"{route}\" r{}",
+        "CREATE VIEW report_{route} AS {MARK} SELECT {} FROM \"{route}\" r{} \
+         WHERE r._vanished_at IS NULL",
         view.columns.join(", "),
         view.joins,
         route = columns.route

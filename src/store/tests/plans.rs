@@ -8,7 +8,7 @@ use crate::store::fixtures::plan;
 use crate::store::ingest::compare;
 use crate::store::maintenance::rebuild;
 use crate::store::mirror::{field_rules, reread};
-use crate::store::{fixtures, gaps, log, missed, pollers, search_index};
+use crate::store::{fixtures, gaps, log, missed, search_index, withheld};
 
 /// Steps that go through something small or bounded by the statement itself.
 const BOUNDED: [&str; 6] = [
@@ -27,7 +27,6 @@ fn hot_statements() -> Vec<String> {
         compare::latest_version_sql(route),
         compare::EARLIER_VERSIONS.to_owned(),
         compare::LATEST_READ_AT.to_owned(),
-        pollers::find_sql(),
         gaps::open_gaps_sql(),
         gaps::WITHOUT_UPPER_ID.to_owned(),
         log::after_sql(),
@@ -43,6 +42,8 @@ fn hot_statements() -> Vec<String> {
         rebuild::latest_versions_sql("leads"),
         reread::next_sql(route),
         missed::known_between_sql(route),
+        withheld::REMOVE.to_owned(),
+        withheld::count_vanished_sql(route),
     ]
 }
 

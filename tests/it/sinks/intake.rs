@@ -9,7 +9,7 @@ use sandbox::{Fault, FaultKind, Options, Route};
 use serde_json::{Value, json};
 use shopmirror::config::{Intake, IntakeSettings, SinkKind};
 use shopmirror::sink::{Sink, Verdict};
-use shopmirror_core::record::Change;
+use shopmirror_core::record::{Change, Kind};
 use tempfile::TempDir;
 
 use super::{build, change, configured, deliver_one, fault_says, kind_of, reason};
@@ -134,6 +134,12 @@ async fn a_change_becomes_one_lead_however_often_it_is_sent() {
         Verdict::Done
     );
     assert_eq!(partner.leads().len(), 1);
+
+    // Nothing takes a lead back.
+    let mut gone = recorded(3, &json!({ "id": 3, "name": "Grace", "mobile": "030 3" }));
+    gone.kind = Kind::Vanished;
+    let verdict = deliver_one(&mut intake(partner.settings()), &gone).await;
+    assert_eq!((verdict, partner.leads().len()), (Verdict::Done, 1));
 
     // A check-in of the same change has a key of its own.
     let mut checkin = partner.settings();

@@ -173,6 +173,24 @@ async fn what_reports_calculate_with_has_a_type_and_is_read_again_by_other_rules
 }
 
 #[tokio::test]
+async fn a_record_that_is_gone_from_its_list_keeps_its_row_with_a_mark_until_it_is_shown_again() {
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
+    let role = server.role().await;
+    let mut sink = sink(&role);
+    let body = r#"{"id":7,"name":"Ann"}"#;
+    let rows = "SELECT name, _vanished_at IS NULL, _seq FROM {s}.leads";
+    let mut seen = Vec::new();
+    for (seq, kind) in [(1, Kind::Created), (2, Kind::Vanished), (3, Kind::Updated)] {
+        let change = version(seq, "7", seq, kind, body);
+        assert_eq!(deliver_one(&mut sink, &change).await, Verdict::Done);
+        seen.extend(cells(&role, rows).await);
+    }
+    assert_eq!(seen, ["Ann|t|1", "Ann|f|2", "Ann|t|3"]);
+}
+
+#[tokio::test]
 async fn text_that_postgresql_cannot_hold_loses_no_change_and_keeps_its_exact_form() {
     let Some(server) = Postgres::shared() else {
         return;

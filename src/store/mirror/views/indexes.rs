@@ -121,6 +121,11 @@ pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
             "CREATE INDEX report_{route}_unreadable ON {route} (_seq) \
              WHERE _unreadable IS NOT NULL"
         ));
+        // What is gone from its list, for the notes of reports.
+        wanted.push(format!(
+            "CREATE INDEX report_{route}_gone ON {route} (_vanished_at, _created_at, _business) \
+             WHERE _vanished_at IS NOT NULL"
+        ));
     }
     for index in INDEXES {
         wanted.extend(index.sql(routes));
@@ -200,6 +205,8 @@ impl Index {
         };
         let mut columns = self.columns.to_vec();
         columns.retain(|column| in_table.has(column));
+        // A report leaves out what is gone from its list, without a look into the table.
+        columns.push("_vanished_at");
         let columns = columns.join(", ");
         Some(format!("CREATE INDEX {name} ON {table} ({columns}){only}"))
     }

@@ -1,0 +1,199 @@
+//! The fifth step: which records are gone from the list. Writes nothing.
+//!
+//! A record that is missing on two pages in a row has vanished once each other business of the route
+//! has given a page since, no gap and no suspect, that does not show it. Whatever shows a record
+//! ends what is thought of it: see [`Shown`].
+
+use rusqlite::{Connection, named_params};
+use shopmirror_core::clock::stamp;
+use shopmirror_core::record::{Kind, PollerId, field_text, parse_timestamp};
+use shopmirror_core::vanishing::{Candidate, SeenPage, Vanishing};
+
+use super::classify::Decisions;
+use super::compare::{Comparison, Finding, StoredVersion, latest_version_sql};
+use super::prove::{Role, Verdict};
+use super::{Ingest, Source};
+use crate::store::error::StoreError;
+use crate::store::pollers::PollerRow;
+use crate::store::sql::Sql;
+use crate::store::withheld;
+
+/// What a page shows of records that are gone from the list.
+#[derive(Default)]
+pub(super) struct Vanished {
+    /// What the poller knows of them after the page.
+    pub(super) vanishing: Vanishing,
+    /// The records that have vanished, by their latest version.
+    pub(super) marked: Vec<(String, StoredVersion)>,
+    /// The records that are not marked, because they are too many in a day.
+    pub(super) withheld: Vec<Candidate>,
+    /// What the page ends elsewhere.
+    pub(super) shown: Shown,
+}
+
+/// What ends because the page shows records that were missing.
+#[derive(Default)]
+pub(super) struct Shown {
+    /// The pollers of other businesses of which a candidate ends, with what they know after it.
+    pub(super) pollers: Vec<(PollerId, PollerRow)>,
+    /// Whether withheld records of the route may be among those shown.
+    pub(super) has_withheld: bool,
+}
+
+/// Finds the records that are gone from the list.
+pub(super) fn vanish(
+    ingest: &Ingest<'_>,
+    comparison: &Comparison,
+    verdict: &Verdict,
+    decisions: &Decisions<'_>,
+) -> Result<Vanished, StoreError> {
+    let mut vanished = Vanished {
+        shown: shown(ingest, verdict.role)?,
+        ..Vanished::default()
+    };
+    let (Source::Poll(_), Some(before)) = (&ingest.reading.source, ingest.before) else {
+        return Ok(vanished);
+    };
+    vanished.vanishing = before.row.vanishing.clone();
+    match verdict.role {
+        Role::Newest => {}
+        Role::Emptied => {
+            vanished.vanishing.end_all();
+            return Ok(vanished);
+        }
+        Role::Older { .. } | Role::Search => return Ok(vanished),
+    }
+    read_page(
+        ingest,
+        comparison,
+        verdict,
+        decisions,
+        &mut vanished.vanishing,
+    )?;
+    if vanished.vanishing.candidates().is_empty() {
+        return Ok(vanished);
+    }
+    let route = ingest.reading.poller.route;
+    if withheld::is_hiding(&ingest.tx, route)? {
+        vanished.vanishing.end_all();
+        return Ok(vanished);
+    }
+    let confirmed = vanished
+        .vanishing
+        .take_confirmed(|candidate| is_absent_elsewhere(ingest, candidate));
+    let mut gone = Vec::with_capacity(confirmed.len());
+    for candidate in confirmed {
+        let latest = latest_version(ingest, &candidate.id)?;
+        // What was stored since the page was requested was shown since.
+        if let Some(latest) = latest
+            && latest.seq <= ingest.reading.asked_after
+            && !matches!(latest.kind, Kind::Vanished | Kind::Forgotten)
+        {
+            gone.push((candidate, latest));
+        }
+    }
+    let may_mark = vanished.vanishing.may_mark(gone.len(), ingest.reading.at);
+    for (candidate, latest) in gone {
+        if may_mark {
+            vanished.marked.push((candidate.id, latest));
+        } else {
+            vanished.withheld.push(candidate);
+        }
+    }
+    Ok(vanished)
+}
+
+fn read_page(
+    ingest: &Ingest<'_>,
+    comparison: &Comparison,
+    verdict: &Verdict,
+    decisions: &Decisions<'_>,
+    vanishing: &mut Vanishing,
+) -> Result<(), StoreError> {
+    let Some(before) = ingest.before else {
+        return Ok(());
+    };
+    if vanishing.candidates().is_empty() && comparison.is_last_page(before.row.head.len()) {
+        return Ok(());
+    }
+    let page = &ingest.reading.page;
+    let mut ids = Vec::with_capacity(page.records().len());
+    let mut undecided = Vec::new();
+    for (place, record) in page.records().iter().enumerate() {
+        ids.push(record.id.as_str());
+        if comparison.records[place].finding == Finding::Undecided {
+            undecided.push(place);
+        }
+    }
+    let may_be_older = ids.iter().any(|id| decisions.waiting.contains_key(*id));
+    let seen = SeenPage {
+        at: ingest.reading.at,
+        order: verdict.profile.order.order(),
+        contiguity: verdict.proof.contiguity,
+        previous: &before.row.head,
+        ids: &ids,
+        sightings: &comparison.sightings(page),
+        may_be_older,
+    };
+    vanishing.read_page(&seen, |id| {
+        let latest = latest_version(ingest, id)?;
+        Ok::<_, StoreError>(latest.and_then(|latest| {
+            let text = field_text(&latest.body, "created_at")?;
+            parse_timestamp(text)
+        }))
+    })?;
+    vanishing.leave_out(&undecided);
+    Ok(())
+}
+
+fn latest_version(ingest: &Ingest<'_>, id: &str) -> Result<Option<StoredVersion>, StoreError> {
+    let connection: &Connection = &ingest.tx;
+    let sql = latest_version_sql(ingest.reading.poller.route);
+    Ok(connection.row(&sql, named_params! { ":id": id })?)
+}
+
+/// Whether each other business of the route has given a page since a record was missing first that
+/// was no gap and no suspect. Had one shown the record, the candidate would have ended.
+fn is_absent_elsewhere(ingest: &Ingest<'_>, candidate: &Candidate) -> bool {
+    let own = &ingest.reading.poller;
+    let since = stamp(candidate.since);
+    let mut rows = Vec::new();
+    for (id, row) in ingest.memory.of_route(own.route) {
+        if id != own && ingest.list.poller.as_ref() != Some(id) && row.set_aside_at.is_none() {
+            rows.push(row);
+        }
+    }
+    rows.iter().all(|row| {
+        row.is_gone(ingest.memory.of_route(own.route).map(|(_, row)| row))
+            || row.proven_at.as_ref() > Some(&since)
+    })
+}
+
+/// What a page ends elsewhere. One that is older than the one before says nothing of what is
+/// withheld. It ends candidates all the same: in doubt, nothing is marked.
+fn shown(ingest: &Ingest<'_>, role: Role) -> Result<Shown, StoreError> {
+    let own = &ingest.reading.poller;
+    let is_older = matches!(role, Role::Older { .. });
+    let mut shown = Shown {
+        has_withheld: !is_older && withheld::exist(&ingest.tx, own.route)?,
+        ..Shown::default()
+    };
+    for (id, row) in ingest.memory.of_route(own.route) {
+        let is_own_list = id == own || ingest.list.poller.as_ref() == Some(id);
+        let is_search = matches!(ingest.reading.source, Source::Search(_));
+        if row.vanishing.candidates().is_empty() || (is_own_list && !is_search) {
+            continue;
+        }
+        let mut row = row.clone();
+        let records = ingest.reading.page.records();
+        let has_ended = row.vanishing.end(|candidate| {
+            records
+                .iter()
+                .any(|record| record.id.as_str() == candidate.id)
+        });
+        if has_ended {
+            shown.pollers.push((id.clone(), row));
+        }
+    }
+    Ok(shown)
+}
