@@ -59,18 +59,13 @@ const FAULTS: [Fault; 9] = [
 ];
 
 /// What no shop with all uglies has so far, because too many of its numbers are wrong.
-const LEFT_OUT: [(Ugly, &str); 10] = [
+const LEFT_OUT: [(Ugly, &str); 8] = [
     (Ugly::Deletions, "deleted records still count"),
     (Ugly::Merges, "deleted records still count"),
-    (
-        Ugly::Foreign,
-        "times and amounts in other forms are not counted",
-    ),
     (
         Ugly::Nulls,
         "what is null is in no count, and no mark says so",
     ),
-    (Ugly::Import, "days before the mirror count as known"),
     (Ugly::Moves, "a moved repair loses its status changes"),
     (
         Ugly::OldEdits,
