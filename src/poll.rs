@@ -374,6 +374,7 @@ impl Dispatcher {
             let store = self.store.clone();
             let client = self.client.clone();
             let id = self.pollers[poller].id.clone();
+            let last = self.pollers[poller].last_page.clone();
             let asked_after = self.store.seq();
             in_flight.spawn(async move {
                 if let Some(spending) = spending
@@ -381,7 +382,7 @@ impl Dispatcher {
                 {
                     tracing::debug!(poller = %id, %error, "the next process may begin with it again");
                 }
-                let (result, rate) = client.poll(&id).await;
+                let (result, rate) = client.poll(&id, last).await;
                 Completed::Poll {
                     poller,
                     asked_after,

@@ -254,6 +254,12 @@ impl Page {
         }
     }
 
+    /// The body that it was decoded from.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
     /// How many records were left out because their id occurs earlier on the page. They count for
     /// how full the page is, and for nothing else.
     #[must_use]

@@ -137,8 +137,9 @@ impl Client {
         format!("{:x}", Bytes::copy_from_slice(&hash.finalize()[..12]))
     }
 
-    /// Reads the newest records of a route (contract, "Automation-read routes").
-    pub async fn poll(&self, id: &PollerId) -> CallResult<Page> {
+    /// Reads the newest records of a route (contract, "Automation-read routes"). `last` is the page
+    /// of an earlier poll: it is returned if the body is still the same.
+    pub async fn poll(&self, id: &PollerId, last: Option<Arc<Page>>) -> CallResult<Arc<Page>> {
         let url = self
             .0
             .polls
@@ -146,7 +147,7 @@ impl Client {
             .expect("every route has an address")
             .clone();
         self.get_at(url, id.business.as_deref(), |body| {
-            page::decode(body.into())
+            page::decode_after(last, body.into())
         })
         .await
     }
@@ -217,7 +218,7 @@ impl Client {
         &self,
         url: Url,
         business: Option<&str>,
-        read: fn(Bytes) -> Result<T, PageError>,
+        read: impl FnOnce(Bytes) -> Result<T, PageError>,
     ) -> CallResult<T> {
         let inner = &*self.0;
         // The key that is sent must also be the one that is removed from error texts.

@@ -3,6 +3,8 @@
 //! Pure. If a body is not an array of records with ids, the whole body is refused, so that no fault
 //! looks like an empty page.
 
+use std::sync::Arc;
+
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use shopmirror_core::record::{IdError, Page, Record, RecordError};
@@ -124,6 +126,20 @@ pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
         })?);
     }
     Ok(Page::new(body, records))
+}
+
+/// Decodes a body, unless `last` is the page of the same body: most polls show what the poll before
+/// has shown.
+///
+/// # Errors
+/// As those of [`decode`].
+pub(super) fn decode_after(last: Option<Arc<Page>>, body: Vec<u8>) -> Result<Arc<Page>, PageError> {
+    if let Some(last) = last
+        && last.body().as_bytes() == body
+    {
+        return Ok(last);
+    }
+    decode(body).map(Arc::new)
 }
 
 /// Whether a record has enough brackets to be nested that deep. Hardly any has, and counting them is

@@ -23,7 +23,7 @@ pub(super) enum Completed {
     Poll {
         poller: usize,
         asked_after: i64,
-        result: Result<Page, ApiError>,
+        result: Result<Arc<Page>, ApiError>,
         rate: RateHeaders,
     },
     /// A ping, which tells whether the key is accepted and the name of the workspace.
@@ -182,7 +182,7 @@ impl Dispatcher {
         &mut self,
         poller: usize,
         asked_after: i64,
-        page: Page,
+        page: Arc<Page>,
         rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
@@ -193,7 +193,7 @@ impl Dispatcher {
             latency: now.elapsed.saturating_sub(self.pollers[poller].started_at),
             served_business: rate.business.map(|id| id.to_string()),
         };
-        let page = Arc::new(page);
+        self.pollers[poller].keep_page(&page);
         let id = self.pollers[poller].id.clone();
         let learned = self.schedule.learned(poller);
         let stored = self
@@ -393,7 +393,7 @@ mod tests {
         Completed::Poll {
             poller: 0,
             asked_after: 0,
-            result: Ok(decode(body.into()).unwrap()),
+            result: Ok(Arc::new(decode(body.into()).unwrap())),
             rate: RateHeaders {
                 key,
                 ..RateHeaders::default()

@@ -1,5 +1,6 @@
 //! How one poller is doing: its failures, its refusals, and what is logged about them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -41,6 +42,9 @@ pub(super) fn wait_after_refusal(before: usize, chance: f64) -> Duration {
         .mul_f64(0.9 + 0.2 * chance)
 }
 
+/// The longest body that is kept, in bytes: several times as long as a usual page.
+const MAX_KEPT_BODY: usize = 512 * 1024;
+
 /// How one poller is doing.
 pub(super) struct PollerHealth {
     pub(super) id: PollerId,
@@ -54,6 +58,8 @@ pub(super) struct PollerHealth {
     pub(super) refused_pages: u64,
     pub(super) last_error: Option<ApiError>,
     pub(super) last_success: Option<Moment>,
+    /// The last page, so that the same body is not decoded again.
+    pub(super) last_page: Option<Arc<Page>>,
     /// Until when the server's `Retry-After` forbids a poll of this route.
     retry_at: Option<Duration>,
     /// Requests that this process has sent for it.
@@ -71,6 +77,7 @@ impl PollerHealth {
             refused_pages: 0,
             last_error: None,
             last_success: None,
+            last_page: None,
             retry_at: None,
             sent: 0,
         }
@@ -114,6 +121,15 @@ impl PollerHealth {
             .as_ref()
             .is_some_and(|error| error.class() == Class::Busy);
         self.failures > 0 && is_busy && self.waits_until(now).is_none()
+    }
+
+    /// Keeps the page for the next poll, unless it is so long that it would cost much memory.
+    pub(super) fn keep_page(&mut self, page: &Arc<Page>) {
+        self.last_page = if page.body().len() <= MAX_KEPT_BODY {
+            Some(Arc::clone(page))
+        } else {
+            None
+        };
     }
 
     /// Clears the failures, so that the next one counts as the first.

@@ -140,7 +140,7 @@ async fn the_key_travels_in_the_configured_header_and_is_marked_secret() {
         let transport = Recorder::new(|| ok("[]"));
         let client = client("https://shop.example.com/api", auth, &transport);
         client
-            .poll(&key_of(Route::Leads, Some("12")))
+            .poll(&key_of(Route::Leads, Some("12")), None)
             .await
             .0
             .unwrap();
@@ -165,7 +165,9 @@ async fn the_key_travels_in_the_configured_header_and_is_marked_secret() {
 async fn what_no_header_can_carry_is_not_sent() {
     let transport = Recorder::new(|| ok("[]"));
     let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
-    let (result, _) = client.poll(&key_of(Route::Jobs, Some("1\r\nx: y"))).await;
+    let (result, _) = client
+        .poll(&key_of(Route::Jobs, Some("1\r\nx: y")), None)
+        .await;
     assert!(matches!(result, Err(ApiError::Unsendable(_))));
     for key in ["", "two\nlines"] {
         client.set_key(key.into());
@@ -189,7 +191,7 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
     ];
     let transport = Recorder::new(move || response(429, &limits, "[]"));
     let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
-    let (result, rate) = asked.poll(&key_of(Route::Jobs, None)).await;
+    let (result, rate) = asked.poll(&key_of(Route::Jobs, None), None).await;
     assert_eq!(result.unwrap_err().class(), Class::Busy);
     assert_eq!(
         (rate.limit, rate.remaining, rate.refused),
@@ -203,7 +205,11 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
 
     let transport = Recorder::new(|| ok(r#"[{"name":"Canary Smith"}]"#));
     let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
-    let error = asked.poll(&key_of(Route::Leads, None)).await.0.unwrap_err();
+    let error = asked
+        .poll(&key_of(Route::Leads, None), None)
+        .await
+        .0
+        .unwrap_err();
     assert_eq!(error, ApiError::Page(PageError::NoId(1)));
     assert!(
         !format!("{error} {error:?}").contains("Canary"),
@@ -214,7 +220,11 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
         let transport = Recorder::new(move || response(status, &[], "[]"));
         let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
         assert!(
-            client.poll(&key_of(Route::Jobs, None)).await.0.is_err(),
+            client
+                .poll(&key_of(Route::Jobs, None), None)
+                .await
+                .0
+                .is_err(),
             "{status}"
         );
     }
@@ -232,7 +242,7 @@ async fn a_page_of_another_branch_than_the_one_asked_for_is_refused() {
     ] {
         let transport = Recorder::new(move || response(200, &[("x-business", answered)], "[]"));
         let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
-        let (page, _) = client.poll(&key_of(Route::Leads, asked)).await;
+        let (page, _) = client.poll(&key_of(Route::Leads, asked), None).await;
         assert_eq!(page.is_ok(), right, "{asked:?} {answered}");
         let (page, _) = client.search_customers("Ann", asked).await;
         assert_eq!(page.is_ok(), right, "{asked:?} {answered}");

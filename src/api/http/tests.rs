@@ -136,13 +136,11 @@ async fn poll(workspace: &WorkspaceSettings) -> Result<String, ApiError> {
     };
     let key = SecretString::from(KEY);
     let client = Client::new(workspace, &poll, transport, key, Clock::system());
-    let page = client
-        .poll(&PollerId {
-            route: Route::Leads,
-            business: None,
-        })
-        .await
-        .0?;
+    let poller = PollerId {
+        route: Route::Leads,
+        business: None,
+    };
+    let page = client.poll(&poller, None).await.0?;
     Ok(page
         .records()
         .iter()

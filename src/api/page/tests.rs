@@ -190,3 +190,14 @@ fn every_cut_of_a_page_is_refused() {
     }
     assert_eq!(word(body), "a page");
 }
+
+#[test]
+fn a_body_that_is_still_the_same_is_not_decoded_again() {
+    let shown = r#"[{"id":1,"name":"Ann"}]"#;
+    let after = |last: &Arc<Page>, body: &str| decode_after(Some(Arc::clone(last)), body.into());
+    let last = decode_after(None, shown.into()).unwrap();
+    assert!(Arc::ptr_eq(&after(&last, shown).unwrap(), &last));
+    let other = after(&last, r#"[{"id":1,"name":"Bob"}]"#).unwrap();
+    assert_eq!(other.text(&other.records()[0]), r#"{"id":1,"name":"Bob"}"#);
+    assert_eq!(after(&last, "<html>"), Err(PageError::Html));
+}

@@ -129,7 +129,7 @@ async fn check_businesses(config: &Config, client: &mut DirectClient, report: &m
             route,
             business: Some(business.clone()),
         };
-        let poll = async |client: &Client| client.poll(&poller).await;
+        let poll = async |client: &Client| client.poll(&poller, None).await;
         let Err(error) = client.request(poll).await else {
             report.ok(what, "known to the workspace");
             continue;
