@@ -303,6 +303,10 @@ fn index_log(store: &Path) {
 /// hangs. The unit's `TasksMax` must allow these and the programs of command sinks.
 const MAX_BLOCKING_THREADS: usize = 100;
 
+/// How long such a thread waits for work before it ends: longer than polls are usually apart, because
+/// a new thread costs as much as a part of a poll.
+const KEEP_THREAD: Duration = Duration::from_secs(60);
+
 /// Threads that tasks run on. With two, a destination that keeps one of them busy delays no poll.
 const WORKER_THREADS: usize = 2;
 
@@ -312,6 +316,6 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .worker_threads(WORKER_THREADS)
         .enable_all()
         .max_blocking_threads(MAX_BLOCKING_THREADS)
-        .thread_keep_alive(Duration::from_secs(2))
+        .thread_keep_alive(KEEP_THREAD)
         .build()?)
 }

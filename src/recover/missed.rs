@@ -37,6 +37,8 @@ const BUSY: Backoff = Backoff {
 };
 /// The shortest time between two readings of the log while there is a gap.
 const BETWEEN: Duration = Duration::from_secs(10);
+/// The shortest time between two looks for a gap.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// How long to wait while every poller is paused or the disk is full.
 const PAUSE: Duration = Duration::from_secs(30);
 
@@ -77,6 +79,8 @@ impl MissedCustomers {
                 }
                 searched => searched?,
             }
+            // Changes that come in quick succession cost one look.
+            sleep(BETWEEN_LOOKS).await;
             if changed.changed().await.is_err() {
                 return Ok(());
             }

@@ -30,8 +30,8 @@ const FORMAT: i64 = 3;
 /// Rows of the log in one step: some milliseconds of work.
 const STEP: i64 = 500;
 /// After this time the file is opened again. SQLite does not read again what it has in memory, so
-/// it would not notice that the file is damaged.
-const REOPEN_AFTER: Duration = Duration::from_secs(5);
+/// it would not notice that the file is damaged. That is rare, and opening costs as much as a poll.
+const REOPEN_AFTER: Duration = Duration::from_secs(60);
 /// What is done to the file itself.
 const CHANGE: &str = "make or delete the search index";
 
