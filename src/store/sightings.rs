@@ -1,6 +1,8 @@
 //! Which records are on the newest page of their poller, and when the others were shown last: the
 //! column `_last_seen_at` of the mirror.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, named_params};
 use shopmirror_core::record::{PollerId, Route};
 
@@ -18,14 +20,12 @@ pub(super) fn note(
     if *before.head == *head {
         return Ok(Vec::new());
     }
-    let head = head_json(head);
-    let left = named_params! {
-        ":before": head_json(&before.head),
-        ":head": &head,
-        ":at": &before.last_success_at,
-    };
+    let on_page: HashSet<&String> = head.iter().collect();
+    let mut left = before.head.to_vec();
+    left.retain(|record| !on_page.contains(record));
+    let left = named_params! { ":left": head_json(&left), ":at": &before.last_success_at };
     let mut moved = connection.values::<String>(&left_page_sql(id.route), left)?;
-    let shown = named_params! { ":head": &head };
+    let shown = named_params! { ":head": head_json(head) };
     moved.extend(connection.values(&on_page_sql(id.route), shown)?);
     Ok(moved)
 }
@@ -34,7 +34,7 @@ fn left_page_sql(route: Route) -> String {
     format!(
         "UPDATE \"{route}\"
          SET _last_seen_at = :at
-         WHERE id IN (SELECT value FROM json_each(:before) EXCEPT SELECT value FROM json_each(:head))
+         WHERE id IN (SELECT value FROM json_each(:left))
          RETURNING id"
     )
 }
