@@ -44,6 +44,9 @@ pub struct ReportsSettings {
     /// name stands for none.
     #[serde(default, deserialize_with = "report_fields")]
     pub fields: BTreeMap<Route, BTreeMap<String, String>>,
+    /// The statuses that mean cancelled; if empty, they are recognised by their names.
+    #[serde(default)]
+    pub cancelled_status: Vec<String>,
     /// The reports that are made on a schedule, by the names of their tables.
     #[serde(skip)]
     pub schedule: BTreeMap<String, ScheduledReport>,

@@ -15,7 +15,7 @@ use crate::config::{self, Config};
 use crate::deliver::{self, Deliverer, Positions, Room, SinkStatus};
 use crate::poll::{self, Dispatcher, PollerPlan};
 use crate::sink::{self, SinkBuildError};
-use crate::store::{MetaKey, Store, StoreError};
+use crate::store::{JobWords, MetaKey, Store, StoreError};
 
 /// One delivery task, not started yet, and what wakes it.
 ///
@@ -171,5 +171,10 @@ async fn save_for_reports(
     store
         .set_value(MetaKey::SHARED_CONFIG, &config.for_readers)
         .await?;
+    let words = JobWords {
+        cancelled_status: config.reports.cancelled_status.clone(),
+        changed_by: None,
+    };
+    store.set_job_words(words).await?;
     store.link_jobs(config.reports.job_link.clone()).await
 }

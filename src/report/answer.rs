@@ -9,7 +9,8 @@ use shopmirror_core::clock::second;
 
 use super::error::ReportError;
 use super::exactness::{
-    BusinessChoice, Cell, Knowledge, Known, of_links, of_rereads, of_unknown_jobs, totals,
+    BusinessChoice, Cell, Knowledge, Known, of_cancelled, of_links, of_rereads, of_unknown_jobs,
+    totals,
 };
 use super::head::{PERIOD, Report};
 use super::period::Period;
@@ -166,6 +167,7 @@ pub fn answer(
     notes.extend(of_rereads(reader, report)?);
     let own = query::notes_of(reader, report, &parameters)?;
     notes.extend(own.texts);
+    notes.extend(of_cancelled(reader, report)?);
     notes.extend(known.of_unheard(report, zone));
     notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
     notes.extend(known.gone.iter().cloned());

@@ -16,7 +16,7 @@ mod sums;
 pub(super) use cells::Cells;
 pub(super) use coverage::{BusinessChoice, Known};
 pub(super) use knowledge::Knowledge;
-pub(super) use notes::{complete_since, of_links, of_rereads, of_unknown_jobs};
+pub(super) use notes::{complete_since, of_cancelled, of_links, of_rereads, of_unknown_jobs};
 pub(super) use sums::totals;
 
 use crate::store::SqlValue;

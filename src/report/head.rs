@@ -254,6 +254,24 @@ impl Report {
         (self.uses("_job_states") && self.uses("paid")) || self.uses("paid_total")
     }
 
+    /// Whether it shows on which day repairs are to be delivered.
+    #[must_use]
+    pub fn shows_delivery_dates(&self) -> bool {
+        self.uses("estimated_delivery") || self.uses("_estimated_delivery")
+    }
+
+    /// Whether it counts completed repairs, or leaves out those that are not.
+    #[must_use]
+    pub fn shows_completed(&self) -> bool {
+        let words = [
+            "completed_at",
+            "open_seconds",
+            "is_cancelled",
+            "turnaround_days",
+        ];
+        words.iter().any(|word| self.uses(word))
+    }
+
     /// Whether it says which repairs were not heard of.
     #[must_use]
     pub fn shows_unheard(&self) -> bool {

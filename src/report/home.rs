@@ -15,7 +15,9 @@ use shopmirror_core::record::Route;
 
 use super::builtin::made;
 use super::error::ReportError;
-use super::exactness::{BusinessChoice, Cell, Knowledge, complete_since, of_links, of_rereads};
+use super::exactness::{
+    BusinessChoice, Cell, Knowledge, complete_since, of_cancelled, of_links, of_rereads,
+};
 use super::period::Period;
 use super::query;
 use super::value::shown;
@@ -206,6 +208,7 @@ impl Source<'_> {
         let report = made("home", text);
         match query::cells_of(self.reader, &report, &self.known, &self.parameters) {
             Ok(cells) => {
+                self.notes.extend(of_cancelled(self.reader, &report)?);
                 self.notes.extend(of_links(self.reader, &report)?);
                 self.notes
                     .extend(self.known.of_unheard(&report, &self.zone));

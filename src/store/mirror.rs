@@ -11,6 +11,7 @@ pub(super) mod field_rules;
 pub(super) mod history;
 pub(super) mod job_links;
 pub(super) mod job_states;
+pub(super) mod job_words;
 pub(super) mod related;
 pub(super) mod reread;
 pub(super) mod unheard;

@@ -12,6 +12,7 @@ pub(crate) mod scheduled;
 mod truth;
 mod unknown;
 mod vanished;
+mod words;
 
 use std::time::Duration;
 

@@ -56,6 +56,24 @@ pub(in crate::report) fn of_rereads(
     Ok(notes)
 }
 
+/// A note that cancelled repairs cannot be told from completed ones.
+///
+/// # Errors
+/// If the store cannot be read.
+pub(in crate::report) fn of_cancelled(
+    reader: &Reader,
+    report: &Report,
+) -> Result<Option<String>, StoreError> {
+    if !report.shows_completed() || reader.knows_cancelled()? {
+        return Ok(None);
+    }
+    Ok(Some(
+        "no repair has a status whose name means cancelled: if there is one, set cancelled_status in \
+         [reports]"
+            .to_owned(),
+    ))
+}
+
 /// A note that repairs are left out because the mirror does not hold them.
 pub(in crate::report) fn of_unknown_jobs(jobs: usize) -> Option<String> {
     if jobs == 0 {
@@ -88,6 +106,11 @@ impl Knowledge {
         let mut notes = Vec::new();
         if !report.shows_unheard() {
             return notes;
+        }
+        if self.unseen.hides_edits && report.shows_delivery_dates() {
+            let text = "delivery dates are as last seen: a repair that left the newest page is not \
+                        shown again";
+            notes.push(text.to_owned());
         }
         if let Some((repairs, since)) = self.unseen.unheard() {
             let repairs = usize::try_from(repairs).unwrap_or(usize::MAX);

@@ -33,6 +33,9 @@ pub(in crate::report) struct Unseen {
     jobs: Vec<Stretch>,
     /// Until then any number of jobs may be missing.
     jobs_unknown_until: Option<Timestamp>,
+    /// Whether an edit of an old job is never shown, as far as is known: its list is not one by
+    /// change.
+    pub(super) hides_edits: bool,
 }
 
 /// What one stretch of status changes may hide.
@@ -173,7 +176,8 @@ impl Unseen {
             &lists.gaps(Route::JobStatusChanges),
         )?;
         changes.extend(lists.unread_changes());
-        if let Some(since) = lists.rows_are_current_since() {
+        let rows_are_current_since = lists.rows_are_current_since();
+        if let Some(since) = rows_are_current_since {
             changes.retain(|stretch| stretch.from < since);
         }
         changes.sort_by_key(|stretch| std::cmp::Reverse(stretch.until));
@@ -198,6 +202,7 @@ impl Unseen {
             missed,
             jobs: reader.stretches(Route::Jobs, &lists.gaps(Route::Jobs))?,
             jobs_unknown_until: lists.jobs_unknown_until(),
+            hides_edits: rows_are_current_since.is_none(),
         })
     }
 
@@ -453,6 +458,7 @@ mod tests {
             missed: missed.to_vec(),
             jobs: vec![stretch(jobs)],
             jobs_unknown_until: None,
+            hides_edits: true,
         }
     }
 

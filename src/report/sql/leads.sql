@@ -1,5 +1,5 @@
 -- title = "Lead conversion"
--- about = "How many leads of each period became customers: a customer with the same mobile number or e-mail address was created at the same time or later."
+-- about = "How many leads of each period became customers: a customer with the same mobile number or e-mail address was created at the same time or later. Spaces, hyphens and case are ignored; the same number in another country is another person."
 -- needs.leads = ["created_at", "mobile_number", "email"]
 -- needs.customers = ["created_at", "mobile_number", "email"]
 -- counts.leads = ["leads", "converted"]
@@ -29,10 +29,14 @@ FROM (
     FROM (
         SELECT d.period, d.from_at, l._created_at IS NOT NULL AS leads,
             EXISTS (SELECT 1 FROM customers c
-                WHERE c.mobile_number = l.mobile_number AND l.mobile_number <> ''
-                AND c._created_at >= l._created_at)
+                -- From the log, because there is no such column where no code is ever sent.
+                CROSS JOIN changes cc ON cc.seq = c._seq CROSS JOIN changes lc ON lc.seq = l._seq
+                WHERE {c.number} = {l.number} AND {l.number} <> '' AND c._created_at >= l._created_at
+                    AND coalesce(ltrim(replace(cc.body ->> '$.mobile_country_code', ' ', ''), '+0')
+                        = ltrim(replace(lc.body ->> '$.mobile_country_code', ' ', ''), '+0'), 1))
             OR EXISTS (SELECT 1 FROM customers c
-                WHERE c.email = l.email AND l.email <> '' AND c._created_at >= l._created_at) AS converted
+                WHERE {c.email} = {l.email} AND {l.email} <> ''
+                    AND c._created_at >= l._created_at) AS converted
         FROM days d LEFT JOIN leads l ON l._created_at >= d.from_at AND l._created_at < d.to_at
             AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
     )

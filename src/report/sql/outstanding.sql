@@ -1,5 +1,5 @@
 -- title = "Outstanding amounts"
--- about = "The repairs that are not paid in full, the highest amount first. A repair of which nothing says what was paid is owed in full."
+-- about = "The repairs that are not paid in full, the highest amount first. Cancelled repairs are left out. A repair of which nothing says what was paid is owed in full."
 -- is_list = true
 -- needs.jobs = ["job_number", "customer_name", "created_at", "total_amount"]
 -- before.jobs = ["total", "paid", "outstanding"]
@@ -11,7 +11,7 @@ WITH billed AS (
         -- In ten-thousandths, because sums of fractions would not be exact.
         round(10000 * j._total_amount) AS total
     FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
-    WHERE j._total_amount > 0
+    WHERE j._total_amount > 0 AND NOT s.is_cancelled
         AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
@@ -42,7 +42,7 @@ ORDER BY o.owed DESC, j._created_at
 -- note
 SELECT printf('of %,d of these repairs nothing says what was paid: they count as owed in full', count(*))
 FROM jobs j CROSS JOIN _job_states s ON s.id = j.id
-WHERE j._total_amount > 0 AND s.paid IS NULL
+WHERE j._total_amount > 0 AND s.paid IS NULL AND NOT s.is_cancelled
     AND (:completed_days = 0 OR julianday(:now) - julianday(substr(s.completed_at, 1, 19)) <= :completed_days)
     AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 HAVING count(*) > 0
@@ -82,3 +82,10 @@ FROM (
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 )
 WHERE repairs > 0
+-- note
+SELECT printf('%,d cancelled %s left out, of which %,.2f is not paid', count(*),
+    iif(count(*) = 1, 'repair is', 'repairs are'), total(j._total_amount - coalesce(s.paid, 0)))
+FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+WHERE s.is_cancelled AND j._total_amount > coalesce(s.paid, 0)
+    AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+HAVING count(*) > 0

@@ -1,5 +1,5 @@
 -- title = "Technician load"
--- about = "For each person: repairs that are open now, taken in during the period and completed during the period. The person is the one that the repair named when it was last seen."
+-- about = "For each person: repairs that are open now, taken in during the period and completed during the period. The person is the one that the repair named when it was last seen; of a completed repair it is the one who completed it, where status changes say so."
 -- needs.jobs = ["created_at", "assigned_to", "status_stage"]
 -- standing.jobs = ["open"]
 -- open_by = "last_seen"
@@ -32,11 +32,11 @@ FROM (
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
     GROUP BY j.assigned_to
     UNION ALL
-    SELECT coalesce(j.assigned_to, '(not assigned)'), 0, 0, count(*), 0, NULL
+    SELECT coalesce(s.completed_by, j.assigned_to, '(not assigned)'), 0, 0, count(*), 0, NULL
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
         CROSS JOIN jobs j ON j.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
-    GROUP BY j.assigned_to
+    GROUP BY coalesce(s.completed_by, j.assigned_to)
     UNION ALL
     -- A repair whose time cannot be read may have been taken in on any day until it was first seen.
     SELECT coalesce(j.assigned_to, '(not assigned)'), 0, 0, 0, count(*), NULL

@@ -1,7 +1,7 @@
 -- title = "Turnaround by {by}"
 -- about = "Days that the repairs completed in the period were open, by {by}: half of them took at most the median, nine of ten at most p90. The time between a completion and a reopening is left out."
 -- needs_job_link = true
--- needs.jobs = ["created_at", "{column}"]
+-- needs.jobs = ["created_at", "{field}"]
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.job_status_changes = ["repairs"]
 -- totals = ["repairs"]
@@ -14,7 +14,7 @@ WITH unread AS MATERIALIZED (
         AND (:business IS NULL OR coalesce(c._business, :default_business) = :business)
 ),
 spans AS MATERIALIZED (
-    SELECT coalesce(j.{column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days
+    SELECT coalesce({column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
         CROSS JOIN jobs j ON j.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)

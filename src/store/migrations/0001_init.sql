@@ -290,6 +290,8 @@ CREATE TABLE _links (
 -- open for `open_seconds` before `completed_at`. `last_change` is the highest id of its status changes, while
 -- ids are integers. Of the payments in `paid`, the amounts of `paid_more` cannot be read but are positive, and those
 -- of `paid_unsure` may be negative. The time of `untimed_changes` cannot be read: one of them may be the newest.
+-- `completed_by` is the person who completed it, where status changes say so. A job whose status means cancelled
+-- is not completed, although its stage says so.
 CREATE TABLE _job_states (
     id           TEXT PRIMARY KEY NOT NULL,
     status       TEXT,
@@ -302,11 +304,14 @@ CREATE TABLE _job_states (
     paid_more    INTEGER NOT NULL DEFAULT 0,
     paid_unsure  INTEGER NOT NULL DEFAULT 0,
     untimed_changes INTEGER NOT NULL DEFAULT 0,
-    last_change  INTEGER
+    last_change  INTEGER,
+    completed_by,
+    is_cancelled INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX _job_states_stage ON _job_states (stage);
 CREATE INDEX _job_states_completed ON _job_states (completed_at);
 CREATE INDEX _job_states_untimed ON _job_states (id) WHERE untimed_changes > 0;
+CREATE INDEX _job_states_cancelled ON _job_states (id) WHERE is_cancelled;
 
 -- Which column of a mirror table holds which field.
 CREATE TABLE _columns (

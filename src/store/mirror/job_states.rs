@@ -9,8 +9,8 @@ use serde::Deserialize;
 use shopmirror_core::record::{Change, Route};
 
 use crate::store::error::StoreError;
-use crate::store::mirror::field_columns;
 use crate::store::mirror::job_links::{self, JobLink};
+use crate::store::mirror::{field_columns, job_words, quoted};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
@@ -107,16 +107,23 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
     let links = job_links::read(connection)?;
     let jobs = field_columns(connection, Route::Jobs)?;
     let changes = field_columns(connection, Route::JobStatusChanges)?;
+    let words = job_words::read(connection)?;
+    let who = match words.changed_by(&changes) {
+        Some(field) => format!("r.{}", quoted(field)),
+        None => "NULL".to_owned(),
+    };
     let parts = [
         ("{job_status}", column(&jobs, "j", "status")),
         ("{job_stage}", column(&jobs, "j", "status_stage")),
         ("{status}", column(&changes, "r", "status")),
         ("{stage}", column(&changes, "r", "status_stage")),
+        ("{is_cancelled}", words.is_cancelled_sql("status")),
         // Last: they hold the name of a field.
         (
             "{of_changes}",
             jobs_with_records(&links, Route::JobStatusChanges),
         ),
+        ("{who}", who),
         ("{of_payments}", jobs_with_records(&links, Route::Payments)),
     ];
     let mut sql = include_str!("job_states.sql").to_owned();
@@ -151,7 +158,8 @@ fn column(columns: &[String], row: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::mirror;
+    use crate::store::mirror::job_words::JobWords;
+    use crate::store::{meta, mirror};
 
     const TABLES: &str = "
         DROP TABLE jobs;
@@ -162,7 +170,7 @@ mod tests {
             _business, _first_seen_at, _changed_at, _last_seen_at, _seq, _unreadable, _vanished_at
         );
         CREATE TABLE job_status_changes (
-            id TEXT, job_id, _created_at, status, status_stage,
+            id TEXT, job_id, _created_at, status, status_stage, changed_by,
             _business, _first_seen_at, _seq, _vanished_at
         );
         CREATE TABLE payments (
@@ -189,6 +197,8 @@ mod tests {
         open_seconds: Option<i64>,
         paid: Option<f64>,
         last_change: Option<i64>,
+        completed_by: Option<String>,
+        is_cancelled: bool,
     }
 
     /// A job as it was last seen: not on the newest page, unless `seen` is empty.
@@ -208,6 +218,15 @@ mod tests {
     }
 
     fn state(job: Job, changes: &[Made<&str>], payments: &[Made<f64>]) -> State {
+        state_by(&JobWords::default(), job, changes, payments)
+    }
+
+    fn state_by(
+        words: &JobWords,
+        job: Job,
+        changes: &[Made<&str>],
+        payments: &[Made<f64>],
+    ) -> State {
         let connection = Connection::open_in_memory().unwrap();
         connection
             .execute_batch(include_str!("../migrations/0001_init.sql"))
@@ -232,8 +251,8 @@ mod tests {
             .unwrap();
         for (seq, (made, stage, seen)) in (1_i64..).zip(changes) {
             let row = (at(made), format!("is {stage}"), stage, at(seen), seq);
-            let sql =
-                "INSERT INTO job_status_changes VALUES (?5, 1, ?1, ?2, ?3, NULL, ?4, ?5, NULL)";
+            let sql = "INSERT INTO job_status_changes
+                VALUES (?5, 1, ?1, ?2, ?3, 'by ' || ?5, NULL, ?4, ?5, NULL)";
             connection.run(sql, row).unwrap();
         }
         for (seq, (made, amount, seen)) in (1_i64..).zip(payments) {
@@ -242,6 +261,8 @@ mod tests {
                 .run(sql, (at(made), amount, at(seen), seq))
                 .unwrap();
         }
+        let words = serde_json::to_string(words).unwrap();
+        meta::set(&connection, "job_words", &words).unwrap();
         rebuild(&connection).unwrap();
         connection
             .row("SELECT * FROM _job_states", [])
@@ -288,6 +309,34 @@ mod tests {
             (None, None, None),
             "when is not known"
         );
+    }
+
+    #[test]
+    fn a_cancelled_job_is_not_completed_and_a_completed_one_was_completed_by_somebody() {
+        let seen = job("open", "01T00:00");
+        let changes = [made("02T00:00", "open"), made("03T00:00", "completed")];
+        let collected = [&changes[..], &[made("09T00:00", "completed")]].concat();
+        let completed = state(seen, &collected, &[]);
+        assert_eq!(completed.completed_by.as_deref(), Some("by 2"));
+        assert!(!completed.is_cancelled);
+        assert_eq!(state(seen, &changes[..1], &[]).completed_by, None);
+
+        let words = |status: &str, field: Option<&str>| JobWords {
+            cancelled_status: vec![status.to_owned()],
+            changed_by: field.map(str::to_owned),
+        };
+        let cancelled = state_by(&words(" Is Completed", None), seen, &collected, &[]);
+        assert!(cancelled.is_cancelled && cancelled.stage.as_deref() == Some("completed"));
+        assert_eq!(
+            (cancelled.completed_at, cancelled.open_seconds),
+            (None, None)
+        );
+        let other = words("Storniert", Some("status"));
+        let other = state_by(&other, seen, &collected, &[]);
+        assert_eq!(other.completed_by.as_deref(), Some("is completed"));
+        let none = words("it's off", Some(""));
+        let none = state_by(&none, seen, &collected, &[]);
+        assert_eq!((none.completed_by, none.is_cancelled), (None, false));
     }
 
     #[test]

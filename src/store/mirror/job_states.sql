@@ -35,6 +35,7 @@ change AS MATERIALIZED (
     {stage} AS stage,
     coalesce({stage} = 'completed', 0) AS completes,
     r._first_seen_at AS seen_at,
+    {who} AS who,
     -- NULL unless the id is an integer.
     iif(CAST(CAST(r.id AS INTEGER) AS TEXT) = r.id, CAST(r.id AS INTEGER), NULL) AS number
   FROM {of_changes}
@@ -65,6 +66,7 @@ turn AS (
     id,
     at,
     completes,
+    who,
     lag(at) OVER (PARTITION BY id ORDER BY at, seq) AS turn_before
   FROM (
     SELECT *, lag(completes, 1, 0) OVER (PARTITION BY id ORDER BY at, seq) AS was_completed
@@ -77,6 +79,8 @@ completion AS (
   SELECT
     t.id,
     max(t.at) AS at,
+    -- Of the same row as the greatest time.
+    t.who,
     iif(
       job.created_at IS NULL,
       NULL,
@@ -129,7 +133,7 @@ paid AS (
 )
 INSERT INTO _job_states (
   id, status, stage, since, source, completed_at, open_seconds, paid, paid_more, paid_unsure,
-  untimed_changes, last_change
+  untimed_changes, last_change, completed_by, is_cancelled
 )
 SELECT
   now.id,
@@ -166,23 +170,28 @@ SELECT
     0
   ),
   coalesce(untimed.changes, 0),
-  now.last_change
+  now.last_change,
+  c.who,
+  now.is_cancelled
 FROM (
-  SELECT
-    job.id,
-    job.own,
-    job.has_unread_sum,
-    job.is_on_page,
-    n.id IS NOT NULL AND job.seen_at < n.seen_at AS is_by_change,
-    iif(job.seen_at < n.seen_at, n.status, job.status) AS status,
-    iif(job.seen_at < n.seen_at, n.stage, job.stage) AS stage,
-    job.unchanged_since,
-    n.status AS newest_status,
-    n.at AS newest_at,
-    n.highest AS last_change
-  FROM job
-  LEFT JOIN newest n ON n.id = job.id
+  SELECT *, stage IS 'completed' AND coalesce({is_cancelled}, 0) AS is_cancelled
+  FROM (
+    SELECT
+      job.id,
+      job.own,
+      job.has_unread_sum,
+      job.is_on_page,
+      n.id IS NOT NULL AND job.seen_at < n.seen_at AS is_by_change,
+      iif(job.seen_at < n.seen_at, n.status, job.status) AS status,
+      iif(job.seen_at < n.seen_at, n.stage, job.stage) AS stage,
+      job.unchanged_since,
+      n.status AS newest_status,
+      n.at AS newest_at,
+      n.highest AS last_change
+    FROM job
+    LEFT JOIN newest n ON n.id = job.id
+  )
 ) now
-LEFT JOIN completion c ON c.id = now.id AND now.stage = 'completed'
+LEFT JOIN completion c ON c.id = now.id AND now.stage = 'completed' AND NOT now.is_cancelled
 LEFT JOIN paid ON paid.id = now.id
 LEFT JOIN untimed ON untimed.id = now.id

@@ -11,6 +11,7 @@ pub(in crate::store) mod indexes;
 use rusqlite::{Connection, OptionalExtension, named_params};
 
 use columns::{RouteColumns, view_columns};
+pub use indexes::{compared, number_sql};
 
 /// Stands in the text of each view that this program made.
 const MARK: &str = "/* made by shopmirror */";

@@ -222,11 +222,13 @@ fn repairs(shop: &Shop, asked: &Asked) -> Vec<Value> {
 /// Days that each repair completed in the period was open, by a field of the repair.
 fn turnaround(shop: &Shop, asked: &Asked, field: &str, name: &str) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for (job, open_seconds) in completed(shop, asked) {
-        groups
-            .entry(text(job, field))
-            .or_default()
-            .push(open_seconds / 86_400.0);
+    for done in completed(shop, asked) {
+        let group = match field {
+            "assigned_to" => done.by,
+            _ => text(done.job, field),
+        };
+        let days = groups.entry(group).or_default();
+        days.push(done.open_seconds / 86_400.0);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(name, days)| (Reverse(days.len()), *name));
@@ -245,9 +247,17 @@ fn turnaround(shop: &Shop, asked: &Asked, field: &str, name: &str) -> Vec<Value>
     groups.into_iter().map(row).collect()
 }
 
-/// The repairs that are completed and were so in the period, and for how many seconds each was
-/// open.
-fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<(&'s Value, f64)> {
+/// A repair that is completed.
+struct Completed<'s> {
+    job: &'s Value,
+    /// For how many seconds it was open.
+    open_seconds: f64,
+    /// Who completed it.
+    by: &'s str,
+}
+
+/// The repairs that are completed and were so in the period.
+fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<Completed<'s>> {
     let jobs = shop.all("jobs").iter().filter(|job| asked.has(job));
     let completed = jobs.filter(|job| job["status_stage"] == "completed");
     let mut found = Vec::new();
@@ -272,7 +282,11 @@ fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<(&'s Value, f64)> {
         if let Some(change) = done
             && (asked.from..=asked.to).contains(&shop.day(change))
         {
-            found.push((job, open_seconds));
+            found.push(Completed {
+                job,
+                open_seconds,
+                by: text(change, "changed_by"),
+            });
         }
     }
     found
@@ -292,8 +306,8 @@ fn technicians(shop: &Shop, asked: &Asked) -> Vec<Value> {
     for job in asked.during(shop, "jobs") {
         people.entry(name(job)).or_default()[1] += 1;
     }
-    for (job, _) in completed(shop, asked) {
-        people.entry(name(job)).or_default()[2] += 1;
+    for done in completed(shop, asked) {
+        people.entry(done.by.to_owned()).or_default()[2] += 1;
     }
     let mut rows: Vec<_> = people.into_iter().collect();
     rows.sort_by_key(|(name, [open, ..])| (Reverse(*open), name.clone()));

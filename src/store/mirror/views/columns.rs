@@ -311,6 +311,7 @@ fn add_current_state(columns: &mut View) {
     columns.add("current_stage", TEXT, "s.stage");
     columns.add("status_since", TEXT, &local("s.since"));
     columns.add("completed_at", TEXT, &local("s.completed_at"));
+    columns.add("completed_by", TEXT, "s.completed_by");
     columns.add("paid_total", REAL, "s.paid");
     columns.add(
         "turnaround_days",

@@ -153,12 +153,30 @@ fn of_persons(routes: &[RouteColumns]) -> Vec<String> {
             ));
         }
     }
+    // Those by which a report asks the same.
+    for (column, name, same) in [
+        ("mobile_number", "number", number_sql("mobile_number")),
+        ("email", "address", compared("email")),
+    ] {
+        if customers.has(column) {
+            indexes.push(format!(
+                "CREATE INDEX report_customers_{name} ON customers ({same}, _created_at)"
+            ));
+        }
+    }
     indexes
+}
+
+/// The number of a telephone in the form in which reports compare it: without spaces and hyphens.
+#[must_use]
+pub fn number_sql(column: &str) -> String {
+    format!("replace(replace(CAST({column} AS TEXT), ' ', ''), '-', '')")
 }
 
 /// A column in the form in which people are compared: as text, without spaces around it, in lower
 /// case.
-pub(in crate::store) fn compared(column: &str) -> String {
+#[must_use]
+pub fn compared(column: &str) -> String {
     format!("lower(trim(CAST({column} AS TEXT)))")
 }
 
