@@ -21,22 +21,23 @@ mod query;
 mod range;
 mod text;
 mod timetable;
+mod uses;
 mod value;
 
 pub use crate::config::Range;
 pub use answer::{Answer, Question, answer, own_parameters};
 pub use builtin::built_in;
-pub use csv::{csv, csv_head, csv_values};
+pub use csv::{csv, csv_head, csv_notes, csv_values};
 pub use delivery::{
     ScheduledContent, form, notice_body, question_of, rendered, sample_body, write,
 };
 pub use error::ReportError;
-pub use exactness::{Cell, Exactness};
+pub use exactness::{Cell, Exactness, Marking, sum_of_counts};
 pub use folder::{find, list};
 pub use head::{Chart, ColumnFormat, Parameter, Report};
-pub use home::{Figure, Home, LINE_DAYS, Standing, home};
+pub use home::{Figure, Home, LINE_DAYS, Number, Standing, home};
 pub use html::{document, fragment};
-pub use json::listed;
+pub use json::{AnswerDocument, listed};
 pub use period::Period;
 pub use text::text;
 pub use timetable::{ReportRun, Timetable};

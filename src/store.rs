@@ -57,7 +57,7 @@ pub use outbox::rows::{
     Acknowledged, Feed, LatestDue, QueueLane, QueueRow, RemovalReason, RowState, Settlement,
 };
 pub use pollers::PollerRow;
-pub use query::{QueryError, QueryLimits, QueryRows, ReportDay};
+pub use query::{QueryError, QueryLimits, QueryReads, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
 pub use search_index::{Found, IndexProgress, SearchIndex, index_log};
 

@@ -34,6 +34,9 @@ pub(super) struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
     format: ReportFormat,
+    /// With --format csv: add the notes as a last block of lines with #
+    #[arg(long)]
+    notes: bool,
     /// Print the query of the report instead of its answer, for example to change it
     #[arg(long)]
     sql: bool,
@@ -61,6 +64,7 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     let question = Question {
         from: args.from,
         to: args.to,
+        until: None,
         by: args.by,
         business: args.business,
         set: args.set,
@@ -69,10 +73,13 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     let zone = &config.workspace.time_zone;
     let answer = report::answer(&mut reader, &report, &question, zone, Timestamp::now())
         .map_err(unanswered)?;
-    let text = match format {
+    let mut text = match format {
         ReportFormat::Table => report::text(&answer, out.width()),
         format => report::rendered(&answer, format).map_err(unanswered)?,
     };
+    if args.notes && format == ReportFormat::Csv {
+        text.push_str(&report::csv_notes(&answer));
+    }
     output::raw(text.as_bytes())
 }
 

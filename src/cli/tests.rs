@@ -13,7 +13,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 use shopmirror_core::record::Event;
 
-use crate::report::ScheduledContent;
+use crate::report::{AnswerDocument, ScheduledContent};
 use crate::status::WorkspaceStatus;
 use crate::status::alerts::Alert;
 use crate::store::Gap;
@@ -35,10 +35,14 @@ const fn document<T: JsonSchema>(name: &'static str, about: &'static str) -> Doc
     }
 }
 
-const DOCUMENTS: [Document; 4] = [
+const DOCUMENTS: [Document; 5] = [
     document::<Alert<'_>>(
         "alert",
         "what is wrong, or over: `record` of an event of the kind `alert`",
+    ),
+    document::<AnswerDocument<'_>>(
+        "answer",
+        "the answer of a report: `report NAME --json` and `GET /report?name=NAME&format=json`",
     ),
     document::<Event<'_>>(
         "event",

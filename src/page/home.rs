@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use super::context::PageContext;
 use super::frame::{link, ranges};
 use super::spark::spark;
 use super::text::{message, money, shown, zone_name};
-use crate::report::{Cell, Exactness, Figure, Home, Range};
+use crate::report::{self, Cell, Exactness, Figure, Home, Number, Range};
 use crate::status::{Health, WorkspaceStatus};
 use crate::text::first_upper;
 use crate::text::number::{count, whole};
@@ -22,8 +24,10 @@ const BARS_MAX: usize = 12;
 pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Markup> {
     let status = context.status().await;
     let home = context.numbers(range).await;
+    let now = Timestamp::now();
+    let zone = &context.page.zone;
     let mut parts = vec![
-        health(status.as_deref(), home.as_deref()),
+        health(status.as_deref(), home.as_deref(), now, zone),
         ranges(
             &Range::HOME,
             |each| each == range,
@@ -39,16 +43,22 @@ pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Marku
         context,
         range,
         home: &home,
+        now,
     };
     parts.extend([view.cards(), view.statuses(), view.now(), view.as_of()]);
     parts
 }
 
 /// In one line whether the numbers can be trusted.
-fn health(status: Option<&WorkspaceStatus>, home: Option<&Home>) -> Markup {
+fn health(
+    status: Option<&WorkspaceStatus>,
+    home: Option<&Home>,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Markup {
     let (is_good, text) = match status {
         None => (false, "The program does not answer.".to_owned()),
-        Some(status) => (status.health == Health::Ok, status.sentence()),
+        Some(status) => (status.health == Health::Ok, trouble(status, now, zone)),
     };
     html! {
         div #health data-part {
@@ -71,11 +81,37 @@ fn health(status: Option<&WorkspaceStatus>, home: Option<&Home>) -> Markup {
     }
 }
 
+/// What is wrong and since when, or that nothing is.
+fn trouble(status: &WorkspaceStatus, now: Timestamp, zone: &TimeZone) -> String {
+    let Some(unread) = status.unread() else {
+        return status.sentence();
+    };
+    let Some(age_s) = unread.age_s else {
+        return format!("{}.", unread.what);
+    };
+    let since = now.saturating_sub(SignedDuration::from_secs_f64(age_s));
+    let since = since.map_or_else(|_| String::new(), |at| clock_time(at, now, zone));
+    format!("{} since {since}.", unread.what)
+}
+
+/// A time on the clock of the shop, with its day if that is not today.
+fn clock_time(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+    let at = at.to_zoned_datetime(zone.clone());
+    let today = now.to_zoned_datetime(zone.clone()).date();
+    let form = if at.date() == today {
+        "%H:%M"
+    } else {
+        "%-d %B, %H:%M"
+    };
+    at.strftime(form).to_string()
+}
+
 /// The numbers of one range, ready to be drawn.
 struct HomeView<'a> {
     context: &'a PageContext,
     range: Range,
     home: &'a Home,
+    now: Timestamp,
 }
 
 /// The unit of a number of Home.
@@ -142,20 +178,28 @@ impl HomeView<'_> {
         let from = self.home.days.from.to_string();
         let to = self.home.days.to.to_string();
         let query = [("name", card.report), ("from", &from), ("to", &to)];
+        let figure = card.figure;
         let before = match self.range {
-            Range::Today | Range::ThisWeek => " a week before, by this time",
-            Range::ThisMonth => " a month before, by this time",
+            Range::Today | Range::ThisWeek => " a week before",
+            Range::ThisMonth => " a month before",
             _ => " the month before",
         };
-        let figure = card.figure;
+        let by = match figure.as_of {
+            Some(_) => ", by the same hour",
+            None if self.range == Range::LastMonth => "",
+            None => ", by this time",
+        };
         html! {
             div.card id=(card.id) {
                 a href=(link("report", &query)) {
                     span.title { (card.title) }
-                    span.n { (self.amount(&figure.now, card.unit, None)) }
+                    span.n.old[figure.as_of.is_some()] {
+                        (self.amount(&figure.now, card.unit, None))
+                        (self.since(figure.as_of))
+                    }
                     span.d {
                         @if figure.now.number().is_none() { "Not all of it is known" }
-                        @else { (self.amount(&figure.before, card.unit, None)) (before) }
+                        @else { (self.amount(&figure.before, card.unit, None)) (before) (by) }
                     }
                     (spark(&figure.days))
                 }
@@ -188,29 +232,36 @@ impl HomeView<'_> {
     fn statuses(&self) -> Markup {
         let home = self.home;
         let most = match home.by_status.first() {
-            Some((_, count)) => *count,
+            Some((_, count)) => count.number().unwrap_or(1.0),
             None => 1.0,
         };
-        let mut further = 0.0;
+        let mut further = Vec::new();
         for (_, count) in home.by_status.iter().skip(BARS_MAX) {
-            further += count;
+            further.push(count);
         }
+        let old = self.home.now.open.as_of;
         html! {
             section.statuses #statuses data-part aria-labelledby="statuses-title" {
-                h2 #statuses-title { "Open repairs by status" }
+                h2 #statuses-title { "Open repairs by status" (self.since(old)) }
                 @if home.by_status.is_empty() { p { "No open repair is known." } }
-                ul.bars {
+                ul.bars.old[old.is_some()] {
                     @for (status, repairs) in home.by_status.iter().take(BARS_MAX) {
+                        @let width = repairs.number().unwrap_or_default() / most * 100.0;
                         li {
                             span { (shown(status)) }
                             svg viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true" {
-                                rect width=(format!("{:.1}", repairs / most * 100.0)) height="14" {}
+                                rect width=(format!("{width:.1}")) height="14" {}
                             }
-                            span { (whole(*repairs as i64)) }
+                            span { (self.amount(repairs, Unit::Count, None)) }
                         }
                     }
-                    @if further > 0.0 {
-                        li { span { "other statuses" } span {} span { (whole(further as i64)) } }
+                    @if !further.is_empty() {
+                        @let sum = report::sum_of_counts(further);
+                        li {
+                            span { "other statuses" }
+                            span {}
+                            span { (self.amount(&sum, Unit::Count, None)) }
+                        }
                     }
                 }
             }
@@ -259,11 +310,23 @@ impl HomeView<'_> {
         }
     }
 
-    fn row(&self, title: &str, cell: &Cell, unit: Unit, address: &str) -> Markup {
+    fn row(&self, title: &str, number: &Number, unit: Unit, address: &str) -> Markup {
         html! {
             tr {
                 th scope="row" { (title) }
-                td.number { (self.amount(cell, unit, Some(address))) }
+                td.number.old[number.as_of.is_some()] {
+                    (self.amount(&number.cell, unit, Some(address)))
+                    (self.since(number.as_of))
+                }
+            }
+        }
+    }
+
+    /// Beside a number that stands still: up to when its lists were read.
+    fn since(&self, as_of: Option<Timestamp>) -> Markup {
+        html! {
+            @if let Some(at) = as_of {
+                span.least { " as of " (clock_time(at, self.now, &self.context.page.zone)) }
             }
         }
     }
@@ -271,11 +334,7 @@ impl HomeView<'_> {
     /// The age of the numbers, and the notes about them.
     fn as_of(&self) -> Markup {
         let zone = &self.context.page.zone;
-        let at = self
-            .home
-            .as_of
-            .to_zoned_datetime(zone.clone())
-            .strftime("%H:%M");
+        let at = clock_time(self.home.as_of, self.now, zone);
         html! {
             p.note #as-of data-part {
                 "As of " (at) ", " (zone_name(zone)) "."

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
-use jiff::civil::Date;
+use jiff::civil::{Date, Time};
+use jiff::{Timestamp, ToSpan, ZonedDateTime};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -79,13 +79,10 @@ pub(super) fn one(
         return Ok(download(&report.name, query.format, text));
     }
     let mut before = None;
-    if answer.totals.is_some() && report.has_period() {
-        let days = answer.period.shifted(-1);
-        let question = Question {
-            from: Some(days.from),
-            to: Some(days.to),
-            ..question.clone()
-        };
+    let mut before_until = None;
+    if answer.totals.is_some() && answer.has_period {
+        let question = before_of(&question, answer.period, &answer.as_of);
+        before_until = question.until;
         before = report::answer(reader, report, &question, zone, now).ok();
     }
     let view = ReportView {
@@ -93,9 +90,28 @@ pub(super) fn one(
         answer: &answer,
         today,
         before,
+        before_until,
         businesses: businesses(reader),
     };
     Ok(framed(context, &report.title, "reports", &view.page()).into_response())
+}
+
+/// The same question for the period before, up to the same hour if the period is not over.
+fn before_of(question: &Question, period: Period, as_of: &ZonedDateTime) -> Question {
+    let mut days = period.shifted(-1);
+    let mut until = None;
+    let today = as_of.date();
+    if today <= period.to {
+        let to_come = (period.to - today).get_days();
+        days.to = days.to.saturating_sub(to_come.days()).max(days.from);
+        until = Some(as_of.time());
+    }
+    Question {
+        from: Some(days.from),
+        to: Some(days.to),
+        until,
+        ..question.clone()
+    }
 }
 
 /// The question that a query asks; a range counts before single days.
@@ -103,6 +119,7 @@ fn question(query: &ReportQuery, today: Date, currency: Option<String>) -> Quest
     let mut question = Question {
         from: query.from,
         to: query.to,
+        until: None,
         by: query.by.unwrap_or_default(),
         business: query.business.clone(),
         set: query.set.clone().into_iter().collect(),
@@ -150,6 +167,8 @@ struct ReportView<'a> {
     today: Date,
     /// The answer for the days before, if the report has days and sums.
     before: Option<Answer>,
+    /// The time of the last of these days up to which they are counted.
+    before_until: Option<Time>,
     businesses: BTreeSet<String>,
 }
 
@@ -163,7 +182,7 @@ impl ReportView<'_> {
             section {
                 h1 { (shown(&report.title)) }
                 p { (shown(&report.about)) }
-                @if report.has_period() {
+                @if self.answer.has_period {
                     (ranges(
                         &Range::REPORT,
                         |range| range.days(self.today) == days,
@@ -228,12 +247,12 @@ impl ReportView<'_> {
             businesses.push((business, business));
         }
         let has_choice =
-            report.has_period() || !report.parameters.is_empty() || !self.businesses.is_empty();
+            self.answer.has_period || !report.parameters.is_empty() || !self.businesses.is_empty();
         html! {
             @if has_choice {
                 form.filter action="report" method="get" {
                     input type="hidden" name="name" value=(report.name);
-                    @if report.has_period() {
+                    @if self.answer.has_period {
                         label { "From " input type="date" name="from" value=(days.from) required; }
                         label { "To " input type="date" name="to" value=(days.to) required; }
                     }
@@ -274,7 +293,9 @@ impl ReportView<'_> {
         let before = self.before.as_ref()?.shown_totals()?;
         let mut rows = Vec::new();
         for (index, total) in totals.iter().enumerate() {
-            if total.is_number() {
+            // What stands now was not counted before.
+            let is_standing = self.answer.report.is_standing(&self.answer.columns[index]);
+            if total.is_number() && !is_standing {
                 let column = self.answer.columns.get(index)?;
                 rows.push((column, sums.get(index)?, before.get(index)?));
             }
@@ -288,7 +309,11 @@ impl ReportView<'_> {
                     }
                 }
             }
-            p.note { "Before: " (self.answer.period.shifted(-1).in_words()) "." }
+            p.note {
+                "Before: " (self.before.as_ref()?.period.in_words())
+                @if let Some(until) = self.before_until { ", until " (until.strftime("%H:%M")) }
+                "."
+            }
         })
     }
 }
@@ -320,4 +345,31 @@ pub(super) fn download(name: &str, format: ReportFormat, text: String) -> Respon
         ),
     ];
     (headers, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_that_is_not_over_is_compared_up_to_the_same_hour() {
+        let of = |from: &str, to: &str, as_of: &str| {
+            let [from, to] = [from, to].map(|day| day.parse().unwrap());
+            let as_of: ZonedDateTime = format!("{as_of}[Europe/Berlin]").parse().unwrap();
+            let before = before_of(&Question::default(), Period { from, to }, &as_of);
+            let days = [before.from, before.to].map(|day| day.unwrap().to_string());
+            (days, before.until.map(|until| until.to_string()))
+        };
+        let day = |from: &str, to: &str| [from, to].map(str::to_owned);
+        let (read, hour) = ("2026-11-28T15:04:00", Some("15:04:00".to_owned()));
+        let today = of("2026-11-28", "2026-11-28", read);
+        assert_eq!(today, (day("2026-11-27", "2026-11-27"), hour.clone()));
+        let month = of("2026-11-01", "2026-11-28", read);
+        assert_eq!(month, (day("2026-10-01", "2026-10-28"), hour.clone()));
+        // It was last read a day before its last day.
+        let stale = of("2026-11-22", "2026-11-29", read);
+        assert_eq!(stale, (day("2026-11-14", "2026-11-20"), hour));
+        let over = of("2026-11-26", "2026-11-26", read);
+        assert_eq!(over, (day("2026-11-25", "2026-11-25"), None));
+    }
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::report::Cell;
+use crate::report::{Cell, Exactness};
 use crate::text::number::grouped;
 
 /// The size of the picture, in its own units.
@@ -11,8 +11,8 @@ const HEIGHT: f64 = 32.0;
 /// The least height of a bar, so that a 0 is seen.
 const LEAST: f64 = 1.0;
 
-/// A bar for each day, grey in full height for a day without a known number. The label says the
-/// same in words.
+/// A bar for each day; grey in full height behind it for a day of which not all is known. The label
+/// says the same in words.
 pub(super) fn spark(days: &[Cell]) -> Markup {
     let numbers: Vec<f64> = days.iter().filter_map(Cell::number).collect();
     let low = numbers.iter().copied().fold(f64::MAX, f64::min);
@@ -20,12 +20,18 @@ pub(super) fn spark(days: &[Cell]) -> Markup {
     let label = if numbers.is_empty() {
         "Last 30 days: unknown".to_owned()
     } else {
-        format!(
-            "Last 30 days: {} known, from {} to {} a day",
-            numbers.len(),
+        let known = days.iter().filter(|day| is_known(day)).count();
+        let unsure = numbers.len() - known;
+        let mut label = format!("Last 30 days: {known} known");
+        if unsure > 0 {
+            label.push_str(&format!(", {unsure} in part"));
+        }
+        label.push_str(&format!(
+            ", from {} to {} a day",
             grouped(low),
             grouped(high)
-        )
+        ));
+        label
     };
     let step = WIDTH / days.len().max(1) as f64;
     let view = format!("0 0 {WIDTH} {HEIGHT}");
@@ -33,17 +39,23 @@ pub(super) fn spark(days: &[Cell]) -> Markup {
         svg.spark viewBox=(view) preserveAspectRatio="none" role="img" aria-label=(label) {
             @for (index, day) in days.iter().enumerate() {
                 @let x = one_decimal(index as f64 * step);
+                @if !is_known(day) {
+                    rect x=(x) width=(one_decimal(step)) height=(HEIGHT) fill="currentColor"
+                        fill-opacity="0.25" {}
+                }
                 @if let Some(amount) = day.number() {
                     @let height = LEAST + share(amount, high) * (HEIGHT - LEAST);
                     rect x=(x) y=(one_decimal(HEIGHT - height)) width=(one_decimal(step - 1.0))
                         height=(one_decimal(height)) {}
-                } @else {
-                    rect x=(x) width=(one_decimal(step)) height=(HEIGHT) fill="currentColor"
-                        fill-opacity="0.25" {}
                 }
             }
         }
     }
+}
+
+/// Whether the number of a day is right as far as the mirror can tell.
+fn is_known(day: &Cell) -> bool {
+    day.number().is_some() && day.exactness == Exactness::Exact
 }
 
 /// An amount as a share of the highest one, from 0 to 1.
@@ -62,7 +74,6 @@ fn one_decimal(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Exactness;
     use crate::store::SqlValue;
 
     #[test]
@@ -75,12 +86,16 @@ mod tests {
             value: SqlValue::Real(number),
             exactness: Exactness::Exact,
         };
-        let days = [unknown, known(0.0), known(4.0)];
+        let in_part = Cell {
+            exactness: Exactness::AtLeast,
+            ..known(2.0)
+        };
+        let days = [unknown, known(0.0), in_part, known(4.0)];
         let drawn = spark(&days).into_string();
-        assert_eq!(drawn.matches("fill-opacity").count(), 1, "{drawn}");
-        assert_eq!(drawn.matches("<rect").count(), 3, "{drawn}");
+        assert_eq!(drawn.matches("fill-opacity").count(), 2, "{drawn}");
+        assert_eq!(drawn.matches("<rect").count(), 5, "{drawn}");
         assert!(
-            drawn.contains("Last 30 days: 2 known, from 0 to 4 a day"),
+            drawn.contains("Last 30 days: 2 known, 1 in part, from 0 to 4 a day"),
             "{drawn}"
         );
     }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use jiff::civil::Date;
+use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ZonedDateTime};
 use shopmirror_core::clock::second;
 
 use super::error::ReportError;
 use super::exactness::{
-    BusinessChoice, Cell, Knowledge, Known, of_cancelled, of_links, of_rereads, of_unknown_jobs,
-    totals,
+    BusinessChoice, Cell, Exactness, Knowledge, Marking, of_cancelled, of_links, of_rereads,
+    of_unknown_jobs, totals,
 };
 use super::head::{PERIOD, Report};
-use super::period::Period;
+use super::period::{Period, moment_of};
 use super::query;
 use super::value::displayed;
 use crate::config::CountedBy;
@@ -33,6 +33,9 @@ pub struct Question {
     pub from: Option<Date>,
     /// The last day.
     pub to: Option<Date>,
+    /// The moment of the last day up to which it is counted, on the clock of the shop; all of the
+    /// day without it.
+    pub until: Option<Time>,
     /// The grouping: day, week or month.
     pub by: CountedBy,
     /// Only this business.
@@ -48,7 +51,9 @@ pub struct Question {
 pub struct Answer {
     /// The report.
     pub report: Report,
-    /// The days it is about, if it is about days: see [`Report::has_period`].
+    /// Whether it is about the days that were asked for.
+    pub has_period: bool,
+    /// These days.
     pub period: Period,
     /// The grouping: day, week or month.
     pub by: CountedBy,
@@ -56,6 +61,8 @@ pub struct Answer {
     pub as_of: ZonedDateTime,
     /// The names of the columns.
     pub columns: Vec<String>,
+    /// How unsure the numbers of each column can be.
+    pub markings: Vec<Marking>,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
     /// The sums of the columns that have one.
@@ -132,7 +139,7 @@ impl Answer {
             None => self.as_of.offset().to_string(),
         };
         let as_of = format!("as of {}, {zone}", self.as_of.strftime("%Y-%m-%d %H:%M"));
-        if self.report.has_period() {
+        if self.has_period {
             format!("{} to {}, {as_of}", self.period.from, self.period.to)
         } else {
             as_of
@@ -153,40 +160,67 @@ pub fn answer(
 ) -> Result<Answer, ReportError> {
     let local: ZonedDateTime = now.to_zoned_datetime(zone.clone());
     let period = Period::new(question.from, question.to, local.date())?;
-    let days = period.days(zone, question.by);
-    reader.set_days(&days)?;
-    let mut business = chosen(&reader.pollers()?, question.business.as_deref())?;
-    business.every = report.routes_of_every_business();
-    let mut known = Knowledge::read(reader, &report.routes(), &business, days, now)?;
-    if report.has_period() && report.shows_states() {
-        known.unknown_jobs = unknown_jobs(reader, &known, &business)?;
+    let mut days = period.days(zone, question.by);
+    if let (Some(until), Some(last)) = (question.until, days.last_mut()) {
+        last.to = last.to.min(moment_of(period.to, until, zone));
     }
-    let parameters = parameters(report, question, period, &local, &business)?;
-    let cells = query::cells_of(reader, report, &known, &parameters)?;
-    let mut notes = of_links(reader, report)?;
-    notes.extend(of_rereads(reader, report)?);
-    let own = query::notes_of(reader, report, &parameters)?;
-    notes.extend(own.texts);
-    notes.extend(of_cancelled(reader, report)?);
-    notes.extend(known.of_unheard(report, zone));
-    notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
-    notes.extend(known.gone.iter().cloned());
-    notes.push(known.line(report.has_period(), zone));
-    let totals = totals(report, &cells, |column| {
-        let is_whole = !report.is_list || known.whole_of(report, column) == Known::Wholly;
-        is_whole && !own.lacking.iter().any(|lacking| lacking == column)
-    });
-    Ok(Answer {
-        report: report.clone(),
-        period,
-        by: question.by,
-        as_of: known.as_of().to_zoned_datetime(zone.clone()),
-        columns: cells.columns,
-        rows: cells.rows,
-        totals,
-        notes,
-        currency: question.currency.clone(),
+    reader.set_days(&days)?;
+    reader.at_one_moment(|reader| {
+        let mut business = chosen(&reader.pollers()?, question.business.as_deref())?;
+        let parameters = parameters(report, question, period, &local, &business)?;
+        reader.set_unheard(&[], None, None)?;
+        let uses = query::uses_of(reader, report)?;
+        business.every = report.routes_of_every_business(uses.paid_sums);
+        let mut known = Knowledge::read(reader, &uses.routes, &business, days, now)?;
+        if uses.has_period && uses.states {
+            known.unknown_jobs = unknown_jobs(reader, &known, &business)?;
+        }
+        let cells = query::cells_of(reader, report, &uses, &known, &parameters)?;
+        let own = query::notes_of(reader, report, &parameters)?;
+        let totals = totals(report, &cells, |column| {
+            let mut left_out = known.left_out(report, &uses, &parameters, column);
+            left_out.more |= own.lacking.iter().any(|lacking| lacking == column);
+            left_out
+        });
+        let worst = worst(cells.rows.iter().flatten().chain(totals.iter().flatten()));
+        let mut notes = of_links(reader, &uses)?;
+        notes.extend(of_rereads(reader, &uses)?);
+        notes.extend(own.texts);
+        notes.extend(of_cancelled(reader, &uses)?);
+        notes.extend(known.of_unheard(&uses, zone));
+        notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
+        notes.extend(known.gone.iter().cloned());
+        // What stands now may lack a record of any time.
+        let is_of_period = uses.has_period && !report.has_standing();
+        notes.push(known.line(is_of_period, worst, zone));
+        Ok(Answer {
+            report: report.clone(),
+            has_period: uses.has_period,
+            period,
+            by: question.by,
+            as_of: known.as_of(&uses.routes).to_zoned_datetime(zone.clone()),
+            columns: cells.columns,
+            markings: cells.markings,
+            rows: cells.rows,
+            totals,
+            notes,
+            currency: question.currency.clone(),
+        })
     })
+}
+
+/// How sure the least sure of these numbers is: about, or not exact, or exact.
+fn worst<'a>(cells: impl Iterator<Item = &'a Cell>) -> Exactness {
+    let mut worst = Exactness::Exact;
+    for cell in cells {
+        if cell.exactness == Exactness::About {
+            return Exactness::About;
+        }
+        if cell.exactness != Exactness::Exact {
+            worst = cell.exactness;
+        }
+    }
+    worst
 }
 
 /// When jobs that are not in the mirror were completed in the days of the question.

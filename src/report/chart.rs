@@ -115,9 +115,12 @@ impl<'a> Data<'a> {
     }
 
     fn values(&self) -> Vec<f64> {
-        self.cells()
-            .filter_map(|(_, _, cell)| number(cell))
-            .collect()
+        let mut values = Vec::new();
+        for (_, _, cell) in self.cells() {
+            values.extend(number(cell));
+            values.extend(upper(cell));
+        }
+        values
     }
 
     /// The room of the longest label.
@@ -149,6 +152,14 @@ fn cut(text: &str, width: f64) -> String {
 
 fn number(cell: &Cell) -> Option<f64> {
     cell.number().filter(|number| number.is_finite())
+}
+
+/// The upper bound of a range.
+fn upper(cell: &Cell) -> Option<f64> {
+    match cell.exactness {
+        Exactness::Between { upper } if upper.is_finite() => Some(upper),
+        _ => None,
+    }
 }
 
 /// An axis of values: from `low` to `high` in steps of 1, 2 or 5 times a power of ten, and zero on
@@ -323,12 +334,17 @@ fn categories(data: &Data<'_>) -> Markup {
             @for (index, place, cell) in data.cells().filter(|(_, _, cell)| cell.is_number()) {
                 @let y = y(index) + BAR * place as f64;
                 @let value = number(cell).unwrap_or_default();
+                @let upper = upper(cell).unwrap_or(value);
                 @let (low, high) = (x(value.min(0.0)), x(value.max(0.0)));
+                @if upper > value {
+                    rect x=(at(high)) y=(at(y)) width=(at(x(upper) - high)) height=(at(BAR - 1.0))
+                        fill=(colour(place)) fill-opacity="0.35" {}
+                }
                 rect x=(at(low)) y=(at(y)) width=(at(high - low)) height=(at(BAR - 1.0)) rx="2"
                     fill=(colour(place)) {
                     (data.title(index, place, cell))
                 }
-                text x=(at(high + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (text_of(cell)) }
+                text x=(at(x(upper.max(value).max(0.0)) + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (text_of(cell)) }
             }
             line x1=(at(x(0.0))) x2=(at(x(0.0))) y1=(at(top - 4.0)) y2=(at(height)) stroke=(LINE) {}
         },

@@ -2,23 +2,58 @@
 //! formula gets a `'` in front, and characters that control a terminal are written as `\u{..}`.
 
 use super::answer::Answer;
-use super::exactness::Cell;
+use super::exactness::Marking;
 use super::head::ColumnFormat;
-use super::value::shown;
+use super::value;
 use crate::shape::{csv_row, guarded};
 use crate::store::SqlValue;
-use crate::text::escape::shown_lines;
+use crate::text::escape::{shown, shown_lines};
 
-/// The answer of a report as CSV.
+/// The answer of a report as CSV. Beside each column of numbers that can be unsure are its marks,
+/// and the upper bounds if they can be ranges.
 #[must_use]
 pub fn csv(answer: &Answer) -> String {
-    let format = |column: &String| answer.report.format(column);
-    let cell = |(cell, column): (&Cell, &String)| csv_value(&cell.value, format(column));
-    let head = csv_head(&answer.columns);
-    let rows = answer.rows.iter();
-    rows.fold(head, |text, row| {
-        text + &line(row.iter().zip(&answer.columns).map(cell))
-    })
+    let mut head = Vec::new();
+    for (column, marking) in answer.columns.iter().zip(&answer.markings) {
+        head.push(column.clone());
+        if *marking != Marking::None {
+            head.push(format!("{column}_mark"));
+        }
+        if *marking == Marking::Range {
+            head.push(format!("{column}_max"));
+        }
+    }
+    let mut text = csv_head(&head);
+    for row in &answer.rows {
+        let mut cells = Vec::with_capacity(head.len());
+        for (index, cell) in row.iter().enumerate() {
+            let format = answer.report.format(&answer.columns[index]);
+            cells.push(csv_value(&cell.value, format));
+            let marking = answer.markings[index];
+            if marking != Marking::None {
+                cells.push(cell.exactness.word().to_owned());
+            }
+            if marking == Marking::Range {
+                cells.push(match cell.upper() {
+                    Some(upper) => csv_value(&upper, format),
+                    None => String::new(),
+                });
+            }
+        }
+        text.push_str(&line(cells));
+    }
+    text
+}
+
+/// The time that a report is about and its notes, as lines that begin with `#`: the last block of
+/// its CSV, for who asks for it.
+#[must_use]
+pub fn csv_notes(answer: &Answer) -> String {
+    let mut text = format!("# {}\r\n", shown_lines(&answer.subject()));
+    for note in &answer.notes {
+        text.push_str(&format!("# {}\r\n", shown(note)));
+    }
+    text
 }
 
 /// The names of columns as a row.
@@ -46,7 +81,7 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
 fn csv_value(value: &SqlValue, format: Option<ColumnFormat>) -> String {
     match value {
         SqlValue::Text(text) => csv_text(text),
-        number => shown(
+        number => value::shown(
             number,
             format.filter(|format| *format == ColumnFormat::Money),
         ),
@@ -55,4 +90,101 @@ fn csv_value(value: &SqlValue, format: Option<ColumnFormat>) -> String {
 
 fn csv_text(text: &str) -> String {
     shown_lines(&guarded(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use jiff::civil::date;
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::config::{CountedBy, ReportFormat};
+    use crate::report::delivery::rendered;
+    use crate::report::exactness::{Cell, Exactness};
+    use crate::report::head::Report;
+    use crate::report::period::Period;
+
+    /// An answer with a row for each exactness, and a range as the sum.
+    fn answer() -> Answer {
+        let text = "-- money = [\"owed\"]\n-- chart.bars = [\"status\", \"open\"]\nSELECT 1";
+        let all = [
+            (7, Exactness::Exact),
+            (7, Exactness::AtLeast),
+            (7, Exactness::AtMost),
+            (181, Exactness::Between { upper: 265.0 }),
+            (7, Exactness::About),
+            (7, Exactness::Unknown),
+        ];
+        let mut rows = Vec::new();
+        for (number, exactness) in all {
+            let name = Cell::of(exactness.word().to_owned().into(), Exactness::Exact);
+            let open = Cell::of(number.into(), exactness);
+            let owed = Cell::of(SqlValue::Real(1.5), Exactness::Exact);
+            rows.push(vec![name, open, owed]);
+        }
+        let none = || Cell::of(SqlValue::Null, Exactness::Exact);
+        let sum = Cell::of(202.into(), Exactness::Between { upper: 286.0 });
+        let day = date(2026, 3, 1);
+        Answer {
+            report: Report::parse("forms", text).unwrap(),
+            has_period: false,
+            period: Period { from: day, to: day },
+            by: CountedBy::Day,
+            as_of: Timestamp::UNIX_EPOCH.to_zoned_datetime(TimeZone::UTC),
+            columns: ["status", "open", "owed"].map(str::to_owned).to_vec(),
+            markings: vec![Marking::None, Marking::Range, Marking::Word],
+            rows,
+            totals: Some(vec![none(), sum, none()]),
+            notes: vec!["a note\nof two lines".to_owned()],
+            currency: None,
+        }
+    }
+
+    #[test]
+    fn the_marks_of_numbers_stand_beside_them_in_every_row_of_csv() {
+        let answer = answer();
+        assert_eq!(
+            csv(&answer),
+            "status,open,open_mark,open_max,owed,owed_mark\r\n\
+             ,7,,,1.50,\r\n\
+             at_least,7,at_least,,1.50,\r\n\
+             at_most,7,at_most,,1.50,\r\n\
+             between,181,between,265,1.50,\r\n\
+             about,7,about,,1.50,\r\n\
+             unknown,,unknown,,1.50,\r\n"
+        );
+        let notes = csv_notes(&answer);
+        assert_eq!(notes.lines().count(), 2, "{notes}");
+        assert!(notes.starts_with("# as of 1970-01-01 00:00, UTC\r\n# a note"));
+    }
+
+    #[test]
+    fn the_marks_of_numbers_are_in_every_other_form() {
+        let answer = answer();
+        let document = rendered(&answer, ReportFormat::Json).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["rows"][3][1], 181);
+        assert_eq!(document["rows"][5][1], serde_json::Value::Null);
+        for (list, places) in [
+            ("at_least", "[[1,1]]"),
+            ("at_most", "[[2,1]]"),
+            ("between", "[[3,1,265]]"),
+            ("about", "[[4,1]]"),
+            ("totals_at_least", "[]"),
+            ("totals_at_most", "[]"),
+            ("totals_about", "[]"),
+            ("totals_between", "[[1,286]]"),
+        ] {
+            assert_eq!(document[list].to_string(), places, "{list}");
+        }
+        for format in [ReportFormat::Table, ReportFormat::Html, ReportFormat::Svg] {
+            let text = rendered(&answer, format).unwrap();
+            for part in ["≥ 7", "≤ 7", "181 to 265", "about 7", "unknown"] {
+                assert!(text.contains(part), "{format:?}, {part}: {text}");
+            }
+            let has_sums = format != ReportFormat::Svg;
+            assert_eq!(text.contains("202 to 286"), has_sums, "{format:?}: {text}");
+        }
+    }
 }

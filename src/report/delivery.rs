@@ -73,6 +73,7 @@ pub fn question_of(
     Question {
         from: Some(period.from),
         to: Some(period.to),
+        until: None,
         by: settings.by,
         business: settings.business.clone(),
         set: settings.parameters.clone().into_iter().collect(),
@@ -128,7 +129,7 @@ pub fn notice_body(
 ) -> Result<String, ReportError> {
     let (word, end, content_type) = form(format);
     let day = answer.as_of.date();
-    let (from, to) = if answer.report.has_period() {
+    let (from, to) = if answer.has_period {
         (answer.period.from, answer.period.to)
     } else {
         (day, day)

@@ -43,6 +43,13 @@ pub struct Report {
     counts: Columns,
     /// The same for columns that a missing record could make more, such as shares.
     measures: Columns,
+    /// The same for columns that describe the records that are known, such as a median.
+    samples: Columns,
+    /// The columns of which a missing record makes the number of a row more.
+    grown_by: Columns,
+    /// The columns of which a missing record makes the number of a row less; in a list, the row may
+    /// not belong there at all.
+    reduced_by: Columns,
     /// The columns that compare with all records before the period.
     before: Columns,
     /// The columns that compare with all records until now.
@@ -55,6 +62,8 @@ pub struct Report {
     pub(super) open_by: OpenBy,
     /// The columns of these that count only repairs that were taken in less than so many days ago.
     pub(super) max_days: BTreeMap<String, i64>,
+    /// The parameters that choose rows by the current state of repairs.
+    filters_by_state: Vec<String>,
     /// The columns that have a sum.
     pub totals: Vec<String>,
     /// The columns of amounts.
@@ -107,6 +116,17 @@ pub(super) enum OpenBy {
     Status,
     /// By what only the repair's own row says, such as a person: it may have changed unseen.
     LastSeen,
+}
+
+/// What records that are missing would do to the numbers of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// Make them more, as a count.
+    More,
+    /// Change them in a way of which nothing can be said, as a sum with refunds.
+    Any,
+    /// Change them little, as a median.
+    Sample,
 }
 
 /// A parameter of a report.
@@ -175,42 +195,18 @@ impl Report {
         })
     }
 
-    /// Whether the days that are asked for change the answer.
-    #[must_use]
-    pub fn has_period(&self) -> bool {
-        ["days", ":from", ":to"].iter().any(|word| self.uses(word))
-    }
-
     /// Whether its rows show single records, or may do so.
     #[must_use]
     pub fn shows_records(&self) -> bool {
         self.is_list || self.is_own
     }
 
-    /// The routes whose records the SELECT reads.
-    #[must_use]
-    pub fn routes(&self) -> Vec<Route> {
-        let of_states = self.uses("_job_states");
-        let reads = |route: &Route| {
-            self.uses(route.as_str())
-                || self.uses("_pollers")
-                || self.uses(&format!("report_{route}"))
-                || match route {
-                    Route::Jobs => of_states,
-                    Route::JobStatusChanges => of_states && self.shows_states(),
-                    Route::Payments => of_states && self.shows_paid_sums(),
-                    _ => false,
-                }
-        };
-        Route::ALL.into_iter().filter(reads).collect()
-    }
-
-    /// The routes of which the records of every business count, whatever business is asked for.
-    #[must_use]
-    pub fn routes_of_every_business(&self) -> Vec<Route> {
+    /// The routes of which the records of every business count, whatever business is asked for;
+    /// `paid_sums` if it shows what was paid for repairs.
+    pub(super) fn routes_of_every_business(&self, paid_sums: bool) -> Vec<Route> {
         let mut routes = self.every_business.clone();
         // A repair of one business may be paid in another one.
-        if self.shows_paid_sums() {
+        if paid_sums {
             routes.push(Route::Payments);
         }
         routes
@@ -221,6 +217,7 @@ impl Report {
         let times = [
             (&self.counts, CountedTime::Period),
             (&self.measures, CountedTime::Period),
+            (&self.samples, CountedTime::Period),
             (&self.before, CountedTime::Before),
             (&self.after, CountedTime::After),
             (&self.standing, CountedTime::Standing),
@@ -234,60 +231,58 @@ impl Report {
         counted.collect()
     }
 
-    /// Whether a missing record could only make a column's numbers less.
-    pub(super) fn can_only_grow(&self, column: &str) -> bool {
-        !self.measures.values().flatten().any(|name| name == column)
+    /// What records that are missing would do to a column's numbers.
+    pub(super) fn missing(&self, column: &str) -> Missing {
+        if has(&self.measures, column) {
+            Missing::Any
+        } else if has(&self.samples, column) {
+            Missing::Sample
+        } else {
+            Missing::More
+        }
     }
 
-    /// Whether it shows what jobs are now.
+    /// Whether a column counts what stands now, whatever the period.
     #[must_use]
-    pub fn shows_states(&self) -> bool {
-        let of_states = ["stage", "status", "completed_at", "open_seconds"];
-        let of_view = ["current_stage", "current_status", "turnaround_days"];
-        (self.uses("_job_states") && of_states.iter().any(|word| self.uses(word)))
-            || of_view.iter().any(|word| self.uses(word))
+    pub fn is_standing(&self, column: &str) -> bool {
+        has(&self.standing, column)
     }
 
-    /// Whether it shows what was paid for jobs.
-    #[must_use]
-    pub fn shows_paid_sums(&self) -> bool {
-        (self.uses("_job_states") && self.uses("paid")) || self.uses("paid_total")
+    /// Whether it has a column that counts what stands now.
+    pub(super) fn has_standing(&self) -> bool {
+        !self.standing.is_empty()
     }
 
-    /// Whether it shows on which day repairs are to be delivered.
-    #[must_use]
-    pub fn shows_delivery_dates(&self) -> bool {
-        self.uses("estimated_delivery") || self.uses("_estimated_delivery")
+    /// Whether a missing record of a route makes the number of a row more.
+    pub(super) fn is_grown_by(&self, route: Route, column: &str) -> bool {
+        let columns = self.grown_by.get(&route);
+        columns.is_some_and(|columns| columns.iter().any(|name| name == column))
     }
 
-    /// Whether it counts completed repairs, or leaves out those that are not.
-    #[must_use]
-    pub fn shows_completed(&self) -> bool {
-        let words = [
-            "completed_at",
-            "open_seconds",
-            "is_cancelled",
-            "turnaround_days",
-        ];
-        words.iter().any(|word| self.uses(word))
+    /// Whether a missing record of a route makes the number of a row less.
+    pub(super) fn is_reduced_by(&self, route: Route, column: &str) -> bool {
+        let columns = self.reduced_by.get(&route);
+        columns.is_some_and(|columns| columns.iter().any(|name| name == column))
     }
 
-    /// Whether it says which repairs were not heard of.
-    #[must_use]
-    pub fn shows_unheard(&self) -> bool {
-        self.uses("unheard")
+    /// Whether a missing record of a route may mean that a row does not belong to the list.
+    pub(super) fn is_shortened_by(&self, route: Route) -> bool {
+        self.is_list && self.reduced_by.contains_key(&route)
     }
 
-    /// Whether the SELECT holds this word. SQL names have no letter case.
-    fn uses(&self, word: &str) -> bool {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-        let lines = self
-            .sql
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("--"));
-        lines
-            .flat_map(|line| line.split(|c| !is_part(c)))
-            .any(|part| part.eq_ignore_ascii_case(word))
+    /// Whether these values of its parameters choose rows by the current state of repairs.
+    pub(super) fn is_filtered_by_state(&self, values: &[(String, SqlValue)]) -> bool {
+        for name in &self.filters_by_state {
+            let Some(parameter) = self.parameters.get(name) else {
+                continue;
+            };
+            let value = values.iter().find(|(own, _)| own == name);
+            let default = parameter.read(&parameter.default());
+            if value.is_some_and(|(_, value)| default.as_ref() != Ok(value)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// How a column is shown.
@@ -297,6 +292,11 @@ impl Report {
         let money = is_in(&self.money).then_some(ColumnFormat::Money);
         money.or_else(|| is_in(&self.percent).then_some(ColumnFormat::Percent))
     }
+}
+
+/// Whether a column is one of them, of any route.
+fn has(columns: &Columns, column: &str) -> bool {
+    columns.values().flatten().any(|name| name == column)
 }
 
 /// The TOML in the comment at the start of a text. Empty lines may stand in it.
@@ -358,24 +358,6 @@ mod tests {
             "\u{feff}-- # ours\r\n\r\n  -- title = \"T\"\r\nSELECT 1\r\n-- note \r\nSELECT 2\r\n";
         let report = Report::parse("x", text).unwrap();
         assert_eq!((report.title.as_str(), report.notes.len()), ("T", 1));
-    }
-
-    #[test]
-    fn a_report_says_whether_its_period_can_be_chosen() {
-        for (sql, has_period) in [
-            ("SELECT D.Period, 1 FROM DAYS d GROUP BY 1", true),
-            ("SELECT 1 WHERE created_at >= :from", true),
-            (
-                "-- about = \"age by days\"\nSELECT oldest_days FROM jobs",
-                false,
-            ),
-        ] {
-            assert_eq!(
-                Report::parse("x", sql).unwrap().has_period(),
-                has_period,
-                "{sql}"
-            );
-        }
     }
 
     #[test]

@@ -16,13 +16,14 @@ use shopmirror_core::record::Route;
 use super::builtin::made;
 use super::error::ReportError;
 use super::exactness::{
-    BusinessChoice, Cell, Knowledge, complete_since, of_cancelled, of_links, of_rereads,
+    BusinessChoice, Cell, Exactness, Knowledge, complete_since, of_cancelled, of_links, of_rereads,
 };
+use super::head::Report;
 use super::period::Period;
 use super::query;
 use super::value::shown;
 use crate::config::Range;
-use crate::store::{Reader, SqlValue};
+use crate::store::{Reader, ReportDay, SqlValue};
 use ready::is_ready;
 use span::spans;
 
@@ -38,25 +39,36 @@ pub struct Figure {
     pub before: Cell,
     /// The last [`LINE_DAYS`] days, the oldest first; none if the workspace sends no such records.
     pub days: Vec<Cell>,
+    /// When its lists were last read, if that is more than some minutes ago: both numbers end then.
+    pub as_of: Option<Timestamp>,
+}
+
+/// A number of the current state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Number {
+    /// The number.
+    pub cell: Cell,
+    /// When its lists were last read, if that is more than some minutes ago.
+    pub as_of: Option<Timestamp>,
 }
 
 /// The numbers of the current state, whatever the range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     /// Repairs that are open.
-    pub open: Cell,
+    pub open: Number,
     /// Open repairs that are ready for pickup; unknown if no status is known to mean it.
-    pub ready: Cell,
+    pub ready: Number,
     /// Those that are ready for pickup for more than 14 days.
-    pub ready_long: Cell,
+    pub ready_long: Number,
     /// Open repairs whose estimated delivery has passed.
-    pub overdue: Cell,
+    pub overdue: Number,
     /// Repairs that were taken in more than 30 days ago and are open.
-    pub open_long: Cell,
+    pub open_long: Number,
     /// Open leads whose follow-up is due.
-    pub follow_ups: Cell,
+    pub follow_ups: Number,
     /// What is unpaid of the repairs that were completed in the last 90 days.
-    pub unpaid: Cell,
+    pub unpaid: Number,
 }
 
 /// The numbers of Home.
@@ -64,7 +76,7 @@ pub struct Standing {
 pub struct Home {
     /// The days of the range.
     pub days: Period,
-    /// When the numbers were read.
+    /// When a list was last read.
     pub as_of: Timestamp,
     /// Repairs taken in.
     pub taken_in: Figure,
@@ -77,7 +89,7 @@ pub struct Home {
     /// The statuses of open repairs that mean ready for pickup.
     pub ready_status: BTreeSet<String>,
     /// The open repairs by status, the most frequent first.
-    pub by_status: Vec<(String, f64)>,
+    pub by_status: Vec<(String, Cell)>,
     /// The numbers of now.
     pub now: Standing,
     /// Notes beside the numbers.
@@ -99,9 +111,21 @@ pub fn home(
     zone: &TimeZone,
     now: Timestamp,
 ) -> Result<Home, ReportError> {
-    let today = now.to_zoned_datetime(zone.clone()).date();
-    let days = spans(range, zone, now);
+    let days = spans(range, zone, now, now);
     reader.set_days(&days)?;
+    reader.at_one_moment(|reader| numbers(reader, range, days, named, zone, now))
+}
+
+/// The numbers of the spans `days`, the first of which is the range.
+fn numbers(
+    reader: &mut Reader,
+    range: Range,
+    days: Vec<ReportDay>,
+    named: &[String],
+    zone: &TimeZone,
+    now: Timestamp,
+) -> Result<Home, ReportError> {
+    let today = now.to_zoned_datetime(zone.clone()).date();
     let from = days.iter().map(|span| span.from).min().unwrap_or(now);
     let mut known = Knowledge::read(reader, &Route::ALL, &BusinessChoice::default(), days, now)?;
     known.unknown_jobs = reader.unknown_jobs_completed(from, now, None, None)?;
@@ -111,10 +135,12 @@ pub fn home(
     ];
     let mut source = Source {
         reader,
+        range,
+        zone,
+        parameters,
+        is_about: false,
         notes: BTreeSet::from_iter(known.gone.iter().cloned()),
         known,
-        parameters,
-        zone: zone.clone(),
     };
     let statuses = source.rows(include_str!("sql/home/statuses.sql"))?;
     let ready = |rows: &[Vec<Cell>]| -> BTreeSet<String> {
@@ -130,7 +156,12 @@ pub fn home(
     source
         .parameters
         .push(("ready".to_owned(), statuses_text.into()));
-    let if_known = |count: Cell| if knows_ready { count } else { Cell::unknown() };
+    let if_known = |mut count: Number| {
+        if !knows_ready {
+            count.cell = Cell::unknown();
+        }
+        count
+    };
     let standing = Standing {
         open: source.number(include_str!("sql/home/open.sql"))?,
         ready: if_known(source.number(include_str!("sql/home/ready.sql"))?),
@@ -147,21 +178,18 @@ pub fn home(
     }
     Ok(Home {
         days: range.days(today),
-        as_of: now,
+        as_of: source.known.as_of(&Route::ALL),
         taken_in: source.figure(include_str!("sql/home/taken-in.sql"))?,
         completed: source.figure(include_str!("sql/home/completed.sql"))?,
         money_in: source.figure(include_str!("sql/home/money-in.sql"))?,
         leads: source.figure(include_str!("sql/home/leads.sql"))?,
         ready_status,
-        by_status: {
-            let count = |row: &Vec<Cell>| row[1].number().unwrap_or_default();
-            statuses
-                .iter()
-                .map(|row| (shown(&row[0].value, None), count(row)))
-                .collect()
-        },
+        by_status: statuses
+            .into_iter()
+            .map(|row| (shown(&row[0].value, None), row[1].clone()))
+            .collect(),
         now: standing,
-        complete_since: complete_since(&source.known, zone),
+        complete_since: complete_since(&source.known, source.is_about, zone),
         gaps: source
             .known
             .coverages
@@ -175,17 +203,39 @@ pub fn home(
 /// Answers the reports of Home.
 struct Source<'a> {
     reader: &'a mut Reader,
+    range: Range,
+    zone: &'a TimeZone,
     known: Knowledge,
     parameters: Vec<(String, SqlValue)>,
-    zone: TimeZone,
+    /// Whether a number is only about so much.
+    is_about: bool,
     notes: BTreeSet<String>,
 }
 
 impl Source<'_> {
-    /// The number of a report that counts over the range.
+    /// The number of a report that counts over the range. If its lists were not read for a while,
+    /// it and the number that it is compared with end at the same hour.
     fn figure(&mut self, text: &str) -> Result<Figure, ReportError> {
+        let report = made("home", text);
+        let lists: Vec<Route> = report
+            .counted_routes("number")
+            .iter()
+            .map(|(route, _)| *route)
+            .collect();
+        let as_of = self.known.stands_still_since(&lists);
+        let days = spans(
+            self.range,
+            self.zone,
+            self.known.now,
+            as_of.unwrap_or(self.known.now),
+        );
+        if days != self.known.days {
+            self.reader.set_days(&days)?;
+            self.known.days = days;
+        }
         let mut cells = self
-            .rows(text)?
+            .rows_of(&report)?
+            .0
             .into_iter()
             .filter_map(|row| row.into_iter().next());
         let mut next = || cells.next().unwrap_or(Cell::unknown());
@@ -193,32 +243,45 @@ impl Source<'_> {
             now: next(),
             before: next(),
             days: cells.collect(),
+            as_of,
         })
     }
 
     /// The number of a report of now.
-    fn number(&mut self, text: &str) -> Result<Cell, ReportError> {
-        let row = self.rows(text)?.into_iter().next();
-        let number = row.and_then(|row| row.into_iter().next());
-        Ok(number.unwrap_or(Cell::unknown()))
+    fn number(&mut self, text: &str) -> Result<Number, ReportError> {
+        let (rows, routes) = self.rows_of(&made("home", text))?;
+        let cell = rows
+            .into_iter()
+            .next()
+            .and_then(|row| row.into_iter().next());
+        Ok(Number {
+            cell: cell.unwrap_or(Cell::unknown()),
+            as_of: self.known.stands_still_since(&routes),
+        })
     }
 
     /// The rows of a report; none if the workspace does not send what it needs.
     fn rows(&mut self, text: &str) -> Result<Vec<Vec<Cell>>, ReportError> {
-        let report = made("home", text);
-        match query::cells_of(self.reader, &report, &self.known, &self.parameters) {
-            Ok(cells) => {
-                self.notes.extend(of_cancelled(self.reader, &report)?);
-                self.notes.extend(of_links(self.reader, &report)?);
-                self.notes
-                    .extend(self.known.of_unheard(&report, &self.zone));
-                let rereads = of_rereads(self.reader, &report)?;
-                self.notes.extend(rereads);
-                let own = query::notes_of(self.reader, &report, &self.parameters)?;
+        Ok(self.rows_of(&made("home", text))?.0)
+    }
+
+    /// The same, with the lists that it reads.
+    fn rows_of(&mut self, report: &Report) -> Result<(Vec<Vec<Cell>>, Vec<Route>), ReportError> {
+        match query::uses_of(self.reader, report) {
+            Ok(uses) => {
+                let parameters = &self.parameters;
+                let cells = query::cells_of(self.reader, report, &uses, &self.known, parameters)?;
+                let mut all = cells.rows.iter().flatten();
+                self.is_about |= all.any(|cell| cell.exactness == Exactness::About);
+                self.notes.extend(of_cancelled(self.reader, &uses)?);
+                self.notes.extend(of_links(self.reader, &uses)?);
+                self.notes.extend(self.known.of_unheard(&uses, self.zone));
+                self.notes.extend(of_rereads(self.reader, &uses)?);
+                let own = query::notes_of(self.reader, report, &self.parameters)?;
                 self.notes.extend(own.texts);
-                Ok(cells.rows)
+                Ok((cells.rows, uses.routes))
             }
-            Err(ReportError::NotSent(_)) => Ok(Vec::new()),
+            Err(ReportError::NotSent(_)) => Ok((Vec::new(), Vec::new())),
             Err(error) => Err(error),
         }
     }

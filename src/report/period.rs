@@ -1,6 +1,6 @@
 //! The days that a report is about, in the shop's time zone.
 
-use jiff::civil::{Date, Weekday};
+use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
@@ -74,8 +74,14 @@ pub(super) fn monday_of(day: Date) -> Date {
 
 /// The first moment of a day.
 pub(super) fn start_of(day: Date, zone: &TimeZone) -> Timestamp {
-    day.to_zoned_datetime(zone.clone())
-        .map_or(Timestamp::MAX, |start| start.timestamp())
+    moment_of(day, Time::midnight(), zone)
+}
+
+/// A moment of a day.
+pub(super) fn moment_of(day: Date, time: Time, zone: &TimeZone) -> Timestamp {
+    day.to_datetime(time)
+        .to_zoned_datetime(zone.clone())
+        .map_or(Timestamp::MAX, |moment| moment.timestamp())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use shopmirror_core::record::Route;
 use super::error::ReportError;
 use super::exactness::{Cells, Knowledge};
 use super::head::Report;
+use super::uses::Uses;
 use super::value::shown;
 use crate::store::{QueryLimits, QueryRows, Reader, SqlValue, missing_link};
 
@@ -16,19 +17,31 @@ const LIMITS: QueryLimits = QueryLimits {
     bytes: 16 * 1024 * 1024,
 };
 
-/// The columns and rows of a report's own SELECT, with how sure each number is.
+/// What a report's own SELECT reads.
 ///
 /// # Errors
 /// If the workspace does not send what it needs, and as [`rows_of`].
+pub(super) fn uses_of(reader: &mut Reader, report: &Report) -> Result<Uses, ReportError> {
+    refuse_what_is_not_sent(reader, report)?;
+    let reads = reader
+        .reads(&report.sql, LIMITS)
+        .map_err(|error| ReportError::of_query(&report.name, error))?;
+    Ok(Uses::of(&reads))
+}
+
+/// The rows of a report's own SELECT, with how sure each number is.
+///
+/// # Errors
+/// As [`rows_of`].
 pub(super) fn cells_of(
     reader: &mut Reader,
     report: &Report,
+    uses: &Uses,
     known: &Knowledge,
     parameters: &[(String, SqlValue)],
 ) -> Result<Cells, ReportError> {
-    refuse_what_is_not_sent(reader, report, &known.linked)?;
     let found = rows_of(reader, report, &report.sql, parameters)?;
-    Ok(known.cells(report, found))
+    Ok(known.cells(report, uses, found))
 }
 
 /// The rows of one SELECT of a report.
@@ -85,16 +98,11 @@ pub(super) fn notes_of(
     Ok(notes)
 }
 
-/// Refuses a report that needs what the workspace does not send; `linked` are the routes whose
-/// records name their job.
+/// Refuses a report that needs what the workspace does not send.
 ///
 /// # Errors
 /// [`ReportError::NotSent`], which names what is missing.
-fn refuse_what_is_not_sent(
-    reader: &Reader,
-    report: &Report,
-    linked: &[Route],
-) -> Result<(), ReportError> {
+fn refuse_what_is_not_sent(reader: &Reader, report: &Report) -> Result<(), ReportError> {
     let mut missing = Vec::new();
     for (route, needed) in &report.needs {
         for field in reader.lacking_fields(*route, needed)? {
@@ -110,7 +118,8 @@ fn refuse_what_is_not_sent(
             report.about
         )));
     }
-    if report.needs_job_link && !linked.contains(&Route::JobStatusChanges) {
+    let unlinked = reader.unlinked_routes()?;
+    if report.needs_job_link && unlinked.contains(&Route::JobStatusChanges) {
         let missing = missing_link(Route::JobStatusChanges);
         return Err(ReportError::NotSent(format!(
             "the report {name} needs to know which job a status change belongs to: {missing}"

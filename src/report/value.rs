@@ -34,6 +34,9 @@ pub(super) fn displayed(
 ) -> String {
     let text = |value: &SqlValue| counted(value, column, format, currency);
     let number = text(&cell.value);
+    if cell.value == SqlValue::Null && cell.exactness != Exactness::Exact {
+        return "unknown".to_owned();
+    }
     match cell.exactness {
         Exactness::Exact => number,
         // Of one value that cannot be read nothing is known, though a sum may say how it counts.

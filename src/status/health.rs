@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::WorkspaceStatus;
 use crate::control::ControlError;
 use crate::deliver::{SinkActivity, SinkStatus};
-use crate::poll::{PollerState, PollerStatus, PollingStatus, clock_advice};
+use crate::poll::{PauseReason, PollerState, PollerStatus, PollingStatus, clock_advice};
 use crate::store::Withheld;
 use crate::text::duration;
+use crate::text::first_upper;
 use crate::text::number::count;
 
 /// A poller is stale when its last success is older than this many of its intervals …
@@ -71,6 +72,15 @@ impl Health {
     }
 }
 
+/// What keeps lists from being read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unread {
+    /// The words for it, to go on with "since".
+    pub what: String,
+    /// Seconds since one of these lists was read; `None` if none ever was.
+    pub age_s: Option<f64>,
+}
+
 impl WorkspaceStatus {
     /// How the mirror is, in one sentence.
     #[must_use]
@@ -92,10 +102,52 @@ impl WorkspaceStatus {
                 let age = at_most(oldest);
                 format!("Up to date: every list was read in the last {age}.")
             }
-            Health::Degraded => "Something needs attention.".to_owned(),
+            Health::Degraded => in_short(self.reasons.first()),
             Health::AtRisk => "Too few requests are allowed: records will be missed.".to_owned(),
             Health::Failing => "New records are not being read.".to_owned(),
         }
+    }
+
+    /// What keeps lists from being read, if anything does: the pause of all pollers, or the lists
+    /// that fail.
+    #[must_use]
+    pub fn unread(&self) -> Option<Unread> {
+        let mut paused = None;
+        let mut names = Vec::new();
+        let mut age_s: Option<f64> = None;
+        for poller in &self.pollers {
+            if let PollerState::Paused(reason) = poller.state {
+                paused = Some(reason);
+            }
+            if matches!(poller.state, PollerState::Paused(_)) || fails(poller) || is_stale(poller) {
+                names.push(poller.name());
+                // The list that was read last says since when.
+                age_s = match (age_s, poller.last_success_age_s) {
+                    (Some(least), Some(age)) => Some(least.min(age)),
+                    (known, age) => known.or(age),
+                };
+            }
+        }
+        if names.is_empty() {
+            return None;
+        }
+        let what = match paused {
+            Some(PauseReason::KeyRefused) => "The key has been refused".to_owned(),
+            Some(PauseReason::KeyWrongType) => "The key has had no right to read".to_owned(),
+            Some(PauseReason::WrongHost) => "The address has been refused".to_owned(),
+            Some(PauseReason::OtherWorkspace) => {
+                "The address and the key have led to another workspace".to_owned()
+            }
+            Some(PauseReason::DiskFull) => "The disk has been full".to_owned(),
+            Some(PauseReason::StoreLocked) => {
+                "Another program has kept the database locked".to_owned()
+            }
+            None if names.len() == self.pollers.len() => {
+                "New records have not been read".to_owned()
+            }
+            None => format!("Not read: {}", names.join(", ")),
+        };
+        Some(Unread { what, age_s })
     }
 
     /// Why the mirror is not fresh; empty if every poller was read in time. Open gaps and sinks
@@ -130,6 +182,15 @@ impl WorkspaceStatus {
         }
         (self.health, reasons)
     }
+}
+
+/// The first part of a reason, without what to do, as a sentence.
+fn in_short(reason: Option<&String>) -> String {
+    let Some(reason) = reason else {
+        return "Something needs attention.".to_owned();
+    };
+    let what = reason.split("; ").next().unwrap_or(reason);
+    format!("{}.", first_upper(what))
 }
 
 /// An age in steps, so that a sentence does not change every second.

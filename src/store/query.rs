@@ -1,15 +1,19 @@
 //! Queries of reports: read-only, with a limit on time and bytes.
 //!
 //! An authorizer refuses everything but reading, so that a query of the operator can neither change
-//! the file nor open another one.
+//! the file nor open another one. SQLite names each table and column to it, so it also knows what a
+//! query reads.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Error, ErrorCode, named_params};
+use rusqlite::{Error, ErrorCode, Statement, named_params};
 use shopmirror_core::clock::second;
 use shopmirror_core::reading::fields_of;
 use shopmirror_core::record::Route;
@@ -36,6 +40,27 @@ pub struct QueryRows {
     pub columns: Vec<String>,
     /// The rows in the order of the query.
     pub rows: Vec<Vec<Value>>,
+}
+
+/// What a query reads, as SQLite says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryReads {
+    /// The tables and views that its own text names, each with its columns, in lower case.
+    /// What a view reads itself is not among them.
+    pub tables: BTreeMap<String, BTreeSet<String>>,
+    /// The names of its parameters, without the `:`.
+    pub parameters: BTreeSet<String>,
+}
+
+impl QueryReads {
+    /// Whether it reads one of these columns of a table or view.
+    #[must_use]
+    pub fn reads(&self, table: &str, columns: &[&str]) -> bool {
+        let Some(read) = self.tables.get(table) else {
+            return false;
+        };
+        columns.iter().any(|column| read.contains(*column))
+    }
 }
 
 /// Why a query returned nothing.
@@ -96,7 +121,7 @@ impl Reader {
                 from_at TEXT NOT NULL,
                 to_at   TEXT NOT NULL
             ) STRICT, WITHOUT ROWID;
-            BEGIN",
+            SAVEPOINT days",
         )?;
         for day in days {
             self.connection.run(
@@ -110,7 +135,25 @@ impl Reader {
                 },
             )?;
         }
-        Ok(self.connection.execute_batch("COMMIT")?)
+        Ok(self.connection.execute_batch("RELEASE days")?)
+    }
+
+    /// Runs several reads that see one state of the store, whatever is written meanwhile.
+    ///
+    /// # Errors
+    /// That of `read`, or if the store cannot be read.
+    pub fn at_one_moment<T, E: From<StoreError>>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.connection
+            .execute_batch("BEGIN")
+            .map_err(StoreError::from)?;
+        let outcome = read(self);
+        self.connection
+            .execute_batch("ROLLBACK")
+            .map_err(StoreError::from)?;
+        outcome
     }
 
     /// Which of the fields that a report needs no record of a route has shown. A route without
@@ -166,7 +209,7 @@ impl Reader {
             end = end.min(deadline);
         }
         self.connection
-            .authorizer(Some(only_reading))
+            .authorizer(Some(|context: AuthContext<'_>| only_reading(&context)))
             .map_err(StoreError::from)?;
         stop_at(&mut self.connection, Some(end)).map_err(StoreError::from)?;
         // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of
@@ -186,9 +229,93 @@ impl Reader {
         stop_at(&mut self.connection, self.deadline).map_err(StoreError::from)?;
         outcome
     }
+
+    /// What one SELECT reads. It is not run.
+    ///
+    /// # Errors
+    /// [`QueryError`] if it is not a SELECT or is malformed.
+    pub fn reads(&mut self, sql: &str, limits: QueryLimits) -> Result<QueryReads, QueryError> {
+        let accesses = Arc::new(Mutex::new(Accesses::default()));
+        let seen = Arc::clone(&accesses);
+        self.connection
+            .authorizer(Some(move |context: AuthContext<'_>| {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.add(&context);
+                only_reading(&context)
+            }))
+            .map_err(StoreError::from)?;
+        let parameters = parameters_of(self, sql, limits);
+        self.connection
+            .authorizer(None::<fn(AuthContext<'_>) -> Authorization>)
+            .map_err(StoreError::from)?;
+        let parameters = parameters?;
+        let accesses = mem::take(&mut *accesses.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(QueryReads {
+            tables: accesses.of_text(&self.views().map_err(StoreError::from)?),
+            parameters,
+        })
+    }
+
+    /// The names of the views.
+    fn views(&self) -> rusqlite::Result<Vec<String>> {
+        let sql = "
+            SELECT lower(name) FROM main.sqlite_schema WHERE type = 'view'
+            UNION ALL
+            SELECT lower(name) FROM temp.sqlite_schema WHERE type = 'view'";
+        self.connection.values(sql, [])
+    }
 }
 
-fn only_reading(context: AuthContext<'_>) -> Authorization {
+/// The tables and views that were read, each with its columns, in lower case.
+type Tables = BTreeMap<String, BTreeSet<String>>;
+
+/// Who reads which tables: the text of the query itself has no name, and each of its views and each
+/// named part of it has one.
+#[derive(Debug, Default)]
+struct Accesses(BTreeMap<String, Tables>);
+
+impl Accesses {
+    fn add(&mut self, context: &AuthContext<'_>) {
+        let AuthAction::Read {
+            table_name,
+            column_name,
+        } = context.action
+        else {
+            return;
+        };
+        let accessor = context.accessor.unwrap_or_default().to_ascii_lowercase();
+        let tables = self.0.entry(accessor).or_default();
+        let columns = tables.entry(table_name.to_ascii_lowercase()).or_default();
+        columns.insert(column_name.to_ascii_lowercase());
+    }
+
+    /// What the text of the query reads, without what its views read.
+    fn of_text(self, views: &[String]) -> Tables {
+        let mut read = Tables::new();
+        let mut inside = BTreeSet::new();
+        let mut views_read = Vec::new();
+        for (accessor, tables) in self.0 {
+            if views.contains(&accessor) {
+                // A view may have the name of the table that it shows.
+                inside.extend(tables.into_keys().filter(|table| *table != accessor));
+                views_read.push(accessor);
+                continue;
+            }
+            for (table, columns) in tables {
+                read.entry(table).or_default().extend(columns);
+            }
+        }
+        // Of a view without a column, as in count(*), only what it reads itself is told.
+        for view in views_read {
+            if !inside.contains(&view) {
+                read.entry(view).or_default();
+            }
+        }
+        read
+    }
+}
+
+fn only_reading(context: &AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Select
         | AuthAction::Read { .. }
@@ -198,19 +325,44 @@ fn only_reading(context: AuthContext<'_>) -> Authorization {
     }
 }
 
-fn run(
+/// The names of the parameters of a SELECT, without the `:`.
+fn parameters_of(
     reader: &Reader,
     sql: &str,
-    parameters: &[(String, Value)],
     limits: QueryLimits,
-) -> Result<QueryRows, QueryError> {
-    let mut statement = reader
+) -> Result<BTreeSet<String>, QueryError> {
+    let statement = prepared(reader, sql, limits)?;
+    let mut names = BTreeSet::new();
+    for index in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(index).unwrap_or_default();
+        names.insert(name.trim_start_matches(':').to_owned());
+    }
+    Ok(names)
+}
+
+/// A SELECT that is ready to run.
+fn prepared<'r>(
+    reader: &'r Reader,
+    sql: &str,
+    limits: QueryLimits,
+) -> Result<Statement<'r>, QueryError> {
+    let statement = reader
         .connection
         .prepare(sql)
         .map_err(|error| explain(error, limits))?;
     if !statement.readonly() || statement.column_count() == 0 {
         return Err(QueryError::NotReading);
     }
+    Ok(statement)
+}
+
+fn run(
+    reader: &Reader,
+    sql: &str,
+    parameters: &[(String, Value)],
+    limits: QueryLimits,
+) -> Result<QueryRows, QueryError> {
+    let mut statement = prepared(reader, sql, limits)?;
     for index in 1..=statement.parameter_count() {
         let name = statement.parameter_name(index).unwrap_or("?").to_owned();
         let value = parameters
@@ -290,6 +442,74 @@ mod tests {
         time: Duration::from_secs(30),
         bytes: 10_000,
     };
+
+    #[tokio::test]
+    async fn sqlite_says_which_columns_of_which_tables_a_query_reads() {
+        let (dir, store) = open();
+        Poll::USUAL.shows(&store, &[record(1, "N")]).await;
+        let mut reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+        reader.set_days(&[]).unwrap();
+        let mut reads = |sql: &str| {
+            let reads = reader.reads(sql, LIMITS).unwrap();
+            let mut text: Vec<String> = Vec::new();
+            for (table, columns) in &reads.tables {
+                let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+                text.push(format!("{table}({})", columns.join(" ")));
+            }
+            let parameters: Vec<&str> = reads.parameters.iter().map(String::as_str).collect();
+            text.join(" ") + &parameters.join(" ")
+        };
+        for (sql, wanted) in [
+            ("SELECT 'leads, days', 1 AS payments -- jobs", ""),
+            ("SELECT count(*) FROM LEADS", "leads()"),
+            (
+                "WITH days AS (SELECT l.Name FROM leads l) SELECT * FROM days",
+                "leads(name)",
+            ),
+            (
+                "WITH one AS MATERIALIZED (SELECT stage FROM _job_states) SELECT count(*) FROM one",
+                "_job_states(stage) one()",
+            ),
+            (
+                "SELECT 1 FROM (SELECT current_stage AS s FROM report_jobs) WHERE s = 'open'",
+                "report_jobs(current_stage)",
+            ),
+            (
+                "SELECT 1 FROM days d JOIN leads ON created_at > d.from_at",
+                "days(from_at) leads(created_at)",
+            ),
+            // What a view reads itself is not asked for by the query.
+            ("SELECT id FROM report_jobs", "report_jobs(id)"),
+            (
+                "SELECT 1 FROM report_jobs WHERE current_stage = 'open'",
+                "report_jobs(current_stage)",
+            ),
+            ("SELECT :from", "from"),
+        ] {
+            assert_eq!(reads(sql), wanted, "{sql}");
+        }
+    }
+
+    #[tokio::test]
+    async fn reads_at_one_moment_see_one_state() {
+        let (dir, store) = open();
+        Poll::USUAL.shows(&store, &[record(1, "N")]).await;
+        let mut reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+        let count = |reader: &mut Reader| -> Result<usize, QueryError> {
+            Ok(reader
+                .query("SELECT id FROM leads", &[], LIMITS)?
+                .rows
+                .len())
+        };
+        let counts: Result<_, QueryError> = reader.at_one_moment(|reader| {
+            let before = count(reader)?;
+            let writing = rusqlite::Connection::open(dir.path().join("mirror.db")).unwrap();
+            writing.execute_batch("DELETE FROM leads").unwrap();
+            Ok((before, count(reader)?))
+        });
+        assert_eq!(counts.unwrap(), (1, 1));
+        assert_eq!(count(&mut reader).unwrap(), 0);
+    }
 
     #[tokio::test]
     async fn a_query_reads_within_its_limits_and_does_nothing_else() {

@@ -59,7 +59,7 @@ const PRINTS: &[(&str, &[&str])] = &[
     ("shopmirror report open-repairs", &["Open repairs"]),
     (
         "shopmirror report intake --business 1 --format csv",
-        &["period,jobs,leads,customers"],
+        &["period,jobs,jobs_mark,leads,leads_mark,customers,customers_mark"],
     ),
     ("shopmirror report busiest-hours --format svg", &["<svg"]),
     (

@@ -385,13 +385,12 @@ async fn a_mirror_that_is_not_fresh_is_alive_but_not_ready_and_says_why() {
         not_ready.body
     );
     assert_eq!(site.get("/healthz").await.code, 200);
-    for path in ["/", "/system"] {
+    for (path, said) in [
+        ("/", "The key has been refused."),
+        ("/system", "New records are not being read."),
+    ] {
         let page = site.get(path).await;
-        assert!(
-            page.body.contains("New records are not being read."),
-            "{path}: {}",
-            page.body
-        );
+        assert!(page.body.contains(said), "{path}: {}", page.body);
     }
     assert!(
         site.get("/metrics")

@@ -2,6 +2,7 @@
 //! west of UTC and over a change of the clock; a shop's own reports; hostile text in every format.
 
 mod current_state;
+mod exactness;
 mod expected;
 mod numbers;
 mod own;

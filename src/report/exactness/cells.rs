@@ -1,43 +1,45 @@
 //! The rows of a report's SELECT with how sure each number is.
 
+use jiff::Timestamp;
+use shopmirror_core::record::Route;
+
 use super::coverage::Known;
 use super::hidden::{Found, Shown};
 use super::knowledge::{Knowledge, PeriodsKnown};
 use super::standing::StandingColumn;
-use super::{Cell, Exactness, number};
-use crate::report::head::{CountedTime, PERIOD, Report};
+use super::sums::LeftOut;
+use super::{Cell, Cells, Exactness, Marking, number};
+use crate::report::head::{CountedTime, Missing, PERIOD, Report};
+use crate::report::uses::Uses;
 use crate::store::{QueryRows, SqlValue};
-use shopmirror_core::record::Route;
 
 /// What decides how sure the numbers of one column are.
 struct Column<'a> {
-    /// What the lists know of each time that it counts.
-    known: PeriodsKnown<'a>,
-    /// Whether a missing record could only make it less.
-    can_only_grow: bool,
-    /// Whether a missing status change or payment makes it more or less.
-    is_about: bool,
+    /// What the lists know of each time that it counts; `None` in a list of single records.
+    known: Option<PeriodsKnown<'a>>,
+    /// What records that are missing would do to it.
+    missing: Missing,
+    /// Whether missing records of another list make it more, and less.
+    may_be_more: bool,
+    may_be_less: bool,
     /// If it counts repairs by how they stand now.
     standing: Option<StandingColumn<'a>>,
 }
 
-/// The rows of a report's SELECT.
-pub(in crate::report) struct Cells {
-    /// The names of the columns that are shown.
-    pub(in crate::report) columns: Vec<String>,
-    /// The rows.
-    pub(in crate::report) rows: Vec<Vec<Cell>>,
-    /// The sum of each column of which it is known better than by adding up.
-    pub(in crate::report) sums: Vec<Option<Cell>>,
-}
-
 impl Knowledge {
-    /// The rows, with how sure each number is.
-    pub(in crate::report) fn cells(&self, report: &Report, found: QueryRows) -> Cells {
+    /// The columns that are shown, and the rows.
+    pub(in crate::report) fn cells(&self, report: &Report, uses: &Uses, found: QueryRows) -> Cells {
         let shown = Shown::of(&found.columns);
         let mut columns = Vec::with_capacity(shown.columns.len());
-        for name in &shown.columns {
-            columns.push(self.column(report, name));
+        let mut markings = Vec::with_capacity(shown.columns.len());
+        for (index, name) in shown.columns.iter().enumerate() {
+            let column = self.column(report, uses, name);
+            markings.push(marking(
+                report,
+                name,
+                column.is_some() || shown.hides(index),
+            ));
+            columns.push(column);
         }
         let period_column = shown.columns.iter().position(|column| column == PERIOD);
         let mut found_rows = Vec::with_capacity(found.rows.len());
@@ -67,48 +69,106 @@ impl Knowledge {
         Cells {
             sums: columns.iter().map(sum).collect(),
             columns: shown.columns,
+            markings,
             rows,
         }
     }
 
     /// `None` if no list decides how sure the numbers of a column are.
-    fn column(&self, report: &Report, name: &str) -> Option<Column<'_>> {
+    fn column(&self, report: &Report, uses: &Uses, name: &str) -> Option<Column<'_>> {
+        let as_of = self.as_of(&uses.routes);
         let routes = report.counted_routes(name);
-        if routes.is_empty() || report.is_list {
+        let changed_by = Route::ALL
+            .into_iter()
+            .any(|route| report.is_grown_by(route, name) || report.is_reduced_by(route, name));
+        if routes.is_empty() && !changed_by {
             return None;
         }
-        // An open repair may be completed, and an amount paid, by a status change or a payment that
-        // was missed.
-        let is_of_now = routes
+        // An open repair may be completed by a status change that was missed.
+        let is_standing = routes
             .iter()
             .any(|(_, time)| matches!(time, CountedTime::Standing | CountedTime::Before));
+        let is_about = !report.is_list && is_standing && self.lacks_states(uses);
+        let is_known = routes.is_empty() || report.is_list;
         Some(Column {
-            known: self.periods_of(&routes),
-            can_only_grow: report.can_only_grow(name),
-            is_about: is_of_now && self.lacks_states(report),
+            known: (!is_known).then(|| self.periods_of(&routes, as_of)),
+            missing: report.missing(name),
+            may_be_more: is_about || self.lacks_any(as_of, |route| report.is_grown_by(route, name)),
             standing: routes
                 .contains(&(Route::Jobs, CountedTime::Standing))
                 .then(|| StandingColumn::new(self, report, name)),
+            may_be_less: is_about
+                || self.lacks_any(as_of, |route| report.is_reduced_by(route, name)),
         })
+    }
+
+    /// Whether records of the mirrored jobs are missing in one of these lists.
+    fn lacks_any(&self, as_of: Timestamp, is_asked: impl Fn(Route) -> bool) -> bool {
+        Route::ALL
+            .into_iter()
+            .any(|route| is_asked(route) && self.lacks(route, as_of))
+    }
+
+    /// What the rows that a list of single records does not show, or shows too many, would do to
+    /// the sum of a column.
+    pub(in crate::report) fn left_out(
+        &self,
+        report: &Report,
+        uses: &Uses,
+        parameters: &[(String, SqlValue)],
+        column: &str,
+    ) -> LeftOut {
+        if !report.is_list {
+            return LeftOut::default();
+        }
+        let as_of = self.as_of(&uses.routes);
+        let may_differ =
+            report.is_filtered_by_state(parameters) && self.lacks(Route::JobStatusChanges, as_of);
+        LeftOut {
+            more: may_differ || self.whole_of(report, uses, column) != Known::Wholly,
+            less: may_differ || self.lacks_any(as_of, |route| report.is_shortened_by(route)),
+        }
+    }
+}
+
+/// How unsure the numbers of a column can be.
+fn marking(report: &Report, name: &str, is_marked: bool) -> Marking {
+    if report.is_standing(name) {
+        Marking::Range
+    } else if is_marked {
+        Marking::Word
+    } else {
+        Marking::None
     }
 }
 
 /// A value with how sure it is; `period` is the day, week or month that its row counts.
 fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell {
     let Some(column) = column else {
-        return Cell::of(found.value, found.unread.with(Exactness::Exact));
+        let exactness = found.unread.with(Exactness::Exact, &found.value);
+        return Cell::of(found.value, exactness);
     };
-    let of_period = period.and_then(|period| column.known.periods.get(period));
-    let known = of_period.unwrap_or(&column.known.whole);
-    if *known != Known::Not
-        && let Some(standing) = &column.standing
-        && let Some(cell) = standing.cell(&found)
-    {
-        return Cell::of(cell.value, found.unread.with(cell.exactness));
+    let mut exactness = Exactness::Exact;
+    if let Some(known) = &column.known {
+        let of_period = period.and_then(|period| known.periods.get(period));
+        let known = of_period.unwrap_or(&known.whole);
+        if *known != Known::Not
+            && let Some(standing) = &column.standing
+            && let Some(cell) = standing.cell(&found)
+        {
+            let exactness = found.unread.with(cell.exactness, &cell.value);
+            return Cell::of(cell.value, exactness);
+        }
+        exactness = known.exactness(number(&found.value), column.missing);
     }
-    let exactness = known.exactness(number(&found.value), column.can_only_grow);
-    if column.is_about && exactness != Exactness::Unknown {
-        return Cell::of(found.value, Exactness::About);
+    if found.value != SqlValue::Null {
+        if column.may_be_more {
+            exactness = exactness.or_more();
+        }
+        if column.may_be_less {
+            exactness = exactness.or_less();
+        }
     }
-    Cell::of(found.value, found.unread.with(exactness))
+    let exactness = found.unread.with(exactness, &found.value);
+    Cell::of(found.value, exactness)
 }

@@ -4,11 +4,15 @@
 //! If a time is not wholly known, a number of it is at least what was counted; if nothing was
 //! counted, it is unknown, never zero.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::record::Route;
 
 use super::Exactness;
+use crate::report::head::Missing;
 use crate::store::{Gap, GapState, PollerRow};
+
+/// A list that was not read for longer than this is named, and does not show how things are now.
+pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 
 /// How much of a time is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,19 +143,28 @@ impl Coverage {
         }
     }
 
-    /// How much is known of the records that were created from `from` until `to`, seen at `now`. A
-    /// time that is not over is known if it was read up to some moment of it.
-    pub(in crate::report) fn knows(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> Known {
-        let Some(read_at) = self
-            .read_at
-            .filter(|read_at| *read_at >= from && from < now)
-        else {
+    /// How much is known of the records that were created from `from` until `to`, or until `as_of`
+    /// if that is earlier.
+    pub(in crate::report) fn knows(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        as_of: Timestamp,
+    ) -> Known {
+        let Some(read_at) = self.read_at else {
             return Known::Not;
         };
+        if read_at < from || as_of < from {
+            return Known::Not;
+        }
         // Of a time that is not over, rows of one business may be newer than the last page of another
         // one. A gap among them counts.
-        let shown_until = to.min(now);
-        let to = if to > now { read_at } else { to };
+        let shown_until = to.min(as_of);
+        let mut to = shown_until;
+        // The lists are read in turn: as of a moment means some minutes before it for some.
+        if read_at < to && as_of.duration_since(read_at) <= OLD && to == as_of {
+            to = read_at;
+        }
         let before = self.since.map(|since| (Timestamp::MIN, since));
         let after = (read_at, Timestamp::MAX);
         let mut unsure = self.gaps.clone();
@@ -190,11 +203,14 @@ impl Known {
         if self == other { self } else { Self::Partly }
     }
 
-    /// How sure a count of this time is; `can_only_grow` if what is missing could not make it less.
-    pub(in crate::report) fn exactness(self, count: Option<f64>, can_only_grow: bool) -> Exactness {
-        match self {
-            Self::Wholly => Exactness::Exact,
-            _ if can_only_grow && count.is_some_and(|count| count > 0.0) => Exactness::AtLeast,
+    /// How sure a number of this time is.
+    pub(super) fn exactness(self, number: Option<f64>, missing: Missing) -> Exactness {
+        if self == Self::Wholly {
+            return Exactness::Exact;
+        }
+        match (missing, number) {
+            (Missing::More, Some(number)) if number > 0.0 => Exactness::AtLeast,
+            (Missing::Sample, Some(_)) => Exactness::About,
             _ => Exactness::Unknown,
         }
     }
@@ -227,13 +243,15 @@ mod tests {
         ];
         let known = coverage(Some("03T12:00"), "20T08:00", &gaps);
         let now = at("20T08:01");
-        let day = |from: &str, to: &str| {
+        let at_noon = at("20T12:00");
+        let seen = |from: &str, to: &str, as_of| {
             known.knows(
                 at(&format!("{from}T00:00")),
                 at(&format!("{to}T00:00")),
-                now,
+                as_of,
             )
         };
+        let day = |from: &str, to: &str| seen(from, to, now);
         assert_eq!(day("02", "03"), Known::Not, "before the mirror began");
         assert_eq!(day("03", "04"), Known::Partly, "it began at noon");
         assert_eq!(day("04", "05"), Known::Wholly);
@@ -241,6 +259,11 @@ mod tests {
         assert_eq!(day("07", "08"), Known::Not, "two gaps meet in it");
         assert_eq!(day("10", "20"), Known::Wholly);
         assert_eq!(day("20", "21"), Known::Wholly, "today, up to now");
+        assert_eq!(
+            seen("20", "21", at_noon),
+            Known::Partly,
+            "another list was read four hours later"
+        );
         assert_eq!(day("21", "22"), Known::Not, "tomorrow");
         assert_eq!(day("01", "11"), Known::Partly);
     }

@@ -1,9 +1,9 @@
-//! The hidden columns of a report's SELECT: how many rows of a number have a value that cannot be
+//! The hidden columns of a report's SELECT: how many rows of a number have a value that could not be
 //! read. They are counted, not shown.
 //!
-//! `_more_NAME` counts the values of the column NAME that cannot be read and cannot be negative: the
-//! number is at least what was added. `_unsure_NAME` counts those that may be negative or are
-//! missing: the number is about what was added.
+//! `_more_NAME` counts the values that can only make the number of the column NAME more, as an
+//! amount that cannot be negative; `_less_NAME` those that can only make it less; `_unsure_NAME`
+//! those that may do either. A value that is NULL is then unknown.
 //!
 //! `_unheard_NAME` is about repairs that were not heard of lately (see [`super::standing`]). If NAME
 //! counts repairs, it is a JSON list: for each of these, which gap it was not heard of since. If NAME
@@ -15,6 +15,7 @@ use super::{Exactness, number};
 use crate::store::SqlValue;
 
 const MORE: &str = "_more_";
+const LESS: &str = "_less_";
 const UNSURE: &str = "_unsure_";
 const UNHEARD: &str = "_unheard_";
 const HEARD: &str = "_heard_";
@@ -30,6 +31,7 @@ pub(super) struct Shown {
 struct Place {
     own: usize,
     more: Option<usize>,
+    less: Option<usize>,
     unsure: Option<usize>,
     unheard: Option<usize>,
     heard: Option<usize>,
@@ -45,15 +47,11 @@ pub(super) struct Found {
     pub(super) heard: Option<SqlValue>,
 }
 
-/// What the hidden columns say of a number; of two, the later one says less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unread {
-    /// Every value was read.
-    Nothing,
-    /// Values that cannot be negative were not read.
-    More,
-    /// Values that may be negative were not read.
-    Unsure,
+/// What the hidden columns say of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Unread {
+    more: bool,
+    less: bool,
 }
 
 impl Shown {
@@ -65,7 +63,7 @@ impl Shown {
                 .position(|column| column.strip_prefix(prefix) == Some(name))
         };
         let is_hidden = |column: &String| {
-            [MORE, UNSURE, UNHEARD, HEARD].iter().any(|prefix| {
+            [MORE, LESS, UNSURE, UNHEARD, HEARD].iter().any(|prefix| {
                 column
                     .strip_prefix(prefix)
                     .is_some_and(|name| columns.iter().any(|other| other == name))
@@ -83,6 +81,7 @@ impl Shown {
             shown.places.push(Place {
                 own,
                 more: place_of(MORE, column),
+                less: place_of(LESS, column),
                 unsure: place_of(UNSURE, column),
                 unheard: place_of(UNHEARD, column),
                 heard: place_of(HEARD, column),
@@ -91,16 +90,20 @@ impl Shown {
         shown
     }
 
+    /// Whether anything is hidden behind a column.
+    pub(super) fn hides(&self, column: usize) -> bool {
+        let place = &self.places[column];
+        place.more.is_some() || place.less.is_some() || place.unsure.is_some()
+    }
+
     /// The values of a row that are shown, each with what is hidden behind it.
     pub(super) fn values(&self, mut row: Vec<SqlValue>) -> Vec<Found> {
         let mut values = Vec::with_capacity(self.places.len());
         for place in &self.places {
-            let unread = if counts(&row, place.unsure) {
-                Unread::Unsure
-            } else if counts(&row, place.more) {
-                Unread::More
-            } else {
-                Unread::Nothing
+            let is_unsure = counts(&row, place.unsure);
+            let unread = Unread {
+                more: is_unsure || counts(&row, place.more),
+                less: is_unsure || counts(&row, place.less),
             };
             let mut take = |place: usize| mem::replace(&mut row[place], SqlValue::Null);
             values.push(Found {
@@ -121,17 +124,24 @@ fn counts(row: &[SqlValue], place: Option<usize>) -> bool {
 }
 
 impl Unread {
+    /// What was not read of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            more: self.more || other.more,
+            less: self.less || other.less,
+        }
+    }
+
     /// How sure a number is that would be this sure if every value had been read.
-    pub(super) fn with(self, exactness: Exactness) -> Exactness {
-        match (self, exactness) {
-            (Self::Nothing, exactness) => exactness,
-            (_, Exactness::Unknown) => Exactness::Unknown,
-            (Self::More, Exactness::Exact | Exactness::AtLeast | Exactness::Between { .. }) => {
-                Exactness::AtLeast
-            }
-            (Self::More, Exactness::AtMost | Exactness::About) | (Self::Unsure, _) => {
-                Exactness::About
-            }
+    pub(super) fn with(self, exactness: Exactness, value: &SqlValue) -> Exactness {
+        if self.more && !self.less && *value == SqlValue::Null {
+            return Exactness::Unknown;
+        }
+        match (self.more, self.less) {
+            (false, false) => exactness,
+            (true, false) => exactness.or_more(),
+            (false, true) => exactness.or_less(),
+            (true, true) => exactness.or_other(),
         }
     }
 }
@@ -140,38 +150,62 @@ impl Unread {
 mod tests {
     use super::*;
 
+    fn unread(more: bool, less: bool) -> Unread {
+        Unread { more, less }
+    }
+
     #[test]
     fn hidden_columns_are_dropped_and_say_what_was_not_read() {
-        let columns = ["day", "_more_net", "net", "_unsure_net", "_more_paper"];
+        let columns = [
+            "day",
+            "_more_net",
+            "net",
+            "_unsure_net",
+            "_less_net",
+            "_more_paper",
+        ];
         let shown = Shown::of(&columns.map(str::to_owned));
         assert_eq!(shown.columns, ["day", "net", "_more_paper"]);
-        let unread = |more: i64, unsure: i64| {
-            let row = ["d".to_owned().into(), more.into(), 7.into()];
-            let row: Vec<SqlValue> = row.into_iter().chain([unsure.into(), 1.into()]).collect();
+        assert!(shown.hides(1) && !shown.hides(0) && !shown.hides(2));
+        let of = |more: i64, unsure: i64, less: i64| {
+            let row = vec![
+                "d".to_owned().into(),
+                more.into(),
+                7.into(),
+                unsure.into(),
+                less.into(),
+                1.into(),
+            ];
             let values = shown.values(row);
-            assert_eq!(values.len(), 3);
-            assert_eq!(values[1].value, 7.into());
+            assert_eq!((values.len(), &values[1].value), (3, &7.into()));
             values[1].unread
         };
-        assert_eq!(unread(0, 0), Unread::Nothing);
-        assert_eq!(unread(2, 0), Unread::More);
-        assert_eq!(unread(2, 1), Unread::Unsure, "the weaker word counts");
+        assert_eq!(of(0, 0, 0), unread(false, false));
+        assert_eq!(of(2, 0, 0), unread(true, false));
+        assert_eq!(of(0, 0, 1), unread(false, true));
+        assert_eq!(of(0, 1, 0), unread(true, true));
     }
 
     #[test]
     fn a_value_that_was_not_read_opens_the_number_to_one_side_or_to_both() {
+        let (exact, least, most) = (Exactness::Exact, Exactness::AtLeast, Exactness::AtMost);
+        let (about, unknown) = (Exactness::About, Exactness::Unknown);
         let between = Exactness::Between { upper: 9.0 };
-        for (is, more, unsure) in [
-            (Exactness::Exact, Exactness::AtLeast, Exactness::About),
-            (Exactness::AtLeast, Exactness::AtLeast, Exactness::About),
-            (Exactness::AtMost, Exactness::About, Exactness::About),
-            (between, Exactness::AtLeast, Exactness::About),
-            (Exactness::About, Exactness::About, Exactness::About),
-            (Exactness::Unknown, Exactness::Unknown, Exactness::Unknown),
+        let seven = 7.into();
+        for (is, more, less, either) in [
+            (exact, least, most, about),
+            (least, least, about, about),
+            (most, about, most, about),
+            (between, least, about, about),
+            (about, about, about, about),
+            (unknown, unknown, unknown, unknown),
         ] {
-            assert_eq!(Unread::Nothing.with(is), is);
-            assert_eq!(Unread::More.with(is), more, "{is:?}");
-            assert_eq!(Unread::Unsure.with(is), unsure, "{is:?}");
+            assert_eq!(unread(false, false).with(is, &seven), is);
+            assert_eq!(unread(true, false).with(is, &seven), more, "{is:?}");
+            assert_eq!(unread(false, true).with(is, &seven), less, "{is:?}");
+            assert_eq!(unread(true, true).with(is, &seven), either, "{is:?}");
         }
+        let none = unread(true, false).with(exact, &SqlValue::Null);
+        assert_eq!(none, unknown, "no value was read");
     }
 }

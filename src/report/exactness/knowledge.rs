@@ -6,16 +6,15 @@ use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::clock::second;
 use shopmirror_core::record::Route;
 
-use super::coverage::{BusinessChoice, Coverage, Known};
+use super::coverage::{BusinessChoice, Coverage, Known, OLD};
 use super::gone;
 use super::standing::{JobLists, Unseen};
 use crate::report::head::{CountedTime, Report};
+use crate::report::uses::Uses;
 use crate::store::{Reader, ReportDay, StoreError};
 
 /// After this long every open record has been seen at least once, because it was changed.
 pub(super) const SETTLED: SignedDuration = SignedDuration::from_hours(180 * 24);
-/// A list that was not read for longer than this is named, and does not show how things are now.
-pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
 
 /// What is known of the lists that a report reads.
 pub(in crate::report) struct Knowledge {
@@ -87,15 +86,15 @@ impl Knowledge {
 
     /// How much is known of the records of a list that are open now, such as repairs. One from
     /// before the mirror began, or from a gap, is missing if it did not change since; after half a
-    /// year there is hardly one. A list that was not read lately lacks the newer ones.
-    pub(super) fn knows_standing(&self, route: Route) -> Known {
+    /// year there is hardly one. A list that was read earlier than the others lacks the newer ones.
+    pub(super) fn knows_standing(&self, route: Route, as_of: Timestamp) -> Known {
         let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
         else {
             return Known::Not;
         };
         let begun = list.since.map(|since| (Timestamp::MIN, since));
         let mut missing = list.gaps.iter().copied().chain(begun);
-        let is_old = self.now.duration_since(read_at) > OLD;
+        let is_old = as_of.duration_since(read_at) > OLD;
         if is_old || missing.any(|(_, to)| self.now.duration_since(to) < SETTLED) {
             Known::Partly
         } else {
@@ -105,42 +104,53 @@ impl Knowledge {
 
     /// Whether status changes or payments of the mirrored jobs may be missing, so that the current
     /// state of these jobs is not sure. What was missed half a year ago hardly matters.
-    pub(super) fn lacks(&self, route: Route) -> bool {
+    pub(super) fn lacks(&self, route: Route, as_of: Timestamp) -> bool {
         let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
         let matters = |(_, to): &(Timestamp, Timestamp)| {
             *to > jobs_since.unwrap_or(Timestamp::MIN) && self.now.duration_since(*to) < SETTLED
         };
-        let is_old = |read_at| self.now.duration_since(read_at) > OLD;
+        let is_old = |read_at| as_of.duration_since(read_at) > OLD;
         !self.linked.contains(&route)
             || self
                 .of(route)
                 .is_none_or(|list| list.read_at.is_none_or(is_old) || list.gaps.iter().any(matters))
     }
 
-    /// Up to when all of the lists were read.
-    pub(in crate::report) fn as_of(&self) -> Timestamp {
-        self.coverages
-            .iter()
-            .filter_map(|known| known.read_at)
-            .min()
-            .unwrap_or(self.now)
+    /// The moment that numbers of these lists are about: when one of them was last read. A list
+    /// that was read long before the others does not know it.
+    pub(in crate::report) fn as_of(&self, routes: &[Route]) -> Timestamp {
+        let lists = routes.iter().filter_map(|route| self.of(*route));
+        let read = lists.filter_map(|list| list.read_at);
+        read.max().unwrap_or(self.now)
+    }
+
+    /// The same, if it is so long ago that a number must say it.
+    pub(in crate::report) fn stands_still_since(&self, routes: &[Route]) -> Option<Timestamp> {
+        let as_of = self.as_of(routes);
+        (self.now.duration_since(as_of) > OLD).then_some(as_of)
     }
 
     /// Whether status changes or payments of the mirrored jobs are missing that matter now.
-    pub(super) fn lacks_states(&self, report: &Report) -> bool {
-        report.shows_states() && self.lacks(Route::JobStatusChanges)
-            || report.shows_paid_sums() && self.lacks(Route::Payments)
+    pub(super) fn lacks_states(&self, uses: &Uses) -> bool {
+        let as_of = self.as_of(&uses.routes);
+        uses.states && self.lacks(Route::JobStatusChanges, as_of)
+            || uses.paid_sums && self.lacks(Route::Payments, as_of)
     }
 
     /// How much is known of all that a column adds up.
-    pub(in crate::report) fn whole_of(&self, report: &Report, column: &str) -> Known {
-        self.periods_of(&report.counted_routes(column)).whole
+    pub(super) fn whole_of(&self, report: &Report, uses: &Uses, column: &str) -> Known {
+        let as_of = self.as_of(&uses.routes);
+        self.periods_of(&report.counted_routes(column), as_of).whole
     }
 
     /// What all of the routes know of each day, week or month, and of all of them together.
-    pub(super) fn periods_of(&self, routes: &[(Route, CountedTime)]) -> PeriodsKnown<'_> {
+    pub(super) fn periods_of(
+        &self,
+        routes: &[(Route, CountedTime)],
+        as_of: Timestamp,
+    ) -> PeriodsKnown<'_> {
         let periods = self.days.chunk_by(|a, b| a.period == b.period);
-        let known = |days: &'_ [ReportDay]| self.knows_all(routes, days);
+        let known = |days: &'_ [ReportDay]| self.knows_all(routes, days, as_of);
         PeriodsKnown {
             periods: periods
                 .map(|days| (days[0].period.as_str(), known(days)))
@@ -151,13 +161,18 @@ impl Knowledge {
 
     /// What all of the routes know of these days. What is to come does not make the days before it
     /// unknown.
-    fn knows_all(&self, routes: &[(Route, CountedTime)], days: &[ReportDay]) -> Known {
+    fn knows_all(
+        &self,
+        routes: &[(Route, CountedTime)],
+        days: &[ReportDay],
+        as_of: Timestamp,
+    ) -> Known {
         let to_come = days.iter().skip(1).position(|day| day.from >= self.now);
         let days = &days[..to_come.map_or(days.len(), |place| place + 1)];
         let of_day = |day: &ReportDay| {
             let known = routes.iter();
             known
-                .map(|(route, time)| self.knows(*route, *time, day.from, day.to))
+                .map(|(route, time)| self.knows(*route, *time, (day.from, day.to), as_of))
                 .min()
         };
         days.iter()
@@ -166,25 +181,29 @@ impl Knowledge {
             .unwrap_or(Known::Wholly)
     }
 
-    fn knows(&self, route: Route, time: CountedTime, from: Timestamp, to: Timestamp) -> Known {
+    fn knows(
+        &self,
+        route: Route,
+        time: CountedTime,
+        (from, to): (Timestamp, Timestamp),
+        as_of: Timestamp,
+    ) -> Known {
         if route == Route::JobStatusChanges && !self.linked.contains(&route) {
             return Known::Not;
         }
         let Some(coverage) = self.of(route) else {
             return Known::Not;
         };
-        let now = self.now;
         let known = match time {
-            CountedTime::Period => coverage.knows(from, to, now),
+            CountedTime::Period => coverage.knows(from, to, as_of),
             CountedTime::Before => {
-                let before = coverage.knows(Timestamp::MIN, to, now);
-                before.min(coverage.knows(from, to, now))
+                let before = coverage.knows(Timestamp::MIN, to, as_of);
+                before.min(coverage.knows(from, to, as_of))
             }
-            CountedTime::After => coverage.knows(from, Timestamp::MAX, now),
-            CountedTime::Standing => self.knows_standing(route),
+            CountedTime::After => coverage.knows(from, Timestamp::MAX, as_of),
+            CountedTime::Standing => self.knows_standing(route, as_of),
         };
-        let lacks_jobs = route == Route::JobStatusChanges && self.lacks_jobs(from, to);
-        if lacks_jobs {
+        if route == Route::JobStatusChanges && self.lacks_jobs(from, to) {
             known.min(Known::Partly)
         } else {
             known
@@ -237,7 +256,8 @@ mod tests {
 
     #[test]
     fn what_stands_is_known_whole_after_half_a_year_or_if_the_first_page_held_all() {
-        let of = |jobs: Coverage| lists(vec![jobs]).knows_standing(Route::Jobs);
+        let of =
+            |jobs: Coverage| lists(vec![jobs]).knows_standing(Route::Jobs, NOW.parse().unwrap());
         let jobs = |since, gaps: &[_]| list(Route::Jobs, since, gaps);
         assert_eq!(of(jobs(Some("2026-09-01T00:00:00Z"), &[])), Known::Partly);
         assert_eq!(of(jobs(Some("2026-03-01T00:00:00Z"), &[])), Known::Wholly);
@@ -265,7 +285,7 @@ mod tests {
     fn states_are_not_sure_without_all_status_changes_since_jobs_are_mirrored() {
         let changes = |gaps: &[_]| list(Route::JobStatusChanges, None, gaps);
         let of = |changes: Coverage| lists(vec![list(Route::Jobs, None, &[]), changes]);
-        let lacks = |lists: Knowledge| lists.lacks(Route::JobStatusChanges);
+        let lacks = |lists: Knowledge| lists.lacks(Route::JobStatusChanges, NOW.parse().unwrap());
         let gap = ("2026-11-10T00:00:00Z", "2026-11-12T00:00:00Z");
         assert!(!lacks(of(changes(&[]))) && lacks(of(changes(&[gap]))));
         assert!(lacks(Knowledge {

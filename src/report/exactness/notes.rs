@@ -5,9 +5,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use shopmirror_core::record::Route;
 
-use super::coverage::Coverage;
-use super::knowledge::{Knowledge, OLD};
-use crate::report::head::Report;
+use super::Exactness;
+use super::coverage::{Coverage, OLD};
+use super::knowledge::Knowledge;
+use crate::report::uses::Uses;
 use crate::store::{Reader, StoreError, missing_link};
 use crate::text::number::{count, whole};
 
@@ -15,15 +16,12 @@ use crate::text::number::{count, whole};
 ///
 /// # Errors
 /// If the store cannot be read.
-pub(in crate::report) fn of_links(
-    reader: &Reader,
-    report: &Report,
-) -> Result<Vec<String>, StoreError> {
+pub(in crate::report) fn of_links(reader: &Reader, uses: &Uses) -> Result<Vec<String>, StoreError> {
     let mut notes = Vec::new();
     for route in reader.unlinked_routes()? {
         let matters = match route {
-            Route::JobStatusChanges => report.shows_states(),
-            _ => report.shows_paid_sums(),
+            Route::JobStatusChanges => uses.states,
+            _ => uses.paid_sums,
         };
         if matters {
             notes.push(missing_link(route));
@@ -38,12 +36,11 @@ pub(in crate::report) fn of_links(
 /// If the store cannot be read.
 pub(in crate::report) fn of_rereads(
     reader: &Reader,
-    report: &Report,
+    uses: &Uses,
 ) -> Result<Vec<String>, StoreError> {
-    let routes = report.routes();
     let mut notes = Vec::new();
     for reread in reader.rereads()? {
-        if routes.contains(&reread.route) {
+        if uses.routes.contains(&reread.route) {
             notes.push(format!(
                 "the values of {} are being read again ({} of {} records): until then, numbers may \
                  change",
@@ -62,9 +59,9 @@ pub(in crate::report) fn of_rereads(
 /// If the store cannot be read.
 pub(in crate::report) fn of_cancelled(
     reader: &Reader,
-    report: &Report,
+    uses: &Uses,
 ) -> Result<Option<String>, StoreError> {
-    if !report.shows_completed() || reader.knows_cancelled()? {
+    if !uses.completed || reader.knows_cancelled()? {
         return Ok(None);
     }
     Ok(Some(
@@ -86,28 +83,33 @@ pub(in crate::report) fn of_unknown_jobs(jobs: usize) -> Option<String> {
     ))
 }
 
-/// Since when every list is complete, for the shop.
-pub(in crate::report) fn complete_since(known: &Knowledge, zone: &TimeZone) -> String {
+/// Since when every list is complete, for the shop. Beside a number that is only about so much
+/// (`is_about`), it says what was read and not that it is complete.
+pub(in crate::report) fn complete_since(
+    known: &Knowledge,
+    is_about: bool,
+    zone: &TimeZone,
+) -> String {
     if known.coverages.iter().any(|list| list.read_at.is_none()) {
         return "Not every list has been read so far".to_owned();
     }
     let Some(since) = known.coverages.iter().filter_map(|list| list.since).max() else {
-        return "Complete from the first record on".to_owned();
+        let word = if is_about { "Read" } else { "Complete" };
+        return format!("{word} from the first record on");
     };
-    since
-        .to_zoned_datetime(zone.clone())
-        .strftime("Complete since %-d %B %Y, %H:%M")
-        .to_string()
+    let word = if is_about { "All read" } else { "Complete" };
+    let since = since.to_zoned_datetime(zone.clone());
+    format!("{word} since {}", since.strftime("%-d %B %Y, %H:%M"))
 }
 
 impl Knowledge {
     /// The notes of a report that counts repairs which were not heard of.
-    pub(in crate::report) fn of_unheard(&self, report: &Report, zone: &TimeZone) -> Vec<String> {
+    pub(in crate::report) fn of_unheard(&self, uses: &Uses, zone: &TimeZone) -> Vec<String> {
         let mut notes = Vec::new();
-        if !report.shows_unheard() {
+        if !uses.unheard {
             return notes;
         }
-        if self.unseen.hides_edits && report.shows_delivery_dates() {
+        if self.unseen.hides_edits && uses.delivery_dates {
             let text = "delivery dates are as last seen: a repair that left the newest page is not \
                         shown again";
             notes.push(text.to_owned());
@@ -136,7 +138,14 @@ impl Knowledge {
 
     /// Since when the data is complete, for people. `has_period` leaves out the gaps of other
     /// times.
-    pub(in crate::report) fn line(&self, has_period: bool, zone: &TimeZone) -> String {
+    /// A line with a number that is not exact says what was read of the lists: `worst` is the least
+    /// sure of the numbers.
+    pub(in crate::report) fn line(
+        &self,
+        has_period: bool,
+        worst: Exactness,
+        zone: &TimeZone,
+    ) -> String {
         let moment = |at: Timestamp| {
             at.to_zoned_datetime(zone.clone())
                 .strftime("%-d %B %Y, %H:%M")
@@ -145,7 +154,11 @@ impl Knowledge {
         let mut parts = self.grouped(|known| {
             Some(match (known.read_at, known.since) {
                 (None, _) => "never read".to_owned(),
-                (_, None) => "complete".to_owned(),
+                (_, None) if worst == Exactness::Exact => "complete".to_owned(),
+                (_, None) => "read from the first record on".to_owned(),
+                (_, Some(since)) if worst == Exactness::About => {
+                    format!("all read since {}", moment(since))
+                }
                 (_, Some(since)) => format!("complete since {}", moment(since)),
             })
         });
@@ -255,7 +268,7 @@ mod tests {
                 days: Vec::new(),
                 now: Timestamp::MAX,
             };
-            complete_since(&known, &TimeZone::UTC)
+            complete_since(&known, false, &TimeZone::UTC)
         };
         let read = Some("2026-12-01T10:00:00Z");
         assert_eq!(of(read, None), "Complete from the first record on");

@@ -8,9 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::contiguity::Order;
 use shopmirror_core::record::{CLOCK_SKEW, Route};
 
-use super::coverage::{BusinessChoice, Coverage};
+use super::coverage::{BusinessChoice, Coverage, OLD};
 use super::hidden::{Found, Unread};
-use super::knowledge::{Knowledge, OLD, SETTLED};
+use super::knowledge::{Knowledge, SETTLED};
 use super::{Cell, Exactness, number};
 use crate::report::head::{OpenBy, Report};
 use crate::store::{Gap, PollerRow, Reader, SqlValue, StoreError, Stretch};
@@ -307,13 +307,13 @@ impl<'a> StandingColumn<'a> {
             unheard: Vec::new(),
             most_unheard: 0.0,
             counts: false,
-            unread: Unread::Nothing,
+            unread: Unread::default(),
         }
     }
 
     /// Adds a row.
     pub(super) fn add(&mut self, found: &Found) {
-        self.unread = self.unread.max(found.unread);
+        self.unread = self.unread.and(found.unread);
         if found.heard.is_some() {
             let most = found.unheard.as_ref().and_then(number).unwrap_or(0.0);
             self.most_unheard = self.most_unheard.max(most);
@@ -351,7 +351,8 @@ impl<'a> StandingColumn<'a> {
             return None;
         }
         let sum = self.counted(self.count, &self.unheard, counted);
-        Some(Cell::of(sum.value, self.unread.with(sum.exactness)))
+        let exactness = self.unread.with(sum.exactness, &sum.value);
+        Some(Cell::of(sum.value, exactness))
     }
 
     fn counted(&self, count: u64, unheard: &[u64], counted: Counted) -> Cell {

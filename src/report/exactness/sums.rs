@@ -1,20 +1,30 @@
 //! The sums of the columns of a report.
 
 use super::{Cell, Cells, Exactness};
-use crate::report::head::Report;
+use crate::report::head::{Missing, Report};
 use crate::store::SqlValue;
 
-/// The line of sums; `is_known` says of a column whether all that it adds up is known. `None` if
-/// there is no row, or no column has a sum.
+/// What the rows of a list that are missing, or do not belong there, would do to a sum.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::report) struct LeftOut {
+    /// Whether they may make it more.
+    pub(in crate::report) more: bool,
+    /// Whether they may make it less.
+    pub(super) less: bool,
+}
+
+/// The line of sums; `left_out` says of a column what is not in its rows. `None` if there is no row,
+/// or no column has a sum.
 pub(in crate::report) fn totals(
     report: &Report,
     cells: &Cells,
-    is_known: impl Fn(&str) -> bool,
+    left_out: impl Fn(&str) -> LeftOut,
 ) -> Option<Vec<Cell>> {
     let Cells {
         columns,
         rows,
         sums,
+        ..
     } = cells;
     let has_sum = |column: &String| report.totals.contains(column);
     if rows.is_empty() || !columns.iter().any(has_sum) {
@@ -34,10 +44,10 @@ pub(in crate::report) fn totals(
         for row in rows {
             sum.add(&row[index]);
         }
-        if !is_known(column) {
-            sum.add(&Cell::unknown());
-        }
-        totals.push(sum.cell(report.can_only_grow(column)));
+        let left_out = left_out(column);
+        sum.is_unknown |= left_out.more;
+        sum.is_open_below |= left_out.less;
+        totals.push(sum.cell(report.missing(column) == Missing::More));
     }
     Some(totals)
 }
@@ -58,6 +68,7 @@ struct Sum {
 }
 
 impl Sum {
+    /// Adds a number.
     fn add(&mut self, cell: &Cell) {
         self.is_real |= matches!(cell.value, SqlValue::Real(_));
         let part = in_parts(cell.number().unwrap_or_default());
@@ -101,6 +112,16 @@ impl Sum {
     }
 }
 
+/// The sum of counts, of which none can be negative.
+#[must_use]
+pub fn sum_of_counts<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Cell {
+    let mut sum = Sum::default();
+    for cell in cells {
+        sum.add(cell);
+    }
+    sum.cell(true)
+}
+
 fn in_parts(number: f64) -> f64 {
     (number * 10_000.0).round()
 }
@@ -116,15 +137,16 @@ mod tests {
         let report = Report::parse("x", text).unwrap();
         let names = ["period", "jobs", "paid", "net"];
         let columns = names.map(str::to_owned);
-        let of = |rows: &[Vec<Cell>], is_known: fn(&str) -> bool| {
+        let of = |rows: &[Vec<Cell>], left_out: fn(&str) -> LeftOut| {
             let cells = Cells {
                 columns: columns.to_vec(),
                 rows: rows.to_vec(),
                 sums: vec![None; 4],
+                ..Cells::default()
             };
-            totals(&report, &cells, is_known)
+            totals(&report, &cells, left_out)
         };
-        assert!(of(&[], |_| true).is_none(), "there is no row");
+        assert!(of(&[], |_| LeftOut::default()).is_none(), "there is no row");
         let row = |jobs: i64, paid: f64, jobs_known, net_known| {
             let exact = |value: SqlValue| Cell::of(value, Exactness::Exact);
             let (jobs, net) = (
@@ -143,16 +165,25 @@ mod tests {
             row(1, 0.1, exact, exact),
             row(2, 0.2, Exactness::AtLeast, unknown),
         ];
-        let totals = |is_known: fn(&str) -> bool| of(&rows, is_known);
+        let totals = |left_out: fn(&str) -> LeftOut| of(&rows, left_out);
         let wanted = [
             Cell::of(SqlValue::Null, exact),
             Cell::of(3.into(), Exactness::AtLeast),
             Cell::of(0.3.into(), exact),
             Cell::of(SqlValue::Null, unknown),
         ];
-        assert_eq!(totals(|_| true).unwrap(), wanted);
-        let paid = totals(|column| column != "paid").unwrap()[2].exactness;
-        assert_eq!(paid, Exactness::AtLeast, "a payment may be missing");
+        assert_eq!(totals(|_| LeftOut::default()).unwrap(), wanted);
+        let paid = |left_out| totals(left_out).unwrap()[2].exactness;
+        let more = |_: &str| LeftOut {
+            more: true,
+            less: false,
+        };
+        assert_eq!(paid(more), Exactness::AtLeast, "a row may be missing");
+        let less = |_: &str| LeftOut {
+            more: false,
+            less: true,
+        };
+        assert_eq!(paid(less), Exactness::AtMost, "a row may not belong there");
     }
 
     #[test]

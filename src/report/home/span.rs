@@ -9,10 +9,16 @@ use crate::config::Range;
 use crate::report::period::start_of;
 use crate::store::ReportDay;
 
-/// The range, the one before, then each day of the line: the rows of the table `days`.
-pub(super) fn spans(range: Range, zone: &TimeZone, now: Timestamp) -> Vec<ReportDay> {
-    let local = now.to_zoned_datetime(zone.clone());
-    let today = local.date();
+/// The range, the one before, then each day of the line: the rows of the table `days`. `read_until`
+/// is when the lists were last read: up to then both ranges are compared.
+pub(super) fn spans(
+    range: Range,
+    zone: &TimeZone,
+    now: Timestamp,
+    read_until: Timestamp,
+) -> Vec<ReportDay> {
+    let local = read_until.to_zoned_datetime(zone.clone());
+    let today = now.to_zoned_datetime(zone.clone()).date();
     let start = |day: Date| start_of(day, zone);
     let this_hour = |back: jiff::Span| {
         let then = local
@@ -24,12 +30,12 @@ pub(super) fn spans(range: Range, zone: &TimeZone, now: Timestamp) -> Vec<Report
     let days = range.days(today);
     let week_ago = days.from.saturating_sub(7.days());
     let month_ago = days.from.saturating_sub(1.month());
+    let after = |day: Date| start(day.saturating_add(1.day()));
     let (before_from, before_to) = match range {
         Range::Today | Range::ThisWeek => (week_ago, this_hour(7.days())),
-        Range::ThisMonth => (month_ago, this_hour(1.month())),
+        _ if read_until < after(days.to) => (month_ago, this_hour(1.month())),
         _ => (month_ago, start(days.from)),
     };
-    let after = |day: Date| start(day.saturating_add(1.day()));
     let line = (0..LINE_DAYS as i64).rev().map(|back| {
         let day = today.saturating_sub(back.days());
         (start(day), after(day))
@@ -55,8 +61,13 @@ mod tests {
     use super::*;
 
     fn bounds(range: Range, now: &str) -> [String; 4] {
+        bounds_read(range, now, now)
+    }
+
+    fn bounds_read(range: Range, now: &str, read_until: &str) -> [String; 4] {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
-        let spans = spans(range, &berlin, now.parse().unwrap());
+        let [now, read_until] = [now, read_until].map(|at| at.parse().unwrap());
+        let spans = spans(range, &berlin, now, read_until);
         assert_eq!(spans.len(), 2 + LINE_DAYS);
         let local = |at: Timestamp| {
             at.to_zoned_datetime(berlin.clone())
@@ -95,6 +106,21 @@ mod tests {
             (before.as_str(), until.as_str()),
             ("2026-02-01 00:00", "2026-03-01 00:00")
         );
+        // The lists were last read at 15:04.
+        let stale = |range| bounds_read(range, "2026-04-01T17:06:00Z", "2026-04-01T13:04:00Z");
+        let [_, to, _, until] = stale(Range::Today);
+        assert_eq!(
+            (to.as_str(), until.as_str()),
+            ("2026-04-02 00:00", "2026-03-25 15:04")
+        );
+        let [.., until] = stale(Range::LastMonth);
+        assert_eq!(until, "2026-03-01 00:00", "it was over before");
+        let [.., until] = bounds_read(
+            Range::LastMonth,
+            "2026-04-01T17:06:00Z",
+            "2026-03-30T13:04:00Z",
+        );
+        assert_eq!(until, "2026-02-28 15:04");
         // The month before has no 31st day.
         let [from, _, before, until] = bounds(Range::ThisMonth, "2026-03-31T08:30:00Z");
         assert_eq!(

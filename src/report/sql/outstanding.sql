@@ -3,6 +3,10 @@
 -- is_list = true
 -- needs.jobs = ["job_number", "customer_name", "created_at", "total_amount"]
 -- before.jobs = ["total", "paid", "outstanding"]
+-- # A payment that was missed makes more paid and less owed; with it, a repair may be paid in full.
+-- grown_by.payments = ["paid"]
+-- reduced_by.payments = ["outstanding"]
+-- filters_by_state = ["completed_days"]
 -- parameters.completed_days = { default = 0, about = "only if completed in the last so many days" }
 -- money = ["total", "paid", "outstanding"]
 -- totals = ["total", "paid", "outstanding"]
@@ -34,9 +38,11 @@ owing AS MATERIALIZED (
 SELECT j.job_number, j.customer_name, coalesce(o.status, '(no status)') AS status,
     o.total / 10000.0 AS total, o.paid / 10000.0 AS paid, o.owed / 10000.0 AS outstanding,
     CAST(julianday(:now) - julianday(substr(j._created_at, 1, 19)) AS INTEGER) AS days_old, j.id AS job_id,
-    o.more AS _more_total, o.unsure AS _unsure_total, o.paid_more AS _more_paid,
+    o.more AS _more_total, o.unsure AS _unsure_total, o.paid_more + (o.paid IS NULL) AS _more_paid,
     o.paid_unsure AS _unsure_paid, o.more AS _more_outstanding,
-    o.unsure + o.paid_more + o.paid_unsure AS _unsure_outstanding
+    o.unsure + o.paid_unsure AS _unsure_outstanding,
+    -- Of which nothing says what was paid, at most all of it is owed.
+    o.paid_more + (o.paid IS NULL) AS _less_outstanding
 FROM owing o CROSS JOIN jobs j ON j.id = o.id
 ORDER BY o.owed DESC, j._created_at
 -- note

@@ -187,6 +187,12 @@ async fn every_output_for_programs_is_as_its_schema_or_its_example_says() {
     let lead = lead.as_str().unwrap();
     outputs.command(&place, "status", "status --json").await;
     outputs.address(&site, "status", "/api/status").await;
+    outputs
+        .command(&place, "answer", "report payments --json")
+        .await;
+    outputs
+        .command(&place, "answer", "report open-repairs --json")
+        .await;
     let (stopped, running): (Vec<_>, Vec<_>) =
         examples().into_iter().partition(Example::needs_no_daemon);
     hold_against(&running, &place, &site, lead, &seq).await;

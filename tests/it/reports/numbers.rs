@@ -47,6 +47,7 @@ fn found(report: &Report, shop: &Shop, asked: &Asked) -> Vec<Value> {
     let question = Question {
         from: Some(asked.from),
         to: Some(asked.to),
+        until: None,
         by: asked.by,
         business: asked.business.map(str::to_owned),
         set: set

@@ -393,9 +393,9 @@ async fn a_delivery_date_or_a_total_that_cannot_be_read_is_said_where_it_is_miss
         NOW.parse().unwrap(),
     )
     .unwrap();
-    let overdue = report::shown(&home.now.overdue.value, None);
+    let overdue = report::shown(&home.now.overdue.cell.value, None);
     assert_eq!(
-        (overdue.as_str(), home.now.overdue.exactness),
+        (overdue.as_str(), home.now.overdue.cell.exactness),
         ("1", report::Exactness::AtLeast)
     );
     assert!(

@@ -14,15 +14,15 @@ use crate::support::Place;
 
 /// A page that holds the newest records of a list; with `limit` records it may not be the whole
 /// list.
-struct Shown<'a> {
-    route: Route,
-    business: Option<&'a str>,
-    at: &'a str,
-    limit: u32,
-    served: Option<&'a str>,
+pub(super) struct Shown<'a> {
+    pub(super) route: Route,
+    pub(super) business: Option<&'a str>,
+    pub(super) at: &'a str,
+    pub(super) limit: u32,
+    pub(super) served: Option<&'a str>,
 }
 
-const USUAL: Shown<'_> = Shown {
+pub(super) const USUAL: Shown<'_> = Shown {
     route: Route::Payments,
     business: None,
     at: "2026-03-10T12:00:00Z",
@@ -31,7 +31,7 @@ const USUAL: Shown<'_> = Shown {
 };
 
 impl Shown<'_> {
-    async fn store(&self, store: &Store, records: &[Value]) {
+    pub(super) async fn store(&self, store: &Store, records: &[Value]) {
         let newest_first: Vec<&Value> = records.iter().rev().collect();
         let page = decode(serde_json::to_vec(&newest_first).unwrap()).unwrap();
         let key = PollerId {
@@ -54,7 +54,7 @@ fn payment(id: i64, at: &str, amount: f64) -> Value {
     json!({"id": id, "created_at": format!("2026-03-{at}:00.000000Z"), "amount": amount})
 }
 
-fn place(more: &str) -> (Place, Store) {
+pub(super) fn place(more: &str) -> (Place, Store) {
     let place = Place::new("http://127.0.0.1:1/api", "any-key");
     place.configure_all(&format!("time_zone = \"UTC\"\n{more}"));
     let store = Store::open(&place.store()).unwrap();
@@ -169,10 +169,28 @@ async fn days_before_the_mirror_began_in_a_gap_and_after_the_last_reading_are_un
     );
     assert_eq!(json["at_least"][0], json!([1, 1]));
     assert_eq!(json["totals"], json!([null, 4, 1560.5, 1, 5.0, null]));
+    assert_eq!(json["totals_at_least"], json!([1, 2, 3, 4]));
     let csv = form("csv").await;
     assert!(
-        csv.contains("\r\n2026-03-01,,,,,\r\n2026-03-02,1,1500.50,,,\r\n"),
+        csv.starts_with(
+            "period,payments,payments_mark,received,received_mark,refunds,refunds_mark,refunded,\
+             refunded_mark,net,net_mark\r\n\
+             2026-03-01,,unknown,,unknown,,unknown,,unknown,,unknown\r\n\
+             2026-03-02,1,at_least,1500.50,at_least,,unknown,,unknown,,unknown\r\n"
+        ),
         "{csv}"
+    );
+    assert!(
+        csv.contains("\r\n2026-03-05,1,,20.00,,0,,0.00,,20.00,\r\n"),
+        "{csv}"
+    );
+    let asked_with_notes = asked.iter().chain(&["--format", "csv", "--notes"]);
+    let noted = place.run(asked_with_notes).await.out;
+    let notes = noted.strip_prefix(csv.as_str()).unwrap();
+    assert!(notes.lines().all(|line| line.starts_with("# ")), "{notes}");
+    assert!(
+        notes.contains("as of 2026-03-08 12:00, UTC") && notes.contains("complete since"),
+        "{notes}"
     );
     assert!(!csv.contains("complete") && !csv.contains("Total"), "{csv}");
     let html = form("html").await;
@@ -471,8 +489,8 @@ async fn open_repairs_are_at_least_those_heard_of_where_status_changes_and_repai
     let asked = ["report", "open-repairs", "--format", "json"];
     let json = place.run(asked).await.json();
     assert_eq!(
-        (&json["totals_at_least"][2], &json["about"]),
-        (&json!(true), &json!([])),
+        (&json["totals_at_least"][0], &json["about"]),
+        (&json!(2), &json!([])),
         "{json}"
     );
     // It shares no record with the page before.
@@ -480,12 +498,21 @@ async fn open_repairs_are_at_least_those_heard_of_where_status_changes_and_repai
     store.close().await.unwrap();
     let json = place.run(asked).await.json();
     assert_eq!(
-        (&json["totals_at_least"][2], &json["about"]),
-        (&json!(true), &json!([])),
+        (&json["totals_at_least"][0], &json["about"]),
+        (&json!(2), &json!([])),
         "{json}"
     );
     let table = place.run(["report", "open-repairs"]).await.out;
     assert!(table.contains("≥ 2") && !table.contains("about"), "{table}");
+    let csv = place
+        .run(["report", "open-repairs", "--format", "csv"])
+        .await
+        .out;
+    assert!(
+        csv.starts_with("stage,status,open,open_mark,open_max,under_1_day,")
+            && csv.contains(",at_least,,"),
+        "{csv}"
+    );
 }
 
 #[tokio::test]
@@ -569,6 +596,13 @@ async fn open_repairs_are_a_range_where_status_changes_may_be_missing() {
         table.contains("4 to 5"),
         "repair 1 may be completed: {table}"
     );
+    let json = place.run(asked).await.json();
+    assert_eq!(json["totals_between"][0], json!([2, 5]), "{json}");
+    let csv = place
+        .run(["report", "open-repairs", "--format", "csv"])
+        .await
+        .out;
+    assert!(csv.contains(",between,"), "{csv}");
     let (open, notes) = total().await;
     assert_eq!(open, 4, "the lower bound");
     for note in [
@@ -623,8 +657,8 @@ async fn home_says_of_each_number_how_sure_it_is() {
     for cell in [
         &before.taken_in.now,
         &before.leads.now,
-        &before.now.open,
-        &before.now.unpaid,
+        &before.now.open.cell,
+        &before.now.unpaid.cell,
     ] {
         assert_eq!(sure(cell), unknown, "no list was read: {before:?}");
     }
@@ -662,19 +696,23 @@ async fn home_says_of_each_number_how_sure_it_is() {
     );
     assert_eq!(first.taken_in.days.len(), report::LINE_DAYS);
     let none = (Some(0), Exactness::Exact);
-    for cell in [&first.leads.now, &first.money_in.now, &first.now.follow_ups] {
+    for cell in [
+        &first.leads.now,
+        &first.money_in.now,
+        &first.now.follow_ups.cell,
+    ] {
         assert_eq!(sure(cell), none, "an empty list is known: {first:?}");
     }
     assert_eq!(
-        sure(&first.now.open),
+        sure(&first.now.open.cell),
         (Some(2), Exactness::AtLeast),
         "no change names a repair, but both are on the newest page"
     );
     for cell in [
         &first.completed.now,
-        &first.now.unpaid,
-        &first.now.overdue,
-        &first.now.ready,
+        &first.now.unpaid.cell,
+        &first.now.overdue.cell,
+        &first.now.ready.cell,
     ] {
         assert_eq!(sure(cell), unknown, "nothing says it: {first:?}");
     }
@@ -698,22 +736,25 @@ async fn home_says_of_each_number_how_sure_it_is() {
     let last = home();
     let one = (Some(1), Exactness::AtLeast);
     assert_eq!(
-        sure(&last.now.open),
+        sure(&last.now.open.cell),
         one,
         "older repairs may be open: {last:?}"
     );
-    assert_eq!(sure(&last.now.ready), one, "{last:?}");
+    assert_eq!(sure(&last.now.ready.cell), one, "{last:?}");
     assert_eq!(
         sure(&last.completed.now),
         one,
         "the repair 9 is not in the mirror: {last:?}"
     );
     assert_eq!(
-        sure(&last.now.unpaid),
+        sure(&last.now.unpaid.cell),
         (Some(7), Exactness::About),
         "no payment names a repair"
     );
-    assert_eq!(last.by_status, [("Ready for pickup".to_owned(), 1.0)]);
+    let [(status, repairs)] = &last.by_status[..] else {
+        panic!("{last:?}")
+    };
+    assert_eq!((status.as_str(), sure(repairs)), ("Ready for pickup", one));
 }
 
 #[tokio::test]

@@ -204,19 +204,18 @@ fn numbers_of(home: &report::Home) -> Vec<(String, Number)> {
     figure("money_in", &home.money_in);
     figure("leads", &home.leads);
     for (name, cell) in [
-        ("open", &home.now.open),
-        ("ready", &home.now.ready),
-        ("ready_long", &home.now.ready_long),
-        ("overdue", &home.now.overdue),
-        ("open_long", &home.now.open_long),
-        ("follow_ups", &home.now.follow_ups),
-        ("unpaid", &home.now.unpaid),
+        ("open", &home.now.open.cell),
+        ("ready", &home.now.ready.cell),
+        ("ready_long", &home.now.ready_long.cell),
+        ("overdue", &home.now.overdue.cell),
+        ("open_long", &home.now.open_long.cell),
+        ("follow_ups", &home.now.follow_ups.cell),
+        ("unpaid", &home.now.unpaid.cell),
     ] {
         add(name.to_owned(), cell);
     }
     for (status, count) in &home.by_status {
-        let number = Number::of(Some(*count), Mark::Exact);
-        numbers.push((format!("status.{status}"), number));
+        numbers.push((format!("status.{status}"), number_of(count)));
     }
     numbers
 }

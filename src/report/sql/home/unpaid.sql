@@ -4,8 +4,9 @@
 -- standing.jobs = ["number"]
 SELECT total(CASE WHEN total > 0 THEN max(total - coalesce(paid, 0), 0) END) / 10000.0 AS number,
     total(is_more) AS _more_number,
-    total(is_unsure) + count(CASE WHEN total > 0 AND paid IS NULL THEN 1 END)
-        AS _unsure_number
+    total(is_unsure) AS _unsure_number,
+    -- Of which nothing says what was paid, at most all of it is owed.
+    count(CASE WHEN total > 0 AND paid IS NULL THEN 1 END) AS _less_number
 FROM (
     SELECT round(10000 * j._total_amount) AS total, round(s.paid * 10000) AS paid,
         -- One without a total may owe something.
