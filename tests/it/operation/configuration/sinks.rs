@@ -37,7 +37,7 @@ fn which_changes_a_sink_gets_and_when() {
         &[
             (
                 r#"changes = ["deleted"]"#,
-                &["4:12 use one of baseline, created, updated, gap"],
+                &["4:12 use one of baseline, created, updated, vanished, gap"],
             ),
             (
                 r#"start = "2026-03-01T08:00:00""#,
