@@ -66,6 +66,10 @@ pub struct WorkspaceStatus {
     /// Routes whose last page was empty although the mirror has records of them, each with what to
     /// do.
     pub emptied: Vec<String>,
+    /// Routes whose newest records are gone from their list, with nothing newer in their place.
+    pub newest_gone: Vec<String>,
+    /// That the workspace was restored from a backup, if it seems so, and what to do.
+    pub restored: Option<String>,
     /// Businesses of a route that were read before and are not polled now.
     pub left_out: Vec<LeftOutList>,
     /// The number of the last row of the log.

@@ -10,6 +10,7 @@ pub mod budget;
 pub mod clock;
 pub mod contiguity;
 pub mod duration;
+pub mod newest;
 pub mod reading;
 pub mod record;
 pub mod schedule;

@@ -257,6 +257,8 @@ impl WorkspaceStatus {
         }
         findings.extend(self.gone_from_lists().iter().map(degraded));
         findings.extend(self.emptied.iter().map(degraded));
+        findings.extend(self.newest_gone.iter().map(degraded));
+        findings.extend(self.restored.iter().map(degraded));
         findings.extend(self.judge_left_out());
         findings.extend(self.judge_fields());
         findings.extend(self.sinks.iter().flat_map(judge_sink));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::clock::stamp;
 use shopmirror_core::record::poller_name;
 
@@ -64,6 +64,14 @@ impl WorkspaceStatus {
                 ..PollerStatus::default()
             });
         }
+        let mut read = rows.clone();
+        read.retain(|row| !row.is_gone(rows.iter()));
+        status.restored = restored(&read, now);
+        if status.restored.is_none() {
+            for row in &read {
+                status.newest_gone.extend(newest_gone(row));
+            }
+        }
         Ok(status)
     }
 
@@ -114,6 +122,57 @@ impl WorkspaceStatus {
         }
         poller
     }
+}
+
+/// How long it is said that the workspace was restored.
+const RESTORED_IS_SAID: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// That the workspace was restored from a backup, if an id was used again or two lists lost their
+/// newest records at once, and what to do.
+fn restored(rows: &[PollerRow], now: Timestamp) -> Option<String> {
+    let mut is_restored = false;
+    for row in rows {
+        if let Some(at) = &row.ids_reused_at
+            && let Ok(at) = at.parse::<Timestamp>()
+        {
+            is_restored |= now.duration_since(at) < RESTORED_IS_SAID;
+        }
+    }
+    let mut gone = Vec::new();
+    for row in rows {
+        if let Some(newest) = &row.newest_gone
+            && newest.is_sure
+        {
+            gone.push(newest);
+        }
+    }
+    for (number, one) in gone.iter().enumerate() {
+        for other in &gone[number + 1..] {
+            is_restored |= one.may_be_one_event(other);
+        }
+    }
+    is_restored.then(|| {
+        "the workspace was restored from a backup: what was entered after the backup is gone there \
+         and still in the mirror; compare the newest records of `shopmirror log` with the \
+         workspace, and enter again what is missing"
+            .to_owned()
+    })
+}
+
+/// What to do about the newest records of a list that are gone.
+fn newest_gone(row: &PollerRow) -> Option<String> {
+    let gone = row.newest_gone.as_ref()?;
+    if !gone.is_sure {
+        return None;
+    }
+    let name = poller_name(&row.route, row.business.as_deref());
+    let records = match gone.ids.len() {
+        1 => "the newest record is".to_owned(),
+        number => format!("the {number} newest records are"),
+    };
+    Some(format!(
+        "{name}: {records} gone from the list: deleted, or was the workspace restored?"
+    ))
 }
 
 fn number_of_gaps(gaps: &[Gap], row: &PollerRow) -> i64 {
@@ -181,6 +240,7 @@ fn age_s(stamp: &str, now: Timestamp) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shopmirror_core::newest::NewestGone;
 
     #[test]
     fn the_age_of_a_stamp_from_a_clock_that_was_ahead_is_unknown() {
@@ -199,5 +259,50 @@ mod tests {
         ] {
             assert_eq!(age(ahead), None, "{ahead}");
         }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    /// A list whose newest record was shown last, and missed first, at these seconds.
+    fn list(route: &str, shown_at: i64, since: i64) -> PollerRow {
+        PollerRow {
+            route: route.to_owned(),
+            newest_gone: Some(NewestGone {
+                ids: vec!["9".to_owned()],
+                shown_at: at(shown_at),
+                since: at(since),
+                is_sure: true,
+            }),
+            ..PollerRow::default()
+        }
+    }
+
+    #[test]
+    fn the_workspace_was_restored_if_two_lists_lose_their_newest_at_once_or_an_id_is_used_again() {
+        let is_restored = |rows: &[PollerRow]| restored(rows, at(900)).is_some();
+        assert!(!is_restored(&[list("jobs", 0, 10)]));
+        assert!(is_restored(&[list("jobs", 0, 10), list("leads", 5, 15)]));
+        assert!(!is_restored(&[list("jobs", 0, 10), list("leads", 20, 30)]));
+        let mut unsure = list("leads", 5, 15);
+        if let Some(gone) = &mut unsure.newest_gone {
+            gone.is_sure = false;
+        }
+        assert!(!is_restored(&[list("jobs", 0, 10), unsure]));
+        let reused = PollerRow {
+            ids_reused_at: Some(at(0).to_string()),
+            ..PollerRow::default()
+        };
+        assert!(is_restored(std::slice::from_ref(&reused)));
+        assert!(
+            restored(&[reused], at(8 * 86_400)).is_none(),
+            "a week later"
+        );
+        let said = newest_gone(&list("jobs", 0, 10)).unwrap();
+        assert_eq!(
+            said,
+            "jobs: the newest record is gone from the list: deleted, or was the workspace restored?"
+        );
     }
 }

@@ -232,6 +232,23 @@ impl Mirror {
         Ok(())
     }
 
+    /// Lets a record count as first seen at a time: its id belonged to another one before.
+    pub(super) fn begin_again(
+        &self,
+        connection: &Connection,
+        id: &str,
+        at: &str,
+    ) -> rusqlite::Result<()> {
+        let sql = format!(
+            "UPDATE \"{}\"
+            SET _first_seen_at = :at
+            WHERE id = :id",
+            self.route
+        );
+        connection.run(&sql, named_params! { ":id": id, ":at": at })?;
+        Ok(())
+    }
+
     /// The columns of the records' fields for a `SELECT` from `table`, `id` first, then the derived
     /// ones.
     pub(super) fn column_list(&self, table: &str) -> String {

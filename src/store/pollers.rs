@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Deserializer};
 use shopmirror_core::contiguity::ListProfile;
+use shopmirror_core::newest::NewestGone;
 use shopmirror_core::record::{CLOCK_SKEW, Page, PollerId, Record, Route};
 use shopmirror_core::vanishing::Vanishing;
 
@@ -72,6 +73,11 @@ pub struct PollerRow {
     pub vanishing: Vanishing,
     /// When the last page was requested that was no gap and no suspect.
     pub proven_at: Option<String>,
+    /// The newest records that the pages do not show any more, with nothing newer in their place.
+    #[serde(deserialize_with = "sql::json")]
+    pub newest_gone: Option<NewestGone>,
+    /// When an id came with another record than before.
+    pub ids_reused_at: Option<String>,
 }
 
 fn shared_ids<'de, D: Deserializer<'de>>(column: D) -> Result<Arc<[String]>, D::Error> {
@@ -139,16 +145,21 @@ fn vanishing_json(vanishing: &Vanishing) -> String {
     serde_json::to_string(vanishing).expect("ids, numbers and times")
 }
 
+fn newest_gone_json(gone: &Option<NewestGone>) -> String {
+    serde_json::to_string(gone).expect("ids and times")
+}
+
 /// Writes a poller's row in place of the one before.
 const SAVE: &str = "
     INSERT OR REPLACE INTO _pollers (
         route, business, first_polled_at, complete_since, last_success_at, high_id, page_limit,
         head, head_seq, learned, emptied_at, served_business, set_aside_at, older_pages, waiting,
-        list_profile, vanishing, proven_at
+        list_profile, vanishing, proven_at, newest_gone, ids_reused_at
     ) VALUES (
         :route, :business, :first_polled_at, :complete_since, :last_success_at, :high_id, :page_limit,
         :head, :head_seq, :learned, :emptied_at, :served_business, :set_aside_at, :older_pages,
-        :waiting, :list_profile, :vanishing, :proven_at
+        :waiting, :list_profile, :vanishing, :proven_at, :newest_gone,
+        :ids_reused_at
     )";
 
 /// Writes a poller's row.
@@ -178,6 +189,8 @@ pub(super) fn save(
             ":waiting": waiting_json(&row.waiting),
             ":vanishing": vanishing_json(&row.vanishing),
             ":proven_at": row.proven_at,
+            ":newest_gone": newest_gone_json(&row.newest_gone),
+            ":ids_reused_at": row.ids_reused_at,
         },
     )?;
     if let (None, Some(served)) = (&id.business, &row.served_business)

@@ -284,7 +284,8 @@ pub(super) async fn columns(
 /// The statement that brings the mirror table of a route up to date with the changes `c` of the log
 /// that `from` names.
 ///
-/// A later change is never replaced by an earlier one, and a forgotten record stays away. The rows
+/// A later change is never replaced by an earlier one, and a forgotten record stays away. An id that
+/// the workspace uses again was first seen when it was `created` last. The rows
 /// of every statement are locked in the same order, so that no two wait for each other.
 pub(super) fn upsert(
     schema: &Schema,
@@ -315,7 +316,10 @@ pub(super) fn upsert(
             c.body,
             c.business,
             (
-                SELECT min(o.observed_at)
+                SELECT coalesce(
+                    max(o.observed_at) FILTER (WHERE o.kind = 'created'),
+                    min(o.observed_at)
+                )
                 FROM {changes} o
                 WHERE o.workspace = c.workspace
                     AND o.route = c.route
@@ -343,6 +347,17 @@ pub(super) fn upsert(
         ON CONFLICT (workspace, id) DO UPDATE SET
             body = excluded.body,
             _business = excluded._business,
+            _first_seen_at = coalesce(
+                (
+                    SELECT max(o.observed_at)
+                    FROM {changes} o
+                    WHERE o.workspace = excluded.workspace
+                        AND o.route = '{route}'
+                        AND o.record_id = excluded.id
+                        AND o.kind = 'created'
+                ),
+                m._first_seen_at
+            ),
             _changed_at = excluded._changed_at,
             _vanished_at = excluded._vanished_at,
             _seq = excluded._seq{updates}

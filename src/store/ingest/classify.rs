@@ -10,13 +10,16 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
+use shopmirror_core::contiguity::Relation;
+use shopmirror_core::newest::{self, ReusedId};
 use shopmirror_core::record::{Fields, Kind, Record};
 
 use super::compare::{Comparison, Finding, LATEST_READ_AT, StoredVersion};
-use super::prove::{Role, Verdict};
+use super::prove::{Role, Verdict, highest_id};
 use super::{Ingest, Source};
 use crate::store::error::StoreError;
 use crate::store::gaps::OpenGaps;
+use crate::store::pollers::PollerRow;
 use crate::store::sql::Sql;
 
 /// How long the data of one of the workspace's servers may lag behind that of another one.
@@ -45,6 +48,8 @@ pub(super) enum Write<'a> {
     Next(&'a StoredVersion),
     /// That it is there after all, with the text of this version: it was shown in another shape.
     Again(&'a StoredVersion),
+    /// The version after this one, which is another record: the workspace uses the id again.
+    Another(&'a StoredVersion),
     /// That a poll has shown what only a search had found before, or another business.
     SeenByPoll,
 }
@@ -53,8 +58,14 @@ impl Decisions<'_> {
     pub(super) fn created(&self) -> usize {
         let writes = self.writes.iter();
         writes
-            .filter(|(_, write)| matches!(write, Write::First(_)))
+            .filter(|(_, write)| matches!(write, Write::First(_) | Write::Another(_)))
             .count()
+    }
+
+    /// Whether the workspace uses an id again.
+    pub(super) fn has_reused_ids(&self) -> bool {
+        let mut writes = self.writes.iter();
+        writes.any(|(_, write)| matches!(write, Write::Another(_)))
     }
 
     pub(super) fn updated(&self) -> usize {
@@ -85,6 +96,7 @@ pub(super) fn classify<'a>(
         Some(before) => !comparison.shows_new_record(before.row.head_seq),
         None => false,
     };
+    let others = other_records(ingest, comparison);
     let mut waiting = still_waiting(ingest)?;
     let mut writes = Vec::new();
     for (place, compared) in comparison.records.iter().enumerate().rev() {
@@ -116,6 +128,7 @@ pub(super) fn classify<'a>(
                 }
                 Write::Next(stored)
             }
+            (Finding::Changed(stored), _) if others.contains(&place) => Write::Another(stored),
             (Finding::Changed(stored), _) => Write::Next(stored),
             // What a server shows that lags behind may have moved on since.
             (Finding::SameAsFound(_), Role::Older { .. }) => continue,
@@ -133,6 +146,73 @@ pub(super) fn classify<'a>(
         gaps,
         is_unchanged,
     })
+}
+
+/// The places of the records that are other ones than before under the same id.
+fn other_records(ingest: &Ingest<'_>, comparison: &Comparison) -> Vec<usize> {
+    let (Source::Poll(_), Some(before)) = (&ingest.reading.source, ingest.before) else {
+        return Vec::new();
+    };
+    let page = &ingest.reading.page;
+    let mut places = Vec::new();
+    let mut ids = Vec::new();
+    for (place, compared) in comparison.records.iter().enumerate() {
+        let Finding::Changed(stored) = &compared.finding else {
+            continue;
+        };
+        let record = &page.records()[place];
+        let is_on_last_page = compared.relation != Relation::NotShown;
+        let shown_at = match (&stored.last_seen_at, is_on_last_page) {
+            (Some(last_seen_at), false) => last_seen_at,
+            _ => &before.row.last_success_at,
+        };
+        let (Some(created_at), Some(created_at_before), Ok(shown_at)) = (
+            page.created_at(record),
+            stored.created_at(),
+            shown_at.parse::<Timestamp>(),
+        ) else {
+            continue;
+        };
+        places.push(place);
+        ids.push(ReusedId {
+            created_at,
+            created_at_before,
+            shown_at,
+            was_missing: was_missing(&before.row, record, stored),
+        });
+    }
+    let has_lost_highest = match (highest_id(page), before.row.high_id) {
+        (Some(shown), Some(known)) => shown < known,
+        _ => false,
+    };
+    let others = newest::other_records(&ids, has_lost_highest);
+    let mut found = Vec::new();
+    for (place, is_other) in places.into_iter().zip(others) {
+        if is_other {
+            found.push(place);
+        }
+    }
+    found
+}
+
+/// Whether a record that is shown was missing before: it is gone from the list, or may be.
+fn was_missing(before: &PollerRow, record: &Record, stored: &StoredVersion) -> bool {
+    let id = record.id.as_str();
+    if stored.kind == Kind::Vanished {
+        return true;
+    }
+    let mut candidates = before.vanishing.candidates().iter();
+    if candidates.any(|candidate| candidate.id == id) {
+        return true;
+    }
+    if let Some(gone) = &before.newest_gone {
+        return gone.ids.iter().any(|gone| gone == id);
+    }
+    // After other ids were used again, those above them are still to come.
+    match (record.id.as_integer(), before.high_id) {
+        (Some(id), Some(high_id)) => id > high_id,
+        _ => false,
+    }
 }
 
 /// The records that wait and are not on this page. What can no longer come from a server that lags

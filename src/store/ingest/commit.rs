@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rusqlite::named_params;
 use shopmirror_core::clock::stamp;
 use shopmirror_core::contiguity::Contiguity;
+use shopmirror_core::newest::{NewestGone, NewestPage};
 use shopmirror_core::record::{Fields, Kind, Page, PollerId, Route};
 use shopmirror_core::vanishing::Vanishing;
 
@@ -68,12 +69,18 @@ pub(super) fn commit(
     decisions.gaps.save(&ingest.tx)?;
     let row = match &ingest.reading.source {
         Source::Poll(poll) => {
-            let row = PollerRow {
+            let mut row = PollerRow {
                 waiting: decisions.waiting.clone(),
                 vanishing: vanished.vanishing.clone(),
                 proven_at: proven_at(&ingest, poll, verdict),
+                newest_gone: newest_gone(&ingest, comparison, decisions),
+                ids_reused_at: ids_reused_at(&ingest, decisions),
                 ..next_row(&ingest, poll, comparison, verdict, &written)?
             };
+            if decisions.has_reused_ids() {
+                // Ids begin again below those that were lost, and what may be missed with them.
+                row.high_id = highest_id(&ingest.reading.page);
+            }
             save_row(&ingest, &row, decisions.is_unchanged, &mut written)?;
             Some(row)
         }
@@ -237,6 +244,7 @@ fn write_records(
             }
             Write::First(kind) => (*kind, None),
             Write::Next(before) | Write::Again(before) => (Kind::Updated, Some(*before)),
+            Write::Another(before) => (Kind::Created, Some(*before)),
         };
         // A search says neither whose a stored record is nor how it was found first.
         let (business, via) = match (via, before) {
@@ -272,6 +280,9 @@ fn write_records(
             written.jobs.extend(mirror.job_of(tx, id)?);
         }
         mirror.put(tx, &facts, fields, &rules)?;
+        if let Write::Another(_) = write {
+            mirror.begin_again(tx, id, &at)?;
+        }
         written.jobs.extend(mirror.job_of(tx, id)?);
         written.versions.push((*place, seq));
     }
@@ -292,7 +303,9 @@ fn learn_rules(
         match write {
             Write::SeenByPoll => {}
             Write::First(_) => rules.learn(None, fields),
-            Write::Next(before) | Write::Again(before) => rules.learn(Some(&before.body), fields),
+            Write::Next(before) | Write::Again(before) | Write::Another(before) => {
+                rules.learn(Some(&before.body), fields);
+            }
         }
     }
     // The row of the log that the first of these records gets.
@@ -378,7 +391,38 @@ fn newest_row(
         waiting: BTreeMap::new(),
         vanishing: Vanishing::default(),
         proven_at: None,
+        newest_gone: None,
+        ids_reused_at: None,
     })
+}
+
+/// Which of the newest records are gone after the page.
+fn newest_gone(
+    ingest: &Ingest<'_>,
+    comparison: &Comparison,
+    decisions: &Decisions<'_>,
+) -> Option<NewestGone> {
+    let before = &ingest.before?.row;
+    let mut shown = HashSet::new();
+    for record in ingest.reading.page.records() {
+        shown.insert(record.id.as_str());
+    }
+    let page = NewestPage {
+        before: &before.head,
+        before_at: before.last_success_at.parse().unwrap_or(ingest.reading.at),
+        shown: &shown,
+        shows_newer: comparison.shows_newer() || decisions.has_reused_ids(),
+        at: ingest.reading.at,
+    };
+    NewestGone::after_page(before.newest_gone.as_ref(), page)
+}
+
+/// When an id came last with another record.
+fn ids_reused_at(ingest: &Ingest<'_>, decisions: &Decisions<'_>) -> Option<String> {
+    if decisions.has_reused_ids() {
+        return Some(stamp(ingest.reading.at));
+    }
+    ingest.before?.row.ids_reused_at.clone()
 }
 
 /// Since when every created record was seen, but for gaps.
@@ -462,6 +506,7 @@ fn serves_as_well(stored: &PollerRow, new: &PollerRow) -> bool {
         && stored.older_pages == new.older_pages
         && stored.waiting == new.waiting
         && stored.vanishing == new.vanishing
+        && stored.newest_gone == new.newest_gone
         && stored.served_business == new.served_business
         && (stored.head == new.head || sorted(&stored.head) == sorted(&new.head))
 }

@@ -63,11 +63,13 @@ pub(super) struct StoredVersion {
     pub(super) observed_at: String,
     pub(super) via: Option<String>,
     pub(super) business: Option<String>,
+    /// When a page showed it last; `None` while it is on a newest page.
+    pub(super) last_seen_at: Option<String>,
 }
 
 impl StoredVersion {
     /// When the workspace said that the record was created.
-    fn created_at(&self) -> Option<Timestamp> {
+    pub(super) fn created_at(&self) -> Option<Timestamp> {
         parse_timestamp(field_text(&self.body, "created_at")?)
     }
 }
@@ -112,6 +114,19 @@ impl Comparison {
         })
     }
 
+    /// Whether the page shows a record that was never stored above those of the poller's last page.
+    pub(super) fn shows_newer(&self) -> bool {
+        for compared in &self.records {
+            if compared.relation != Relation::NotShown {
+                return false;
+            }
+            if compared.finding == Finding::New {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Whether the page shows the `count` records of the poller's last page again, in their order,
     /// and nothing else. They may have been read before a version that was stored meanwhile, so that
     /// the page proves no more than the last one did.
@@ -138,7 +153,8 @@ impl Compared {
 /// does not make a record new.
 pub(in crate::store) fn latest_version_sql(route: Route) -> String {
     format!(
-        "SELECT c.seq, c.version, c.body, c.kind, c.observed_at, m._via AS via, m._business AS business
+        "SELECT c.seq, c.version, c.body, c.kind, c.observed_at, m._via AS via, m._business AS business,
+            m._last_seen_at AS last_seen_at
          FROM changes c
          LEFT JOIN \"{route}\" m ON m.id = c.record_id
          WHERE c.route = '{route}' AND c.record_id = :id

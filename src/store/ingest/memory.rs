@@ -144,6 +144,7 @@ impl Memory {
         for (id, row) in &vanished.shown.pollers {
             if let Some(memory) = self.pollers.get_mut(id) {
                 memory.row.vanishing = row.vanishing.clone();
+                memory.row.newest_gone = row.newest_gone.clone();
             }
         }
         for (id, _) in &vanished.marked {

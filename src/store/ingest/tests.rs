@@ -3,6 +3,7 @@ mod ends;
 mod lag;
 mod lists;
 mod memory;
+mod restored;
 mod rules;
 mod search;
 mod vanished;

@@ -6,7 +6,7 @@
 
 use rusqlite::{Connection, named_params};
 use shopmirror_core::clock::stamp;
-use shopmirror_core::record::{Kind, PollerId, field_text, parse_timestamp};
+use shopmirror_core::record::{Kind, Page, PollerId, field_text, parse_timestamp};
 use shopmirror_core::vanishing::{Candidate, SeenPage, Vanishing};
 
 use super::classify::Decisions;
@@ -34,7 +34,8 @@ pub(super) struct Vanished {
 /// What ends because the page shows records that were missing.
 #[derive(Default)]
 pub(super) struct Shown {
-    /// The pollers of other businesses of which a candidate ends, with what they know after it.
+    /// The pollers of other businesses of which a candidate ends, or what is thought of their newest
+    /// records, with what they know after it.
     pub(super) pollers: Vec<(PollerId, PollerRow)>,
     /// Whether withheld records of the route may be among those shown.
     pub(super) has_withheld: bool,
@@ -181,19 +182,26 @@ fn shown(ingest: &Ingest<'_>, role: Role) -> Result<Shown, StoreError> {
     for (id, row) in ingest.memory.of_route(own.route) {
         let is_own_list = id == own || ingest.list.poller.as_ref() == Some(id);
         let is_search = matches!(ingest.reading.source, Source::Search(_));
-        if row.vanishing.candidates().is_empty() || (is_own_list && !is_search) {
+        let misses_nothing = row.vanishing.candidates().is_empty() && row.newest_gone.is_none();
+        if misses_nothing || (is_own_list && !is_search) {
             continue;
         }
         let mut row = row.clone();
-        let records = ingest.reading.page.records();
-        let has_ended = row.vanishing.end(|candidate| {
-            records
-                .iter()
-                .any(|record| record.id.as_str() == candidate.id)
-        });
+        let page = &ingest.reading.page;
+        let mut has_ended = row.vanishing.end(|candidate| is_shown(page, &candidate.id));
+        if let Some(gone) = &row.newest_gone
+            && gone.ids.iter().any(|id| is_shown(page, id))
+        {
+            row.newest_gone = None;
+            has_ended = true;
+        }
         if has_ended {
             shown.pollers.push((id.clone(), row));
         }
     }
     Ok(shown)
+}
+
+fn is_shown(page: &Page, id: &str) -> bool {
+    page.records().iter().any(|record| record.id.as_str() == id)
 }

@@ -75,6 +75,15 @@ pub(in crate::store) fn latest_versions_sql(old: &str) -> String {
             iif(o.id IS NULL, latest.business, o._business) AS business,
             coalesce(
                 o._first_seen_at,
+                -- An id that the workspace uses again begins with the record that has it now.
+                (
+                    SELECT f.observed_at
+                    FROM changes f
+                    WHERE f.route = :route AND f.record_id = latest.record_id
+                        AND f.kind IN ('baseline', 'created')
+                    ORDER BY f.version DESC
+                    LIMIT 1
+                ),
                 (
                     SELECT f.observed_at
                     FROM changes f

@@ -60,6 +60,8 @@ CREATE TABLE _meta (
 -- earlier version, each with its row of the log; the next page that shows one decides whether it was changed back.
 -- `vanishing` holds the records that may be gone from the list. The last page that was no gap and no suspect was
 -- requested at `proven_at`.
+-- `newest_gone` has the newest records that the pages do not show any more, with nothing newer in their place. At
+-- `ids_reused_at` an id came with another record, as after the workspace was restored from a backup.
 CREATE TABLE _pollers (
     route           TEXT NOT NULL,
     business        TEXT NOT NULL,
@@ -79,6 +81,8 @@ CREATE TABLE _pollers (
     waiting         TEXT NOT NULL DEFAULT '{}',
     vanishing       TEXT NOT NULL DEFAULT '{}',
     proven_at       TEXT,
+    newest_gone     TEXT NOT NULL DEFAULT 'null',
+    ids_reused_at   TEXT,
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 

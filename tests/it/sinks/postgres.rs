@@ -60,6 +60,23 @@ async fn cells(role: &Role, sql: &str) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn a_record_whose_id_is_used_again_is_first_seen_when_it_is_created() {
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
+    let role = server.role().await;
+    let mut sink = sink(&role);
+    let first = version(1, "7", 1, Kind::Created, r#"{"id":"7"}"#);
+    let another = version(2, "7", 2, Kind::Created, r#"{"id":"7","name":"Ann"}"#);
+    let edited = version(3, "7", 3, Kind::Updated, r#"{"id":"7","name":"Bob"}"#);
+    for change in [first, another, edited] {
+        assert_eq!(deliver_one(&mut sink, &change).await, Verdict::Done);
+    }
+    let seen = "SELECT extract(second FROM _first_seen_at)::int, name FROM {s}.leads";
+    assert_eq!(cells(&role, seen).await, ["2|Bob"]);
+}
+
+#[tokio::test]
 async fn rows_log_and_position_have_the_types_that_report_tools_expect() {
     let Some(server) = Postgres::shared() else {
         return;
