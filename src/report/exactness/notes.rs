@@ -131,7 +131,11 @@ impl Knowledge {
                     "up to {most} more if completed repairs were reopened in the gap"
                 ));
             }
-            None => notes.push("more if completed repairs were reopened in the gap".to_owned()),
+            None => notes.push(
+                "there are more open repairs if completed ones were reopened while status changes \
+                 were missed"
+                    .to_owned(),
+            ),
         }
         notes
     }
