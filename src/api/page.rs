@@ -104,7 +104,7 @@ pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
         });
     }
     let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(&body) else {
-        if is_too_deep(&body) {
+        if is_too_deep(&body, 0) {
             return Err(PageError::TooDeep);
         }
         return Err(PageError::NotJson);
@@ -114,7 +114,8 @@ pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
     }
     let mut records = Vec::with_capacity(items.len());
     for (place, item) in (1..).zip(items) {
-        if may_be_too_deep(item.get()) && is_too_deep(&body) {
+        // The page is an array, so a record is one level down.
+        if may_be_too_deep(item.get()) && is_too_deep(item.get(), 1) {
             return Err(PageError::TooDeep);
         }
         let start = item.get().as_ptr() as usize - body.as_ptr() as usize;
@@ -149,10 +150,11 @@ fn may_be_too_deep(record: &str) -> bool {
     brackets.count() >= MAX_DEPTH
 }
 
-/// Whether arrays and objects are nested deeper than [`MAX_DEPTH`].
-fn is_too_deep(body: &str) -> bool {
-    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
-    for byte in body.bytes() {
+/// Whether arrays and objects are nested deeper than [`MAX_DEPTH`] in a text that begins at `depth`.
+fn is_too_deep(text: &str, mut depth: usize) -> bool {
+    let mut is_text = false;
+    let mut is_escaped = false;
+    for byte in text.bytes() {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' if is_text => is_escaped = true,
