@@ -32,19 +32,20 @@ pub(super) fn displayed(
     format: Option<ColumnFormat>,
     currency: Option<&str>,
 ) -> String {
-    let text = |value: &SqlValue| counted(value, column, format, currency);
-    let number = text(&cell.value);
+    // Of one value that cannot be read nothing is known, though a sum may say how it counts.
     if cell.value == SqlValue::Null && cell.exactness != Exactness::Exact {
         return "unknown".to_owned();
     }
+    let number = counted(&cell.value, column, format, currency);
     match cell.exactness {
         Exactness::Exact => number,
-        // Of one value that cannot be read nothing is known, though a sum may say how it counts.
-        _ if cell.value == SqlValue::Null => "unknown".to_owned(),
         Exactness::Unknown => "unknown".to_owned(),
         Exactness::AtLeast => format!("≥ {number}"),
         Exactness::AtMost => format!("≤ {number}"),
-        Exactness::Between { upper } => format!("{number} to {}", text(&upper.into())),
+        Exactness::Between { upper } => {
+            let upper = counted(&upper.into(), column, format, currency);
+            format!("{number} to {upper}")
+        }
         Exactness::About => format!("about {number}"),
     }
 }
