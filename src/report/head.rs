@@ -214,21 +214,22 @@ impl Report {
 
     /// The routes whose records a column's numbers count, each with the time span.
     pub(super) fn counted_routes(&self, column: &str) -> Vec<(Route, CountedTime)> {
-        let times = [
+        let mut counted = Vec::new();
+        for (columns, time) in [
             (&self.counts, CountedTime::Period),
             (&self.measures, CountedTime::Period),
             (&self.samples, CountedTime::Period),
             (&self.before, CountedTime::Before),
             (&self.after, CountedTime::After),
             (&self.standing, CountedTime::Standing),
-        ];
-        let counted = times.into_iter().flat_map(|(columns, time)| {
-            let own = columns
-                .iter()
-                .filter(|(_, columns)| columns.iter().any(|name| name == column));
-            own.map(move |(route, _)| (*route, time))
-        });
-        counted.collect()
+        ] {
+            for (route, names) in columns {
+                if is_named(names, column) {
+                    counted.push((*route, time));
+                }
+            }
+        }
+        counted
     }
 
     /// What records that are missing would do to a column's numbers.
@@ -255,14 +256,12 @@ impl Report {
 
     /// Whether a missing record of a route makes the number of a row more.
     pub(super) fn is_grown_by(&self, route: Route, column: &str) -> bool {
-        let columns = self.grown_by.get(&route);
-        columns.is_some_and(|columns| columns.iter().any(|name| name == column))
+        has_of(&self.grown_by, route, column)
     }
 
     /// Whether a missing record of a route makes the number of a row less.
     pub(super) fn is_reduced_by(&self, route: Route, column: &str) -> bool {
-        let columns = self.reduced_by.get(&route);
-        columns.is_some_and(|columns| columns.iter().any(|name| name == column))
+        has_of(&self.reduced_by, route, column)
     }
 
     /// Whether a missing record of a route may mean that a row does not belong to the list.
@@ -288,15 +287,32 @@ impl Report {
     /// How a column is shown.
     #[must_use]
     pub fn format(&self, column: &str) -> Option<ColumnFormat> {
-        let is_in = |columns: &[String]| columns.iter().any(|name| name == column);
-        let money = is_in(&self.money).then_some(ColumnFormat::Money);
-        money.or_else(|| is_in(&self.percent).then_some(ColumnFormat::Percent))
+        if is_named(&self.money, column) {
+            return Some(ColumnFormat::Money);
+        }
+        if is_named(&self.percent, column) {
+            return Some(ColumnFormat::Percent);
+        }
+        None
     }
 }
 
 /// Whether a column is one of them, of any route.
 fn has(columns: &Columns, column: &str) -> bool {
-    columns.values().flatten().any(|name| name == column)
+    columns.values().any(|names| is_named(names, column))
+}
+
+/// Whether a column is one of those of this route.
+fn has_of(columns: &Columns, route: Route, column: &str) -> bool {
+    match columns.get(&route) {
+        Some(names) => is_named(names, column),
+        None => false,
+    }
+}
+
+/// Whether these names have that of a column.
+fn is_named(names: &[String], column: &str) -> bool {
+    names.iter().any(|name| name == column)
 }
 
 /// The TOML in the comment at the start of a text. Empty lines may stand in it.
