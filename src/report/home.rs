@@ -143,38 +143,42 @@ fn numbers(
         known,
     };
     let statuses = source.rows(include_str!("sql/home/statuses.sql"))?;
-    let ready = |rows: &[Vec<Cell>]| -> BTreeSet<String> {
-        let names = rows.iter().map(|row| shown(&row[0].value, None));
-        names.filter(|status| is_ready(status, named)).collect()
-    };
-    let ready_status = ready(&statuses);
+    let ready_status = ready_of(&statuses, named);
     // Without a status of such a name, a count of none says nothing.
-    let knows_ready = !named.is_empty()
-        || !ready_status.is_empty()
-        || !ready(&source.rows(include_str!("sql/home/used-statuses.sql"))?).is_empty();
+    let mut knows_ready = !named.is_empty() || !ready_status.is_empty();
+    if !knows_ready {
+        let used = source.rows(include_str!("sql/home/used-statuses.sql"))?;
+        knows_ready = !ready_of(&used, named).is_empty();
+    }
     let statuses_text = Vec::from_iter(ready_status.iter().map(String::as_str)).join("|");
     source
         .parameters
         .push(("ready".to_owned(), statuses_text.into()));
-    let if_known = |mut count: Number| {
-        if !knows_ready {
-            count.cell = Cell::unknown();
-        }
-        count
-    };
+    let mut ready = source.number(include_str!("sql/home/ready.sql"))?;
+    let mut ready_long = source.number(include_str!("sql/home/ready-long.sql"))?;
+    if !knows_ready {
+        ready.cell = Cell::unknown();
+        ready_long.cell = Cell::unknown();
+        let text =
+            "no status has a name that means ready for pickup: set ready_status in [reports]";
+        source.notes.insert(text.to_owned());
+    }
     let standing = Standing {
         open: source.number(include_str!("sql/home/open.sql"))?,
-        ready: if_known(source.number(include_str!("sql/home/ready.sql"))?),
-        ready_long: if_known(source.number(include_str!("sql/home/ready-long.sql"))?),
+        ready,
+        ready_long,
         overdue: source.number(include_str!("sql/home/overdue.sql"))?,
         open_long: source.number(include_str!("sql/home/open-long.sql"))?,
         follow_ups: source.number(include_str!("sql/home/follow-ups.sql"))?,
         unpaid: source.number(include_str!("sql/home/unpaid.sql"))?,
     };
-    if !knows_ready {
-        let text =
-            "no status has a name that means ready for pickup: set ready_status in [reports]";
-        source.notes.insert(text.to_owned());
+    let mut by_status = Vec::with_capacity(statuses.len());
+    for row in statuses {
+        by_status.push((shown(&row[0].value, None), row[1].clone()));
+    }
+    let mut gaps = 0;
+    for list in &source.known.coverages {
+        gaps += list.gaps.len();
     }
     Ok(Home {
         days: range.days(today),
@@ -184,20 +188,29 @@ fn numbers(
         money_in: source.figure(include_str!("sql/home/money-in.sql"))?,
         leads: source.figure(include_str!("sql/home/leads.sql"))?,
         ready_status,
-        by_status: statuses
-            .into_iter()
-            .map(|row| (shown(&row[0].value, None), row[1].clone()))
-            .collect(),
+        by_status,
         now: standing,
         complete_since: complete_since(&source.known, source.is_about, zone),
-        gaps: source
-            .known
-            .coverages
-            .iter()
-            .map(|list| list.gaps.len())
-            .sum(),
+        gaps,
         notes: source.notes,
     })
+}
+
+/// Those of the statuses in the first column that mean ready for pickup.
+fn ready_of(rows: &[Vec<Cell>], named: &[String]) -> BTreeSet<String> {
+    let mut ready = BTreeSet::new();
+    for row in rows {
+        let status = shown(&row[0].value, None);
+        if is_ready(&status, named) {
+            ready.insert(status);
+        }
+    }
+    ready
+}
+
+/// The numbers in the first column.
+fn numbers_of(rows: Vec<Vec<Cell>>) -> impl Iterator<Item = Cell> {
+    rows.into_iter().filter_map(|row| row.into_iter().next())
 }
 
 /// Answers the reports of Home.
@@ -217,32 +230,23 @@ impl Source<'_> {
     /// it and the number that it is compared with end at the same hour.
     fn figure(&mut self, text: &str) -> Result<Figure, ReportError> {
         let report = made("home", text);
-        let lists: Vec<Route> = report
-            .counted_routes("number")
-            .iter()
-            .map(|(route, _)| *route)
-            .collect();
+        let mut lists = Vec::new();
+        for (route, _) in report.counted_routes("number") {
+            lists.push(route);
+        }
         let as_of = self.known.stands_still_since(&lists);
-        let days = spans(
-            self.range,
-            self.zone,
-            self.known.now,
-            as_of.unwrap_or(self.known.now),
-        );
+        let now = self.known.now;
+        let days = spans(self.range, self.zone, now, as_of.unwrap_or(now));
         if days != self.known.days {
             self.reader.set_days(&days)?;
             self.known.days = days;
         }
-        let mut cells = self
-            .rows_of(&report)?
-            .0
-            .into_iter()
-            .filter_map(|row| row.into_iter().next());
-        let mut next = || cells.next().unwrap_or(Cell::unknown());
+        let (rows, _) = self.rows_of(&report)?;
+        let mut numbers = numbers_of(rows);
         Ok(Figure {
-            now: next(),
-            before: next(),
-            days: cells.collect(),
+            now: numbers.next().unwrap_or(Cell::unknown()),
+            before: numbers.next().unwrap_or(Cell::unknown()),
+            days: numbers.collect(),
             as_of,
         })
     }
@@ -250,12 +254,8 @@ impl Source<'_> {
     /// The number of a report of now.
     fn number(&mut self, text: &str) -> Result<Number, ReportError> {
         let (rows, routes) = self.rows_of(&made("home", text))?;
-        let cell = rows
-            .into_iter()
-            .next()
-            .and_then(|row| row.into_iter().next());
         Ok(Number {
-            cell: cell.unwrap_or(Cell::unknown()),
+            cell: numbers_of(rows).next().unwrap_or(Cell::unknown()),
             as_of: self.known.stands_still_since(&routes),
         })
     }
@@ -267,22 +267,21 @@ impl Source<'_> {
 
     /// The same, with the lists that it reads.
     fn rows_of(&mut self, report: &Report) -> Result<(Vec<Vec<Cell>>, Vec<Route>), ReportError> {
-        match query::uses_of(self.reader, report) {
-            Ok(uses) => {
-                let parameters = &self.parameters;
-                let cells = query::cells_of(self.reader, report, &uses, &self.known, parameters)?;
-                let mut all = cells.rows.iter().flatten();
-                self.is_about |= all.any(|cell| cell.exactness == Exactness::About);
-                self.notes.extend(of_cancelled(self.reader, &uses)?);
-                self.notes.extend(of_links(self.reader, &uses)?);
-                self.notes.extend(self.known.of_unheard(&uses, self.zone));
-                self.notes.extend(of_rereads(self.reader, &uses)?);
-                let own = query::notes_of(self.reader, report, &self.parameters)?;
-                self.notes.extend(own.texts);
-                Ok((cells.rows, uses.routes))
-            }
-            Err(ReportError::NotSent(_)) => Ok((Vec::new(), Vec::new())),
-            Err(error) => Err(error),
-        }
+        let uses = match query::uses_of(self.reader, report) {
+            Ok(uses) => uses,
+            Err(ReportError::NotSent(_)) => return Ok((Vec::new(), Vec::new())),
+            Err(error) => return Err(error),
+        };
+        let parameters = &self.parameters;
+        let cells = query::cells_of(self.reader, report, &uses, &self.known, parameters)?;
+        let mut all = cells.rows.iter().flatten();
+        self.is_about |= all.any(|cell| cell.exactness == Exactness::About);
+        self.notes.extend(of_cancelled(self.reader, &uses)?);
+        self.notes.extend(of_links(self.reader, &uses)?);
+        self.notes.extend(self.known.of_unheard(&uses, self.zone));
+        self.notes.extend(of_rereads(self.reader, &uses)?);
+        let own = query::notes_of(self.reader, report, &self.parameters)?;
+        self.notes.extend(own.texts);
+        Ok((cells.rows, uses.routes))
     }
 }

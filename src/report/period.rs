@@ -52,7 +52,7 @@ impl Period {
             day: day.to_string(),
             period: name_of(day, by),
             from: start_of(day, zone),
-            to: start_of(day.saturating_add(1.day()), zone),
+            to: end_of(day, zone),
         };
         days.map(row).collect()
     }
@@ -75,6 +75,11 @@ pub(super) fn monday_of(day: Date) -> Date {
 /// The first moment of a day.
 pub(super) fn start_of(day: Date, zone: &TimeZone) -> Timestamp {
     moment_of(day, Time::midnight(), zone)
+}
+
+/// The first moment after a day.
+pub(super) fn end_of(day: Date, zone: &TimeZone) -> Timestamp {
+    start_of(day.saturating_add(1.day()), zone)
 }
 
 /// A moment of a day.

@@ -1,12 +1,11 @@
 //! The ranges of Home and what they are compared with. Pure.
 
-use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
+use jiff::{Span, Timestamp, ToSpan, ZonedDateTime};
 
 use super::LINE_DAYS;
 use crate::config::Range;
-use crate::report::period::start_of;
+use crate::report::period::{end_of, start_of};
 use crate::store::ReportDay;
 
 /// The range, the one before, then each day of the line: the rows of the table `days`. `read_until`
@@ -19,41 +18,41 @@ pub(super) fn spans(
 ) -> Vec<ReportDay> {
     let local = read_until.to_zoned_datetime(zone.clone());
     let today = now.to_zoned_datetime(zone.clone()).date();
-    let start = |day: Date| start_of(day, zone);
-    let this_hour = |back: jiff::Span| {
-        let then = local
-            .datetime()
-            .saturating_sub(back)
-            .to_zoned_datetime(zone.clone());
-        then.map_or(Timestamp::MIN, |then| then.timestamp())
-    };
     let days = range.days(today);
     let week_ago = days.from.saturating_sub(7.days());
     let month_ago = days.from.saturating_sub(1.month());
-    let after = |day: Date| start(day.saturating_add(1.day()));
+    let end = end_of(days.to, zone);
     let (before_from, before_to) = match range {
-        Range::Today | Range::ThisWeek => (week_ago, this_hour(7.days())),
-        _ if read_until < after(days.to) => (month_ago, this_hour(1.month())),
-        _ => (month_ago, start(days.from)),
+        Range::Today | Range::ThisWeek => (week_ago, earlier(&local, 7.days())),
+        _ if read_until < end => (month_ago, earlier(&local, 1.month())),
+        _ => (month_ago, start_of(days.from, zone)),
     };
-    let line = (0..LINE_DAYS as i64).rev().map(|back| {
+    let mut bounds = vec![
+        (start_of(days.from, zone), end),
+        (start_of(before_from, zone), before_to),
+    ];
+    for back in (0..LINE_DAYS as i64).rev() {
         let day = today.saturating_sub(back.days());
-        (start(day), after(day))
-    });
-    let range = (start(days.from), after(days.to));
-    let spans = [range, (start(before_from), before_to)]
-        .into_iter()
-        .chain(line);
-    let row = |(index, (from, to)): (usize, (Timestamp, Timestamp))| {
+        bounds.push((start_of(day, zone), end_of(day, zone)));
+    }
+    let mut spans = Vec::with_capacity(bounds.len());
+    for (index, (from, to)) in bounds.into_iter().enumerate() {
         let day = format!("{index:02}");
-        ReportDay {
+        spans.push(ReportDay {
             period: day.clone(),
             day,
             from,
             to,
-        }
-    };
-    spans.enumerate().map(row).collect()
+        });
+    }
+    spans
+}
+
+/// The same time of an earlier day, on the clock of the shop.
+fn earlier(local: &ZonedDateTime, back: Span) -> Timestamp {
+    let then = local.datetime().saturating_sub(back);
+    then.to_zoned_datetime(local.time_zone().clone())
+        .map_or(Timestamp::MIN, |then| then.timestamp())
 }
 
 #[cfg(test)]
