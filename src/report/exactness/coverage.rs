@@ -37,7 +37,11 @@ pub(in crate::report) struct BusinessChoice {
 }
 
 impl BusinessChoice {
-    pub(super) fn covers(&self, route: Route, business: Option<&str>) -> bool {
+    /// Whether a list of the route `name` and of this business is one of `route` that is asked for.
+    pub(super) fn covers(&self, route: Route, name: &str, business: Option<&str>) -> bool {
+        if name != route.as_str() {
+            return false;
+        }
         self.asked.is_none()
             || self.every.contains(&route)
             || business.or(self.default.as_deref()) == self.asked.as_deref()
@@ -76,8 +80,8 @@ impl PartlySeenImport {
             return None;
         }
         Some(Self {
-            from: gap.imported_from.as_ref()?.parse().ok()?,
-            until: gap.to_at.parse().ok()?,
+            from: time(gap.imported_from.as_ref()?)?,
+            until: time(&gap.to_at)?,
             may_be_older: gap.import_may_be_older,
         })
     }
@@ -102,18 +106,11 @@ impl Coverage {
         business: &BusinessChoice,
         now: Timestamp,
     ) -> Self {
-        let own =
-            |name: &str, of: Option<&str>| name == route.as_str() && business.covers(route, of);
-        let pollers = || {
-            pollers
-                .iter()
-                .filter(|row| own(&row.route, row.business.as_deref()))
-        };
-        let time = |text: &str| text.parse::<Timestamp>().ok();
         let mut unsure = Vec::new();
         let mut imports = Vec::new();
         for gap in gaps {
-            if !own(&gap.route, gap.business.as_deref()) || gap.state == GapState::Repaired {
+            let is_own = business.covers(route, &gap.route, gap.business.as_deref());
+            if !is_own || gap.state == GapState::Repaired {
                 continue;
             }
             if let (Some(from), Some(to)) = (time(&gap.from_at), time(&gap.to_at)) {
@@ -122,22 +119,24 @@ impl Coverage {
             imports.extend(PartlySeenImport::of_gap(gap));
         }
         unsure.sort_unstable();
-        // Since then another poller has read the same business, under its other name.
-        let is_replaced = |row: &&PollerRow| {
-            pollers().any(|other| {
-                row.served_business.is_some()
-                    && other.served_business == row.served_business
-                    && other.last_success_at > row.last_success_at
-            })
-        };
-        let current = pollers().filter(|row| !is_replaced(row) && !row.is_gone(pollers()));
-        let read = current.filter_map(|row| time(&row.last_success_at));
+        let mut own = Vec::new();
+        for row in pollers {
+            if business.covers(route, &row.route, row.business.as_deref()) {
+                own.push(row);
+            }
+        }
+        let mut read = Vec::new();
+        let mut since = Vec::new();
+        for row in &own {
+            since.extend(row.complete_since.as_deref().and_then(time));
+            if !is_replaced(row, &own) && !row.is_gone(own.iter().copied()) {
+                read.extend(time(&row.last_success_at));
+            }
+        }
         Self {
             route,
-            read_at: read.map(|at| at.min(now)).min(),
-            since: pollers()
-                .filter_map(|row| time(row.complete_since.as_deref()?))
-                .max(),
+            read_at: read.into_iter().min().map(|at| at.min(now)),
+            since: since.into_iter().max(),
             gaps: unsure,
             imports,
         }
@@ -165,14 +164,14 @@ impl Coverage {
         if read_at < to && as_of.duration_since(read_at) <= OLD && to == as_of {
             to = read_at;
         }
-        let before = self.since.map(|since| (Timestamp::MIN, since));
-        let after = (read_at, Timestamp::MAX);
         let mut unsure = self.gaps.clone();
-        unsure.extend(before);
+        if let Some(since) = self.since {
+            unsure.push((Timestamp::MIN, since));
+        }
         for import in &self.imports {
             unsure.push(import.unsure());
         }
-        unsure.push(after);
+        unsure.push((read_at, Timestamp::MAX));
         unsure.sort_unstable();
         let mut at = from;
         let mut is_partly_known = from == to;
@@ -189,12 +188,29 @@ impl Coverage {
                 at = at.max(end);
             }
         }
-        match (is_whole, is_partly_known || at < to) {
-            (true, _) => Known::Wholly,
-            (false, true) => Known::Partly,
-            (false, false) => Known::Not,
+        if is_whole {
+            Known::Wholly
+        } else if is_partly_known || at < to {
+            Known::Partly
+        } else {
+            Known::Not
         }
     }
+}
+
+/// Whether another poller has read the same business since then, under its other name.
+fn is_replaced(row: &PollerRow, pollers: &[&PollerRow]) -> bool {
+    if row.served_business.is_none() {
+        return false;
+    }
+    pollers.iter().any(|other| {
+        other.served_business == row.served_business && other.last_success_at > row.last_success_at
+    })
+}
+
+/// A moment of the store; `None` if its text is none.
+pub(super) fn time(text: &str) -> Option<Timestamp> {
+    text.parse().ok()
 }
 
 impl Known {

@@ -36,12 +36,12 @@ pub(super) fn notes(
         }
         let mut missing = 0;
         for row in pollers {
-            if row.route == route.as_str() && business.covers(*route, row.business.as_deref()) {
+            if business.covers(*route, &row.route, row.business.as_deref()) {
                 missing += row.vanishing.candidates().len() as i64;
             }
         }
         for list in &withheld {
-            if list.route == route.as_str() && business.covers(*route, list.business.as_deref()) {
+            if business.covers(*route, &list.route, list.business.as_deref()) {
                 missing += list.records;
             }
         }

@@ -49,12 +49,15 @@ impl Knowledge {
         let pollers = reader.pollers()?;
         let gaps = reader.gaps()?;
         let gone = gone::notes(reader, routes, &pollers, business, &days)?;
-        let of = |route: &Route| Coverage::of(*route, &pollers, &gaps, business, now);
+        let mut coverages = Vec::with_capacity(routes.len());
+        for route in routes {
+            coverages.push(Coverage::of(*route, &pollers, &gaps, business, now));
+        }
         let unlinked = reader.unlinked_routes()?;
         let mut linked = vec![Route::JobStatusChanges, Route::Payments];
         linked.retain(|route| !unlinked.contains(route));
         let mut known = Self {
-            coverages: routes.iter().map(of).collect(),
+            coverages,
             linked,
             unknown_jobs: Vec::new(),
             gone,
@@ -88,32 +91,47 @@ impl Knowledge {
     /// before the mirror began, or from a gap, is missing if it did not change since; after half a
     /// year there is hardly one. A list that was read earlier than the others lacks the newer ones.
     pub(super) fn knows_standing(&self, route: Route, as_of: Timestamp) -> Known {
-        let Some((list, read_at)) = self.of(route).and_then(|list| Some((list, list.read_at?)))
-        else {
+        let Some(list) = self.of(route) else {
             return Known::Not;
         };
-        let begun = list.since.map(|since| (Timestamp::MIN, since));
-        let mut missing = list.gaps.iter().copied().chain(begun);
-        let is_old = as_of.duration_since(read_at) > OLD;
-        if is_old || missing.any(|(_, to)| self.now.duration_since(to) < SETTLED) {
-            Known::Partly
-        } else {
-            Known::Wholly
+        let Some(read_at) = list.read_at else {
+            return Known::Not;
+        };
+        if as_of.duration_since(read_at) > OLD {
+            return Known::Partly;
         }
+        let gaps = list.gaps.iter().map(|(_, to)| *to);
+        for missing_until in gaps.chain(list.since) {
+            if self.now.duration_since(missing_until) < SETTLED {
+                return Known::Partly;
+            }
+        }
+        Known::Wholly
     }
 
     /// Whether status changes or payments of the mirrored jobs may be missing, so that the current
     /// state of these jobs is not sure. What was missed half a year ago hardly matters.
     pub(super) fn lacks(&self, route: Route, as_of: Timestamp) -> bool {
-        let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
-        let matters = |(_, to): &(Timestamp, Timestamp)| {
-            *to > jobs_since.unwrap_or(Timestamp::MIN) && self.now.duration_since(*to) < SETTLED
+        if !self.linked.contains(&route) {
+            return true;
+        }
+        let Some(list) = self.of(route) else {
+            return true;
         };
-        let is_old = |read_at| as_of.duration_since(read_at) > OLD;
-        !self.linked.contains(&route)
-            || self
-                .of(route)
-                .is_none_or(|list| list.read_at.is_none_or(is_old) || list.gaps.iter().any(matters))
+        let Some(read_at) = list.read_at else {
+            return true;
+        };
+        if as_of.duration_since(read_at) > OLD {
+            return true;
+        }
+        let jobs_since = self.of(Route::Jobs).and_then(|jobs| jobs.since);
+        for (_, to) in &list.gaps {
+            let is_before_jobs = jobs_since.is_some_and(|since| *to <= since);
+            if !is_before_jobs && self.now.duration_since(*to) < SETTLED {
+                return true;
+            }
+        }
+        false
     }
 
     /// The moment that numbers of these lists are about: when one of them was last read. A list
@@ -149,13 +167,14 @@ impl Knowledge {
         routes: &[(Route, CountedTime)],
         as_of: Timestamp,
     ) -> PeriodsKnown<'_> {
-        let periods = self.days.chunk_by(|a, b| a.period == b.period);
-        let known = |days: &'_ [ReportDay]| self.knows_all(routes, days, as_of);
+        let mut periods = HashMap::new();
+        for days in self.days.chunk_by(|a, b| a.period == b.period) {
+            let known = self.knows_all(routes, days, as_of);
+            periods.insert(days[0].period.as_str(), known);
+        }
         PeriodsKnown {
-            periods: periods
-                .map(|days| (days[0].period.as_str(), known(days)))
-                .collect(),
-            whole: known(&self.days),
+            periods,
+            whole: self.knows_all(routes, &self.days, as_of),
         }
     }
 
@@ -167,18 +186,21 @@ impl Knowledge {
         days: &[ReportDay],
         as_of: Timestamp,
     ) -> Known {
-        let to_come = days.iter().skip(1).position(|day| day.from >= self.now);
-        let days = &days[..to_come.map_or(days.len(), |place| place + 1)];
-        let of_day = |day: &ReportDay| {
-            let known = routes.iter();
-            known
-                .map(|(route, time)| self.knows(*route, *time, (day.from, day.to), as_of))
-                .min()
-        };
-        days.iter()
-            .filter_map(of_day)
-            .reduce(Known::with)
-            .unwrap_or(Known::Wholly)
+        let mut all: Option<Known> = None;
+        for (index, day) in days.iter().enumerate() {
+            if index > 0 && day.from >= self.now {
+                break;
+            }
+            let mut known = Known::Wholly;
+            for (route, time) in routes {
+                known = known.min(self.knows(*route, *time, (day.from, day.to), as_of));
+            }
+            all = Some(match all {
+                Some(before) => before.with(known),
+                None => known,
+            });
+        }
+        all.unwrap_or(Known::Wholly)
     }
 
     fn knows(

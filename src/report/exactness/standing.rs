@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::contiguity::Order;
 use shopmirror_core::record::{CLOCK_SKEW, Route};
 
-use super::coverage::{BusinessChoice, Coverage, OLD};
+use super::coverage::{BusinessChoice, Coverage, OLD, time};
 use super::hidden::{Found, Unread};
 use super::knowledge::{Knowledge, SETTLED};
 use super::{Cell, Exactness, number};
@@ -85,8 +85,9 @@ impl JobLists<'_> {
     fn gaps(&self, route: Route) -> Vec<&Gap> {
         let mut gaps = Vec::new();
         for gap in self.gaps {
-            let is_own =
-                gap.route == route.as_str() && self.business.covers(route, gap.business.as_deref());
+            let is_own = self
+                .business
+                .covers(route, &gap.route, gap.business.as_deref());
             if is_own && time(&gap.to_at).is_some_and(|at| self.is_recent(at)) {
                 gaps.push(gap);
             }
@@ -100,8 +101,8 @@ impl JobLists<'_> {
 
     fn job_pollers(&self) -> impl Iterator<Item = &PollerRow> {
         self.pollers.iter().filter(|row| {
-            row.route == Route::Jobs.as_str()
-                && self.business.covers(Route::Jobs, row.business.as_deref())
+            self.business
+                .covers(Route::Jobs, &row.route, row.business.as_deref())
         })
     }
 
@@ -132,33 +133,34 @@ impl JobLists<'_> {
     fn unread_changes(&self) -> Option<Stretch> {
         let jobs_read_at = self.jobs.read_at?;
         let jobs_begun = self.jobs_begun()?;
-        let stretch = |from, until| Stretch {
-            from,
-            until,
-            ids: None,
-            most: None,
-        };
-        let Some((changes, read_at)) = self.changes.and_then(|list| Some((list, list.read_at?)))
-        else {
-            return Some(stretch(jobs_begun, jobs_read_at));
+        let (Some(changes), Some(read_at)) = (self.changes, self.changes_read_at()) else {
+            return Some(any_number(jobs_begun, jobs_read_at));
         };
         if jobs_read_at.duration_since(read_at) > OLD {
-            return Some(stretch(read_at, jobs_read_at));
+            return Some(any_number(read_at, jobs_read_at));
         }
         let begun = changes.since.filter(|at| self.is_recent(*at))?;
-        (begun.duration_since(jobs_begun) > OLD).then(|| stretch(jobs_begun, begun))
+        if begun.duration_since(jobs_begun) > OLD {
+            return Some(any_number(jobs_begun, begun));
+        }
+        None
+    }
+
+    /// When status changes were last read, if they name their job.
+    fn changes_read_at(&self) -> Option<Timestamp> {
+        self.changes?.read_at
     }
 
     /// Until when any number of jobs may be missing: those from before the mirror began, or those
     /// that came since the list was read last.
     fn jobs_unknown_until(&self) -> Option<Timestamp> {
-        let changes_read_at = self.changes.and_then(|list| list.read_at);
-        match (self.jobs.read_at, changes_read_at) {
-            (None, _) => return Some(self.now),
-            (Some(jobs), Some(changes)) if changes.duration_since(jobs) > OLD => {
-                return Some(self.now);
-            }
-            _ => {}
+        let Some(read_at) = self.jobs.read_at else {
+            return Some(self.now);
+        };
+        if let Some(changes_read_at) = self.changes_read_at()
+            && changes_read_at.duration_since(read_at) > OLD
+        {
+            return Some(self.now);
         }
         self.jobs.since.filter(|at| self.is_recent(*at))
     }
@@ -216,16 +218,16 @@ impl Unseen {
                 continue;
             }
             let most = missed.stretch.most;
-            let is_own = |oldest: &&u64| **oldest >= number;
-            let own = believed.unheard.iter().filter(is_own).count() as u64;
+            let own = believed.unheard.iter().filter(|oldest| **oldest >= number);
+            let own = own.count() as u64;
             left += own.min(most.unwrap_or(own));
-            let others = missed.open.saturating_sub(own) + missed.completed;
+            let others = match believed.counted {
+                Counted::Open => 0,
+                Counted::OfStatus => missed.open.saturating_sub(own) + missed.completed,
+            };
             came = came.zip(most).map(|(came, most)| came + others.min(most));
         }
         let left = left.min(believed.unheard.len() as u64);
-        if believed.counted == Counted::Open {
-            came = came.map(|_| 0);
-        }
         let more = came.zip(self.missing(after));
         Bounds {
             lower: believed.count.saturating_sub(left),
@@ -296,12 +298,15 @@ pub(super) struct StandingColumn<'a> {
 impl<'a> StandingColumn<'a> {
     /// The column of this name, before its rows.
     pub(super) fn new(known: &'a Knowledge, report: &Report, name: &str) -> Self {
-        let days = report.max_days.get(name);
-        let span = days.map(|days| SignedDuration::from_hours(24 * days) + CLOCK_SKEW);
+        let mut taken_in_after = None;
+        if let Some(days) = report.max_days.get(name) {
+            let span = SignedDuration::from_hours(24 * days) + CLOCK_SKEW;
+            taken_in_after = known.now.checked_sub(span).ok();
+        }
         Self {
             unseen: &known.unseen,
             open_by: report.open_by,
-            taken_in_after: span.and_then(|span| known.now.checked_sub(span).ok()),
+            taken_in_after,
             now: known.now,
             count: 0,
             unheard: Vec::new(),
@@ -376,30 +381,36 @@ impl<'a> StandingColumn<'a> {
     /// The most of something, such as the age of the oldest repair: that of one which was heard of,
     /// up to that of one which was not, or of one that is missing.
     fn most(&self, believed: &SqlValue, heard: &SqlValue) -> Cell {
-        let own = number(believed).unwrap_or(0.0);
         let lower = number(heard).unwrap_or(0.0);
-        let is_open = self
-            .unseen
-            .missed
-            .iter()
-            .any(|missed| missed.stretch.most.is_none());
-        let exactness = match self.unseen.oldest_missing() {
-            _ if is_open => Exactness::AtLeast,
+        let exactness = match self.highest(believed) {
             None => Exactness::AtLeast,
-            Some(from) => {
-                let mut upper = own.max(self.most_unheard);
-                if let Some(from) = from {
-                    let age = self.now.duration_since(from).as_secs_f64() / 86_400.0;
-                    upper = upper.max(age);
-                }
-                if upper > lower {
-                    Exactness::Between { upper }
-                } else {
-                    Exactness::Exact
-                }
-            }
+            Some(upper) if upper > lower => Exactness::Between { upper },
+            Some(_) => Exactness::Exact,
         };
         Cell::of(lower.into(), exactness)
+    }
+
+    /// The highest that the most of something may be; `None` if nothing limits it.
+    fn highest(&self, believed: &SqlValue) -> Option<f64> {
+        for missed in &self.unseen.missed {
+            missed.stretch.most?;
+        }
+        let mut upper = number(believed).unwrap_or(0.0).max(self.most_unheard);
+        if let Some(from) = self.unseen.oldest_missing()? {
+            let age = self.now.duration_since(from).as_secs_f64() / 86_400.0;
+            upper = upper.max(age);
+        }
+        Some(upper)
+    }
+}
+
+/// A stretch in which any number of records may be missing.
+fn any_number(from: Timestamp, until: Timestamp) -> Stretch {
+    Stretch {
+        from,
+        until,
+        ids: None,
+        most: None,
     }
 }
 
@@ -418,10 +429,6 @@ fn unheard(found: &Found) -> Option<Vec<u64>> {
     };
     let list: Vec<Option<u64>> = serde_json::from_str(list).ok()?;
     Some(list.into_iter().flatten().collect())
-}
-
-fn time(text: &str) -> Option<Timestamp> {
-    text.parse().ok()
 }
 
 #[cfg(test)]
