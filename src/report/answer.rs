@@ -168,6 +168,7 @@ pub fn answer(
     reader.at_one_moment(|reader| {
         let mut business = chosen(&reader.pollers()?, question.business.as_deref())?;
         let parameters = parameters(report, question, period, &local, &business)?;
+        // The query may name the table before it is known which repairs are in it.
         reader.set_unheard(&[], None, None)?;
         let uses = query::uses_of(reader, report)?;
         business.every = report.routes_of_every_business(uses.paid_sums);

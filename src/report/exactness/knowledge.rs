@@ -35,7 +35,8 @@ pub(in crate::report) struct Knowledge {
 }
 
 impl Knowledge {
-    /// What the mirror knows now of these routes; the completions of unknown jobs are left out.
+    /// What the mirror knows now of these routes; the completions of unknown jobs are left out. With
+    /// jobs among them it makes the table `unheard` of the connection.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -66,19 +67,16 @@ impl Knowledge {
             now,
         };
         let is_linked = known.linked.contains(&Route::JobStatusChanges);
-        match known.of(Route::Jobs) {
-            Some(jobs) => {
-                let lists = JobLists {
-                    pollers: &pollers,
-                    gaps: &gaps,
-                    business,
-                    jobs,
-                    changes: known.of(Route::JobStatusChanges).filter(|_| is_linked),
-                    now,
-                };
-                known.unseen = Unseen::read(reader, &lists)?;
-            }
-            None => reader.set_unheard(&[], None, None)?,
+        if let Some(jobs) = known.of(Route::Jobs) {
+            let lists = JobLists {
+                pollers: &pollers,
+                gaps: &gaps,
+                business,
+                jobs,
+                changes: known.of(Route::JobStatusChanges).filter(|_| is_linked),
+                now,
+            };
+            known.unseen = Unseen::read(reader, &lists)?;
         }
         Ok(known)
     }
