@@ -46,7 +46,8 @@ impl Knowledge {
         for row in found.rows {
             let values = shown.values(row);
             for (value, column) in values.iter().zip(&mut columns) {
-                if let Some(standing) = column.as_mut().and_then(|column| column.standing.as_mut())
+                if let Some(column) = column
+                    && let Some(standing) = &mut column.standing
                 {
                     standing.add(value);
                 }
@@ -65,9 +66,13 @@ impl Knowledge {
             }
             rows.push(cells);
         }
-        let sum = |column: &Option<Column<'_>>| column.as_ref()?.standing.as_ref()?.sum();
+        let mut sums = Vec::with_capacity(columns.len());
+        for column in columns {
+            let standing = column.and_then(|column| column.standing);
+            sums.push(standing.and_then(|standing| standing.sum()));
+        }
         Cells {
-            sums: columns.iter().map(sum).collect(),
+            sums,
             columns: shown.columns,
             markings,
             rows,
@@ -89,16 +94,21 @@ impl Knowledge {
             .iter()
             .any(|(_, time)| matches!(time, CountedTime::Standing | CountedTime::Before));
         let is_about = !report.is_list && is_standing && self.lacks_states(uses);
-        let is_known = routes.is_empty() || report.is_list;
+        let mut known = None;
+        if !report.is_list && !routes.is_empty() {
+            known = Some(self.periods_of(&routes, as_of));
+        }
+        let mut standing = None;
+        if routes.contains(&(Route::Jobs, CountedTime::Standing)) {
+            standing = Some(StandingColumn::new(self, report, name));
+        }
         Some(Column {
-            known: (!is_known).then(|| self.periods_of(&routes, as_of)),
+            known,
             missing: report.missing(name),
             may_be_more: is_about || self.lacks_any(as_of, |route| report.is_grown_by(route, name)),
-            standing: routes
-                .contains(&(Route::Jobs, CountedTime::Standing))
-                .then(|| StandingColumn::new(self, report, name)),
             may_be_less: is_about
                 || self.lacks_any(as_of, |route| report.is_reduced_by(route, name)),
+            standing,
         })
     }
 

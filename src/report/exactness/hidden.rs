@@ -57,34 +57,22 @@ pub(super) struct Unread {
 impl Shown {
     /// Divides the columns of a SELECT. A name of this form that belongs to no other column is shown.
     pub(super) fn of(columns: &[String]) -> Self {
-        let place_of = |prefix: &str, name: &str| {
-            columns
-                .iter()
-                .position(|column| column.strip_prefix(prefix) == Some(name))
-        };
-        let is_hidden = |column: &String| {
-            [MORE, LESS, UNSURE, UNHEARD, HEARD].iter().any(|prefix| {
-                column
-                    .strip_prefix(prefix)
-                    .is_some_and(|name| columns.iter().any(|other| other == name))
-            })
-        };
         let mut shown = Self {
             columns: Vec::new(),
             places: Vec::new(),
         };
         for (own, column) in columns.iter().enumerate() {
-            if is_hidden(column) {
+            if is_hidden(column, columns) {
                 continue;
             }
             shown.columns.push(column.clone());
             shown.places.push(Place {
                 own,
-                more: place_of(MORE, column),
-                less: place_of(LESS, column),
-                unsure: place_of(UNSURE, column),
-                unheard: place_of(UNHEARD, column),
-                heard: place_of(HEARD, column),
+                more: place_of(columns, MORE, column),
+                less: place_of(columns, LESS, column),
+                unsure: place_of(columns, UNSURE, column),
+                unheard: place_of(columns, UNHEARD, column),
+                heard: place_of(columns, HEARD, column),
             });
         }
         shown
@@ -115,6 +103,25 @@ impl Shown {
         }
         values
     }
+}
+
+/// Whether a column belongs to another one.
+fn is_hidden(column: &str, columns: &[String]) -> bool {
+    for prefix in [MORE, LESS, UNSURE, UNHEARD, HEARD] {
+        if let Some(name) = column.strip_prefix(prefix)
+            && columns.iter().any(|other| other == name)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// The place of the hidden column of this prefix that belongs to the column `name`.
+fn place_of(columns: &[String], prefix: &str, name: &str) -> Option<usize> {
+    columns
+        .iter()
+        .position(|column| column.strip_prefix(prefix) == Some(name))
 }
 
 /// Whether a hidden column counts anything in this row.

@@ -98,8 +98,7 @@ pub(in crate::report) fn complete_since(
         return format!("{word} from the first record on");
     };
     let word = if is_about { "All read" } else { "Complete" };
-    let since = since.to_zoned_datetime(zone.clone());
-    format!("{word} since {}", since.strftime("%-d %B %Y, %H:%M"))
+    format!("{word} since {}", moment(since, zone))
 }
 
 impl Knowledge {
@@ -150,30 +149,29 @@ impl Knowledge {
         worst: Exactness,
         zone: &TimeZone,
     ) -> String {
-        let moment = |at: Timestamp| {
-            at.to_zoned_datetime(zone.clone())
-                .strftime("%-d %B %Y, %H:%M")
-                .to_string()
-        };
         let mut parts = self.grouped(|known| {
             Some(match (known.read_at, known.since) {
                 (None, _) => "never read".to_owned(),
                 (_, None) if worst == Exactness::Exact => "complete".to_owned(),
                 (_, None) => "read from the first record on".to_owned(),
                 (_, Some(since)) if worst == Exactness::About => {
-                    format!("all read since {}", moment(since))
+                    format!("all read since {}", moment(since, zone))
                 }
-                (_, Some(since)) => format!("complete since {}", moment(since)),
+                (_, Some(since)) => format!("complete since {}", moment(since, zone)),
             })
         });
         if self.coverages.iter().any(|known| known.since.is_some()) {
             parts.push("of earlier times only some records are known".to_owned());
         }
-        parts.extend(self.gaps(has_period, &moment));
-        parts.extend(self.imports(&moment));
-        let is_old = |at: &Timestamp| self.now.duration_since(*at) > OLD;
-        let last_read = |at| format!("last read on {}", moment(at));
-        parts.extend(self.grouped(|known| known.read_at.filter(is_old).map(last_read)));
+        parts.extend(self.gaps(has_period, zone));
+        parts.extend(self.imports(zone));
+        parts.extend(self.grouped(|known| {
+            let at = known.read_at?;
+            if self.now.duration_since(at) <= OLD {
+                return None;
+            }
+            Some(format!("last read on {}", moment(at, zone)))
+        }));
         if parts.is_empty() {
             return "nothing is known of how complete the data is".to_owned();
         }
@@ -198,12 +196,12 @@ impl Knowledge {
     }
 
     /// The imports that no page showed whole.
-    fn imports(&self, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {
+    fn imports(&self, zone: &TimeZone) -> Vec<String> {
         let mut parts = Vec::new();
         for list in &self.coverages {
             let name = list.route.as_str().replace('_', " ");
             for import in &list.imports {
-                let from = moment(import.from);
+                let from = moment(import.from, zone);
                 let reach = if import.may_be_older {
                     "and their dates may be older still"
                 } else {
@@ -218,34 +216,46 @@ impl Knowledge {
         parts
     }
 
-    fn gaps(&self, has_period: bool, moment: &impl Fn(Timestamp) -> String) -> Vec<String> {
-        let days = self
-            .days
-            .first()
-            .zip(self.days.last())
-            .filter(|_| has_period);
-        let is_near = |gap: &(Timestamp, Timestamp)| {
-            days.is_none_or(|(first, last)| gap.0 < last.to && gap.1 > first.from)
-        };
-        let missing = |known: &Coverage| {
-            let near = known
-                .gaps
-                .iter()
-                .filter(|gap| is_near(gap) && gap.0 < self.now);
-            let near: Vec<_> = near.collect();
-            let from = moment(near.first()?.0);
-            let to = moment(near.iter().map(|gap| gap.1).max()?);
-            let name = known.route.as_str().replace('_', " ");
-            Some(match near.len() {
-                1 => format!("{name} may be missing between {from} and {to}"),
+    /// The gaps of each list; with `has_period` those of the days only.
+    fn gaps(&self, has_period: bool, zone: &TimeZone) -> Vec<String> {
+        let (mut from, mut to) = (Timestamp::MIN, Timestamp::MAX);
+        if has_period
+            && let Some(first) = self.days.first()
+            && let Some(last) = self.days.last()
+        {
+            (from, to) = (first.from, last.to);
+        }
+        let mut parts = Vec::new();
+        for list in &self.coverages {
+            let mut near = Vec::new();
+            for gap in &list.gaps {
+                if gap.0 < to && gap.1 > from && gap.0 < self.now {
+                    near.push(gap);
+                }
+            }
+            let last = near.iter().map(|gap| gap.1).max();
+            let (Some((first, _)), Some(last)) = (near.first(), last) else {
+                continue;
+            };
+            let (first, last) = (moment(*first, zone), moment(last, zone));
+            let name = list.route.as_str().replace('_', " ");
+            parts.push(match near.len() {
+                1 => format!("{name} may be missing between {first} and {last}"),
                 gaps => format!(
-                    "{name} may be missing in {gaps} gaps between {from} and {to}: see \
+                    "{name} may be missing in {gaps} gaps between {first} and {last}: see \
                      `shopmirror gaps`"
                 ),
-            })
-        };
-        self.coverages.iter().filter_map(missing).collect()
+            });
+        }
+        parts
     }
+}
+
+/// A moment on the clock of the shop.
+fn moment(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned_datetime(zone.clone())
+        .strftime("%-d %B %Y, %H:%M")
+        .to_string()
 }
 
 #[cfg(test)]
