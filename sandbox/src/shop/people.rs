@@ -66,7 +66,7 @@ const COMPANIES: &[&str] = &[
 ];
 const MAIL: &[&str] = &["example.com", "example.org", "example.net", "mail.example"];
 const STREETS: &[&str] = &[
-    "Mill QueueLane",
+    "Mill Lane",
     "Rue de l'Église",
     "Hauptstraße",
     "ul. Długa",

@@ -154,7 +154,7 @@ async fn a_lead_s_address_is_an_object_with_limited_members() {
         assert_eq!(LEAD.refused(typed).await, [format!("address.{member}")]);
     }
     assert_eq!(
-        LEAD.refused(json!({"address": "Mill QueueLane"})).await,
+        LEAD.refused(json!({"address": "Mill Lane"})).await,
         ["address"]
     );
 }

@@ -15,7 +15,7 @@ use crate::support::wait_until;
 /// The terminal with its program, which is killed when the value is dropped.
 pub(crate) struct Terminal {
     keys: File,
-    /// MetaKey open, so that the terminal outlives the program.
+    /// Kept open, so that the terminal outlives the program.
     _screen: OwnedFd,
     child: Child,
     /// As bytes, because what is read at once may end within a character.
