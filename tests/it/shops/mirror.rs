@@ -126,14 +126,7 @@ impl Mirror {
         let file = Connection::open_with_flags(self.path(), flags).unwrap();
         let mut counted = BTreeSet::new();
         for (route, id) in records {
-            let has =
-                format!("SELECT 1 FROM pragma_table_info('{route}') WHERE name = '_vanished_at'");
-            let is_there = if file.prepare(&has).unwrap().exists([]).unwrap() {
-                "_vanished_at IS NULL"
-            } else {
-                "true"
-            };
-            let sql = format!("SELECT 1 FROM {route} WHERE id = ?1 AND {is_there}");
+            let sql = format!("SELECT 1 FROM {route} WHERE id = ?1 AND _vanished_at IS NULL");
             let found = file.prepare(&sql).unwrap().exists([id.to_string()]);
             if found.unwrap() {
                 counted.insert((route, id));

@@ -86,7 +86,7 @@ fn marked_total(document: &Value, column: usize) -> Mark {
         ("totals_about", Mark::About),
     ] {
         let columns = list(&document[name]);
-        if columns.iter().any(|it| *it == column) || document[name][column] == true {
+        if columns.iter().any(|it| *it == column) {
             return mark;
         }
     }

@@ -67,13 +67,7 @@ impl Asked {
     fn name(&self, day: Date) -> String {
         match self.by {
             Unit::Day => day.to_string(),
-            Unit::Week => {
-                let mut monday = day;
-                while monday.weekday() != Weekday::Monday {
-                    monday = monday.yesterday().unwrap();
-                }
-                monday.to_string()
-            }
+            Unit::Week => monday_of(day).to_string(),
             Unit::Month => day.to_string()[..7].to_owned(),
         }
     }
@@ -96,6 +90,15 @@ impl Asked {
     fn age(&self, at: Timestamp) -> f64 {
         (self.now.as_second() - at.as_second()) as f64 / 86_400.0
     }
+}
+
+/// The first day of a week.
+fn monday_of(day: Date) -> Date {
+    let mut monday = day;
+    while monday.weekday() != Weekday::Monday {
+        monday = monday.yesterday().unwrap();
+    }
+    monday
 }
 
 /// The true numbers of a report: by the texts that name a row, then by column. `None` is a number

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use jiff::civil::{Date, Weekday};
+use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use shopmirror::report::Range;
 
-use super::{Asked, Rows, turnaround, units};
+use super::{Asked, Rows, monday_of, repairs, turnaround, units};
 use crate::shops::records::{CANCELLED, READY};
 use crate::shops::world::World;
 
@@ -72,11 +72,7 @@ fn standing(world: &World, asked: &Asked) -> BTreeMap<String, f64> {
     }
     let mut count = |name: &str| *numbers.entry(name.to_owned()).or_default() += 1.0;
     let days_ago = |days: i64| asked.now - SignedDuration::from_hours(24 * days);
-    let mut since: BTreeMap<i64, Timestamp> = BTreeMap::new();
-    for change in world.changes.values() {
-        let at = since.entry(change.job).or_insert(change.core.created);
-        *at = change.core.created.max(*at);
-    }
+    let since = repairs::last_changes(world);
     for job in world.jobs.values() {
         if job.status.1 == "completed" {
             continue;
@@ -106,8 +102,8 @@ fn standing(world: &World, asked: &Asked) -> BTreeMap<String, f64> {
     let mut owed = 0;
     for done in turnaround::all_completed(world, asked) {
         let rest = done.job.total - world.paid(done.job.core.id);
-        let is_late = done.change.core.created >= days_ago(90);
-        if is_late && rest > 0 && done.job.status != CANCELLED {
+        let is_recent = done.change.core.created >= days_ago(90);
+        if is_recent && rest > 0 && done.job.status != CANCELLED {
             owed += rest;
         }
     }
@@ -125,13 +121,7 @@ fn start(asked: &Asked, day: Date) -> Timestamp {
 fn first_day(asked: &Asked, range: Range) -> Date {
     let today = asked.today();
     match range {
-        Range::ThisWeek => {
-            let mut monday = today;
-            while monday.weekday() != Weekday::Monday {
-                monday = monday.yesterday().unwrap();
-            }
-            monday
-        }
+        Range::ThisWeek => monday_of(today),
         Range::ThisMonth => today.first_of_month(),
         Range::LastMonth => today.first_of_month().saturating_sub(1.month()),
         _ => today,

@@ -51,7 +51,7 @@ pub(super) fn by_age(world: &World, asked: &Asked) -> Rows {
 }
 
 /// When the newest change of each repair's status was made.
-fn last_changes(world: &World) -> BTreeMap<i64, Timestamp> {
+pub(super) fn last_changes(world: &World) -> BTreeMap<i64, Timestamp> {
     let mut last = BTreeMap::new();
     for change in world.changes.values() {
         let at = last.entry(change.job).or_insert(change.core.created);
