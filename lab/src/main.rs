@@ -6,12 +6,14 @@
 
 mod pages;
 mod simulate;
+mod table;
 mod vanished;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
+use serde::Serialize;
 use shopmirror_core::record::Route;
 
 use self::pages::{EndsOutcome, Load, Server};
@@ -32,11 +34,9 @@ enum Command {
     Bursts(BurstsArgs),
 }
 
+// What every command that judges a rule takes. A doc comment would become the help of each.
 #[derive(Debug, clap::Args)]
-struct BurstsArgs {
-    /// Lists of each kind
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    lists: u64,
+struct RunArgs {
     /// The same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -46,16 +46,21 @@ struct BurstsArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct BurstsArgs {
+    /// Lists of each kind
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    lists: u64,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Debug, clap::Args)]
 struct EndsArgs {
     /// Pages of each server
     #[arg(long, value_name = "N", default_value_t = 40_000)]
     pages: u64,
-    /// The same seed gives the same run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -75,12 +80,8 @@ struct VanishedArgs {
     /// Let the workspace hide finished records one by one
     #[arg(long)]
     archives: bool,
-    /// The same seed gives the same run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -91,12 +92,8 @@ struct PagesArgs {
     /// Polls of each load
     #[arg(long, value_name = "N", default_value_t = 250_000)]
     polls: u64,
-    /// The same seed gives the same run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -150,30 +147,18 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn judge_bursts(args: &BurstsArgs) -> anyhow::Result<()> {
-    let outcomes = pages::run_bursts(args.lists, args.seed);
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&outcomes)?);
-    } else {
-        println!("{}", pages::bursts_table(&outcomes));
-    }
+    let outcomes = pages::run_bursts(args.lists, args.run.seed);
     let missed = pages::missed_bursts(&outcomes);
-    ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
-    Ok(())
+    print(&args.run, &outcomes, pages::bursts_table, &missed)
 }
 
 fn judge_ends(args: &EndsArgs) -> anyhow::Result<()> {
     let mut outcomes: Vec<EndsOutcome> = Vec::new();
     for server in Server::ALL {
-        outcomes.push(pages::run_ends(server, args.pages, args.seed));
-    }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&outcomes)?);
-    } else {
-        println!("{}", pages::ends_table(&outcomes));
+        outcomes.push(pages::run_ends(server, args.pages, args.run.seed));
     }
     let missed = pages::missed_ends(&outcomes);
-    ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
-    Ok(())
+    print(&args.run, &outcomes, pages::ends_table, &missed)
 }
 
 fn judge_vanished(args: &VanishedArgs) -> anyhow::Result<()> {
@@ -183,16 +168,10 @@ fn judge_vanished(args: &VanishedArgs) -> anyhow::Result<()> {
         life: args.life,
         lagging: args.lagging,
         archives: args.archives,
-        seed: args.seed,
+        seed: args.run.seed,
     });
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&outcomes)?);
-    } else {
-        println!("{}", vanished::table(&outcomes));
-    }
     let missed = vanished::missed_goals(&outcomes);
-    ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
-    Ok(())
+    print(&args.run, &outcomes, vanished::table, &missed)
 }
 
 fn judge_pages(args: &PagesArgs) -> anyhow::Result<()> {
@@ -202,16 +181,29 @@ fn judge_pages(args: &PagesArgs) -> anyhow::Result<()> {
     };
     let mut outcomes = Vec::new();
     for load in loads {
-        outcomes.push(pages::run(load, args.polls, args.seed));
-    }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&outcomes)?);
-    } else {
-        println!("{}", pages::table(&outcomes));
+        outcomes.push(pages::run(load, args.polls, args.run.seed));
     }
     let mut missed = Vec::new();
     for outcome in &outcomes {
         missed.extend(pages::missed_goals(outcome, 1.0));
+    }
+    print(&args.run, &outcomes, pages::table, &missed)
+}
+
+/// Prints the outcomes.
+///
+/// # Errors
+/// If a goal is missed.
+fn print<T: Serialize>(
+    args: &RunArgs,
+    outcomes: &[T],
+    table: fn(&[T]) -> String,
+    missed: &[String],
+) -> anyhow::Result<()> {
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(outcomes)?);
+    } else {
+        println!("{}", table(outcomes));
     }
     ensure!(missed.is_empty(), "missed goals: {}", missed.join("; "));
     Ok(())

@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 use fastrand::Rng;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -15,6 +13,7 @@ use shopmirror_core::contiguity::{Bounds, ListProfile, PreviousPage, Relation, S
 use shopmirror_core::record::CLOCK_SKEW;
 
 use super::LIMIT;
+use crate::table::columns;
 
 const POLLS_PER_LIST: u64 = 120;
 
@@ -386,20 +385,19 @@ pub(crate) fn missed_bursts(outcomes: &[BurstOutcome]) -> Vec<String> {
 
 /// The outcomes as a table for people.
 pub(crate) fn bursts_table(outcomes: &[BurstOutcome]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
-        "sorted by",
-        "burst",
-        "gaps",
-        "lost in them",
-        "outside the ids",
-        "outside the times",
-        "mean width",
-        "lost without a gap",
-    ]);
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = columns(
+        2,
+        &[
+            "sorted by",
+            "burst",
+            "gaps",
+            "lost in them",
+            "outside the ids",
+            "outside the times",
+            "mean width",
+            "lost without a gap",
+        ],
+    );
     for outcome in outcomes {
         let width = outcome.ids_wide as f64 / outcome.closed.max(1) as f64;
         table.add_row([

@@ -3,8 +3,6 @@
 
 use std::collections::HashSet;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 use fastrand::Rng;
 use serde::Serialize;
 use shopmirror_core::contiguity::{Contiguity, Order};
@@ -12,6 +10,7 @@ use shopmirror_core::contiguity::{Contiguity, Order};
 use super::list::{Event, Ids, List, Ties};
 use super::poller::{Mirror, Poller};
 use super::{LIMIT, SECONDS_BETWEEN_POLLS};
+use crate::table::columns;
 
 const PAGES_PER_LIST: u64 = 200;
 
@@ -246,21 +245,20 @@ pub(crate) fn missed_ends(outcomes: &[EndsOutcome]) -> Vec<String> {
 
 /// The outcomes as a table for people.
 pub(crate) fn ends_table(outcomes: &[EndsOutcome]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
-        "the server shows",
-        "pages",
-        "whole list",
-        "wrongly claimed",
-        "not claimed",
-        "silent losses",
-        "lists",
-        "limit found",
-        "wrongly",
-    ]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = columns(
+        1,
+        &[
+            "the server shows",
+            "pages",
+            "whole list",
+            "wrongly claimed",
+            "not claimed",
+            "silent losses",
+            "lists",
+            "limit found",
+            "wrongly",
+        ],
+    );
     for outcome in outcomes {
         let mut row = vec![outcome.server.name()];
         for number in [

@@ -1,31 +1,30 @@
 //! The outcome as a table for people.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 
 use super::{Outcome, Tally};
+use crate::table::columns;
 
 /// The outcome as a table for people.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
-        "lists",
-        "polls",
-        "stale",
-        "with loss",
-        "silent: new",
-        "in a wide step",
-        "edits",
-        "in 100,000",
-        "false gaps",
-        "suspects",
-        "in 2,000",
-        "order learned",
-        "wrongly",
-    ]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = columns(
+        1,
+        &[
+            "lists",
+            "polls",
+            "stale",
+            "with loss",
+            "silent: new",
+            "in a wide step",
+            "edits",
+            "in 100,000",
+            "false gaps",
+            "suspects",
+            "in 2,000",
+            "order learned",
+            "wrongly",
+        ],
+    );
     for outcome in outcomes {
         let load = format!("{:?}", outcome.load).to_lowercase();
         add_row(&mut table, &format!("{load}, all"), &outcome.all);

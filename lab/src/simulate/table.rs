@@ -2,26 +2,27 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
-
 use super::{ScheduleComparison, ScheduleResult};
+use crate::table::columns;
 
 /// The comparison as a table for people.
 pub(crate) fn table(comparison: &ScheduleComparison) -> String {
-    let mut table = columns(&[
-        "schedule",
-        "requests",
-        "mean delay",
-        "p50",
-        "p99",
-        "arrived",
-        "lost",
-        "outside gaps",
-        "gaps",
-        "suspect",
-        "429",
-    ]);
+    let mut table = columns(
+        1,
+        &[
+            "schedule",
+            "requests",
+            "mean delay",
+            "p50",
+            "p99",
+            "arrived",
+            "lost",
+            "outside gaps",
+            "gaps",
+            "suspect",
+            "429",
+        ],
+    );
     for result in &comparison.schedules {
         table.add_row([
             result.name.to_owned(),
@@ -64,13 +65,4 @@ fn hours(result: &ScheduleResult) -> Option<String> {
         "{}: {most} requests in its busiest hour, {least} in its quietest",
         result.name
     ))
-}
-
-fn columns(names: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(names);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

@@ -1,10 +1,10 @@
 //! What became of the records of some shops, as figures and as a table for people.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 use serde::Serialize;
 
 use super::Outcome;
+use crate::table::columns;
 
 /// What the shops of one kind came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -83,25 +83,24 @@ pub(crate) fn missed_goals(outcomes: &[Outcome]) -> Vec<String> {
 
 /// The outcomes as a table for people.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
-        "listed by",
-        "life",
-        "polls",
-        "deleted",
-        "from a page",
-        "found",
-        "of 100",
-        "marked in the list",
-        "moved, shown",
-        "moved, not shown",
-        "hidden",
-        "marked",
-        "withheld",
-    ]);
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = columns(
+        2,
+        &[
+            "listed by",
+            "life",
+            "polls",
+            "deleted",
+            "from a page",
+            "found",
+            "of 100",
+            "marked in the list",
+            "moved, shown",
+            "moved, not shown",
+            "hidden",
+            "marked",
+            "withheld",
+        ],
+    );
     let mut all = Tally::default();
     for outcome in outcomes {
         let listed_by = format!("{:?}", outcome.listed_by).to_lowercase();
