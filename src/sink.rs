@@ -40,7 +40,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SinkKind;
-use crate::text::duration;
+use crate::text::{duration, hex};
 pub use error::{SinkBuildError, SinkError};
 pub use file::advice as file_advice;
 #[cfg(test)]
@@ -407,11 +407,7 @@ fn try_build(name: &str, kind: &SinkKind) -> Result<Option<Vec<Box<dyn Sink>>>, 
 
 /// The first 16 hexadecimal digits of the SHA-256 of these bytes.
 fn short_digest(bytes: impl AsRef<[u8]>) -> String {
-    let mut digits = String::new();
-    for byte in &Sha256::digest(bytes)[..8] {
-        digits += &format!("{byte:02x}");
-    }
-    digits
+    hex(&Sha256::digest(bytes)[..8])
 }
 
 /// Builds the sink called `name` for one call at a time.

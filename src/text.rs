@@ -1,10 +1,17 @@
-//! How texts, numbers and lengths of time are written for people. Pure.
+//! How texts, numbers and lengths of time are written for people, and bytes as digits. Pure.
 
 pub mod escape;
 pub mod number;
 pub mod table;
 
+use bytes::Bytes;
 pub use shopmirror_core::duration;
+
+/// Bytes as hexadecimal digits.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    format!("{:x}", Bytes::copy_from_slice(bytes))
+}
 
 /// A text as the beginning of a sentence.
 #[must_use]

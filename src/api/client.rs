@@ -21,6 +21,7 @@ use super::rate::RateHeaders;
 use super::transport::{ApiRequest, Transport};
 use super::wire::{self, Ping};
 use crate::config::{Auth, PollSettings, WorkspaceSettings};
+use crate::text::hex;
 
 /// The longest search term, in characters (contract, "Limits").
 const MAX_SEARCH_TERM: usize = 100;
@@ -134,7 +135,7 @@ impl Client {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
-        format!("{:x}", Bytes::copy_from_slice(&hash.finalize()[..12]))
+        hex(&hash.finalize()[..12])
     }
 
     /// Reads the newest records of a route (contract, "Automation-read routes"). `last` is the page

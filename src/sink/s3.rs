@@ -12,7 +12,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use jiff::Timestamp;
 use md5::{Digest, Md5};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
@@ -27,6 +26,7 @@ use super::reason::{Secrets, login};
 use super::{Sink, SinkError, Verdict, short_digest};
 use crate::config::S3Settings;
 use crate::shape::on_one_line;
+use crate::text::hex;
 
 /// The most changes in one object; the engine's bound in bytes is usually reached before.
 const BATCH: usize = 10_000;
@@ -178,9 +178,7 @@ impl Sink for S3Sink {
         let Some(etag) = etag(&answer) else {
             return Err(answer.fault(NO_S3_SERVICE, now));
         };
-        if etag == format!("{:x}", Bytes::copy_from_slice(&md5))
-            || self.holds(&path, &etag, length).await?
-        {
+        if etag == hex(&md5) || self.holds(&path, &etag, length).await? {
             return Ok(());
         }
         Err(answer.fault(NO_S3_SERVICE, now))

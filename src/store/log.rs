@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use bytes::Bytes;
 use rusqlite::{Connection, named_params};
 use sha2::{Digest, Sha256};
 use shopmirror_core::record::{Change, Kind, Route};
@@ -11,6 +10,7 @@ use shopmirror_core::record::{Change, Kind, Route};
 use super::error::StoreError;
 use super::reader::Reader;
 use super::sql::{self, Sql};
+use crate::text::hex;
 
 /// A row about to be added.
 pub(super) struct NewChange<'a> {
@@ -40,7 +40,7 @@ pub(super) fn event_id(
     }
     hash.update(version.to_be_bytes());
     hash.update(body.as_bytes());
-    format!("evt_{:x}", Bytes::copy_from_slice(&hash.finalize()[..16]))
+    format!("evt_{}", hex(&hash.finalize()[..16]))
 }
 
 /// Appends a row and returns its number.

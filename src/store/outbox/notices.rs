@@ -5,7 +5,6 @@
 //! good is kept, and an operator or a reload has it sent again. A sink keeps at most
 //! [`MAX`]; then the oldest goes.
 
-use bytes::Bytes;
 use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -17,6 +16,7 @@ use crate::store::open::write_tx;
 use crate::store::operator::Operator;
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
+use crate::text::hex;
 
 /// Notices that wait for one sink, at most.
 const MAX: i64 = 1_000;
@@ -161,11 +161,7 @@ fn event_id(identity: &str, notice: &NewNotice) -> String {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    format!(
-        "{}_{:x}",
-        notice.kind,
-        Bytes::copy_from_slice(&hash.finalize()[..12])
-    )
+    format!("{}_{}", notice.kind, hex(&hash.finalize()[..12]))
 }
 
 /// Adds a notice for each of the sinks; returns how many were dropped because too many wait.
