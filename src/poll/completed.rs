@@ -248,8 +248,11 @@ impl Dispatcher {
             }
         }
         self.pollers[poller].succeeded(now, outcome);
-        let shown = u32::try_from(outcome.server_limit.unwrap_or(usize::MAX)).unwrap_or(u32::MAX);
-        self.schedule.set_limit(poller, shown.min(self.limit));
+        let mut limit = self.limit;
+        if let Some(records) = outcome.server_limit {
+            limit = limit.min(u32::try_from(records).unwrap_or(limit));
+        }
+        self.schedule.set_limit(poller, limit);
         self.schedule
             .observe(poller, &outcome_of(outcome, page, server_time), now);
     }

@@ -29,8 +29,11 @@ impl WorkspaceStatus {
     /// The fields that stopped coming.
     pub(super) fn judge_fields(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        for FieldStatus { route, field, .. } in self.fields.iter().filter(|field| field.has_stopped)
-        {
+        for status in &self.fields {
+            if !status.has_stopped {
+                continue;
+            }
+            let FieldStatus { route, field, .. } = status;
             findings.push(degraded(format!(
                 "the newest {route} have no {field}, so reports lack it: if it has another name \
                  now, or is no longer sent, set `{route}.{field}` in [reports.fields]"
@@ -71,9 +74,9 @@ fn unreadable_text(field: &FieldStatus) -> String {
 
 /// The setting that ends a doubt about the values of a field.
 fn setting(field: &FieldStatus) -> Option<String> {
-    let known = fields_of(field.route).iter();
-    let kind = known.clone().find(|known| known.name == field.field)?.kind;
-    match kind {
+    let mut known = fields_of(field.route).iter();
+    let read = known.find(|known| known.name == field.field)?;
+    match read.kind {
         FieldKind::Amount => Some("[reports] decimal_separator".to_owned()),
         FieldKind::Day => Some(format!("[reports.date_formats] {}", field.field)),
         FieldKind::Instant => None,
