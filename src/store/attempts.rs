@@ -19,7 +19,7 @@ use super::meta::{self, MetaKey};
 use super::open::write_tx;
 use super::pollers::business_text;
 use super::reader::Reader;
-use super::sql::{self, Sql};
+use super::sql::Sql;
 
 /// The last request of a poller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,6 @@ struct AttemptRow {
     route: String,
     business: Option<String>,
     attempted_at: Option<String>,
-    #[serde(deserialize_with = "sql::flag")]
     is_handled: bool,
     account: Option<String>,
     retry_at: Option<String>,

@@ -184,11 +184,6 @@ where
     read.map_err(D::Error::custom)
 }
 
-/// Reads a column that holds 0 or 1.
-pub(super) fn flag<'de, D: Deserializer<'de>>(column: D) -> Result<bool, D::Error> {
-    Ok(i64::deserialize(column)? != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +207,6 @@ mod tests {
         state: State,
         other: Option<State>,
         is_new: bool,
-        #[serde(deserialize_with = "flag")]
         is_old: bool,
         amount: f64,
         whole: f64,

@@ -3,8 +3,6 @@
 use rusqlite::types::{ToSql, ToSqlOutput};
 use serde::{Deserialize, Serialize};
 
-use crate::store::sql;
-
 /// What a row is about. Rows of a lower lane go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "i64")]
@@ -68,7 +66,7 @@ pub struct QueueRow {
     /// When it was queued.
     pub since: String,
     /// It is sent only while the sink has no newer version of its record.
-    #[serde(skip_serializing, deserialize_with = "sql::flag")]
+    #[serde(skip_serializing)]
     pub only_if_newest: bool,
 }
 
