@@ -119,12 +119,6 @@ impl RuleSet {
         rules
     }
 
-    /// The rule that decides a question, if there is one.
-    #[must_use]
-    pub fn answer(self, question: Question) -> Option<Rule> {
-        question.rules().into_iter().find(|rule| self.has(*rule))
-    }
-
     /// Takes an answer to a question, in place of the one before.
     pub fn set(&mut self, question: Question, answer: Option<Rule>) {
         for rule in question.rules() {
