@@ -110,6 +110,16 @@ pub(super) fn of_record_sql() -> String {
     )
 }
 
+/// The latest version of a record; `None` if it was never stored.
+pub(super) fn latest_version(
+    connection: &Connection,
+    route: Route,
+    id: &str,
+) -> rusqlite::Result<Option<Change>> {
+    let sql = format!("{} LIMIT 1", of_record_sql());
+    connection.row(&sql, (route.as_str(), id, 0, i64::MAX))
+}
+
 impl Reader {
     /// Up to `limit` rows of the log after `position`, in order.
     ///

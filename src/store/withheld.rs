@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 use shopmirror_core::clock::{second, stamp};
-use shopmirror_core::record::{Change, Kind, PollerId, Route};
+use shopmirror_core::record::{Kind, PollerId, Route};
 use shopmirror_core::vanishing::Candidate;
 
 use super::error::StoreError;
@@ -146,12 +146,12 @@ impl Operator {
             WHERE route = :route
             ORDER BY record_id";
         let ids: Vec<String> = tx.values(of_route, named_params! { ":route": route.as_str() })?;
-        let latest = format!("{} LIMIT 1", log::of_record_sql());
         let mut jobs = Vec::new();
         let mut marked = 0;
         for id in &ids {
-            let latest = tx.row::<Change>(&latest, (route.as_str(), id, 0, i64::MAX))?;
-            let Some(latest) = latest else { continue };
+            let Some(latest) = log::latest_version(&tx, route, id)? else {
+                continue;
+            };
             if matches!(latest.kind, Kind::Vanished | Kind::Forgotten) {
                 continue;
             }

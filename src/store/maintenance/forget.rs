@@ -97,9 +97,7 @@ impl Operator {
 /// Removes a record's data in the caller's transaction and adds the change for the sinks. If the
 /// record was there, the caller removes what quotes it, once, by [`remove_quotes`].
 fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forgotten, StoreError> {
-    let newest = format!("{} LIMIT 1", log::of_record_sql());
-    let newest = tx.row::<Change>(&newest, (route.as_str(), id, 0, i64::MAX))?;
-    let Some(newest) = newest else {
+    let Some(newest) = log::latest_version(tx, route, id)? else {
         return Ok(Forgotten::Unknown);
     };
     if newest.kind == Kind::Forgotten {
