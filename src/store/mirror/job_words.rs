@@ -61,10 +61,7 @@ impl JobWords {
 
 /// The words of the configuration that was last read.
 pub(in crate::store) fn read(connection: &Connection) -> rusqlite::Result<JobWords> {
-    let text = meta::value(connection, WORDS)?;
-    Ok(text
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default())
+    Ok(meta::read(connection, WORDS)?.unwrap_or_default())
 }
 
 impl Store {
@@ -79,8 +76,7 @@ impl Store {
                 return Ok(());
             }
             let tx = write_tx(&mut writer.connection)?;
-            let text = serde_json::to_string(&words).expect("words are text");
-            meta::set(&tx, WORDS, &text)?;
+            meta::write(&tx, WORDS, &words)?;
             job_states::rebuild(&tx)?;
             Ok(tx.commit()?)
         })
