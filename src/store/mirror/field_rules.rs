@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, named_params};
+use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 use shopmirror_core::reading::{
     Evidence, FieldReader, FieldReading, Question, ReadRules, ReadSettings, Rule, RuleSet, Ruling,
@@ -360,12 +360,14 @@ impl Reader {
             let rules = FieldRules::load(&self.connection, route)?;
             for field in fields_of(route) {
                 let facts = &rules.facts[field.name];
+                let (unreadable, example) = unreadable(&self.connection, route, field.name)?;
                 let status = FieldStatus {
                     route,
                     field: field.name.to_owned(),
                     rules: rules.of_field(field.name),
+                    unreadable,
+                    example,
                     has_stopped: facts.absent.is_some_and(|records| records >= STOPPED),
-                    ..unreadable(&self.connection, route, field.name)?
                 };
                 let has_news = status.has_stopped || status.unreadable > 0;
                 if has_news || !status.rules.is_empty() {
@@ -399,19 +401,15 @@ impl FieldRules {
     }
 }
 
-/// A status with only the values of a field that cannot be read.
-fn unreadable(connection: &Connection, route: Route, field: &str) -> rusqlite::Result<FieldStatus> {
-    let read = |row: &Row<'_>| {
-        Ok(FieldStatus {
-            route,
-            field: String::new(),
-            rules: Vec::new(),
-            unreadable: row.get("records")?,
-            example: row.get("id")?,
-            has_stopped: false,
-        })
-    };
+/// How many records have a value of a field that cannot be read, and the id of the newest of them.
+fn unreadable(
+    connection: &Connection,
+    route: Route,
+    field: &str,
+) -> rusqlite::Result<(i64, Option<String>)> {
     connection
         .prepare_cached(&unreadable_sql(route))?
-        .query_row(named_params! { ":field": field }, read)
+        .query_row(named_params! { ":field": field }, |row| {
+            Ok((row.get("records")?, row.get("id")?))
+        })
 }
