@@ -275,7 +275,7 @@ fn was_created_by(time: &str, created_at: Option<Timestamp>) -> Option<bool> {
 }
 
 /// A bound as an integer, if it is one.
-fn bound(text: &Option<String>) -> Option<i64> {
+pub(super) fn bound(text: &Option<String>) -> Option<i64> {
     text.as_ref()?.parse().ok()
 }
 

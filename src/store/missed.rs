@@ -9,7 +9,7 @@ use rusqlite::named_params;
 use shopmirror_core::record::Route;
 
 use super::error::StoreError;
-use super::gaps::Gap;
+use super::gaps::{Gap, bound};
 use super::reader::Reader;
 use super::sql::Sql;
 
@@ -123,8 +123,8 @@ fn merged(gaps: &[&Gap]) -> Vec<Stretch> {
 
 /// The bounds of a gap, if they are integers that grow.
 fn ids_of(gap: &Gap) -> Option<(i64, i64)> {
-    let after: i64 = gap.after_id.as_ref()?.parse().ok()?;
-    let before: i64 = gap.before_id.as_ref()?.parse().ok()?;
+    let after = bound(&gap.after_id)?;
+    let before = bound(&gap.before_id)?;
     (0 <= after && after < before).then_some((after, before))
 }
 
