@@ -30,6 +30,16 @@ pub(super) fn note(
     Ok(moved)
 }
 
+/// When a page showed a record last, as SQL: `row` is its row in the table of the route.
+pub(super) fn last_seen_sql(route: Route, row: &str) -> String {
+    format!(
+        "coalesce({row}._last_seen_at, \
+         (SELECT p.last_success_at FROM _pollers p \
+         WHERE p.route = '{route}' AND p.business = coalesce({row}._business, '')), \
+         {row}._changed_at)"
+    )
+}
+
 fn left_page_sql(route: Route) -> String {
     format!(
         "UPDATE \"{route}\"

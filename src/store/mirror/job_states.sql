@@ -1,6 +1,6 @@
 -- Adds the states of the jobs in :ids, a JSON list, from the columns that exist: what stands in braces
--- is put in by job_states.rs. What is gone from its list does not count. Times are compared as the log writes them; sums are in
--- ten-thousandths, because sums of fractions would not be exact.
+-- is put in by job_states.rs. What is gone from its list does not count. Times are compared as the log
+-- writes them; sums are in ten-thousandths, because sums of fractions would not be exact.
 --
 -- This machine's clock decides whether a page showed the job before something else was seen: the
 -- workspace's clock may differ.
@@ -14,15 +14,7 @@ WITH job AS MATERIALIZED (
     EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'paid_amount') AS has_unread_sum,
     iif(j._changed_at = j._first_seen_at, j._changed_at, NULL) AS unchanged_since,
     j._last_seen_at IS NULL AS is_on_page,
-    coalesce(
-      j._last_seen_at,
-      (
-        SELECT p.last_success_at
-        FROM _pollers p
-        WHERE p.route = 'jobs' AND p.business = coalesce(j._business, '')
-      ),
-      j._changed_at
-    ) AS seen_at
+    {seen_at} AS seen_at
   FROM jobs j
   WHERE j.id IN (SELECT value FROM json_each(:ids)) AND j._vanished_at IS NULL
 ),

@@ -7,23 +7,13 @@
 use rusqlite::named_params;
 use serde_json::json;
 use shopmirror_core::clock::stamp;
-use shopmirror_core::record::CLOCK_SKEW;
+use shopmirror_core::record::{CLOCK_SKEW, Route};
 
 use crate::store::error::StoreError;
 use crate::store::missed::Stretch;
 use crate::store::reader::Reader;
+use crate::store::sightings::last_seen_sql;
 use crate::store::sql::Sql;
-
-/// When a page showed the job `j` last.
-const SEEN_AT: &str = "coalesce(
-        j._last_seen_at,
-        (
-            SELECT p.last_success_at
-            FROM _pollers p
-            WHERE p.route = 'jobs' AND p.business = coalesce(j._business, '')
-        ),
-        j._changed_at
-    )";
 
 impl Reader {
     /// Creates the table `unheard` for the queries of this connection: the open repairs that were
@@ -102,6 +92,7 @@ fn stretches_json(stretches: &[Stretch]) -> String {
 
 /// Fills the table `unheard`. Open repairs are few of all, and found by their stage.
 pub(in crate::store) fn open_unheard_sql() -> String {
+    let seen_at = last_seen_sql(Route::Jobs, "j");
     format!(
         "WITH stretch AS MATERIALIZED (
             SELECT
@@ -118,7 +109,7 @@ pub(in crate::store) fn open_unheard_sql() -> String {
             SELECT id, last_change FROM _job_states WHERE stage IS NULL
         ),
         seen AS MATERIALIZED (
-            SELECT s.id, s.last_change, {SEEN_AT} AS seen_at
+            SELECT s.id, s.last_change, {seen_at} AS seen_at
             FROM open s
             CROSS JOIN jobs j ON j.id = s.id
             WHERE :business IS NULL OR coalesce(j._business, :default) = :business
@@ -136,6 +127,7 @@ pub(in crate::store) fn open_unheard_sql() -> String {
 /// a later status change, so that those completed before are enough. They are found by that time,
 /// which the workspace's clock gave, and most of them were not heard of since: the search ends soon.
 pub(in crate::store) fn completed_unheard_sql() -> String {
+    let seen_at = last_seen_sql(Route::Jobs, "j");
     format!(
         "SELECT count(*)
         FROM (
@@ -144,7 +136,7 @@ pub(in crate::store) fn completed_unheard_sql() -> String {
             CROSS JOIN jobs j ON j.id = s.id
             WHERE (s.completed_at < :completed OR s.completed_at IS NULL)
                 AND +s.stage = 'completed'
-                AND {SEEN_AT} < :until
+                AND {seen_at} < :until
                 AND (s.last_change IS NULL OR :before IS NULL OR s.last_change < :before)
             LIMIT :most
         )"

@@ -10,6 +10,7 @@ use shopmirror_core::record::{Route, field_text};
 use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::mirror::related::same_contact;
 use crate::store::mirror::{self, derived, field_rules, free_name, quoted};
+use crate::store::sightings::last_seen_sql;
 
 /// Names of date fields that the shop enters (contract, "Read records").
 const ENTERED_DATES: [&str; 4] = [
@@ -276,12 +277,9 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
         }
     }
     let last_seen = format!(
-        "{} FROM (SELECT coalesce(r._last_seen_at, \
-         (SELECT p.last_success_at FROM _pollers p \
-         WHERE p.route = '{}' AND p.business = coalesce(r._business, '')), \
-         r._changed_at) AS at) seen",
+        "{} FROM (SELECT {} AS at) seen",
         local("seen.at"),
-        table.route
+        last_seen_sql(table.route, "r")
     );
     columns.add("last_seen_at", TEXT, &last_seen);
     columns.add("_business", TEXT, "r._business");
