@@ -371,17 +371,23 @@ fn count_shared(page: &[Sighting]) -> usize {
     shared
 }
 
-/// For each place of the previous page, how many records above it the new page lacks.
-fn count_absent_above(previous: PreviousPage, page: &[Sighting]) -> Vec<usize> {
-    let mut is_shown = vec![false; previous.records];
+/// For each place of the previous page, which has so many records, whether the new page shows its
+/// record.
+pub(crate) fn shown_places(records: usize, page: &[Sighting]) -> Vec<bool> {
+    let mut is_shown = vec![false; records];
     for record in page {
         if let Some(place) = record.relation.place() {
             is_shown[place] = true;
         }
     }
+    is_shown
+}
+
+/// For each place of the previous page, how many records above it the new page lacks.
+fn count_absent_above(previous: PreviousPage, page: &[Sighting]) -> Vec<usize> {
     let mut absent_above = Vec::with_capacity(previous.records);
     let mut absent = 0;
-    for is_shown in is_shown {
+    for is_shown in shown_places(previous.records, page) {
         absent_above.push(absent);
         if !is_shown {
             absent += 1;

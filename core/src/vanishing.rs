@@ -31,7 +31,7 @@ use std::collections::HashSet;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::contiguity::{Contiguity, Order, Relation, Sighting};
+use crate::contiguity::{Contiguity, Order, Relation, Sighting, shown_places};
 
 /// Unchanged records that have to be shown below the place of a missing one. Records of one second
 /// may change places without an edit.
@@ -159,12 +159,7 @@ impl Vanishing {
                 });
             }
         }
-        let mut is_shown = vec![false; page.previous.len()];
-        for record in page.sightings {
-            if let Some(place) = record.relation.place() {
-                is_shown[place] = true;
-            }
-        }
+        let is_shown = shown_places(page.previous.len(), page.sightings);
         for (place, is_shown) in is_shown.into_iter().enumerate().take(lowest_unchanged) {
             if !is_shown {
                 absent.push(Absent {
