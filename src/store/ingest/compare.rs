@@ -20,6 +20,8 @@ use crate::store::sql::Sql;
 /// What each record of a page is beside the stored one, in the order of the page.
 pub(super) struct Comparison {
     pub(super) records: Vec<Compared>,
+    /// The same records for the contiguity rule.
+    pub(super) sightings: Vec<Sighting>,
 }
 
 /// What one record is beside the stored one.
@@ -75,25 +77,6 @@ impl StoredVersion {
 }
 
 impl Comparison {
-    /// Every record of the page, for the contiguity rule.
-    pub(super) fn sightings(&self, page: &Page) -> Vec<Sighting> {
-        let mut sightings = Vec::with_capacity(self.records.len());
-        for (record, compared) in page.records().iter().zip(&self.records) {
-            let created_at = page.created_at(record);
-            let is_edited = match &compared.finding {
-                Finding::Changed(stored) => created_at == stored.created_at(),
-                _ => false,
-            };
-            sightings.push(Sighting {
-                id: record.id.as_integer(),
-                created_at,
-                relation: compared.relation,
-                is_edited,
-            });
-        }
-        sightings
-    }
-
     /// Whether the page shows a record that was never stored.
     pub(super) fn has_unstored_record(&self) -> bool {
         self.records
@@ -185,10 +168,13 @@ pub(super) fn compare(ingest: &Ingest<'_>) -> Result<Comparison, StoreError> {
     let page = &ingest.reading.page;
     let latest_version = latest_version_sql(ingest.reading.poller.route);
     let mut records = Vec::with_capacity(page.records().len());
+    let mut sightings = Vec::with_capacity(page.records().len());
     for record in page.records() {
-        records.push(compare_record(ingest, record, &latest_version)?);
+        let compared = compare_record(ingest, record, &latest_version)?;
+        sightings.push(sighting(page, record, &compared));
+        records.push(compared);
     }
-    Ok(Comparison { records })
+    Ok(Comparison { records, sightings })
 }
 
 fn compare_record(
@@ -226,6 +212,20 @@ fn compare_record(
         relation,
         digest,
     })
+}
+
+fn sighting(page: &Page, record: &Record, compared: &Compared) -> Sighting {
+    let created_at = page.created_at(record);
+    let is_edited = match &compared.finding {
+        Finding::Changed(stored) => created_at == stored.created_at(),
+        _ => false,
+    };
+    Sighting {
+        id: record.id.as_integer(),
+        created_at,
+        relation: compared.relation,
+        is_edited,
+    }
 }
 
 /// Compares a record with its latest version in the log.

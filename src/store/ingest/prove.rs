@@ -109,8 +109,7 @@ fn read_page(
         high_id: before.row.high_id,
         read_at: before.row.last_success_at.parse().ok(),
     });
-    let sightings = comparison.sightings(page);
-    let proof = profile.read_page(previous, &sightings, limit);
+    let proof = profile.read_page(previous, &comparison.sightings, limit);
     // Another poller may have read the list before: nothing shows what lies between its last page
     // and this one, unless this one is the whole list.
     if ingest.list.maybe.is_some() && !profile.lengths.is_whole() {

@@ -133,7 +133,7 @@ fn read_page(
         contiguity: verdict.proof.contiguity,
         previous: &before.row.head,
         ids: &ids,
-        sightings: &comparison.sightings(page),
+        sightings: &comparison.sightings,
         may_be_older,
     };
     vanishing.read_page(&seen, |id| {
