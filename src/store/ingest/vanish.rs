@@ -66,6 +66,7 @@ pub(super) fn vanish(
     }
     read_page(
         ingest,
+        &before.row,
         comparison,
         verdict,
         decisions,
@@ -104,17 +105,16 @@ pub(super) fn vanish(
     Ok(vanished)
 }
 
+/// Learns from a page that replaces the one before.
 fn read_page(
     ingest: &Ingest<'_>,
+    before: &PollerRow,
     comparison: &Comparison,
     verdict: &Verdict,
     decisions: &Decisions<'_>,
     vanishing: &mut Vanishing,
 ) -> Result<(), StoreError> {
-    let Some(before) = ingest.before else {
-        return Ok(());
-    };
-    if vanishing.candidates().is_empty() && comparison.is_last_page(before.row.head.len()) {
+    if vanishing.candidates().is_empty() && comparison.is_last_page(before.head.len()) {
         return Ok(());
     }
     let page = &ingest.reading.page;
@@ -131,7 +131,7 @@ fn read_page(
         at: ingest.reading.at,
         order: verdict.profile.order.order(),
         contiguity: verdict.proof.contiguity,
-        previous: &before.row.head,
+        previous: &before.head,
         ids: &ids,
         sightings: &comparison.sightings,
         may_be_older,
@@ -156,38 +156,43 @@ fn latest_version(ingest: &Ingest<'_>, id: &str) -> Result<Option<StoredVersion>
 /// Whether each other business of the route has given a page since a record was missing first that
 /// was no gap and no suspect. Had one shown the record, the candidate would have ended.
 fn is_absent_elsewhere(ingest: &Ingest<'_>, candidate: &Candidate) -> bool {
-    let own = &ingest.reading.poller;
+    let route = ingest.reading.poller.route;
     let since = stamp(candidate.since);
-    let mut rows = Vec::new();
-    for (id, row) in ingest.memory.of_route(own.route) {
-        if id != own && ingest.list.poller.as_ref() != Some(id) && row.set_aside_at.is_none() {
-            rows.push(row);
+    for (id, row) in ingest.memory.of_route(route) {
+        if reads_own_list(ingest, id) || row.set_aside_at.is_some() {
+            continue;
+        }
+        let of_route = ingest.memory.of_route(route).map(|(_, row)| row);
+        let is_proven_since = row.proven_at.as_ref() > Some(&since);
+        if !is_proven_since && !row.is_gone(of_route) {
+            return false;
         }
     }
-    rows.iter().all(|row| {
-        row.is_gone(ingest.memory.of_route(own.route).map(|(_, row)| row))
-            || row.proven_at.as_ref() > Some(&since)
-    })
+    true
+}
+
+/// Whether a poller reads the list of the page, or did until now.
+fn reads_own_list(ingest: &Ingest<'_>, poller: &PollerId) -> bool {
+    *poller == ingest.reading.poller || ingest.list.poller.as_ref() == Some(poller)
 }
 
 /// What a page ends elsewhere. One that is older than the one before says nothing of what is
 /// withheld. It ends candidates all the same: in doubt, nothing is marked.
 fn shown(ingest: &Ingest<'_>, role: Role) -> Result<Shown, StoreError> {
-    let own = &ingest.reading.poller;
+    let route = ingest.reading.poller.route;
+    let page = &ingest.reading.page;
     let is_older = matches!(role, Role::Older { .. });
+    let is_search = matches!(ingest.reading.source, Source::Search(_));
     let mut shown = Shown {
-        has_withheld: !is_older && withheld::exist(&ingest.tx, own.route)?,
+        has_withheld: !is_older && withheld::exist(&ingest.tx, route)?,
         ..Shown::default()
     };
-    for (id, row) in ingest.memory.of_route(own.route) {
-        let is_own_list = id == own || ingest.list.poller.as_ref() == Some(id);
-        let is_search = matches!(ingest.reading.source, Source::Search(_));
+    for (id, row) in ingest.memory.of_route(route) {
         let misses_nothing = row.vanishing.candidates().is_empty() && row.newest_gone.is_none();
-        if misses_nothing || (is_own_list && !is_search) {
+        if misses_nothing || (reads_own_list(ingest, id) && !is_search) {
             continue;
         }
         let mut row = row.clone();
-        let page = &ingest.reading.page;
         let mut has_ended = row.vanishing.end(|candidate| is_shown(page, &candidate.id));
         if let Some(gone) = &row.newest_gone
             && gone.ids.iter().any(|id| is_shown(page, id))
