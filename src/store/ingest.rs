@@ -2,8 +2,8 @@
 //!
 //! Both enter by one door, [`ingest`], which reads from top to bottom: compare the records with the
 //! store, decide what the page proves, what each record becomes and which ones are gone from the
-//! list, and commit all of it in one transaction, or nothing. A page that changes nothing writes nothing. A search proves nothing and
-//! touches no poller.
+//! list, and commit all of it in one transaction, or nothing. A page that changes nothing writes
+//! nothing. A search proves nothing and touches no poller.
 
 mod classify;
 mod commit;

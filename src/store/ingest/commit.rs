@@ -1,4 +1,4 @@
-//! The fifth step: everything that a page changed, written in one transaction or not at all.
+//! The sixth step: everything that a page changed, written in one transaction or not at all.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -403,10 +403,7 @@ fn newest_gone(
     decisions: &Decisions<'_>,
 ) -> Option<NewestGone> {
     let before = &ingest.before?.row;
-    let mut shown = HashSet::new();
-    for record in ingest.reading.page.records() {
-        shown.insert(record.id.as_str());
-    }
+    let shown = ids_of(&ingest.reading.page);
     let page = NewestPage {
         before: &before.head,
         before_at: before.last_success_at.parse().unwrap_or(ingest.reading.at),
@@ -449,11 +446,17 @@ fn complete_since(ingest: &Ingest<'_>, verdict: &Verdict) -> Option<String> {
 
 /// Whether a page shows every record of the page before.
 fn shows_all_of(page: &Page, before: &PollerRow) -> bool {
-    let mut shown = HashSet::with_capacity(page.records().len());
-    for record in page.records() {
-        shown.insert(record.id.as_str());
-    }
+    let shown = ids_of(page);
     before.head.iter().all(|id| shown.contains(id.as_str()))
+}
+
+/// The ids of a page, in no order.
+fn ids_of(page: &Page) -> HashSet<&str> {
+    let mut ids = HashSet::with_capacity(page.records().len());
+    for record in page.records() {
+        ids.insert(record.id.as_str());
+    }
+    ids
 }
 
 /// The ids of a page, without the records that are undecided: they prove nothing for the next page.
