@@ -10,6 +10,7 @@ mod commit;
 pub(super) mod compare;
 mod list;
 pub(super) mod memory;
+mod next_row;
 mod prove;
 mod vanish;
 
