@@ -124,7 +124,9 @@ fn is_currency_sign(c: char) -> bool {
 }
 
 fn is_currency_code(text: &str) -> bool {
-    CURRENCIES.split(' ').any(|code| code == text)
+    // Most amounts are digits, for which the list need not be searched.
+    let is_in_capitals = text.bytes().all(|c| c.is_ascii_uppercase());
+    is_in_capitals && CURRENCIES.split(' ').any(|code| code == text)
 }
 
 /// The text with one kind of space and of apostrophe.
