@@ -90,23 +90,32 @@ impl PollerRow {
         if let (Some(high_id), Some(id)) = (self.high_id, record.id.as_integer()) {
             return id > high_id;
         }
-        match (
-            page.created_at(record),
-            self.last_success_at.parse::<Timestamp>(),
-        ) {
-            (Some(created_at), Ok(read_at)) => created_at.duration_since(read_at) >= -CLOCK_SKEW,
+        match (page.created_at(record), self.last_read_at()) {
+            (Some(created_at), Some(read_at)) => created_at.duration_since(read_at) >= -CLOCK_SKEW,
             _ => false,
         }
     }
 
     /// Whether the poller belongs to a business that is no longer configured, as the last reads of these
     /// pollers show.
-    pub fn is_gone<'a>(&self, mut pollers: impl Iterator<Item = &'a Self>) -> bool {
-        let read = |row: &Self| row.last_success_at.parse::<Timestamp>().ok();
-        let is_later = |(own, other): (Timestamp, Timestamp)| other.duration_since(own) > GONE;
-        pollers.any(|other| {
-            other.route == self.route && read(self).zip(read(other)).is_some_and(is_later)
-        })
+    pub fn is_gone<'a>(&self, pollers: impl Iterator<Item = &'a Self>) -> bool {
+        let Some(own) = self.last_read_at() else {
+            return false;
+        };
+        for other in pollers {
+            if other.route == self.route
+                && let Some(read_at) = other.last_read_at()
+                && read_at.duration_since(own) > GONE
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// When the list was read last.
+    pub(super) fn last_read_at(&self) -> Option<Timestamp> {
+        self.last_success_at.parse().ok()
     }
 
     /// The poller that the row belongs to; `None` when the route is not one this program knows.

@@ -148,7 +148,7 @@ fn newest_gone(
     let shown = ids_of(&ingest.reading.page);
     let page = NewestPage {
         before: &before.head,
-        before_at: before.last_success_at.parse().unwrap_or(ingest.reading.at),
+        before_at: before.last_read_at().unwrap_or(ingest.reading.at),
         shown: &shown,
         shows_newer: comparison.shows_newer() || decisions.has_reused_ids(),
         at: ingest.reading.at,

@@ -107,7 +107,7 @@ fn read_page(
         records: before.row.head.len(),
         is_full: i64::try_from(before.row.head.len()).unwrap_or(i64::MAX) >= before.row.page_limit,
         high_id: before.row.high_id,
-        read_at: before.row.last_success_at.parse().ok(),
+        read_at: before.row.last_read_at(),
     });
     let proof = profile.read_page(previous, &comparison.sightings, limit);
     // Another poller may have read the list before: nothing shows what lies between its last page
