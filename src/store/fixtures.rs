@@ -55,6 +55,14 @@ impl Poll {
         second: 0,
     };
 
+    /// The usual one, so many seconds after the first one.
+    pub(super) const fn at(second: i64) -> Self {
+        Self {
+            second,
+            ..Self::USUAL
+        }
+    }
+
     pub(super) async fn shows(self, store: &Store, records: &[String]) -> PageOutcome {
         let business = self.business.map(str::to_owned);
         let key = PollerId {

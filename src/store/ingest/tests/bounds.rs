@@ -15,11 +15,7 @@ async fn shows(store: &Store, second: i64, newest_first: impl IntoIterator<Item 
     for shown in newest_first {
         records.push(record(shown));
     }
-    let poll = Poll {
-        second,
-        ..Poll::USUAL
-    };
-    poll.shows(store, &records).await;
+    Poll::at(second).shows(store, &records).await;
 }
 
 async fn first_gap(store: &Store) -> Gap {

@@ -6,11 +6,7 @@ use crate::store::{Contiguity, PageOutcome, Store};
 
 /// Shows a page some seconds after the start.
 async fn shows(store: &Store, second: i64, shown: &[String]) -> PageOutcome {
-    let poll = Poll {
-        second,
-        ..Poll::USUAL
-    };
-    poll.shows(store, shown).await
+    Poll::at(second).shows(store, shown).await
 }
 
 /// A page of 20 records down from this one; the record 10 is in this state.

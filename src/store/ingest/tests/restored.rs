@@ -19,11 +19,7 @@ fn old(ids: std::ops::RangeInclusive<i64>) -> Vec<String> {
 }
 
 async fn shows(store: &Store, second: i64, records: &[String]) -> PageOutcome {
-    let poll = Poll {
-        second,
-        ..Poll::USUAL
-    };
-    poll.shows(store, records).await
+    Poll::at(second).shows(store, records).await
 }
 
 /// The kind and the version of each change of a lead.

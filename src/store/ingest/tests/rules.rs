@@ -310,19 +310,15 @@ fn created_by_the_minute(
 async fn the_order_of_a_list_is_learned_and_outlives_the_process() {
     use shopmirror_core::contiguity::Order;
     let (dir, store) = open();
-    let poll = |second| Poll {
-        second,
-        ..Poll::USUAL
-    };
     let order = async |store: &Store| {
         let pollers = store.read(|reader| reader.pollers()).await.unwrap();
         pollers[0].profile.order
     };
-    poll(0)
+    Poll::at(0)
         .shows(&store, &created_by_the_minute(1..=20, 5, "N"))
         .await;
     for (second, name) in [(10, "A"), (20, "B")] {
-        poll(second)
+        Poll::at(second)
             .shows(&store, &created_by_the_minute(1..=20, 5, name))
             .await;
     }
@@ -330,7 +326,7 @@ async fn the_order_of_a_list_is_learned_and_outlives_the_process() {
     drop(store);
 
     let store = Store::open(&dir.path().join("mirror.db")).unwrap();
-    poll(30)
+    Poll::at(30)
         .shows(&store, &created_by_the_minute(1..=20, 5, "C"))
         .await;
     let learned = order(&store).await;
@@ -341,7 +337,7 @@ async fn the_order_of_a_list_is_learned_and_outlives_the_process() {
     let mut shown = created_by_the_minute(1..=20, 5, "D");
     let edited = shown.remove(15);
     shown.insert(0, edited);
-    poll(40).shows(&store, &shown).await;
+    Poll::at(40).shows(&store, &shown).await;
     assert_eq!(order(&store).await.order(), Order::ByChange);
 }
 
@@ -352,15 +348,11 @@ async fn a_gap_of_text_ids_is_not_hidden_in_the_suspect_before_it() {
         let text = |id| format!(r#"{{"id":"r{id}","name":"{name}"}}"#);
         ids.rev().map(text).collect()
     };
-    let poll = |second| Poll {
-        second,
-        ..Poll::USUAL
-    };
-    poll(0).shows(&store, &texts(1..=20, "N")).await;
-    poll(10).shows(&store, &texts(1..=20, "A")).await;
-    poll(20).shows(&store, &texts(1..=20, "B")).await;
-    poll(30).shows(&store, &texts(31..=50, "N")).await;
-    poll(40).shows(&store, &texts(31..=50, "A")).await;
+    Poll::at(0).shows(&store, &texts(1..=20, "N")).await;
+    Poll::at(10).shows(&store, &texts(1..=20, "A")).await;
+    Poll::at(20).shows(&store, &texts(1..=20, "B")).await;
+    Poll::at(30).shows(&store, &texts(31..=50, "N")).await;
+    Poll::at(40).shows(&store, &texts(31..=50, "A")).await;
     let all = gaps(&store).await;
     let certainties: Vec<&str> = all
         .iter()
@@ -372,16 +364,12 @@ async fn a_gap_of_text_ids_is_not_hidden_in_the_suspect_before_it() {
 #[tokio::test]
 async fn a_gap_begins_at_the_highest_id_ever_shown_though_the_last_page_lacks_it() {
     let (_dir, store) = open();
-    let poll = |second| Poll {
-        second,
-        ..Poll::USUAL
-    };
-    poll(0).shows(&store, &records(1..=40)).await;
+    Poll::at(0).shows(&store, &records(1..=40)).await;
     // Edits of old records push the newest ones off the page.
     let mut edited: Vec<String> = (1..=15).rev().map(|id| record(id, "edited")).collect();
     edited.extend(records(16..=40).into_iter().skip(20));
-    poll(10).shows(&store, &edited).await;
-    poll(20).shows(&store, &records(61..=80)).await;
+    Poll::at(10).shows(&store, &edited).await;
+    Poll::at(20).shows(&store, &records(61..=80)).await;
     let last = gaps(&store).await.pop();
     let expected = ("gap".to_owned(), "40..-: 20".to_owned());
     assert_eq!(last, Some(expected));

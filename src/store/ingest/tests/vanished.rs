@@ -8,11 +8,7 @@ use crate::store::ingest::Search;
 use crate::store::{Operator, PageOutcome, Store};
 
 async fn shows(store: &Store, second: i64, shown: &[String]) -> PageOutcome {
-    let poll = Poll {
-        second,
-        ..Poll::USUAL
-    };
-    poll.shows(store, shown).await
+    Poll::at(second).shows(store, shown).await
 }
 
 async fn shows_in(
