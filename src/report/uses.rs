@@ -54,12 +54,13 @@ pub(super) struct Uses {
 impl Uses {
     /// What a query reads.
     pub(super) fn of(reads: &QueryReads) -> Self {
-        let names = |table: &str| reads.tables.contains_key(table);
-        let has_parameter = |name: &str| reads.parameters.contains(name);
+        let QueryReads { tables, parameters } = reads;
         let mut uses = Self {
             routes: Vec::new(),
-            has_period: names("days") || has_parameter("from") || has_parameter("to"),
-            unheard: names("unheard"),
+            has_period: tables.contains_key("days")
+                || parameters.contains("from")
+                || parameters.contains("to"),
+            unheard: tables.contains_key("unheard"),
             completed: reads.reads("_job_states", &COMPLETED)
                 || reads.reads("report_jobs", &COMPLETED),
             delivery_dates: reads.reads("jobs", &DELIVERY_DATES)
@@ -72,13 +73,14 @@ impl Uses {
         for route in Route::ALL {
             // A table of states is made of three lists.
             let by_states = match route {
-                Route::Jobs => names("_job_states"),
+                Route::Jobs => tables.contains_key("_job_states"),
                 Route::JobStatusChanges => uses.states,
                 Route::Payments => uses.paid_sums,
                 _ => false,
             };
-            let is_named = names(route.as_str()) || names(&format!("report_{route}"));
-            if is_named || by_states || names("_pollers") {
+            let is_named = tables.contains_key(route.as_str())
+                || tables.contains_key(&format!("report_{route}"));
+            if is_named || by_states || tables.contains_key("_pollers") {
                 uses.routes.push(route);
             }
         }

@@ -26,13 +26,12 @@ pub(in crate::report) fn totals(
         sums,
         ..
     } = cells;
-    let has_sum = |column: &String| report.totals.contains(column);
-    if rows.is_empty() || !columns.iter().any(has_sum) {
+    if rows.is_empty() || !columns.iter().any(|column| report.totals.contains(column)) {
         return None;
     }
     let mut totals = Vec::with_capacity(columns.len());
     for (index, column) in columns.iter().enumerate() {
-        if !has_sum(column) {
+        if !report.totals.contains(column) {
             totals.push(Cell::of(SqlValue::Null, Exactness::Exact));
             continue;
         }
