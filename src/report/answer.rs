@@ -9,8 +9,8 @@ use shopmirror_core::clock::second;
 
 use super::error::ReportError;
 use super::exactness::{
-    BusinessChoice, Cell, Exactness, Knowledge, Marking, of_cancelled, of_links, of_rereads,
-    of_unknown_jobs, totals,
+    BusinessChoice, Cell, Exactness, Knowledge, Marking, of_cancelled, of_rereads, of_unknown_jobs,
+    totals,
 };
 use super::head::{PERIOD, Report};
 use super::period::{Period, moment_of};
@@ -184,7 +184,7 @@ pub fn answer(
             left_out
         });
         let worst = worst(cells.rows.iter().flatten().chain(totals.iter().flatten()));
-        let mut notes = of_links(reader, &uses)?;
+        let mut notes = known.of_links(&uses);
         notes.extend(of_rereads(reader, &uses)?);
         notes.extend(own.texts);
         notes.extend(of_cancelled(reader, &uses)?);

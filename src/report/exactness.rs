@@ -15,7 +15,7 @@ mod sums;
 
 pub(super) use coverage::BusinessChoice;
 pub(super) use knowledge::Knowledge;
-pub(super) use notes::{complete_since, of_cancelled, of_links, of_rereads, of_unknown_jobs};
+pub(super) use notes::{complete_since, of_cancelled, of_rereads, of_unknown_jobs};
 pub use sums::sum_of_counts;
 pub(super) use sums::totals;
 

@@ -118,8 +118,7 @@ fn refuse_what_is_not_sent(reader: &Reader, report: &Report) -> Result<(), Repor
             report.about
         )));
     }
-    let unlinked = reader.unlinked_routes()?;
-    if report.needs_job_link && unlinked.contains(&Route::JobStatusChanges) {
+    if report.needs_job_link && reader.unlinked_routes()?.contains(&Route::JobStatusChanges) {
         let missing = missing_link(Route::JobStatusChanges);
         return Err(ReportError::NotSent(format!(
             "the report {name} needs to know which job a status change belongs to: {missing}"

@@ -12,24 +12,6 @@ use crate::report::uses::Uses;
 use crate::store::{Reader, StoreError, missing_link};
 use crate::text::number::{count, whole};
 
-/// A note that states or paid sums are as last seen, if newer records do not name their job.
-///
-/// # Errors
-/// If the store cannot be read.
-pub(in crate::report) fn of_links(reader: &Reader, uses: &Uses) -> Result<Vec<String>, StoreError> {
-    let mut notes = Vec::new();
-    for route in reader.unlinked_routes()? {
-        let matters = match route {
-            Route::JobStatusChanges => uses.states,
-            _ => uses.paid_sums,
-        };
-        if matters {
-            notes.push(missing_link(route));
-        }
-    }
-    Ok(notes)
-}
-
 /// A note for each list of a report whose values are being read again.
 ///
 /// # Errors
@@ -102,6 +84,20 @@ pub(in crate::report) fn complete_since(
 }
 
 impl Knowledge {
+    /// A note that states or paid sums are as last seen, if newer records do not name their job.
+    pub(in crate::report) fn of_links(&self, uses: &Uses) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (route, matters) in [
+            (Route::JobStatusChanges, uses.states),
+            (Route::Payments, uses.paid_sums),
+        ] {
+            if matters && !self.linked.contains(&route) {
+                notes.push(missing_link(route));
+            }
+        }
+        notes
+    }
+
     /// The notes of a report that counts repairs which were not heard of.
     pub(in crate::report) fn of_unheard(&self, uses: &Uses, zone: &TimeZone) -> Vec<String> {
         let mut notes = Vec::new();
