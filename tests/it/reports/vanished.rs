@@ -7,7 +7,7 @@ use shopmirror::store::{Reader, Store};
 use shopmirror_core::record::{PollerId, Route};
 
 use super::store_page;
-use crate::support::Place;
+use super::unknown::place;
 
 async fn shows(store: &Store, route: Route, second: i64, records: &[Value]) {
     let page = decode(serde_json::to_vec(records).unwrap()).unwrap();
@@ -46,9 +46,7 @@ fn jobs() -> Vec<Value> {
 
 #[tokio::test]
 async fn a_payment_that_is_gone_from_the_list_counts_nowhere_and_every_place_says_so() {
-    let place = Place::new("http://127.0.0.1:1/api", "any-key");
-    place.configure_all("time_zone = \"UTC\"\n");
-    let store = Store::open(&place.store()).unwrap();
+    let (place, store) = place("");
     shows(&store, Route::Jobs, 0, &jobs()).await;
     shows(&store, Route::Payments, 0, &payments(None)).await;
     let paid = |reader: &Reader| reader.job_state("3").unwrap().unwrap().paid;
@@ -105,9 +103,7 @@ async fn a_payment_that_is_gone_from_the_list_counts_nowhere_and_every_place_say
 
 #[tokio::test]
 async fn many_that_are_gone_on_one_day_are_a_reason_of_health_until_the_operator_answers() {
-    let place = Place::new("http://127.0.0.1:1/api", "any-key");
-    place.configure_all("time_zone = \"UTC\"\n");
-    let store = Store::open(&place.store()).unwrap();
+    let (place, store) = place("");
     let now = Timestamp::now().as_second() - 1_773_144_000;
     let list = |gone: bool| -> Vec<Value> {
         let ids = (1..=90).rev().filter(|id| !gone || !(20..32).contains(id));

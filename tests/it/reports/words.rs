@@ -6,13 +6,12 @@ use shopmirror::store::{JobWords, Store};
 use shopmirror_core::record::{PollerId, Route};
 
 use super::store_page;
+use super::unknown::place;
 use crate::support::Place;
 
 /// A place whose store has these records; each list was read an hour after the one before.
 async fn place_with(lists: &[(Route, Vec<Value>)]) -> (Place, Store) {
-    let place = Place::new("http://127.0.0.1:1/api", "any-key");
-    place.configure_all("time_zone = \"UTC\"\n");
-    let store = Store::open(&place.store()).unwrap();
+    let (place, store) = place("");
     for (hour, (route, records)) in (12..).zip(lists) {
         let page = decode(serde_json::to_vec(records).unwrap()).unwrap();
         let poller = PollerId {
