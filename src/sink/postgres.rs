@@ -73,15 +73,15 @@ impl PostgresSink {
         let workspace = &self.settings.workspace;
         let tx = client.transaction().await.map_err(&failed)?;
         let stored = write::lock_position(&tx, schema, workspace, &self.name).await?;
-        if stored < self.expected {
-            self.lost = Some(stored);
-            self.expected = stored;
+        if stored.seq < self.expected {
+            self.lost = Some(stored.seq);
+            self.expected = stored.seq;
             return Err(Verdict::NotTried);
         }
         write::store(&tx, schema, workspace, &self.name, changes, &self.rules).await?;
         tx.commit().await.map_err(&failed)?;
         self.expected = last.seq.max(self.expected);
-        derived::catch_up(client, schema, workspace, &self.name, &self.rules).await
+        derived::catch_up(client, schema, workspace, &self.name, &self.rules, stored).await
     }
 
     /// Connects, and creates the tables that are missing.

@@ -13,6 +13,7 @@ use tokio_postgres::{Client, Transaction};
 
 use super::error::Doing;
 use super::schema::Schema;
+use super::write::Position;
 use crate::sink::Verdict;
 
 /// Rows that one step reads again.
@@ -158,7 +159,7 @@ async fn update(
         .map_err(schema.failed(Doing::Storing))
 }
 
-/// By which rules the rows of a sink are read, and up to which row that was done.
+/// Up to which row the rows of a sink are read by its rules.
 struct Progress {
     /// The route that is read again; `None` when all are done.
     route: Option<Route>,
@@ -166,67 +167,42 @@ struct Progress {
 }
 
 /// Reads rows again, if they were read by other rules: some steps, and the rest before the next
-/// deliveries.
+/// deliveries. `stored` is how far the deliveries before came.
 pub(super) async fn catch_up(
     client: &mut Client,
     schema: &Schema,
     workspace: &str,
     sink: &str,
     rules: &ReadRules,
+    stored: Position,
 ) -> Result<(), Verdict> {
     let failed = schema.failed(Doing::Storing);
     let version = serde_json::to_string(rules).expect("rules can be written as JSON");
+    let mut progress = progress(stored, &version);
     for _ in 0..STEPS {
-        let tx = client.transaction().await.map_err(&failed)?;
-        let progress = progress(&tx, schema, workspace, sink, &version).await?;
         let Some(route) = progress.route else {
             return Ok(());
         };
-        let next = step(&tx, schema, workspace, route, rules, &progress.after).await?;
-        save(&tx, schema, workspace, sink, &version, &next).await?;
+        let tx = client.transaction().await.map_err(&failed)?;
+        progress = step(&tx, schema, workspace, route, rules, &progress.after).await?;
+        save(&tx, schema, workspace, sink, &version, &progress).await?;
         tx.commit().await.map_err(&failed)?;
     }
     Ok(())
 }
 
 /// How far the rows are read by these rules; from the beginning if they are new.
-async fn progress(
-    tx: &Transaction<'_>,
-    schema: &Schema,
-    workspace: &str,
-    sink: &str,
-    version: &str,
-) -> Result<Progress, Verdict> {
-    let positions = schema.table("positions");
-    let query = format!(
-        "SELECT read_by, read_route, read_after
-        FROM {positions}
-        WHERE workspace = $1 AND sink = $2"
-    );
-    let names: [(&(dyn ToSql + Sync), Type); 2] = [(&workspace, Type::TEXT), (&sink, Type::TEXT)];
-    let found = tx
-        .query_typed(&query, &names)
-        .await
-        .map_err(schema.failed(Doing::Storing))?;
-    let first = Progress {
-        route: Some(Route::ALL[0]),
-        after: String::new(),
-    };
-    let Some(row) = found.first() else {
-        // Nothing was stored so far.
-        return Ok(Progress {
-            route: None,
-            ..first
-        });
-    };
-    if row.get::<_, Option<&str>>(0) != Some(version) {
-        return Ok(first);
+fn progress(stored: Position, version: &str) -> Progress {
+    if stored.read_by.as_deref() != Some(version) {
+        return Progress {
+            route: Some(Route::ALL[0]),
+            after: String::new(),
+        };
     }
-    let route: Option<&str> = row.get(1);
-    Ok(Progress {
-        route: route.and_then(|route| Route::ALL.into_iter().find(|own| own.as_str() == route)),
-        after: row.get::<_, Option<String>>(2).unwrap_or_default(),
-    })
+    Progress {
+        route: stored.read_route.and_then(|route| route.parse().ok()),
+        after: stored.read_after.unwrap_or_default(),
+    }
 }
 
 /// Reads the next rows of a route again.

@@ -16,6 +16,15 @@ use super::tables;
 use crate::shape::as_text;
 use crate::sink::Verdict;
 
+/// What the database has of a sink: the last row of the log, and up to which row the mirror was read
+/// by which rules.
+pub(super) struct Position {
+    pub(super) seq: i64,
+    pub(super) read_by: Option<String>,
+    pub(super) read_route: Option<String>,
+    pub(super) read_after: Option<String>,
+}
+
 /// The position that the database has. Its row is locked until the transaction ends: a second
 /// daemon of the same name waits.
 pub(super) async fn lock_position(
@@ -23,20 +32,25 @@ pub(super) async fn lock_position(
     schema: &Schema,
     workspace: &str,
     sink: &str,
-) -> Result<i64, Verdict> {
+) -> Result<Position, Verdict> {
     let positions = schema.table("positions");
     let lock = format!(
         "INSERT INTO {positions} (workspace, sink, seq, event_id, saved_at)
         VALUES ($1, $2, 0, '', now())
         ON CONFLICT (workspace, sink) DO UPDATE SET saved_at = excluded.saved_at
-        RETURNING seq"
+        RETURNING seq, read_by, read_route, read_after"
     );
     let names: [(&(dyn ToSql + Sync), Type); 2] = [(&workspace, Type::TEXT), (&sink, Type::TEXT)];
     let row = tx
         .query_typed_one(&lock, &names)
         .await
         .map_err(schema.failed(Doing::Storing))?;
-    Ok(row.get(0))
+    Ok(Position {
+        seq: row.get(0),
+        read_by: row.get(1),
+        read_route: row.get(2),
+        read_after: row.get(3),
+    })
 }
 
 /// Stores the changes, in the order of the log, that the database does not hold yet, and the

@@ -167,14 +167,14 @@ impl FieldRules {
 }
 
 impl FieldFacts {
-    fn found(&self, question: Question) -> Option<Rule> {
+    fn found(&self, question: Question) -> Option<FoundRule> {
         let rules = question.rules();
-        let mut found = self.found.iter().map(|found| found.rule);
-        found.find(|rule| rules.contains(rule))
+        let mut found = self.found.iter().copied();
+        found.find(|found| rules.contains(&found.rule))
     }
 
     fn judge(&mut self, question: Question, seq: i64) {
-        let before = self.found(question);
+        let before = self.found(question).map(|found| found.rule);
         let now = match self.evidence.ruling(question, before) {
             Ruling::Found(rule) => Some(rule),
             Ruling::Open | Ruling::Contradicted => None,
@@ -216,7 +216,7 @@ impl FieldFacts {
 fn rules(settings: &ReadSettings, field: &str, facts: &FieldFacts) -> RuleSet {
     let mut rules = RuleSet::default();
     for question in Question::ALL {
-        let found = facts.found(question);
+        let found = facts.found(question).map(|found| found.rule);
         rules.set(question, settings.answer(field, question).or(found));
     }
     rules
@@ -383,19 +383,17 @@ impl FieldRules {
     fn of_field(&self, field: &str) -> Vec<FieldRule> {
         let mut rules = Vec::new();
         for question in Question::ALL {
-            if let Some(rule) = self.settings.answer(field, question) {
-                let rule = rule.as_str().to_owned();
-                let found_seq = None;
-                rules.push(FieldRule { rule, found_seq });
-                continue;
-            }
-            for found in &self.facts[field].found {
-                if question.rules().contains(&found.rule) {
-                    let rule = found.rule.as_str().to_owned();
-                    let found_seq = Some(found.seq);
-                    rules.push(FieldRule { rule, found_seq });
-                }
-            }
+            let configured = self.settings.answer(field, question);
+            let found = self.facts[field].found(question);
+            let (rule, found_seq) = match (configured, found) {
+                (Some(rule), _) => (rule, None),
+                (None, Some(found)) => (found.rule, Some(found.seq)),
+                (None, None) => continue,
+            };
+            rules.push(FieldRule {
+                rule: rule.as_str().to_owned(),
+                found_seq,
+            });
         }
         rules
     }

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
+use strum::VariantArray;
 
 use super::told::{Mark, Number, Told};
 use super::truth::Rows;
 
 /// How a number stands to the truth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, strum::VariantArray,
+)]
 #[strum(serialize_all = "snake_case")]
 pub(super) enum Verdict {
     /// It is told as exact, and is true.
@@ -113,24 +116,11 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdicts = [
-            Verdict::Right,
-            Verdict::RightAsOf,
-            Verdict::AsLastSeen,
-            Verdict::Held,
-            Verdict::About,
-            Verdict::Unknown,
-            Verdict::UnknownThoughShown,
-            Verdict::RowsNoted,
-            Verdict::NotFound,
-            Verdict::Wrong,
-            Verdict::Outside,
-        ];
         for ((form, report), counts) in &self.counts {
             write!(f, "{form:4} {report:21} {:7}", counts.all())?;
-            for verdict in verdicts {
-                if counts.get(verdict) > 0 {
-                    write!(f, " {verdict} {}", counts.get(verdict))?;
+            for verdict in Verdict::VARIANTS {
+                if counts.get(*verdict) > 0 {
+                    write!(f, " {verdict} {}", counts.get(*verdict))?;
                 }
             }
             writeln!(f)?;
@@ -147,8 +137,8 @@ impl fmt::Display for Tally {
             "{deleted} records were deleted, {still} are still counted"
         )?;
         write!(f, "all {}", self.all())?;
-        for verdict in verdicts {
-            write!(f, ", {verdict} {}", self.total(verdict))?;
+        for verdict in Verdict::VARIANTS {
+            write!(f, ", {verdict} {}", self.total(*verdict))?;
         }
         Ok(())
     }

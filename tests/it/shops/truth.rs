@@ -137,7 +137,7 @@ pub(super) const REPORTS: [&str; 14] = [
     "customers",
 ];
 
-/// How many columns name a row of a report, and which: the others are its numbers.
+/// The columns that name a row of a report; the others are its numbers.
 pub(super) fn names_of(report: &str) -> &'static [&'static str] {
     match report {
         "sources" => &["source"],
