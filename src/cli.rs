@@ -122,7 +122,8 @@ enum Command {
     Backfill(backfill::Args),
     /// Copy the store into one file and check the copy, with or without a daemon
     Backup(backup::Args),
-    /// Replace the store by a backup; refused while a daemon runs
+    /// Replace the store by a backup, or begin with an empty one after it was lost; refused while a
+    /// daemon runs
     Restore(backup::RestoreArgs),
     /// Check that the file, the log, the mirror and each sink's counts agree; exits with 65 if not
     Verify(verify::Args),
@@ -160,6 +161,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
+    let config = cli.config.clone();
     // A task that panicked ends the process; the lines before it are still written.
     let Ok(outcome) = std::panic::catch_unwind(|| execute(cli)) else {
         logging::flush();
@@ -169,7 +171,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let advice = exit::advice(&error);
+            let advice = exit::advice(&error, config.as_deref());
             // Waits for the lines before it as well.
             logging::log_final_error(&format!("shopmirror: {error:#}{advice}"));
             return ExitCode::from(code_of(&error));

@@ -17,7 +17,6 @@ mod search_index;
 mod shared;
 mod upkeep;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Client;
 use crate::config::Config;
 use crate::poll::BackgroundClient;
-use crate::store::{Reader, Store, StoreError};
+use crate::store::{Reader, Store, StoreError, StorePlace};
 pub use build::{checked_client, client, deliverers, dispatcher, poller_plan};
 use deliveries::Deliveries;
 #[cfg(test)]
@@ -73,7 +72,8 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     // Before the store, so that a run that cannot start creates nothing.
     let client = checked_client(&config, clock.clone())?;
-    let Some(store) = open(&config.store.path, &signals.stop).await? else {
+    let place = StorePlace::new(&config.store, &config.backup);
+    let Some(store) = open(place, &signals.stop).await? else {
         return Ok(());
     };
     let outcome = supervise((config, client), reread, clock, &store, &signals).await;
@@ -87,10 +87,9 @@ pub async fn run(
 }
 
 /// Opens the store, which may take long; returns `None` if a stop was requested meanwhile.
-async fn open(path: &Path, stop: &CancellationToken) -> anyhow::Result<Option<Store>> {
-    let path = path.to_owned();
+async fn open(place: StorePlace, stop: &CancellationToken) -> anyhow::Result<Option<Store>> {
     // A stop does not wait for it: when the process ends, an unfinished migration is rolled back.
-    let mut opening = tokio::task::spawn_blocking(move || Store::open(&path));
+    let mut opening = tokio::task::spawn_blocking(move || Store::open(&place));
     loop {
         tokio::select! {
             opened = &mut opening => return Ok(Some(opened??)),

@@ -22,6 +22,7 @@ mod missed;
 mod open;
 mod operator;
 mod outbox;
+mod place;
 mod pollers;
 mod query;
 mod reader;
@@ -56,6 +57,7 @@ pub use outbox::notices::{NewNotice, NoticeCounts};
 pub use outbox::rows::{
     Acknowledged, Feed, LatestDue, QueueLane, QueueRow, RemovalReason, RowState, Settlement,
 };
+pub use place::{StorePlace, begin_again};
 pub use pollers::PollerRow;
 pub use query::{QueryError, QueryLimits, QueryReads, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;

@@ -14,7 +14,7 @@ use super::output::{self, Bar, Output};
 use super::runtime;
 use super::signals::stoppable;
 use crate::config::Config;
-use crate::store::{self, CopyControl, CopyFacts, Restored, StoreError};
+use crate::store::{self, CopyControl, CopyFacts, Restored, StoreError, StorePlace};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -29,8 +29,11 @@ pub(super) struct Args {
 #[derive(Debug, clap::Args)]
 pub(super) struct RestoreArgs {
     /// The backup, as `shopmirror backup` or the daemon wrote it
-    #[arg(value_hint = ValueHint::FilePath)]
-    file: PathBuf,
+    #[arg(value_hint = ValueHint::FilePath, required_unless_present = "new_store")]
+    file: Option<PathBuf>,
+    /// Make an empty store where one was lost; needs no key
+    #[arg(long, conflicts_with = "file")]
+    new_store: bool,
 }
 
 /// Writes a backup and prints what it holds.
@@ -45,12 +48,27 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     )
 }
 
+/// Makes an empty store where one was lost.
+fn begin_again(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
+    let place = StorePlace::new(&config.store, &config.backup);
+    store::begin_again(&place, jiff::Timestamp::now())?;
+    let path = place.path.display();
+    let text = format!(
+        "{path} is an empty store: start the daemon; the first page of each list is its baseline, \
+         and sinks begin as new ones. Backups of the lost store stay until you delete them\n"
+    );
+    out.done(&serde_json::json!({ "new_store": place.path }), &text)
+}
+
 /// Restores a backup and prints what to do next.
 pub(super) fn restore(config: &Config, args: RestoreArgs, out: Output) -> anyhow::Result<ExitCode> {
+    let Some(file) = args.file else {
+        return begin_again(config, out);
+    };
     let path = config.store.path.clone();
     let now = jiff::Timestamp::now();
-    let problem = format!("could not restore {}", args.file.display());
-    let restored = copy(move |control| store::restore(&path, &args.file, now, control));
+    let problem = format!("could not restore {}", file.display());
+    let restored = copy(move |control| store::restore(&path, &file, now, control));
     let restored = restored.context(problem)?;
     super::index_log(&config.store.path);
     let Restored {

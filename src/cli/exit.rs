@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::path::Path;
 
 use crate::api::ApiError;
 use crate::config::{ConfigError, KeyError};
@@ -71,9 +72,9 @@ fn code_of_store(error: &StoreError) -> u8 {
         | StoreError::TooLong
         | StoreError::NoSearchIndex => TRY_AGAIN,
         StoreError::Missing(_) => UNAVAILABLE,
-        StoreError::NetworkFileSystem { .. } => CONFIG,
+        StoreError::NetworkFileSystem { .. } | StoreError::Lost { .. } => CONFIG,
         StoreError::Io { source, .. } => code_of_io(source),
-        StoreError::Exists(_) | StoreError::Unfit(_) => USAGE,
+        StoreError::Exists(_) | StoreError::Unfit(_) | StoreError::NotLost(_) => USAGE,
         StoreError::Foreign { .. }
         | StoreError::Newer { .. }
         | StoreError::Corrupt(_)
@@ -83,14 +84,41 @@ fn code_of_store(error: &StoreError) -> u8 {
     }
 }
 
-/// What to do about a store that this user may not use.
-pub(super) fn advice(error: &anyhow::Error) -> &'static str {
-    let is_about_store = error.chain().any(|cause| cause.is::<StoreError>());
-    if is_about_store && code_of(error) == PERMISSION {
-        "; run this as root, or as the user of the service"
-    } else {
-        ""
+/// What to do about a store that is gone, or that this user may not use. `config` is the option
+/// that was given.
+pub(super) fn advice(error: &anyhow::Error, config: Option<&Path>) -> String {
+    let Some(cause) = error.chain().find_map(|cause| cause.downcast_ref()) else {
+        return String::new();
+    };
+    match cause {
+        StoreError::Lost { path, newest, .. } => ways_back(path, newest.as_deref(), config),
+        _ if code_of(error) == PERMISSION => {
+            "; run this as root, or as the user of the service".to_owned()
+        }
+        _ => String::new(),
     }
+}
+
+/// The commands after which the program starts again without a database that is gone.
+pub(super) fn ways_back(path: &Path, newest: Option<&Path>, config: Option<&Path>) -> String {
+    let path = path.display();
+    let config = match config {
+        Some(file) => format!(" --config {}", file.display()),
+        None => String::new(),
+    };
+    let restored = match newest {
+        Some(backup) => {
+            let backup = backup.display();
+            format!("or restore the newest backup: `shopmirror restore {backup}{config}`; ")
+        }
+        None => {
+            "or, if you have a backup elsewhere, restore it: `shopmirror restore FILE`; ".to_owned()
+        }
+    };
+    format!(
+        ". Put it back: `mv FILE {path}`, or mount its disk; {restored}or begin with an empty one: \
+         `shopmirror restore --new-store{config}`. Then start shopmirror again"
+    )
 }
 
 fn code_of_io(error: &io::Error) -> u8 {

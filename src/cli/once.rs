@@ -20,7 +20,7 @@ use crate::api::{ApiError, Client};
 use crate::config::Config;
 use crate::daemon;
 use crate::deliver::{SinkActivity, SinkStatus};
-use crate::store::Store;
+use crate::store::{Store, StorePlace};
 
 /// Polls every route once, delivers, and prints the result.
 pub(super) fn run(path: &Path, out: Output) -> anyhow::Result<ExitCode> {
@@ -57,9 +57,9 @@ async fn poll_and_deliver(
     // Before the store, so that a run that cannot start creates nothing.
     let clock = Clock::system();
     let client = daemon::checked_client(config, clock.clone())?;
-    let path = config.store.path.clone();
+    let place = StorePlace::new(&config.store, &config.backup);
     // Opening may check a large file first.
-    let store = tokio::task::spawn_blocking(move || Store::open(&path)).await??;
+    let store = tokio::task::spawn_blocking(move || Store::open(&place)).await??;
     let outcome = work_on(config, client, &clock, &store, stop).await;
     let closed = store.close().await;
     let outcome = outcome?;

@@ -12,6 +12,8 @@ use super::value::{lasting, number, parsed, seconds, within};
 
 /// The name of the database unless the configuration says otherwise.
 pub(super) const DATABASE: &str = "mirror.db";
+/// The name of the file that says which store a state folder has.
+const NOTE: &str = "store.identity";
 const DAY_S: u64 = 86_400;
 /// A century.
 const RETENTION_MAX_MS: u64 = 100 * 31_557_600_000;
@@ -26,6 +28,9 @@ pub struct StoreSettings {
     #[serde(default = "seconds::<{ 400 * DAY_S }>")]
     #[serde(deserialize_with = "lasting::<60_000, RETENTION_MAX_MS, _, _>")]
     pub log_retention: Duration,
+    /// The file of the state folder that says which store there is; `None` without a state folder.
+    #[serde(skip)]
+    pub note: Option<PathBuf>,
 }
 
 /// `[backup]`
@@ -62,7 +67,12 @@ pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
     let read: StoreSettings = table.read(&[])?;
     let path = table.file.base.store_path(&read.path);
     table.claim(&path);
-    Some(StoreSettings { path, ..read })
+    let state = table.file.base.state_dir.as_deref();
+    Some(StoreSettings {
+        path,
+        note: state.map(|folder| folder.join(NOTE)),
+        ..read
+    })
 }
 
 /// `[backup]`; `store` is where the store is. `None` only if a problem was noted.

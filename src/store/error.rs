@@ -61,6 +61,22 @@ pub enum StoreError {
     /// No store is there yet, and the caller may not make one.
     #[error("there is no store at {0}: start `shopmirror run` or `shopmirror once` first")]
     Missing(PathBuf),
+    /// There was a store, and it is gone.
+    #[error("there is no database at {path}, although {trace}; nothing was begun")]
+    Lost {
+        /// Where it is to be.
+        path: PathBuf,
+        /// What says that there was one.
+        trace: String,
+        /// The newest backup of it.
+        newest: Option<PathBuf>,
+    },
+    /// An empty store was asked for where there is one.
+    #[error(
+        "{0} is there: `restore --new-store` is for a database that is gone; to begin with an empty \
+         one, move this one away first"
+    )]
+    NotLost(PathBuf),
     /// The file for a backup exists.
     #[error("{0} exists: name another file, or give --replace to overwrite it")]
     Exists(PathBuf),

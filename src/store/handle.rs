@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::error::StoreError;
 use super::log;
+use super::place::StorePlace;
 use super::reader::Reader;
 use super::schema;
 use super::writer::Writer;
@@ -36,10 +37,12 @@ impl Store {
     /// Opens or makes the store, takes its lock and brings its schema up to date. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`] when the file is held, foreign, newer, damaged or out of reach; nothing is
-    /// changed then.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let (connection, lock) = schema::open(path)?;
+    /// [`StoreError`] when the file is lost, held, foreign, newer, damaged or out of reach; nothing
+    /// is changed then.
+    pub fn open(place: impl Into<StorePlace>) -> Result<Self, StoreError> {
+        let place = place.into();
+        let path = place.path.as_path();
+        let (connection, lock) = schema::open(&place)?;
         let writer = Writer::new(connection, lock, path)?;
         let reader = Reader::open(path)?;
         let last = log::last_seq(&writer.connection)?;

@@ -13,6 +13,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::StoreError;
+use super::place::StorePlace;
 use crate::files::lock::lock_soon;
 use crate::files::owner;
 
@@ -40,9 +41,13 @@ pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
 /// The schema of this program: the `user_version` of its files.
 pub(super) const SCHEMA: i64 = 1;
 
-/// The lock of the process that uses the store; its file holds the id of that process.
+/// The lock of the process that uses the store. Its file holds the id of that process, and in the
+/// second line the identity of the store, which says that there was one if the store is gone.
 #[derive(Debug)]
-pub(super) struct Lock(File);
+pub(super) struct Lock {
+    file: File,
+    identity: String,
+}
 
 impl Lock {
     pub(super) fn take(store: &Path) -> Result<Self, StoreError> {
@@ -50,26 +55,50 @@ impl Lock {
         let mut file = owner::open_or_create(&path).map_err(StoreError::io("open", &path))?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
-        let holder = read_holder(&mut file).map_err(StoreError::io("read", &path))?;
+        let content = read_lock(&mut file).map_err(StoreError::io("read", &path))?;
         match locked {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 return Err(StoreError::Held {
                     path: store.to_owned(),
-                    holder: or_unknown(holder),
+                    holder: or_unknown(content.holder),
                 });
             }
             Err(fs::TryLockError::Error(source)) => {
                 return Err(StoreError::io("lock", &path)(source));
             }
         }
-        match write_holder(&mut file) {
+        let mut lock = Self {
+            file,
+            identity: content.identity,
+        };
+        match lock.write() {
             // On a full disk the lock is held too, but its file does not name the process.
             Err(error) if error.kind() == ErrorKind::StorageFull => {}
             Err(error) => return Err(StoreError::io("write", &path)(error)),
             Ok(()) => {}
         }
-        Ok(Self(file))
+        Ok(lock)
+    }
+
+    /// Notes the identity of the store, durably; none if it is empty.
+    pub(super) fn note(&mut self, store: &Path, identity: &str) -> Result<(), StoreError> {
+        if self.identity == identity {
+            return Ok(());
+        }
+        identity.clone_into(&mut self.identity);
+        let written = self.write().and_then(|()| self.file.sync_all());
+        let path = with_suffix(store, "-lock");
+        written.map_err(StoreError::io("write", &path))
+    }
+
+    /// Writes over what was there, so that a full disk does not cost the identity.
+    fn write(&mut self) -> std::io::Result<()> {
+        let holder = std::process::id();
+        let text = format!("{holder:<10}\n{}\n", self.identity);
+        self.file.rewind()?;
+        self.file.write_all(text.as_bytes())?;
+        self.file.set_len(text.len() as u64)
     }
 }
 
@@ -77,7 +106,7 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // A program that is just being started may hold a copy of the descriptor, and with it the
         // lock. Unlocking releases it at once.
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
     }
 }
 
@@ -88,20 +117,35 @@ pub fn holder(store: &Path) -> Option<String> {
     let Err(fs::TryLockError::WouldBlock) = file.try_lock_shared() else {
         return None;
     };
-    let holder = read_holder(&mut file).ok()?;
-    Some(or_unknown(holder))
+    let content = read_lock(&mut file).ok()?;
+    Some(or_unknown(content.holder))
 }
 
-fn write_holder(file: &mut File) -> std::io::Result<()> {
-    file.set_len(0)?;
+/// The identity of the store, from its lock file. A first start that died has left none.
+pub(super) fn noted_identity(store: &Path) -> Option<String> {
+    let mut file = File::open(with_suffix(store, "-lock")).ok()?;
+    let content = read_lock(&mut file).ok()?;
+    if content.identity.is_empty() {
+        return None;
+    }
+    Some(content.identity)
+}
+
+/// What a lock file holds; empty texts for what it does not.
+struct LockContent {
+    holder: String,
+    identity: String,
+}
+
+fn read_lock(file: &mut File) -> std::io::Result<LockContent> {
+    let mut text = String::new();
     file.rewind()?;
-    writeln!(file, "{}", std::process::id())
-}
-
-fn read_holder(file: &mut File) -> std::io::Result<String> {
-    let mut holder = String::new();
-    Read::take(file, 64).read_to_string(&mut holder)?;
-    Ok(holder.trim().to_owned())
+    Read::take(file, 128).read_to_string(&mut text)?;
+    let mut lines = text.lines().map(|line| line.trim().to_owned());
+    Ok(LockContent {
+        holder: lines.next().unwrap_or_default(),
+        identity: lines.next().unwrap_or_default(),
+    })
 }
 
 fn or_unknown(holder: String) -> String {
@@ -112,19 +156,26 @@ fn or_unknown(holder: String) -> String {
     }
 }
 
-/// Opens the store at `path` for writing, or a new file. Reads only its first pages and the
-/// write-ahead log.
-pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
+/// Opens the store of a place for writing, or makes a new file unless one was lost there. Reads only
+/// its first pages and the write-ahead log.
+pub(super) fn open(place: &StorePlace) -> Result<(Connection, Lock), StoreError> {
+    let path = place.path.as_path();
+    // Before the folder is made: that of a disk which is not mounted is another one.
+    place.refuse_lost()?;
     let folder = owner::folder_of(path);
     owner::create_folder(folder).map_err(StoreError::io("make", folder))?;
     refuse_network_file_system(path, folder)?;
     let lock = Lock::take(path)?;
+    // A restore may have ended meanwhile.
+    place.refuse_lost()?;
 
     // Created here, so that SQLite gives its side files the same mode and owner.
     drop(owner::open_or_create(path).map_err(StoreError::io("open", path))?);
 
     let connection = connect(path, LOCK_WAIT)?;
-    identify(&connection, path)?;
+    if identify(&connection, path)? == 0 {
+        place.refuse_without_content()?;
+    }
     Ok((connection, lock))
 }
 

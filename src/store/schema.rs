@@ -3,26 +3,26 @@
 //! A step and the new number are one transaction, so that a step that fails leaves the file as it
 //! was.
 
-use std::path::Path;
-
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::error::StoreError;
 use super::mirror::{self, views};
 use super::open::{self, APPLICATION_ID, Lock, SCHEMA, write_tx};
+use super::place::StorePlace;
 use crate::store::maintenance::restore;
 
 /// Numbered steps; `user_version` is the number of steps that a file has.
 const STEPS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_init.sql")];
 
-/// Opens or creates the store at `path` and brings its schema up to date. The time does not depend
+/// Opens or creates the store of a place and brings its schema up to date. The time does not depend
 /// on the size of the store. Writes nothing to a store of this version: a sync can take a second on
 /// a busy disk, so the upkeep empties the log.
-pub(super) fn open(path: &Path) -> Result<(Connection, Lock), StoreError> {
-    let (mut connection, lock) = open::open(path)?;
-    restore::log_left(restore::remove_leftovers(path, &lock));
+pub(super) fn open(place: &StorePlace) -> Result<(Connection, Lock), StoreError> {
+    let (mut connection, mut lock) = open::open(place)?;
+    restore::log_left(restore::remove_leftovers(&place.path, &lock));
     set_up(&mut connection)?;
+    place.note_identity(&connection, &mut lock)?;
     Ok((connection, lock))
 }
 

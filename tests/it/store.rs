@@ -4,6 +4,7 @@ mod backup;
 mod disk;
 mod instance;
 mod locked;
+mod lost;
 mod mirror;
 mod root;
 mod search_index;

@@ -7,7 +7,7 @@ use super::CheckReport;
 use super::writable::{closed, unwritable};
 use crate::cli::{exit, output};
 use crate::config::Config;
-use crate::store::{Reader, missing_link};
+use crate::store::{Reader, StoreError, StorePlace, missing_link};
 
 pub(super) fn check(config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
@@ -18,6 +18,14 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
     }
     if let Some(problem) = problem {
         return report.wrong("store", format!("{problem}; see [store] path"));
+    }
+    let place = StorePlace::new(&config.store, &config.backup);
+    if let Err(error) = place.refuse_lost() {
+        let mut text = error.to_string();
+        if let StoreError::Lost { newest, .. } = &error {
+            text += &exit::ways_back(path, newest.as_deref(), None);
+        }
+        return report.failed(exit::CONFIG, "store", text);
     }
     if !path.exists() {
         return report.ok(

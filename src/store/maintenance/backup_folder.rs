@@ -3,6 +3,7 @@
 //! A file counts as ours only if its whole name is one that this module makes for the same store;
 //! no other file in the folder is touched.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::files::owner;
+use crate::store::identity::Identities;
 use crate::store::maintenance::backup::PARTIAL;
+use crate::store::open;
 
 /// The time in a name: `20261121T033000Z`.
 const STAMP: &str = "%Y%m%dT%H%M%SZ";
@@ -112,15 +115,27 @@ impl BackupFolder {
         Ok(files)
     }
 
-    /// Removes all but the newest `keep` backups; those from the future count as the oldest.
+    /// Removes all but the newest `keep` backups and the newest one of each store: after a store was
+    /// lost and begun again, its last backup is all that is left of it. Backups from the future
+    /// count as the oldest.
     ///
     /// # Errors
     /// If a file cannot be removed; newer ones stay in any case.
     pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<()> {
         let mut files = self.list()?;
+        if files.len() <= keep {
+            return Ok(());
+        }
         files.sort_by_key(|file| file.is_from_future(now));
-        for file in files.iter().skip(keep) {
-            fs::remove_file(&file.path)?;
+        let mut stores = HashSet::new();
+        for (place, file) in files.iter().enumerate() {
+            let is_newest_of_store = match identity_of(&file.path) {
+                Some(identity) => stores.insert(identity),
+                None => false,
+            };
+            if place >= keep && !is_newest_of_store {
+                fs::remove_file(&file.path)?;
+            }
         }
         Ok(())
     }
@@ -159,9 +174,22 @@ impl BackupFolder {
     }
 }
 
+/// The identity of the store in a backup; `None` if it cannot be read.
+fn identity_of(backup: &Path) -> Option<String> {
+    let connection = open::open_reader(backup).ok()?;
+    let identities = Identities::read(&connection).ok()?;
+    Some(identities.first().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::store::fixtures;
+    use crate::store::{CopyControl, Store, back_up};
 
     #[test]
     fn backups_from_the_future_are_the_first_that_go() {
@@ -175,5 +203,36 @@ mod tests {
         folder.prune(2, now).unwrap();
         let left: Vec<_> = folder.list().unwrap().iter().map(|file| file.at).collect();
         assert_eq!(left, [now, past]);
+    }
+    #[tokio::test]
+    async fn the_newest_backup_of_a_store_that_was_begun_again_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("mirror.db");
+        let folder = BackupFolder::new(&dir.path().join("backups"), &store);
+        folder.prepare().unwrap();
+        let control = CopyControl {
+            stop: CancellationToken::new(),
+            progress: Arc::new(|_, _| ()),
+        };
+        let mut at: Timestamp = "2026-05-04T00:00:00Z".parse().unwrap();
+        for _ in 0..2 {
+            for name in ["mirror.db", "mirror.db-wal", "mirror.db-lock"] {
+                let _ = fs::remove_file(dir.path().join(name));
+            }
+            let opened = Store::open(&store).unwrap();
+            fixtures::Poll::USUAL
+                .shows(&opened, &[fixtures::record(1, "N")])
+                .await;
+            opened.close().await.unwrap();
+            drop(opened);
+            for _ in 0..3 {
+                back_up(&store, &folder.path(at), false, &control).unwrap();
+                folder.prune(2, at).unwrap();
+                at += Duration::from_secs(86_400);
+            }
+        }
+        let left: Vec<_> = folder.list().unwrap().iter().map(|file| file.at).collect();
+        let days = [6, 5, 3].map(|day| at - Duration::from_secs((7 - day) * 86_400));
+        assert_eq!(left, days, "two of the second store, one of the first");
     }
 }

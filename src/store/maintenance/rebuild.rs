@@ -31,7 +31,7 @@ pub fn rebuild(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<usize,
     if !path.exists() {
         return Err(StoreError::Missing(path.to_owned()));
     }
-    let (mut connection, _lock) = schema::open(path)?;
+    let (mut connection, _lock) = schema::open(&path.into())?;
     search_index::remove(path)?;
     let records = rebuild_all(&mut connection, progress)?;
     maintenance::cut_wal(&connection)?;

@@ -163,13 +163,12 @@ fn not_a_backup(file: &Path, error: StoreError) -> StoreError {
 /// Gives the copy the name of the store, which gets a dated one.
 fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<PathBuf>, StoreError> {
     if !store.exists() {
+        set_aside_log(store, now)?;
         backup::publish(copy, store, false)?;
         return Ok(None);
     }
     settle(store)?;
-    let stem = store.file_stem().unwrap_or_default().to_string_lossy();
-    let name = format!("{stem}-replaced-{}.db", backup_folder::name_stamp(now));
-    let kept = store.with_file_name(name);
+    let kept = kept_name(store, now);
     fs::hard_link(store, &kept).map_err(StoreError::io("keep the store as", &kept))?;
     // A log left here would be taken for one of the restored store.
     let swapped = move_log_and_publish(store, &kept, copy);
@@ -178,6 +177,20 @@ fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<Path
     }
     swapped?;
     Ok(Some(kept))
+}
+
+/// Moves the write-ahead log of a store that is gone away. It would be taken for one of the store
+/// that comes in its place.
+pub(in crate::store) fn set_aside_log(store: &Path, now: Timestamp) -> Result<(), StoreError> {
+    let moved = move_side_files(store, &kept_name(store, now));
+    moved.map_err(StoreError::io("move away the log of", store))
+}
+
+/// The name of a store that was replaced.
+fn kept_name(store: &Path, now: Timestamp) -> PathBuf {
+    let stem = store.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("{stem}-replaced-{}.db", backup_folder::name_stamp(now));
+    store.with_file_name(name)
 }
 
 fn move_log_and_publish(store: &Path, kept: &Path, copy: NamedTempFile) -> Result<(), StoreError> {

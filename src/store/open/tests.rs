@@ -52,7 +52,7 @@ fn a_lock_that_is_given_up_is_free_although_a_program_that_is_being_started_has_
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mirror.db");
     let lock = Lock::take(&path).unwrap();
-    let _copy = lock.0.try_clone().unwrap();
+    let _copy = lock.file.try_clone().unwrap();
     drop(lock);
     let other = std::fs::File::open(dir.path().join("mirror.db-lock")).unwrap();
     assert!(other.try_lock().is_ok(), "the store is still locked");
