@@ -23,6 +23,7 @@ mod once;
 mod output;
 mod record_line;
 mod records;
+mod reload;
 mod report;
 mod run;
 #[cfg(feature = "sandbox")]
@@ -101,6 +102,8 @@ enum Command {
     Run,
     /// Poll every route once, deliver, and exit; for cron and CI
     Once,
+    /// Let the daemon read its configuration and key again; fails if the daemon refuses them
+    Reload,
     /// Show health, routes, budget and sinks, or how often a route is polled and why
     Status(status::Args),
     /// Find records of the mirror by words, ids or phone numbers; costs no request
@@ -196,12 +199,15 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sandbox(args) => sandbox::run(&args),
         Command::Run => run::run(&config_path(place)?),
         Command::Once => once::run(&config_path(place)?, out),
-        Command::Status(args) => status::run(&load_for_reading(place)?, args, out),
-        Command::Find(args) => find::run(&load_for_reading(place)?, &args, out),
-        Command::Records(args) => records::run(&load_for_reading(place)?, &args, out),
-        Command::Log(args) => log::run(&load_for_reading(place)?, &args, out),
-        Command::Report(args) => report::run(&load_for_reading(place)?, args, out),
-        Command::Gaps(args) => gaps::run(&load_for_reading(place)?, args, out),
+        Command::Reload => reload::run(&config_path(place)?),
+        Command::Status(args) => status::run(place, args, out),
+        Command::Find(args) => find::run(&load_for_reading(&config_path(place)?)?, &args, out),
+        Command::Records(args) => {
+            records::run(&load_for_reading(&config_path(place)?)?, &args, out)
+        }
+        Command::Log(args) => log::run(&load_for_reading(&config_path(place)?)?, &args, out),
+        Command::Report(args) => report::run(&load_for_reading(&config_path(place)?)?, args, out),
+        Command::Gaps(args) => gaps::run(&load_for_reading(&config_path(place)?)?, args, out),
         Command::Sinks(args) => sinks::run(&load(place)?, &args, out),
         Command::Search(args) => search::run(&load(place)?, &args, out),
         Command::Backfill(args) => backfill::run(&load(place)?, &args, out),
@@ -244,8 +250,7 @@ fn load(option: Option<PathBuf>) -> anyhow::Result<Config> {
 
 /// As [`load`], for commands that only read the database. A user who may not read the configuration
 /// gets the part of it that the database holds.
-fn load_for_reading(option: Option<PathBuf>) -> anyhow::Result<Config> {
-    let path = &config_path(option)?;
+fn load_for_reading(path: &Path) -> anyhow::Result<Config> {
     let error = match read_config(path) {
         Ok(config) => return Ok(config),
         Err(error) => error,

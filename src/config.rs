@@ -124,11 +124,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] with every problem of the file at once.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = read::text(path, FILE_MAX).map_err(|why| ConfigError::Read {
-            path: path.to_owned(),
-            why,
-        })?;
-        Ok(Self::parse_file_text(&text, path)?)
+        Ok(Self::parse_file_text(&file_text(path)?, path)?)
     }
 
     /// The fields of each route whose changes do not make a new version of a record.
@@ -155,6 +151,20 @@ impl Config {
         Base::for_file(path).store_path(store::DATABASE)
     }
 
+    /// The path of the store that the file at `path` names, also if the file has a mistake.
+    ///
+    /// # Errors
+    /// [`ConfigError::Read`] if the file cannot be read as text.
+    pub fn named_store_path(path: &Path) -> Result<PathBuf, ConfigError> {
+        let text = file_text(path)?;
+        let (document, _) = DeTable::parse_recoverable(&text);
+        let store = document.get_ref().get("store");
+        let named = store
+            .and_then(|store| store.get_ref().get("path"))
+            .and_then(|path| path.get_ref().as_str());
+        Ok(Base::for_file(path).store_path(named.unwrap_or(store::DATABASE)))
+    }
+
     /// Checks the text of a file. Messages use `file_name` as its name.
     ///
     /// # Errors
@@ -177,6 +187,13 @@ impl Config {
             _ => Err(Problems::new(file_name, problems)),
         }
     }
+}
+
+fn file_text(path: &Path) -> Result<String, ConfigError> {
+    read::text(path, FILE_MAX).map_err(|why| ConfigError::Read {
+        path: path.to_owned(),
+        why,
+    })
 }
 
 /// The sections of a document; `None` only if a problem was noted.

@@ -39,6 +39,8 @@ fn socket_of(store: &Path) -> PathBuf {
 pub enum ControlRequest {
     /// Send the status as JSON.
     Status,
+    /// Read the configuration and the key again, and reply with what was decided.
+    Reload,
     /// Check the deliveries now, because an operator changed some.
     Wake,
     /// Search customers within the daemon's budget.
@@ -114,8 +116,8 @@ pub struct SearchResult {
     pub found: Option<SearchOutcome>,
 }
 
-/// Why a command failed. The daemon's reply to [`ControlRequest::Search`] is a result with this
-/// error.
+/// Why a command failed. The daemon's reply to [`ControlRequest::Search`] and to
+/// [`ControlRequest::Reload`] is a result with this error.
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {
@@ -130,13 +132,19 @@ pub struct Refusal {
 /// Why the daemon gave no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
+    /// This user may not open the socket.
+    #[error(
+        "this user may not send requests to the daemon: use sudo, or run this as the user of the \
+         service"
+    )]
+    NotPermitted,
     /// No process holds the store.
     #[error("no daemon is running on this store")]
     NotRunning,
     /// A process holds the store, but does not listen on the socket.
     #[error(
-        "process {0} holds the store but does not listen: a daemon is starting, reloading or \
-         stopping, or another command is running; try again in a few seconds"
+        "process {0} holds the store but does not listen: a daemon is starting or stopping, or \
+         another command is running; try again in a few seconds"
     )]
     NotListening(String),
     /// The daemon accepted the request and did not reply in time, or ended the connection.

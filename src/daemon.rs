@@ -10,6 +10,7 @@ mod deliveries;
 mod health;
 mod notify;
 mod open_page;
+mod reload;
 mod requests;
 mod running;
 mod scheduled;
@@ -22,18 +23,21 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Client;
 use crate::config::Config;
-use crate::poll::BackgroundClient;
+use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::store::{Reader, Store, StoreError, StorePlace};
 pub use build::{checked_client, client, deliverers, dispatcher, poller_plan};
 use deliveries::Deliveries;
 #[cfg(test)]
 pub(crate) use deliveries::stop_at_most;
 use open_page::OpenPage;
+use reload::Reload;
+pub use reload::{ReloadInbox, ReloadRequests, reload_requests};
+use requests::ControlSocket;
 pub use requests::exit_code;
 use running::RunningTasks;
 use shared::{DaemonHandle, SharedState};
@@ -47,14 +51,28 @@ const OPENING_EVERY: Duration = Duration::from_secs(20);
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
 /// Requests to the running daemon. Each stays until it is obeyed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Signals {
     /// Read the configuration and the key again.
-    pub reload: Arc<Notify>,
+    pub reload: ReloadRequests,
     /// Finish the current work and end.
     pub stop: CancellationToken,
     /// End now.
     pub abort: CancellationToken,
+}
+
+impl Signals {
+    /// No request yet, and the inbox of the daemon that takes the reloads.
+    #[must_use]
+    pub fn new() -> (Self, ReloadInbox) {
+        let (reload, inbox) = reload_requests();
+        let signals = Self {
+            reload,
+            stop: CancellationToken::new(),
+            abort: CancellationToken::new(),
+        };
+        (signals, inbox)
+    }
 }
 
 /// Reads the configuration again; an error is logged.
@@ -69,6 +87,7 @@ pub async fn run(
     reread: Reread,
     clock: Clock,
     signals: Signals,
+    mut reloads: ReloadInbox,
 ) -> anyhow::Result<()> {
     // Before the store, so that a run that cannot start creates nothing.
     let client = checked_client(&config, clock.clone())?;
@@ -76,7 +95,15 @@ pub async fn run(
     let Some(store) = open(place, &signals.stop).await? else {
         return Ok(());
     };
-    let outcome = supervise((config, client), reread, clock, &store, &signals).await;
+    let outcome = supervise(
+        (config, client),
+        reread,
+        clock,
+        &store,
+        &signals,
+        &mut reloads,
+    )
+    .await;
     notify::stopping();
     let closed = store.close().await;
     outcome?;
@@ -107,6 +134,7 @@ async fn supervise(
     clock: Clock,
     store: &Store,
     signals: &Signals,
+    reloads: &mut ReloadInbox,
 ) -> anyhow::Result<()> {
     let mut polled = None;
     let mut is_logged = false;
@@ -117,18 +145,20 @@ async fn supervise(
         clock: clock.clone(),
         background: BackgroundClient::new(requests.clone()),
         requests,
+        reload: signals.reload.clone(),
         state: SharedState::default(),
     };
     let mut deliveries = Deliveries::new(daemon.clone(), signals.abort.clone());
     let mut page = OpenPage::new(daemon.clone());
+    let mut control = ControlSocket::default();
     let polling = loop {
         if signals.stop.is_cancelled() {
             break None;
         }
         // Requested while the store was opened or locked, or while the tasks before ended: the
         // older configuration is not used any more.
-        if signals.reload.notified().now_or_never().is_some()
-            && let Some(newer) = accepted(&reread, &config, &daemon)
+        if let Some(reload) = reloads.next().now_or_never()
+            && let Some(newer) = accepted(reload, &reread, &config, &daemon)
         {
             tracing::info!("reloading");
             (config, client) = newer;
@@ -146,6 +176,7 @@ async fn supervise(
         let before = polled.take();
         let mut running =
             RunningTasks::start(&config, client, &daemon, inbox.clone(), before).await?;
+        control.open(&daemon);
         notify::ready();
         let workspace = match store.read(Reader::workspace).await {
             Ok(Some(stored)) => stored.name,
@@ -160,10 +191,23 @@ async fn supervise(
             sinks = config.sinks.len(),
             "running"
         );
-        let reread = || accepted(&reread, &config, &daemon);
-        let newer = running
-            .until_stop_or_reload(&daemon, &mut deliveries, &mut page, signals, reread)
-            .await?;
+        let newer = loop {
+            let reload = tokio::select! {
+                () = signals.stop.cancelled() => break None,
+                reload = reloads.next() => reload,
+                failed = running.failure() => return Err(failed),
+                failed = deliveries.failure() => return Err(failed),
+                failed = page.failure() => return Err(failed),
+                failed = control.failure() => return Err(failed),
+            };
+            let newer = accepted(reload, &reread, &config, &daemon);
+            if newer.is_some() {
+                break newer;
+            }
+            // The key may have changed even so. If the inbox is full, this request is lost, and the
+            // slow probe ends the pause later.
+            let _ = daemon.requests.try_send(DispatcherRequest::Resume);
+        };
         let Some(newer) = newer else {
             break Some(running);
         };
@@ -177,6 +221,7 @@ async fn supervise(
     notify::stopping();
     tracing::info!("stopping");
     page.close().await;
+    control.close().await;
     // Polling and deliveries end at the same time.
     let polled = match polling {
         Some(running) => running.finish(&signals.abort).await.map(drop),
@@ -201,11 +246,17 @@ async fn wait_for_store(error: &anyhow::Error, is_logged: &mut bool, stop: &Canc
 
 /// The configuration as it is now and its client, if the daemon can continue with them. A problem,
 /// for example a key file that is being replaced, refuses the reload; it is logged, and the status
-/// shows it until a reload succeeds.
-fn accepted(reread: &Reread, old: &Config, daemon: &DaemonHandle) -> Option<(Config, Client)> {
+/// shows it until a reload succeeds. Those who wait for the reload get the decision.
+fn accepted(
+    reload: Reload,
+    reread: &Reread,
+    old: &Config,
+    daemon: &DaemonHandle,
+) -> Option<(Config, Client)> {
     match newer(reread, old, &daemon.clock) {
         Ok(newer) => {
             daemon.state.send_modify(|state| state.refusal = None);
+            reload.reply(&Ok(()));
             Some(newer)
         }
         Err(error) => {
@@ -215,6 +266,7 @@ fn accepted(reread: &Reread, old: &Config, daemon: &DaemonHandle) -> Option<(Con
                 error = text,
                 "the reload was refused; the daemon continues with the older configuration"
             );
+            reload.reply(&Err(text.clone()));
             daemon.state.send_modify(|state| state.refusal = Some(text));
             None
         }

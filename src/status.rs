@@ -42,6 +42,9 @@ pub struct WorkspaceStatus {
     pub pid: Option<u32>,
     /// Why the last reload was refused. The daemon then runs with an older configuration.
     pub reload_refused: Option<String>,
+    /// What is wrong with the configuration file, if the daemon runs with an older configuration;
+    /// only in the output of the command `status`.
+    pub file_mistake: Option<String>,
     /// Where the status page is open; only of a running daemon.
     pub page: Option<String>,
     /// When the status was taken.

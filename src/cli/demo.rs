@@ -185,11 +185,11 @@ async fn work(
     before: i64,
     time: Option<Duration>,
 ) -> anyhow::Result<()> {
-    let signals = Signals::default();
+    let (signals, reloads) = Signals::new();
     let path = dir.join("shopmirror.toml");
     let store = config.store.path.clone();
     let reread = Box::new(move || read_config(&path));
-    let running = daemon::run(config, reread, Clock::system(), signals.clone());
+    let running = daemon::run(config, reread, Clock::system(), signals.clone(), reloads);
     let ending = async {
         match time {
             Some(time) => tokio::time::sleep(time).await,

@@ -22,12 +22,12 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     let reread = Box::new(move || read_config(&path));
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
-        let signals = Signals::default();
+        let (signals, reloads) = Signals::new();
         // Signals first: from here on no signal ends the process before the store is closed.
         tokio::select! {
             biased;
             failed = forward(&signals) => failed,
-            outcome = daemon::run(config, reread, Clock::system(), signals.clone()) => outcome,
+            outcome = daemon::run(config, reread, Clock::system(), signals.clone(), reloads) => outcome,
         }
     });
     runtime.shutdown_timeout(HANGING);
@@ -47,7 +47,7 @@ pub(super) async fn forward(signals: &Signals) -> anyhow::Result<()> {
                     signals.stop.cancel();
                 }
             }
-            _ = hangup.recv() => signals.reload.notify_one(),
+            _ = hangup.recv() => signals.reload.request(),
         }
     }
 }

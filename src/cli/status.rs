@@ -1,15 +1,16 @@
 //! `status`: the state of the workspace, from the running daemon or, without one, from the store.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use shopmirror_core::record::Route;
 
-use super::current::{current, in_or_ago};
+use super::current::{current, decode, in_or_ago};
 use super::exit::{self, refuse};
 use super::output::{self, Output};
-use super::sinks;
-use crate::config::Config;
+use super::{config_path, load_for_reading, runtime, sinks};
+use crate::config::{Config, ConfigError};
+use crate::control::{self, ControlRequest};
 use crate::status::{Health, WorkspaceStatus};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -17,14 +18,35 @@ pub(super) struct Args {
     /// Show only how often this route is polled, and why
     #[arg(value_parser = super::route())]
     route: Option<Route>,
-    /// Exit with 0 if health is ok, 1 if degraded or at risk, 2 if failing; more if it is unknown
+    /// Exit with 0 if health is ok, 1 if degraded or at risk, 2 if failing, 3 if it is not known
     #[arg(long)]
     exit_code: bool,
 }
 
+/// The exit code of `--exit-code` if the health is not known.
+const UNKNOWN: u8 = 3;
+
 /// Prints the status.
-pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<ExitCode> {
-    let mut status = current(config)?;
+pub(super) fn run(place: Option<PathBuf>, args: Args, out: Output) -> anyhow::Result<ExitCode> {
+    let shown = config_path(place).and_then(|path| show(&path, args, out));
+    if !args.exit_code {
+        return shown.map(|_| ExitCode::SUCCESS);
+    }
+    match shown {
+        Ok(Health::Ok) => Ok(ExitCode::SUCCESS),
+        Ok(Health::Degraded | Health::AtRisk) => Ok(ExitCode::from(1)),
+        Ok(Health::Failing) => Ok(ExitCode::from(2)),
+        Err(error) if exit::is_closed_pipe(&error) => Err(error),
+        Err(error) => refuse(UNKNOWN, format!("{error:#}{}", exit::advice(&error))),
+    }
+}
+
+/// Prints the status, and returns the health.
+fn show(path: &Path, args: Args, out: Output) -> anyhow::Result<Health> {
+    let (mut status, store) = match load_for_reading(path) {
+        Ok(config) => (current(&config)?, config.store.path),
+        Err(error) => beside_a_mistake(path, error)?,
+    };
     if let Some(route) = args.route {
         status
             .pollers
@@ -41,16 +63,28 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     } else if args.route.is_some() {
         print_route(&status)?;
     } else {
-        print(&config.store.path, &status, out)?;
+        print(&store, &status, out)?;
     }
-    if !args.exit_code {
-        return Ok(ExitCode::SUCCESS);
+    Ok(status.health)
+}
+
+/// The status of a daemon whose configuration file has a mistake now, and its store; without a
+/// daemon, the mistake.
+fn beside_a_mistake(
+    path: &Path,
+    mistake: anyhow::Error,
+) -> anyhow::Result<(WorkspaceStatus, PathBuf)> {
+    if !matches!(mistake.downcast_ref(), Some(ConfigError::Invalid(_))) {
+        return Err(mistake);
     }
-    Ok(match status.health {
-        Health::Ok => ExitCode::SUCCESS,
-        Health::Degraded | Health::AtRisk => ExitCode::from(1),
-        Health::Failing => ExitCode::from(2),
-    })
+    let store = Config::named_store_path(path)?;
+    let reply = control::send(&store, &ControlRequest::Status);
+    let Ok(reply) = runtime()?.block_on(reply) else {
+        return Err(mistake);
+    };
+    let mut status: WorkspaceStatus = decode(&reply)?;
+    status.file_mistake = Some(mistake.to_string().replace('\n', "; "));
+    Ok((status, store))
 }
 
 /// What a route at risk means, and what to do about it.
@@ -98,6 +132,12 @@ fn print(store: &Path, status: &WorkspaceStatus, out: Output) -> anyhow::Result<
     let mut facts = vec![("health", status.health.in_words())];
     for reason in &status.reasons {
         facts.push(("", reason.clone()));
+    }
+    if let Some(mistake) = &status.file_mistake {
+        facts.push((
+            "mistake",
+            format!("{mistake}; the daemon runs with an older configuration: correct the file"),
+        ));
     }
     if let Some(page) = &status.page {
         facts.push(("page", page.clone()));

@@ -140,8 +140,13 @@ pub enum KeyError {
     )]
     Absent,
     /// Its file cannot be used.
-    #[error("the file of the API key: {0}")]
-    File(io::Error),
+    #[error("cannot use {}, the file of the API key: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        why: io::Error,
+    },
     /// The content is empty, or has characters that no key has.
     #[error(
         "{0} must hold only the key, on one line: it is empty, or holds white space or other \
@@ -158,7 +163,11 @@ impl KeySource {
     pub fn read(&self) -> Result<SecretString, KeyError> {
         match self {
             Self::File(path) => {
-                let content = read::secret_text(path, SECRET_MAX).map_err(KeyError::File)?;
+                let content =
+                    read::secret_text(path, SECRET_MAX).map_err(|why| KeyError::File {
+                        path: path.clone(),
+                        why,
+                    })?;
                 let content = SecretString::from(content);
                 checked_key(content.expose_secret(), &path.display().to_string())
             }

@@ -1,7 +1,7 @@
 //! The command's side: sends one request and reads the reply.
 //!
-//! A daemon that reloads closes its socket for a moment. A command waits for that moment instead
-//! of reporting that no daemon runs.
+//! A daemon that starts holds the store for a moment before it has a socket. A command waits for
+//! that moment instead of reporting that no daemon runs.
 
 use std::io;
 use std::path::Path;
@@ -50,8 +50,12 @@ async fn exchange(mut stream: UnixStream, request: &ControlRequest) -> io::Resul
 async fn connect(store: &Path) -> Result<UnixStream, ControlError> {
     let limit = Instant::now() + MAX_ABSENT;
     loop {
-        if let Ok(stream) = UnixStream::connect(socket_of(store)).await {
-            return Ok(stream);
+        match UnixStream::connect(socket_of(store)).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(ControlError::NotPermitted);
+            }
+            Err(_) => {}
         }
         let holder = store::holder(store).ok_or(ControlError::NotRunning)?;
         if Instant::now() >= limit {

@@ -1,9 +1,13 @@
-//! The requests of commands on the control socket: for the status, and for searches that share the
-//! daemon's budget.
+//! The requests of commands on the control socket: for the status, for a reload, and for searches
+//! that share the daemon's budget.
+//!
+//! The socket stays open over a reload, so that the command that requested it gets the reply.
 
 use std::time::Duration;
 
+use anyhow::anyhow;
 use serde::Serialize;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::shared::DaemonHandle;
@@ -15,8 +19,41 @@ use crate::poll::BackgroundError;
 /// How long to wait after a failure without a `Retry-After`.
 const WAIT: Duration = Duration::from_secs(10);
 
+/// The control socket: open from the first configuration on until the daemon stops.
+#[derive(Default)]
+pub(super) struct ControlSocket {
+    task: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+impl ControlSocket {
+    /// Opens the socket, unless it is open.
+    pub(super) fn open(&mut self, daemon: &DaemonHandle) {
+        if self.task.is_empty() {
+            self.task.spawn(serve(daemon.clone(), self.stop.clone()));
+        }
+    }
+
+    /// Waits for a socket that closes without a request, which is a fault.
+    pub(super) async fn failure(&mut self) -> anyhow::Error {
+        match self.task.join_next().await {
+            None => std::future::pending().await,
+            Some(Err(error)) => anyhow!(error).context("the control socket panicked"),
+            Some(Ok(())) => {
+                anyhow!("the control socket ended without a stop request; report this as a bug")
+            }
+        }
+    }
+
+    /// Closes the socket and every connection.
+    pub(super) async fn close(&mut self) {
+        self.stop.cancel();
+        while self.task.join_next().await.is_some() {}
+    }
+}
+
 /// Answers commands on the control socket until stopped.
-pub(super) async fn serve(daemon: DaemonHandle, stop: CancellationToken) -> anyhow::Result<()> {
+async fn serve(daemon: DaemonHandle, stop: CancellationToken) {
     let store = daemon.store.clone();
     let respond = move |request| daemon.clone().respond(request);
     if let Err(error) = control::serve(store.path(), respond, stop.clone()).await {
@@ -28,7 +65,6 @@ pub(super) async fn serve(daemon: DaemonHandle, stop: CancellationToken) -> anyh
         );
         stop.cancelled().await;
     }
-    Ok(())
 }
 
 impl DaemonHandle {
@@ -40,6 +76,10 @@ impl DaemonHandle {
                 None => Vec::new(),
             },
             ControlRequest::Search(request) => reply(&self.search(request).await),
+            ControlRequest::Reload => match self.reload.decision().await {
+                Some(decision) => reply(&decision.map_err(|why| refused(&why))),
+                None => Vec::new(),
+            },
             ControlRequest::Wake => {
                 for handle in self.state.borrow().sinks.values() {
                     handle.wake();
@@ -71,6 +111,17 @@ impl DaemonHandle {
                 None
             },
         })
+    }
+}
+
+/// The reply to a reload that was refused.
+fn refused(why: &str) -> Refusal {
+    Refusal {
+        code: CONFIG,
+        text: format!(
+            "the reload was refused; the daemon continues with the older configuration: {why}"
+        ),
+        retry_after: None,
     }
 }
 

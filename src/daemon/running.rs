@@ -8,11 +8,9 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::deliveries::Deliveries;
-use super::open_page::OpenPage;
 use super::scheduled::Scheduled;
 use super::shared::{DaemonHandle, result_of};
-use super::{Signals, alerts, dispatcher, notify, requests, search_index, upkeep};
+use super::{alerts, dispatcher, notify, search_index, upkeep};
 use crate::api::Client;
 use crate::config::Config;
 use crate::poll::{Dispatcher, DispatcherRequest};
@@ -98,7 +96,6 @@ impl RunningTasks {
             daemon: daemon.clone(),
         };
         tasks.spawn(scheduled.run(finish.clone()));
-        tasks.spawn(requests::serve(daemon.clone(), finish.clone()));
         tasks.spawn(alerts::run(
             config.alerts.sinks.clone(),
             daemon.clone(),
@@ -117,31 +114,9 @@ impl RunningTasks {
         })
     }
 
-    /// Runs until the daemon has a new configuration, which `reread` returns if it can be used;
-    /// `None` if the daemon is to stop.
-    pub(super) async fn until_stop_or_reload(
-        &mut self,
-        daemon: &DaemonHandle,
-        deliveries: &mut Deliveries,
-        page: &mut OpenPage,
-        signals: &Signals,
-        reread: impl Fn() -> Option<(Config, Client)>,
-    ) -> anyhow::Result<Option<(Config, Client)>> {
-        loop {
-            tokio::select! {
-                () = signals.stop.cancelled() => return Ok(None),
-                () = signals.reload.notified() => {}
-                ended = self.tasks.join_next() => return Err(ended_early(ended)),
-                failed = deliveries.failure() => return Err(failed),
-                failed = page.failure() => return Err(failed),
-            }
-            if let Some(newer) = reread() {
-                return Ok(Some(newer));
-            }
-            // The key may have changed even so. If the inbox is full, this request is lost, and the
-            // slow probe ends the pause later.
-            let _ = daemon.requests.try_send(DispatcherRequest::Resume);
-        }
+    /// Waits for a task that ends without a request, which is a fault.
+    pub(super) async fn failure(&mut self) -> anyhow::Error {
+        ended_early(self.tasks.join_next().await)
     }
 
     /// Waits up to [`TASK_GRACE`] for every task to finish its current work; `abort` ends them at once.

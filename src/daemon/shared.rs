@@ -11,6 +11,7 @@ use shopmirror_core::clock::Clock;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinError;
 
+use super::reload::ReloadRequests;
 use crate::deliver::SinkView;
 use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{BackupStatus, ScheduledReportStatus};
@@ -24,6 +25,7 @@ pub(super) struct DaemonHandle {
     /// To the dispatcher.
     pub(super) requests: mpsc::Sender<DispatcherRequest>,
     pub(super) background: BackgroundClient,
+    pub(super) reload: ReloadRequests,
     pub(super) state: SharedState,
 }
 

@@ -479,7 +479,9 @@ pub(super) fn judge_absence(
              once` instead, set `every` under [once]",
             start_command(store)
         ))],
-        (ControlError::NotListening(_), None) => vec![failing(why.to_string())],
+        (ControlError::NotListening(_) | ControlError::NotPermitted, None) => {
+            vec![failing(why.to_string())]
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::config::{Base, Config};
+use crate::daemon::reload_requests;
 use crate::daemon::shared::SharedState;
 use crate::poll::BackgroundClient;
 use crate::store::Store;
@@ -60,6 +61,7 @@ impl Running {
                 clock: clock.clone(),
                 background: BackgroundClient::new(requests.clone()),
                 requests,
+                reload: reload_requests().0,
                 state: state.clone(),
             },
         };

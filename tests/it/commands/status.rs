@@ -17,7 +17,7 @@ async fn a_timer_that_runs_once_is_healthy_and_a_monitor_reads_the_exit_code() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     let monitor = ["status", "--exit-code", "--json"];
-    assert_eq!(place.run(monitor).await.code, Some(69), "there is no store");
+    assert_eq!(place.run(monitor).await.code, Some(3), "there is no store");
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let ended = place.run(monitor).await;
     assert_eq!(

@@ -1,5 +1,5 @@
-//! SIGHUP changes what it is told to, a configuration with a problem is refused while the daemon
-//! goes on, and no signal is lost.
+//! A reload changes what the configuration says, a configuration with a problem is refused while the
+//! daemon continues, no signal is lost, and the command ends as the daemon decides.
 
 use std::collections::HashMap;
 use std::fs;
@@ -74,6 +74,80 @@ async fn a_configuration_with_a_problem_is_refused_and_the_old_one_stays() {
     })
     .await;
     daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_command_reload_ends_as_the_daemon_decides() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let ended = place.run(["reload"]).await;
+    assert_eq!(ended.code, Some(69), "no daemon runs: {ended:?}");
+    let daemon = place.started().await;
+
+    place.configure(&Place::file_sink("audit", ""));
+    let ended = place.run(["reload"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    place
+        .status_when("the sink is there", |status| {
+            status["sinks"][0]["name"] == "audit"
+        })
+        .await;
+
+    // The file is right, but the daemon cannot continue with it.
+    fs::remove_file(place.path("api-key")).unwrap();
+    let ended = place.run(["reload"]).await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    assert!(ended.err.contains("api-key"), "{ended:?}");
+    place.write_key(&workspace.sandbox.automation_key());
+
+    place.configure("[sinks.audit]\ntype = \"file\"\npaht = \"x\"\n");
+    let ended = place.run(["reload"]).await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    assert!(ended.err.contains("did you mean `path`?"), "{ended:?}");
+
+    place.configure("[store]\npath = \"another.db\"\n");
+    let ended = place.run(["reload"]).await;
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(
+        ended.err.contains("another.db") && ended.err.contains("restart it instead"),
+        "{ended:?}"
+    );
+
+    place.configure("");
+    let ended = place.run(["reload"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_status_beside_a_file_with_a_mistake_shows_the_daemon_and_the_mistake() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    for (mistake, place_of_it) in [
+        ("[sinks", "shopmirror.toml:"),
+        ("[store]\nlimits = 1\n", "unknown key in [store]"),
+    ] {
+        place.configure(mistake);
+        let ended = place.run(["status", "--exit-code", "--json"]).await;
+        let status = ended.json();
+        assert_eq!(
+            (ended.code, &status["health"], &status["running"]),
+            (Some(0), &json!("ok"), &json!(true)),
+            "{ended:?}"
+        );
+        let told = status["file_mistake"].as_str().unwrap();
+        assert!(told.contains(place_of_it), "{told}");
+        let ended = place.run(["status"]).await;
+        assert!(ended.out.contains(place_of_it), "{ended:?}");
+    }
+    daemon.stop().await;
+    let ended = place.run(["status"]).await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    let ended = place.run(["status", "--exit-code"]).await;
+    assert_eq!(ended.code, Some(3), "the health is not known: {ended:?}");
+    assert!(ended.err.contains("unknown key in [store]"), "{ended:?}");
 }
 
 #[tokio::test]
