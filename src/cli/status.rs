@@ -28,6 +28,7 @@ const UNKNOWN: u8 = 3;
 
 /// Prints the status.
 pub(super) fn run(place: Option<PathBuf>, args: Args, out: Output) -> anyhow::Result<ExitCode> {
+    let option = place.clone();
     let shown = config_path(place).and_then(|path| show(&path, args, out));
     if !args.exit_code {
         return shown.map(|_| ExitCode::SUCCESS);
@@ -37,7 +38,10 @@ pub(super) fn run(place: Option<PathBuf>, args: Args, out: Output) -> anyhow::Re
         Ok(Health::Degraded | Health::AtRisk) => Ok(ExitCode::from(1)),
         Ok(Health::Failing) => Ok(ExitCode::from(2)),
         Err(error) if exit::is_closed_pipe(&error) => Err(error),
-        Err(error) => refuse(UNKNOWN, format!("{error:#}{}", exit::advice(&error))),
+        Err(error) => {
+            let advice = exit::advice(&error, option.as_deref());
+            refuse(UNKNOWN, format!("{error:#}{advice}"))
+        }
     }
 }
 
