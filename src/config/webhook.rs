@@ -19,6 +19,23 @@ use super::value::{in_file, number, seconds, timeout, within};
 use super::{address, shape};
 use crate::shape::Format;
 
+/// Headers that say where a request begins and ends, and what becomes of its connection: a value of
+/// the configuration would cut the body or mix two requests.
+const FRAMING: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+/// How the headers begin by which a receiver recognises a change and its sender.
+const IDENTIFYING: [&str; 2] = ["webhook-", "shopmirror-"];
+
 /// `type = "webhook"`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct WebhookSettings {
@@ -53,6 +70,7 @@ pub struct WebhookSettings {
 /// The webhook; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let format = shape::read(table, source);
+    note_own_headers(table);
     let read: WebhookSettings = table.read(&[])?;
     let url = SinkUrl::from_table(table, |text| address::webhook(text, read.allow_plain));
     Some(WebhookSettings {
@@ -60,6 +78,28 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
         url: url?,
         ..read
     })
+}
+
+/// Notes each header that the program alone may write.
+fn note_own_headers(table: &Table<'_>) {
+    let Some(headers) = table.entries.get("headers") else {
+        return;
+    };
+    let Some(headers) = headers.get_ref().as_table() else {
+        return;
+    };
+    for key in headers.keys() {
+        let name = key.get_ref().to_ascii_lowercase();
+        let why = if FRAMING.contains(&name.as_str()) {
+            "frames the request, and is written for each"
+        } else if IDENTIFYING.iter().any(|start| name.starts_with(start)) {
+            "identifies the change and its sender, and is written for each"
+        } else {
+            continue;
+        };
+        let message = format!("`headers` cannot have {name}: it {why}; remove it");
+        table.note_inside(&["headers", key.get_ref()], message);
+    }
 }
 
 /// The secrets in a file, one a line. Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes.

@@ -91,6 +91,19 @@ fn a_webhook() {
                 &["4:15 whose secret 1 is not whsec_ and the base64 of 24 to 64 bytes"],
             ),
             (
+                "headers = { \"Content-Length\" = \"5\", \"X-Shop\" = \"CANARY\" }",
+                &["4:32 `headers` cannot have content-length: it frames the request"],
+            ),
+            (
+                "[sinks.erp.headers]\nTransfer-Encoding = \"chunked\"\nWebhook-ID = \"CANARY\"\n\
+                 connection = \"close\"",
+                &[
+                    "5:21 `headers` cannot have transfer-encoding",
+                    "6:14 `headers` cannot have webhook-id: it identifies the change",
+                    "7:14 `headers` cannot have connection",
+                ],
+            ),
+            (
                 r#"template = "CANARY""#,
                 &["4:12 is only for format = \"template\""],
             ),
