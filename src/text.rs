@@ -1,5 +1,6 @@
 //! How texts, numbers and lengths of time are written for people, and bytes as digits. Pure.
 
+pub mod document;
 pub mod escape;
 pub mod number;
 pub mod table;

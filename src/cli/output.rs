@@ -1,7 +1,8 @@
 //! How commands print: JSON for programs, tables for people, with unsafe characters escaped, and a
 //! progress bar on a terminal while a command takes long.
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
@@ -25,6 +26,16 @@ pub(super) fn text(text: &str) -> anyhow::Result<ExitCode> {
 pub(super) fn print_note(text: &str) {
     // A full disk or a closed pipe must not change what the command does.
     let _ = writeln!(anstream::stderr().lock(), "{}", plain(text));
+}
+
+/// The lines of a document as standard output gets them: escaped on a terminal, otherwise as they
+/// are.
+pub(super) fn lines_of_document(lines: &str) -> Cow<'_, str> {
+    if std::io::stdout().is_terminal() {
+        Cow::Owned(plain(lines))
+    } else {
+        Cow::Borrowed(lines)
+    }
 }
 
 /// Prints bytes as they are.

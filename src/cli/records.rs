@@ -158,7 +158,7 @@ fn write_csv(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Res
     each_row(reader, route, |row, _| {
         // Columns that were added since are after those of the header.
         let line = csv_values(row.iter().take(columns.len()));
-        Ok(out.write_all(line.as_bytes())?)
+        Ok(out.write_all(output::lines_of_document(&line).as_bytes())?)
     })
 }
 

@@ -80,7 +80,7 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     if args.notes && format == ReportFormat::Csv {
         text.push_str(&report::csv_notes(&answer));
     }
-    output::raw(text.as_bytes())
+    output::raw(output::lines_of_document(&text).as_bytes())
 }
 
 fn list(folder: Option<&Path>, out: Output) -> anyhow::Result<ExitCode> {

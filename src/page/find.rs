@@ -89,7 +89,7 @@ pub(super) fn found(
     let unindexed = searched.last_seq - searched.indexed;
     let page = html! {
         div {
-            h1 { (shown(&title)) }
+            h1 dir="auto" { (shown(&title)) }
             @if found.is_empty() {
                 p {
                     "Nothing found. Each word must be in the record; the last may be the beginning "

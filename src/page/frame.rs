@@ -31,11 +31,11 @@ pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Marku
             }
             body {
                 header {
-                    a.shop href="." { (shop) }
+                    a.shop href="." dir="auto" { (shop) }
                     (navigation(tab, context.shows_records()))
                     @if context.shows_records() {
                         form.find action="find" method="get" role="search" {
-                            input type="search" name="q" aria-label="Find"
+                            input type="search" name="q" dir="auto" aria-label="Find"
                                 placeholder="Find a customer or a repair";
                             button { "Find" }
                         }

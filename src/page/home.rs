@@ -248,7 +248,7 @@ impl HomeView<'_> {
                     @for (status, repairs) in home.by_status.iter().take(BARS_MAX) {
                         @let width = repairs.number().unwrap_or_default() / most * 100.0;
                         li {
-                            span { (shown(status)) }
+                            span dir="auto" { (shown(status)) }
                             svg viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true" {
                                 rect width=(format!("{width:.1}")) height="14" {}
                             }

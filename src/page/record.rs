@@ -15,7 +15,7 @@ use super::not_shown::NotShown;
 use super::text::{label, list_title, moment, money, nouns, shown};
 use super::titles::{RecordFields, TIME, listed, value};
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
-use crate::text::escape;
+use crate::text::document;
 use crate::text::first_upper;
 
 /// The most related records of one route that are shown.
@@ -66,9 +66,9 @@ pub(super) fn one(
     }
     let page = html! {
         div {
-            h1 { (title) }
+            h1 dir="auto" { (title) }
             p.note {
-                (first_upper(noun)) " " (shown(id))
+                (first_upper(noun)) " " bdi { (shown(id)) }
                 @if body.is_some() { ", made " (fields.created()) }
             }
         }
@@ -88,7 +88,7 @@ pub(super) fn one(
                 (fields.list())
                 details {
                     summary { "As the workspace sent it" }
-                    pre tabindex="0" { (pretty(body)) }
+                    pre tabindex="0" dir="auto" { (pretty(body)) }
                 }
             } @else {
                 p { "The mirror does not hold this record any more. Its history is below." }
@@ -111,14 +111,13 @@ pub(super) fn one(
     Ok(framed(context, &title, "records", &page).into_response())
 }
 
-/// The text of a record with a line for each field. Characters that turn the direction of text are
-/// shown as `\u{..}`.
+/// The text of a record with a line for each field.
 fn pretty(body: &str) -> String {
     let mut text = None;
     if let Ok(value) = serde_json::from_str::<serde_json::Value>(body) {
         text = serde_json::to_string_pretty(&value).ok();
     }
-    escape::shown_lines(text.as_deref().unwrap_or(body))
+    document::lines(text.as_deref().unwrap_or(body))
 }
 
 /// The records that belong to a record, and those that it belongs to.
@@ -181,7 +180,7 @@ fn now(state: &JobState, page: &StatusPage) -> Markup {
         section {
             h2 { "Now" }
             p.now {
-                strong { (shown(state.status.as_deref().unwrap_or("no status"))) }
+                strong dir="auto" { (shown(state.status.as_deref().unwrap_or("no status"))) }
                 @if let Some(since) = &state.since { " since " (moment(since, zone, TIME)) }
             }
             p.note {
@@ -239,7 +238,7 @@ fn differences(change: &Change, fields: &RecordFields<'_>) -> Markup {
                 tbody {
                     @for field in &changed {
                         tr {
-                            td { (label(&shown(&field.name))) }
+                            td dir="auto" { (label(&shown(&field.name))) }
                             td { del { (side(fields, &field.name, field.before)) } }
                             td { ins { (side(fields, &field.name, field.after)) } }
                         }

@@ -42,8 +42,8 @@ pub(super) fn list(_: &mut Reader, context: &PageContext, (): &()) -> Result<Res
             dl.reports {
                 @for report in &reports {
                     @let address = link("report", &[("name", &report.name)]);
-                    dt { a href=(address) { (shown(&report.title)) } }
-                    dd { (shown(&report.about)) }
+                    dt { a href=(address) dir="auto" { (shown(&report.title)) } }
+                    dd dir="auto" { (shown(&report.about)) }
                 }
             }
             @for error in &errors { p.note { (shown(error)) } }
@@ -180,8 +180,8 @@ impl ReportView<'_> {
         let json = self.address_for(days, &[("format", "json")]);
         html! {
             section {
-                h1 { (shown(&report.title)) }
-                p { (shown(&report.about)) }
+                h1 dir="auto" { (shown(&report.title)) }
+                p dir="auto" { (shown(&report.about)) }
                 @if self.answer.has_period {
                     (ranges(
                         &Range::REPORT,
@@ -265,7 +265,7 @@ impl ReportView<'_> {
                     @for (name, parameter) in &report.parameters {
                         @let value = self.value_of(name).unwrap_or_else(|| parameter.default());
                         label {
-                            (shown(&parameter.about)) " "
+                            bdi { (shown(&parameter.about)) } " "
                             input type="text" name=(name) size="6" value=(value);
                         }
                     }
@@ -325,7 +325,7 @@ fn select(label: &str, name: &str, values: &[(&str, &str)], chosen: &str) -> Mar
             (label) " "
             select name=(name) {
                 @for (value, word) in values {
-                    option value=(value) selected[*value == chosen] { (shown(word)) }
+                    option value=(value) dir="auto" selected[*value == chosen] { (shown(word)) }
                 }
             }
         }

@@ -130,9 +130,11 @@ fn cells(row: &[(&'static str, String)]) -> Markup {
         tr role="row" {
             @for (index, (head, text)) in row.iter().enumerate() {
                 @if index == 0 {
-                    th role="rowheader" scope="row" data-label=(label(head)) { (shown(text)) }
+                    th role="rowheader" scope="row" dir="auto" data-label=(label(head)) {
+                        (shown(text))
+                    }
                 } @else {
-                    td role="cell" data-label=(label(head)) {
+                    td role="cell" dir="auto" data-label=(label(head)) {
                         @if *head == "state" {
                             @let is_good = text == "ok" || text == "active";
                             span.state data-good=(is_good) { (shown(text)) }

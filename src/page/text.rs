@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use shopmirror_core::record::Route;
 
+use crate::text::document;
 use crate::text::escape;
 use crate::text::first_upper;
 use crate::text::number;
@@ -13,14 +14,15 @@ use crate::text::number;
 /// The most characters of a text from outside.
 const LENGTH_MAX: usize = 300;
 
-/// Foreign text on one line, cut at a bounded length.
+/// Foreign text on one line, cut at a bounded length. Its element has `dir="auto"`, or is `bdi`
+/// inside of a line: so the text has the direction of its first letter and turns nothing around it.
 pub(super) fn shown(text: &str) -> String {
-    escape::cell(text, LENGTH_MAX)
+    document::cell(text, LENGTH_MAX)
 }
 
-/// A message whose commands are between backticks.
+/// A message whose commands are between backticks. It may quote what reverses a line, as an escape.
 pub(super) fn message(text: &str) -> Markup {
-    let text = shown(text);
+    let text = escape::cell(text, LENGTH_MAX);
     html! {
         @for (index, piece) in text.split('`').enumerate() {
             @if index % 2 == 1 { code { (piece) } } @else { (piece) }
@@ -42,7 +44,7 @@ pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
                 @let local = at.to_zoned_datetime(zone.clone());
                 time datetime=(text) title=(text) { (local.strftime(form)) }
             }
-            Err(_) => (shown(text)),
+            Err(_) => bdi { (shown(text)) },
         }
     }
 }
@@ -90,6 +92,11 @@ mod tests {
             "{html}"
         );
         assert!(!html.chars().any(escape::is_unsafe), "{html:?}");
+        assert!(!shown(hostile).contains(char::is_control));
+        let name = "علی\u{200c}رضا";
+        assert_eq!(shown(name), name);
+        let isolated = moment(name, &TimeZone::UTC, "%Y").into_string();
+        assert_eq!(isolated, format!("<bdi>{name}</bdi>"));
         assert_eq!(shown(&"é".repeat(10_000)).chars().count(), LENGTH_MAX + 1);
     }
 
@@ -102,7 +109,7 @@ mod tests {
             format!("<time datetime=\"{stamp}\" title=\"{stamp}\">2026-07-02 00:30</time>");
         assert_eq!(written(stamp), expected);
         for text in ["2026-07-01", "1Z", "99999999999999999999Z", "JOB-1"] {
-            assert_eq!(written(text), text);
+            assert_eq!(written(text), format!("<bdi>{text}</bdi>"));
         }
         assert_eq!(zone_name(&zone), "Europe/Berlin");
     }

@@ -100,7 +100,7 @@ impl<'p> RecordFields<'p> {
         html! {
             dl.record {
                 @for (name, json) in self.fields.iter() {
-                    dt { (shown(&label(name))) }
+                    dt dir="auto" { (shown(&label(name))) }
                     dd { (self.written(name, &value(json))) }
                 }
             }
@@ -126,7 +126,7 @@ impl<'p> RecordFields<'p> {
                 Value::Object(members) => {
                     @for (index, (name, value)) in members.iter().enumerate() {
                         @if index > 0 { br; }
-                        (shown(&label(name))) ": " (self.written(name, value))
+                        bdi { (shown(&label(name))) } ": " (self.written(name, value))
                     }
                 }
             }
@@ -158,8 +158,8 @@ pub(super) fn listed(
         }
         items.push(html! {
             li {
-                a href=(record_link(route, id)) { (fields.title(route, id)) }
-                span.note { (note) }
+                a href=(record_link(route, id)) dir="auto" { (fields.title(route, id)) }
+                span.note dir="auto" { (note) }
                 span.when { (fields.created()) }
             }
         });
@@ -209,7 +209,7 @@ mod tests {
             "Zip",
             "2026-07-02 00:30",
             "EUR\u{a0}1,250.00",
-            "City: Łódź<br>Lines: a, b",
+            "<bdi>City</bdi>: <bdi>Łódź</bdi><br><bdi>Lines</bdi>: <bdi>a</bdi>, <bdi>b</bdi>",
             "no",
             "Tags",
         ]

@@ -10,7 +10,7 @@ use super::answer::Answer;
 use super::exactness::{Cell, Exactness};
 use super::head::PERIOD;
 use super::value::{displayed, shown};
-use crate::text::escape::{self, is_unsafe};
+use crate::text::document;
 use crate::text::number::grouped;
 
 /// The width for a window or a sheet of paper, and for a phone.
@@ -147,7 +147,7 @@ fn cut(text: &str, width: f64) -> String {
     } else {
         LABEL_MAX
     };
-    escape::cut(&text.replace(is_unsafe, "\u{fffd}"), most).into_owned()
+    document::cell(text, most)
 }
 
 fn number(cell: &Cell) -> Option<f64> {

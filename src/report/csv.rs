@@ -1,5 +1,5 @@
 //! CSV as RFC 4180 describes it, safe to open in a spreadsheet: text that it would read as a
-//! formula gets a `'` in front, and characters that control a terminal are written as `\u{..}`.
+//! formula gets a `'` in front, and control characters are replaced.
 
 use super::answer::Answer;
 use super::exactness::Marking;
@@ -7,7 +7,7 @@ use super::head::ColumnFormat;
 use super::value;
 use crate::shape::{csv_row, guarded};
 use crate::store::SqlValue;
-use crate::text::escape::{shown, shown_lines};
+use crate::text::document;
 
 /// The answer of a report as CSV. Beside each column of numbers that can be unsure are its marks,
 /// and the upper bounds if they can be ranges.
@@ -49,9 +49,9 @@ pub fn csv(answer: &Answer) -> String {
 /// its CSV, for who asks for it.
 #[must_use]
 pub fn csv_notes(answer: &Answer) -> String {
-    let mut text = format!("# {}\r\n", shown_lines(&answer.subject()));
+    let mut text = format!("# {}\r\n", document::line(&answer.subject()));
     for note in &answer.notes {
-        text.push_str(&format!("# {}\r\n", shown(note)));
+        text.push_str(&format!("# {}\r\n", document::line(note)));
     }
     text
 }
@@ -89,7 +89,7 @@ fn csv_value(value: &SqlValue, format: Option<ColumnFormat>) -> String {
 }
 
 fn csv_text(text: &str) -> String {
-    shown_lines(&guarded(text))
+    document::lines(&guarded(text))
 }
 
 #[cfg(test)]

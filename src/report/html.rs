@@ -6,7 +6,8 @@ use shopmirror_core::record::Route;
 use super::answer::{Answer, NOTHING};
 use super::chart::{NARROW, WIDE, svg};
 use super::exactness::Exactness;
-use crate::text::escape::{cut, shown_lines};
+use crate::text::document;
+use crate::text::escape::cut;
 use crate::text::first_upper;
 
 /// The longest text of a cell, in characters.
@@ -64,7 +65,7 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
                 table.report {
                     thead { tr {
                         @for (index, column) in answer.columns.iter().enumerate() {
-                            th.number[answer.has_numbers(index)] scope="col" {
+                            th.number[answer.has_numbers(index)] scope="col" dir="auto" {
                                 (cell(&column.replace('_', " ")))
                             }
                         }
@@ -73,14 +74,14 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
                     @if let Some(totals) = answer.shown_totals() {
                         tfoot { tr {
                             @for (index, total) in totals.iter().enumerate() {
-                                td.number[answer.has_numbers(index)] { (cell(total)) }
+                                td.number[answer.has_numbers(index)] dir="auto" { (cell(total)) }
                             }
                         } }
                     }
                 }
             }
         }
-        @for note in answer.shown_notes() { p.note { (cell(&first_upper(&note))) "." } }
+        @for note in answer.shown_notes() { p.note dir="auto" { (cell(&first_upper(&note))) "." } }
     }
 }
 
@@ -102,7 +103,7 @@ fn body(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Markup
                     @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
                         @let is_unknown = value.exactness == Exactness::Unknown;
                         @let is_day = period == Some(index);
-                        td.number[value.is_number()] .unknown[is_unknown] .day[is_day] {
+                        td.number[value.is_number()] .unknown[is_unknown] .day[is_day] dir="auto" {
                             @if let Some(address) = address(index, &text) {
                                 a href=(address) { (cell(&text)) }
                             } @else {
@@ -139,8 +140,8 @@ pub fn document(answer: &Answer) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                h1 { (title) }
-                p { (cell(&answer.report.about)) }
+                h1 dir="auto" { (title) }
+                p dir="auto" { (cell(&answer.report.about)) }
                 p { (cell(&first_upper(&answer.subject()))) }
                 (figure("chart", answer, WIDE))
                 (table(answer, |_, _| None))
@@ -150,7 +151,8 @@ pub fn document(answer: &Answer) -> String {
     .into_string()
 }
 
-/// Text of a cell: characters that turn the direction of text or control a terminal as `\u{..}`.
+/// Text of a cell. Where it may hold values of records, its element has `dir="auto"`: the text
+/// takes the direction of its first letter and turns nothing around it.
 fn cell(text: &str) -> String {
-    shown_lines(&cut(text, CELL_MAX))
+    document::lines(&cut(text, CELL_MAX))
 }

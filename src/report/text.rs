@@ -1,7 +1,7 @@
 //! An answer as a table of plain text, for the terminal, mails and files.
 
 use super::answer::{Answer, NOTHING};
-use crate::text::escape::{cell, shown};
+use crate::text::document::{self, cell};
 use crate::text::table::fitted;
 
 /// The longest cell, in characters.
@@ -11,7 +11,8 @@ const CELL_MAX: usize = 60;
 /// `width` are left out and named.
 #[must_use]
 pub fn text(answer: &Answer, width: usize) -> String {
-    let mut text = shown(&format!("{}, {}", answer.report.title, answer.subject())) + "\n\n";
+    let mut text =
+        document::line(&format!("{}, {}", answer.report.title, answer.subject())) + "\n\n";
     if answer.rows.is_empty() {
         text.push_str(&format!("{NOTHING}\n"));
     } else {
@@ -19,7 +20,7 @@ pub fn text(answer: &Answer, width: usize) -> String {
     }
     text.push('\n');
     for note in answer.shown_notes() {
-        text.push_str(&format!("note: {}\n", shown(&note)));
+        text.push_str(&format!("note: {}\n", document::line(&note)));
     }
     text
 }

@@ -10,7 +10,7 @@ mod records_and_log;
 mod search;
 mod sinks;
 mod status;
-mod terminal;
+pub(crate) mod terminal;
 
 use crate::support::{Place, Workspace};
 

@@ -462,7 +462,7 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
         "{chart:?}"
     );
 
-    let lead = "&quot;'&amp;\\u{202e}\\u{d}\\u{a}";
+    let lead = "&quot;'&amp;\u{fffd}  </a>";
     let path = "/records?route=leads";
     let leads = site
         .get_when(path, "the lead is shown", |r| r.body.contains(lead))
@@ -476,7 +476,11 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
         .await
         .body;
     let record = site.get("/record?route=jobs&id=7").await.body;
-    for part in ["Version 2", "<del>Open</del>", "<ins>&lt;b&gt;Closed</ins>"] {
+    for part in [
+        "Version 2",
+        "<del><bdi>Open</bdi></del>",
+        "<ins><bdi>&lt;b&gt;Closed</bdi></ins>",
+    ] {
         assert!(record.contains(part), "{part}: {record}");
     }
     let report = site.get("/report?name=mine").await.body;

@@ -222,8 +222,8 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
     );
     let record = site.get("/record?route=jobs&id=7").await.body;
     for said in [
-        "<h1>JOB-7 · Ann Miller · Galaxy A54</h1>",
-        "<strong>Collected</strong>",
+        "<h1 dir=\"auto\">JOB-7 · Ann Miller · Galaxy A54</h1>",
+        "<strong dir=\"auto\">Collected</strong>",
         "From its newest status change. Paid: EUR\u{a0}40.25 of EUR\u{a0}100.50.",
         "record?route=payments&amp;id=1",
         "record?route=job_status_changes&amp;id=2",

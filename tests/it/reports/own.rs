@@ -6,6 +6,7 @@ use shopmirror::store::Store;
 use shopmirror_core::record::Route;
 
 use super::truth::show;
+use crate::commands::terminal::Terminal;
 use crate::support::Place;
 
 const HOSTILE: &str = "=cmd|' /C calc'!A0<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}\r\n,x";
@@ -119,4 +120,31 @@ async fn hostile_text_is_text_in_every_format() {
     assert!(csv.lines().nth(1).unwrap().starts_with("\"'=cmd"), "{csv}");
     let json: Value = serde_json::from_str(&run("json").await).unwrap();
     assert_eq!(json["rows"][0][1], HOSTILE);
+}
+
+#[tokio::test]
+async fn letters_with_joiners_and_marks_stay_and_a_cell_has_the_direction_of_its_text() {
+    let name = "علی\u{200c}رضا \u{200f}שלום ශ්\u{200d}රී co\u{ad}op \u{2068}+49\u{2069}";
+    let job = json!({"id": 1, "status": name, "status_stage": name, "created_at": "2026-03-01T00:00:00Z"});
+    let place = place(&[(Route::Jobs, job)]).await;
+    for format in ["table", "csv", "html", "json"] {
+        let ended = place
+            .run(["report", "open-repairs", "--format", format])
+            .await;
+        assert!(ended.out.contains(name), "{format}: {ended:?}");
+        if format == "html" {
+            let cell = format!(" dir=\"auto\">{name}</td>");
+            assert!(ended.out.contains(&cell), "{ended:?}");
+        }
+    }
+    let csv = place.run(["records", "jobs", "--format", "csv"]).await.out;
+    assert!(csv.contains(name), "{csv}");
+
+    // A terminal gets the letters too, and an escape for what reverses its line.
+    let args = ["report", "open-repairs", "--format", "csv"];
+    let mut terminal = Terminal::start(place.command(args).as_std());
+    terminal
+        .until("علی\u{200c}رضا \u{200f}שלום ශ්\u{200d}රී co\u{ad}op \\u{2068}+49\\u{2069}")
+        .await;
+    assert_eq!(terminal.end().await, Some(0));
 }

@@ -103,7 +103,7 @@ impl Place {
             .collect()
     }
 
-    fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+    pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = self.bare(PROGRAM);
         command.args(args);
         command
