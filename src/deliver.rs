@@ -12,6 +12,7 @@ mod call;
 mod feed;
 mod filter;
 mod flood;
+mod forbidden;
 mod health;
 mod outcomes;
 mod owed;

@@ -69,8 +69,8 @@ pub enum Verdict {
         reason: String,
         /// The wait the destination asked for, at most an hour.
         retry_after: Option<Duration>,
-        /// Whether it limits how much it takes (429, 423): then it means every change.
-        is_limit: bool,
+        /// Whom that concerns.
+        scope: FaultScope,
     },
     /// The destination is gone for good: the sink is disabled and keeps its changes.
     Gone {
@@ -83,12 +83,24 @@ pub enum Verdict {
     CutShort,
 }
 
+/// Whom a fault concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultScope {
+    /// The endpoint: it is down, or an error of its own met this change.
+    Endpoint,
+    /// Every change: the endpoint limits how much it takes (429, 423).
+    Limit,
+    /// The endpoint, or this change alone: it is forbidden (403), by the endpoint to this sender or
+    /// by a filter before the endpoint that dislikes the text.
+    Forbidden,
+}
+
 impl Verdict {
     fn fault(reason: impl fmt::Display) -> Self {
         Self::Fault {
             reason: reason.to_string(),
             retry_after: None,
-            is_limit: false,
+            scope: FaultScope::Endpoint,
         }
     }
 

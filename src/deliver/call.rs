@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Deliverer;
 use super::resend::is_superseded;
 use super::room::SMALL;
-use crate::sink::{Sink, Verdict};
+use crate::sink::{FaultScope, Sink, Verdict};
 use crate::store::{QueueLane, QueueRow, Reader, RowState, StoreError};
 
 /// A row that was read and is not in flight yet.
@@ -140,7 +140,7 @@ impl Call {
                 let fault = Verdict::Fault {
                     reason: format!("reading the change: {error}"),
                     retry_after: None,
-                    is_limit: false,
+                    scope: FaultScope::Endpoint,
                 };
                 let failed = rows.into_iter().map(|row| (row, Some(fault.clone())));
                 failed.collect()

@@ -108,6 +108,7 @@ impl RetryPolicy<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sink::FaultScope;
 
     fn row(lane: QueueLane, attempts: i64) -> QueueRow {
         QueueRow {
@@ -166,7 +167,7 @@ mod tests {
         let fault = |retry_after| Verdict::Fault {
             reason: "answered 503".into(),
             retry_after,
-            is_limit: false,
+            scope: FaultScope::Endpoint,
         };
         let change = row(QueueLane::Change, 1);
         let (state, attempts, faults, _) = kept(policy(false).update(&change, Some(&fault(None))));

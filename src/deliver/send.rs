@@ -14,12 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Deliverer;
 use super::call::{Ahead, Call, Ended};
+use super::forbidden::Forbidden;
 use super::health::{Fault, Health};
 use super::owed::Owed;
 use super::pace::Pace;
 use super::pending::Pending;
-use crate::sink::{Sink, Verdict};
+use crate::sink::{FaultScope, Sink, Verdict};
 use crate::store::{QueueLane, QueueRow, StoreError};
+use crate::text::escape;
 
 /// Rows read ahead, and the number below which more are read.
 const AHEAD: usize = 256;
@@ -45,6 +47,7 @@ pub(super) struct Sender {
     records: HashSet<(String, String)>,
     health: Health,
     throttled: Option<Throttled>,
+    forbidden: Forbidden,
     pace: Option<Pace>,
     /// Ends the wait for room in memory.
     ending: CancellationToken,
@@ -130,6 +133,7 @@ impl Sender {
             records: HashSet::new(),
             health: Health::default(),
             throttled: None,
+            forbidden: Forbidden::default(),
             pace,
             ending,
             cut,
@@ -448,6 +452,31 @@ impl Sender {
         }
     }
 
+    /// The verdict with the right owner: what is forbidden to one change while others pass is that
+    /// change's refusal.
+    pub(super) fn attributed(
+        &mut self,
+        row: &QueueRow,
+        verdict: Verdict,
+        keeps_order: bool,
+    ) -> Verdict {
+        match verdict {
+            Verdict::Done => {
+                self.forbidden.taken(row);
+                Verdict::Done
+            }
+            Verdict::Fault {
+                reason,
+                scope: FaultScope::Forbidden,
+                ..
+            } if !keeps_order && self.forbidden.is_own_fault(row) => Verdict::Refused {
+                reason: format!("only {}, while others pass: {reason}", named(row)),
+                for_good: false,
+            },
+            other => other,
+        }
+    }
+
     /// Learns from a verdict about the endpoint, and logs when it fails or takes changes again.
     /// Returns the reason of a fault that is the first one of the endpoint or of the change.
     pub(super) fn learn(
@@ -471,11 +500,11 @@ impl Sender {
             Verdict::Fault {
                 reason,
                 retry_after,
-                is_limit,
+                scope,
             } => {
                 if let Some(wait) = retry_after {
                     let is_second = self.throttles(row, now + *wait, now);
-                    let is_common = *is_limit || is_second;
+                    let is_common = *scope == FaultScope::Limit || is_second;
                     let is_own = !is_common || row.faults > MAX_THROTTLES;
                     if is_own && !keeps_order {
                         return Some(reason.clone()).filter(|_| row.faults == 0);
@@ -528,6 +557,15 @@ impl Sender {
 fn owned_record(row: &QueueRow) -> Option<(String, String)> {
     let (route, id) = row.record()?;
     Some((route.to_owned(), id.to_owned()))
+}
+
+/// What a row is about, for people: `lead 1014`.
+fn named(row: &QueueRow) -> String {
+    if row.record().is_none() {
+        return "this one".to_owned();
+    }
+    let noun = row.route.trim_end_matches('s').replace('_', " ");
+    format!("{noun} {}", escape::cell(&row.record_id, 40))
 }
 
 /// How long until this time of the wall clock.

@@ -328,6 +328,10 @@ impl Task {
             .iter()
             .all(|(_, verdict)| matches!(verdict, None | Some(Verdict::NotTried)));
         for (row, verdict) in rows {
+            let mut verdict = verdict;
+            if let Some(found) = verdict {
+                verdict = Some(self.sender.attributed(&row, found, keeps_order));
+            }
             let update = policy.update(&row, verdict.as_ref());
             if let Some(verdict) = &verdict {
                 self.outcomes.hear(verdict);

@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::config::Start;
-use crate::sink::{Scripted, Verdict};
+use crate::sink::{FaultScope, Scripted, Verdict};
 use shop::{HOUR, MINUTE, Shop, Task, name, settings, until};
 
 fn fault() -> Verdict {
     Verdict::Fault {
         reason: "answered 503".into(),
         retry_after: None,
-        is_limit: false,
+        scope: FaultScope::Endpoint,
     }
 }
 
@@ -34,7 +34,7 @@ fn wait_for(seconds: u64) -> Verdict {
     Verdict::Fault {
         reason: "answered 503".into(),
         retry_after,
-        is_limit: false,
+        scope: FaultScope::Endpoint,
     }
 }
 
@@ -42,7 +42,7 @@ fn limit(seconds: u64) -> Verdict {
     Verdict::Fault {
         reason: "answered 429".into(),
         retry_after: Some(Duration::from_secs(seconds)),
-        is_limit: true,
+        scope: FaultScope::Limit,
     }
 }
 
@@ -55,6 +55,51 @@ fn refusing(batch: usize, bad: &'static str, verdict: Verdict) -> Scripted {
             Verdict::Done
         }
     })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_forbidden_while_others_pass_is_refused_named_and_later_dead() {
+    let shop = Shop::new().await;
+    let forbidden = Verdict::Fault {
+        reason: "answered 403".into(),
+        retry_after: None,
+        scope: FaultScope::Forbidden,
+    };
+    let retry = config::SinkSettings {
+        retry: [MINUTE, MINUTE].into(),
+        ..settings()
+    };
+    let task = shop
+        .start("erp", refusing(1, "<script>", forbidden.clone()), retry)
+        .await;
+    shop.see("1014", "<script>").await;
+    until("it is tried", MINUTE, || {
+        task.attempts("<script>").len() > 2
+    })
+    .await;
+    assert_eq!(task.status().state, SinkActivity::Paused, "nothing passes");
+    assert_eq!(shop.row("erp").await.dead, 0);
+    shop.see("1015", "Good").await;
+    until("another passes", HOUR, || task.taken() == ["Good"]).await;
+    until("it is refused", HOUR, || {
+        task.status().state == SinkActivity::Active
+    })
+    .await;
+    until("it is dead", HOUR, || task.status().dead == 1).await;
+    let reason = shop.row("erp").await.last_error.unwrap();
+    assert_eq!(reason, "only lead 1014, while others pass: answered 403");
+
+    // Then everything is forbidden: no change is at fault.
+    task.sink.now_returns(move |_| forbidden.clone());
+    for id in 1016..1020 {
+        shop.see(&id.to_string(), "New").await;
+    }
+    tokio::time::sleep(4 * HOUR).await;
+    assert_eq!(task.status().state, SinkActivity::Paused);
+    assert_eq!(shop.row("erp").await.dead, 1);
+    task.sink.now_returns(|_| Verdict::Done);
+    until("they arrive", HOUR, || task.taken().len() == 5).await;
+    task.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,9 @@ pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration>
             Err(_) => MAX_WAIT,
         });
     }
+    if let Some(seconds) = rounded_up(text) {
+        return Some(seconds.min(MAX_WAIT));
+    }
     let until = httpdate::parse_http_date(text).ok()?;
     let sent_at = match date.map(httpdate::parse_http_date) {
         Some(Ok(date)) => date,
@@ -30,6 +33,24 @@ pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration>
     };
     let wait = until.duration_since(sent_at).unwrap_or_default();
     Some(wait.min(MAX_WAIT))
+}
+
+/// Seconds with a fraction, as some servers write them, rounded up: never too early.
+fn rounded_up(text: &str) -> Option<Duration> {
+    let (whole, fraction) = text.split_once('.')?;
+    let is_digit = |byte: u8| byte.is_ascii_digit();
+    if fraction.is_empty() || !whole.bytes().chain(fraction.bytes()).all(is_digit) {
+        return None;
+    }
+    let mut seconds: u64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().unwrap_or(u64::MAX)
+    };
+    if fraction.bytes().any(|byte| byte != b'0') {
+        seconds = seconds.saturating_add(1);
+    }
+    Some(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
@@ -57,7 +78,14 @@ mod tests {
             (" ", None),
             ("-1", None),
             ("+3", None),
-            ("1.5", None),
+            ("1.5", Some(2)),
+            ("0.2", Some(1)),
+            (".2", Some(1)),
+            ("3.0", Some(3)),
+            ("99999999999999999999999999.5", Some(3600)),
+            ("1.", None),
+            ("-1.5", None),
+            ("1.5.2", None),
             ("17, 18", None),
             ("soon", None),
             ("Wed, 41 Oct 2015 07:28:00 GMT", None),

@@ -1,18 +1,23 @@
 //! One request over HTTP and its response, for the sinks that speak HTTP.
 //!
 //! A request goes where it is addressed and nowhere else, see [`client_builder`]. A reason repeats
-//! the beginning of the response's body, never an address.
+//! the beginning of the response's body, never an address. Each request may be sent twice: the
+//! receiver knows a repeat by its event id, its key or its name.
 
+use std::error::Error;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
-use reqwest::{Client, RequestBuilder};
+use reqwest::{Client, Method, RequestBuilder};
+use url::Url;
 
 use super::lookup::LocalLookup;
-use super::{SinkError, Verdict, reason};
+use super::{FaultScope, SinkError, Verdict, reason};
 use crate::net::body;
 use crate::net::problem::ConnectionProblem;
 use crate::net::retry_after;
@@ -26,17 +31,97 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// request seldom meets one that is just being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A client; without TLS it reaches the local network alone.
-pub(super) fn client(is_plain: bool, ca_file: Option<&Path>) -> Result<Client, SinkError> {
-    let mut builder = client_builder()
-        .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
-        .gzip(false)
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .connect_timeout(CONNECT_TIMEOUT);
-    if is_plain {
-        builder = builder.dns_resolver(Arc::new(LocalLookup));
+/// A client of one server, which keeps connections; clones share them.
+#[derive(Clone)]
+pub(super) struct HttpClient {
+    client: Client,
+    /// The most connections that are kept.
+    connections: usize,
+    /// Whether a connection may be kept: there was a response since one was found closed.
+    may_be_kept: Arc<AtomicBool>,
+}
+
+impl HttpClient {
+    /// A client that keeps so many connections; without TLS it reaches the local network alone.
+    pub(super) fn build(
+        is_plain: bool,
+        ca_file: Option<&Path>,
+        connections: usize,
+    ) -> Result<Self, SinkError> {
+        let mut builder = client_builder()
+            .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
+            .gzip(false)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(connections)
+            .connect_timeout(CONNECT_TIMEOUT);
+        if is_plain {
+            builder = builder.dns_resolver(Arc::new(LocalLookup));
+        }
+        Ok(Self {
+            client: http_client(builder, is_plain, ca_file)?,
+            connections,
+            may_be_kept: Arc::default(),
+        })
     }
-    Ok(http_client(builder, is_plain, ca_file)?)
+
+    /// A request to be [sent](Self::send).
+    pub(super) fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        self.client.request(method, url)
+    }
+
+    /// Sends a request. One that meets kept connections that the server has closed is sent again at
+    /// once, until it has a new one.
+    ///
+    /// # Errors
+    /// Why there is no response.
+    pub(super) async fn send(&self, request: RequestBuilder) -> Result<Answer, SinkError> {
+        // Connections that may have been closed, beside that of this attempt.
+        let mut kept = 0;
+        loop {
+            let repeat = request.try_clone().expect("its body is a text");
+            let error = match repeat.send().await {
+                Ok(response) => {
+                    self.may_be_kept.store(true, Ordering::Relaxed);
+                    return Ok(Answer::read(response).await);
+                }
+                Err(error) => error,
+            };
+            if kept == 0 && self.may_be_kept.swap(false, Ordering::Relaxed) {
+                kept = self.connections;
+            } else {
+                kept = kept.saturating_sub(1);
+            }
+            if kept == 0 || !is_closed(&error) {
+                return Err(failure(&error));
+            }
+        }
+    }
+}
+
+/// Whether the server closed the connection before it answered.
+fn is_closed(error: &reqwest::Error) -> bool {
+    if error.is_connect() || error.is_timeout() {
+        return false;
+    }
+    let mut next = error.source();
+    while let Some(cause) = next {
+        if let Some(error) = cause.downcast_ref::<hyper::Error>()
+            && (error.is_incomplete_message() || error.is_canceled() || error.is_closed())
+        {
+            return true;
+        }
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            return matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::UnexpectedEof
+            );
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// The response to a request.
@@ -49,22 +134,16 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// Why there is no response.
-    pub(super) async fn to(request: RequestBuilder) -> Result<Self, SinkError> {
-        let mut response = request.send().await.map_err(|error| failure(&error))?;
+    async fn read(mut response: reqwest::Response) -> Self {
         let mut body = Vec::new();
         let reading = body::read(&mut response, BODY_BYTES, &mut body);
         let is_whole = matches!(tokio::time::timeout(BODY_TIME, reading).await, Ok(Ok(true)));
-        let code = response.status().as_u16();
-        Ok(Self {
-            code,
+        Self {
+            code: response.status().as_u16(),
             headers: response.headers().clone(),
             body,
             is_whole,
-        })
+        }
     }
 
     /// What the status means, with the beginning of the body.
@@ -85,7 +164,11 @@ impl Answer {
         Verdict::Fault {
             reason: self.reason(meaning),
             retry_after,
-            is_limit: matches!(self.code, 423 | 429),
+            scope: match self.code {
+                423 | 429 => FaultScope::Limit,
+                403 | 406 | 451 => FaultScope::Forbidden,
+                _ => FaultScope::Endpoint,
+            },
         }
     }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use reqwest::{Client, RequestBuilder};
+use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 use shopmirror_core::record::{Change, Kind};
 use url::Url;
 
-use super::http::{self, Answer};
+use super::http::{Answer, HttpClient};
 use super::preview::{HIDDEN, Preview};
 use super::reason::Secrets;
 use super::{Sink, SinkError, Verdict};
@@ -25,7 +25,7 @@ use crate::config::{Intake, IntakeSettings};
 
 /// One intake route of one workspace.
 pub(super) struct IntakeSink {
-    client: Client,
+    client: HttpClient,
     settings: IntakeSettings,
     /// The key of the last attempt.
     secrets: Secrets,
@@ -34,7 +34,7 @@ pub(super) struct IntakeSink {
 impl IntakeSink {
     pub(super) fn build(settings: &IntakeSettings) -> Result<Self, SinkError> {
         Ok(Self {
-            client: http::client(settings.base_url.scheme() == "http", None)?,
+            client: HttpClient::build(settings.base_url.scheme() == "http", None, 1)?,
             settings: settings.clone(),
             secrets: Secrets::new([]),
         })
@@ -108,7 +108,7 @@ impl Sink for IntakeSink {
             }
             let request = self
                 .client
-                .post(self.endpoint())
+                .request(Method::POST, self.endpoint())
                 .header(CONTENT_TYPE, "application/json")
                 .header("idempotency-key", self.idempotency_key(change))
                 .body(input::body(&self.settings, change)?);
@@ -117,15 +117,15 @@ impl Sink for IntakeSink {
             if let Some(business) = &self.settings.business {
                 request = request.header("x-business", business);
             }
-            judge(&Answer::to(request).await?, now)?;
+            judge(&self.client.send(request).await?, now)?;
         }
         Ok(())
     }
 
     /// Requests a connection test with the key, which creates nothing.
     async fn probe(&self) -> Result<String, SinkError> {
-        let (request, key) = self.with_key(self.client.get(self.url("ping")))?;
-        let answer = Answer::to(request).await?;
+        let (request, key) = self.with_key(self.client.request(Method::GET, self.url("ping")))?;
+        let answer = self.client.send(request).await?;
         if answer.code == 200 {
             return Ok("the workspace accepts the key; nothing was created".to_owned());
         }

@@ -14,6 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use md5::{Digest, Md5};
+use reqwest::Method;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use rusty_s3::actions::{GetObject, HeadObject, PutObject};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
@@ -21,7 +22,7 @@ use secrecy::ExposeSecret;
 use shopmirror_core::record::{Change, TEST_ID};
 use url::Url;
 
-use super::http::{self, Answer};
+use super::http::{Answer, HttpClient};
 use super::reason::{Secrets, login};
 use super::{Sink, SinkError, Verdict, short_digest};
 use crate::config::S3Settings;
@@ -41,7 +42,7 @@ const NO_S3_SERVICE: &str = "what answers is no S3 service: correct `endpoint`, 
 
 /// One bucket.
 pub(super) struct S3Sink {
-    client: reqwest::Client,
+    client: HttpClient,
     bucket: Bucket,
     credentials: Credentials,
     secrets: Secrets,
@@ -58,7 +59,8 @@ impl S3Sink {
             None => Url::parse(&format!("https://s3.{}.amazonaws.com", settings.region))
                 .map_err(|_| SinkError::new("correct `region`: it cannot be part of an address"))?,
         };
-        let client = http::client(endpoint.scheme() == "http", settings.ca_file.as_deref())?;
+        let client =
+            HttpClient::build(endpoint.scheme() == "http", settings.ca_file.as_deref(), 1)?;
         // With the bucket in the path, an address of one machine is enough.
         let bucket = Bucket::new(
             endpoint,
@@ -101,7 +103,8 @@ impl S3Sink {
     /// bucket that encrypts is not the digest of the text.
     async fn holds(&self, path: &str, etag: &str, length: usize) -> Result<bool, SinkError> {
         let action = HeadObject::new(&self.bucket, Some(&self.credentials), path);
-        let answer = Answer::to(self.client.head(action.sign(SIGNED_FOR))).await?;
+        let request = self.client.request(Method::HEAD, action.sign(SIGNED_FOR));
+        let answer = self.client.send(request).await?;
         let stored_length = answer
             .header(CONTENT_LENGTH)
             .and_then(|text| text.parse().ok());
@@ -167,11 +170,11 @@ impl Sink for S3Sink {
         let url = action.sign(SIGNED_FOR + self.timeout);
         let request = self
             .client
-            .put(url)
+            .request(Method::PUT, url)
             .header(CONTENT_MD5, checksum)
             .header(CONTENT_TYPE, NDJSON)
             .body(text);
-        let answer = Answer::to(request).await?;
+        let answer = self.client.send(request).await?;
         if answer.code >= 300 {
             return Err(answer.fault(&self.remedy(answer.code), now));
         }
@@ -189,7 +192,8 @@ impl Sink for S3Sink {
         // The object without a name is the list of all.
         let mut action = GetObject::new(&self.bucket, Some(&self.credentials), "");
         action.query_mut().insert("max-keys", "1");
-        let answer = Answer::to(self.client.get(action.sign(SIGNED_FOR))).await?;
+        let request = self.client.request(Method::GET, action.sign(SIGNED_FOR));
+        let answer = self.client.send(request).await?;
         if !(200..300).contains(&answer.code) {
             return Err(SinkError::new(answer.reason(&self.remedy(answer.code))));
         }

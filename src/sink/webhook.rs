@@ -12,12 +12,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
-use reqwest::{Client, Method, RequestBuilder};
+use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret;
 use shopmirror_core::record::Change;
 use url::Url;
 
-use super::http::{self, Answer};
+use super::http::{Answer, HttpClient};
 use super::lookup::current;
 use super::preview::{HIDDEN, Preview};
 use super::reason::{Secrets, may_be_secret, secrets_of};
@@ -29,7 +29,7 @@ use sign::Signer;
 /// One webhook; clones share its connections.
 #[derive(Clone)]
 pub(super) struct WebhookSink {
-    client: Client,
+    client: HttpClient,
     /// Of the address at the start, for which the client was built.
     scheme: String,
     signer: Signer,
@@ -42,7 +42,11 @@ impl WebhookSink {
     pub(super) fn build(settings: &WebhookSettings) -> Result<Self, SinkError> {
         let url = address(settings)?;
         Ok(Self {
-            client: http::client(url.scheme() == "http", settings.ca_file.as_deref())?,
+            client: HttpClient::build(
+                url.scheme() == "http",
+                settings.ca_file.as_deref(),
+                settings.concurrency.max(1),
+            )?,
             scheme: url.scheme().to_owned(),
             signer: Signer::new(&settings.secrets),
             secrets: secrets(&url, settings),
@@ -112,7 +116,8 @@ impl WebhookSink {
             headers.insert("webhook-signature", header(&signature)?);
         }
         // The client's builder moves a user and password out of the address into a header.
-        Ok(self.client.post(url).headers(headers).body(body))
+        let request = self.client.request(Method::POST, url);
+        Ok(request.headers(headers).body(body))
     }
 }
 
@@ -134,9 +139,12 @@ impl Sink for WebhookSink {
             let url = self.address()?;
             self.secrets = secrets(&url, &self.settings);
             let request = self.request(url.clone(), change, now)?;
-            let mut answer = Answer::to(request).await?;
+            let mut answer = self.client.send(request).await?;
             if let Some(result) = self.result_of(&answer, &url) {
-                answer = Answer::to(self.client.get(result)).await?;
+                answer = self
+                    .client
+                    .send(self.client.request(Method::GET, result))
+                    .await?;
             }
             judge(&answer, now)?;
         }
@@ -151,7 +159,7 @@ impl Sink for WebhookSink {
             .client
             .request(Method::OPTIONS, self.address()?)
             .headers(self.settings.headers.clone());
-        let code = Answer::to(request).await?.code;
+        let code = self.client.send(request).await?.code;
         let shows_result = matches!(code, 302 | 303) && self.settings.redirect_host.is_some();
         let is_refusal = matches!(code, 300..=399 | 401 | 403 | 404 | 410 | 500 | 502..=599);
         if is_refusal && !shows_result {
@@ -240,10 +248,24 @@ fn hint(code: u16) -> &'static str {
             "redirects are not followed: put the final address into the url; a service that shows its \
              result elsewhere, as Google Apps Script does, needs `redirect_host`"
         }
-        401 | 403 => "check the address, the headers and the secret",
+        401 => "check the address, the headers and the secret",
+        403 | 406 | 451 => {
+            "check the address, the headers and the secret, and the rules of a firewall before the \
+             endpoint"
+        }
         404 | 405 => "check the address",
+        407 => "a proxy before the endpoint wants a login: let requests pass it without",
+        408 => {
+            "the request did not arrive in time: check the network, and the time limits of the \
+             endpoint and of a proxy before it"
+        }
         410 => "the endpoint is gone: put its new address into the url",
+        421 => {
+            "this server does not answer for the host name of the url: check the url, and what the \
+             proxy before the endpoint passes on"
+        }
         423 | 429 => "the endpoint asks to wait",
+        425 => "the endpoint wants the request later: switch early data (0-RTT) off before it",
         500..=599 => "the endpoint failed: see its log",
         _ => "only 2xx counts as delivered; check the address",
     }

@@ -39,9 +39,6 @@ async fn the_request_is_what_the_specification_says_and_a_retry_is_the_same_mess
     let mut settings = webhook(url);
     settings.secrets = vec![secret(&new), secret(&old)];
     settings.headers.insert("x-shop", "mine".parse().unwrap());
-    settings
-        .headers
-        .insert("webhook-id", "the same for all".parse().unwrap());
     let mut sink = build(&SinkKind::Webhook(settings));
     receiver.always(Answer::status(500));
     let stop = CancellationToken::new();
@@ -101,7 +98,7 @@ async fn only_2xx_acknowledges_no_redirect_is_followed_and_other_codes_refuse_or
         ("refused", &[400, 409, 413, 415, 422]),
         ("gone", &[410]),
         ("fault", &[301, 302, 303, 304, 307, 308]),
-        ("fault", &[401, 403, 404, 408, 423, 425, 429, 500, 503]),
+        ("fault", &[401, 403, 404, 408, 421, 423, 425, 429, 500, 503]),
     ] {
         for status in statuses {
             let answer = Answer::status(*status);
@@ -112,13 +109,91 @@ async fn only_2xx_acknowledges_no_redirect_is_followed_and_other_codes_refuse_or
         }
     }
     assert!(elsewhere.received().is_empty());
-    // It is cut to an hour.
-    receiver.always(Answer::status(429).header("retry-after", "9999999"));
-    let verdict = deliver_one(&mut sink, &change(1)).await;
-    let Verdict::Fault { retry_after, .. } = verdict else {
-        panic!("{verdict:?}")
-    };
-    assert_eq!(retry_after, Some(Duration::from_secs(3600)));
+    // It is cut to an hour, a fraction is rounded up, and what cannot be read is no wait.
+    for (asked, seconds) in [
+        ("9999999", Some(3600)),
+        ("1.2", Some(2)),
+        ("0.05", Some(1)),
+        ("soon", None),
+        ("-3", None),
+        ("\u{e9}", None),
+    ] {
+        receiver.always(Answer::status(429).header("retry-after", asked));
+        let verdict = deliver_one(&mut sink, &change(1)).await;
+        let Verdict::Fault { retry_after, .. } = verdict else {
+            panic!("{verdict:?}")
+        };
+        assert_eq!(retry_after, seconds.map(Duration::from_secs), "{asked}");
+    }
+    for (status, advice) in [
+        (403, "a firewall before the endpoint"),
+        (407, "a proxy before the endpoint wants a login"),
+        (408, "the request did not arrive in time"),
+        (421, "does not answer for the host name"),
+        (425, "early data"),
+    ] {
+        receiver.always(Answer::status(status));
+        fault_says(&mut sink, &change(1), advice).await;
+    }
+}
+
+/// Serves one request for each of these: answers it or, for `false`, closes the connection after the
+/// request was read. Returns how many connections there were.
+async fn served(listener: TcpListener, answered: &[bool]) -> usize {
+    let mut connections = 0;
+    let mut requests = answered.iter();
+    let mut next = requests.next();
+    while next.is_some() {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        connections += 1;
+        while let Some(is_answered) = next {
+            let mut text = Vec::new();
+            while !text.ends_with(b"}}") {
+                if peer.read_buf(&mut text).await.unwrap() == 0 {
+                    break;
+                }
+            }
+            if text.is_empty() {
+                break;
+            }
+            next = requests.next();
+            if !is_answered {
+                break;
+            }
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            peer.write_all(answer).await.unwrap();
+        }
+    }
+    connections
+}
+
+#[tokio::test]
+async fn a_request_that_meets_a_closed_connection_is_sent_again_at_once_on_a_new_one() {
+    for (answered, requests, verdicts) in [
+        // The kept connection is closed when the second change arrives.
+        (&[true, false, true][..], 3, ["done", "done"]),
+        // A server that closes a new connection, too, has a fault.
+        (&[true, false, false], 3, ["done", "fault"]),
+        (&[false, true], 2, ["fault", "done"]),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut settings = webhook(format!("http://{}/", listener.local_addr().unwrap()));
+        settings.concurrency = 1;
+        let mut sink = build(&SinkKind::Webhook(settings));
+        let delivering = async {
+            let first = deliver_one(&mut sink, &change(1)).await;
+            let second = deliver_one(&mut sink, &change(2)).await;
+            [first, second]
+        };
+        let (connections, delivered) = tokio::join!(served(listener, answered), delivering);
+        let kinds = delivered.each_ref().map(kind_of);
+        assert_eq!(kinds, verdicts, "{answered:?}: {delivered:?}");
+        assert_eq!(
+            connections,
+            requests - usize::from(answered[0]),
+            "{answered:?}"
+        );
+    }
 }
 
 #[tokio::test]
