@@ -19,16 +19,20 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use shopmirror_core::reading::ReadRules;
 use shopmirror_core::record::Change;
+use tokio_postgres::Client;
 
 use super::lookup::current;
 use super::reason::{Secrets, login};
 use super::{Sink, SinkError, Verdict};
 use crate::config::{PostgresSettings, postgres_target};
 use error::Doing;
+use schema::Schema;
 use session::Session;
 
 /// The most changes in one transaction.
 const BATCH: usize = 1024;
+/// How long after a hindrance new columns are tried again: readers of the table wait meanwhile.
+const COLUMNS_AGAIN: Duration = Duration::from_secs(60);
 
 /// One database.
 pub(super) struct PostgresSink {
@@ -41,6 +45,8 @@ pub(super) struct PostgresSink {
     expected: i64,
     /// The position that it was found to have instead.
     lost: Option<i64>,
+    /// When another session last kept a table from getting new columns.
+    hindered_at: Option<Timestamp>,
     /// How the values that reports calculate with are read.
     rules: ReadRules,
 }
@@ -57,6 +63,7 @@ impl PostgresSink {
             open: None,
             expected: 0,
             lost: None,
+            hindered_at: None,
             rules: ReadRules::default(),
         })
     }
@@ -65,23 +72,51 @@ impl PostgresSink {
         &mut self,
         Session { client, schema, .. }: &mut Session,
         changes: &[&Change],
+        now: Timestamp,
     ) -> Result<(), Verdict> {
         let Some(last) = changes.last() else {
             return Ok(());
         };
         let failed = schema.failed(Doing::Storing);
-        let workspace = &self.settings.workspace;
+        let workspace = self.settings.workspace.clone();
         let tx = client.transaction().await.map_err(&failed)?;
-        let stored = write::lock_position(&tx, schema, workspace, &self.name).await?;
+        let stored = write::lock_position(&tx, schema, &workspace, &self.name).await?;
         if stored.seq < self.expected {
             self.lost = Some(stored.seq);
             self.expected = stored.seq;
             return Err(Verdict::NotTried);
         }
-        write::store(&tx, schema, workspace, &self.name, changes, &self.rules).await?;
+        write::store(&tx, schema, &workspace, &self.name, changes, &self.rules).await?;
         tx.commit().await.map_err(&failed)?;
         self.expected = last.seq.max(self.expected);
-        derived::catch_up(client, schema, workspace, &self.name, &self.rules, stored).await
+        self.add_columns(client, schema, now).await?;
+        derived::catch_up(client, schema, &workspace, &self.name, &self.rules, stored).await
+    }
+
+    /// Adds the columns of new fields, unless that was hindered a moment ago.
+    async fn add_columns(
+        &mut self,
+        client: &mut Client,
+        schema: &Schema,
+        now: Timestamp,
+    ) -> Result<(), Verdict> {
+        if let Some(at) = self.hindered_at
+            && now.duration_since(at).unsigned_abs() < COLUMNS_AGAIN
+        {
+            return Ok(());
+        }
+        let hindrance = tables::add_columns(client, schema).await?;
+        self.hindered_at = None;
+        if let Some(who) = hindrance {
+            self.hindered_at = Some(now);
+            tracing::warn!(
+                sink = %self.name,
+                "{who}: its rows are stored without them, which are added and filled later; end \
+                 the transaction of that session, for example with \
+                 `SELECT pg_terminate_backend(PID)`"
+            );
+        }
+        Ok(())
     }
 
     /// Connects, and creates the tables that are missing.
@@ -139,7 +174,7 @@ impl Sink for PostgresSink {
         )
     }
 
-    async fn deliver(&mut self, changes: &[&Change], _now: Timestamp) -> Result<(), Verdict> {
+    async fn deliver(&mut self, changes: &[&Change], now: Timestamp) -> Result<(), Verdict> {
         // A test change is no row of the log.
         let mut logged = changes.to_vec();
         logged.retain(|change| !change.is_test());
@@ -147,7 +182,7 @@ impl Sink for PostgresSink {
             Some(session) if !session.client.is_closed() => session,
             _ => self.connect().await?,
         };
-        let stored = self.store(&mut session, &logged).await;
+        let stored = self.store(&mut session, &logged, now).await;
         if !matches!(stored, Err(Verdict::Fault { .. })) {
             self.open = Some(session);
         }

@@ -110,7 +110,10 @@ fn remedy(state: &SqlState) -> &'static str {
             "; correct user and password in the url, or pg_hba.conf on the server"
         }
         SqlState::INVALID_CATALOG_NAME => "; create the database, or correct its name in the url",
-        SqlState::READ_ONLY_SQL_TRANSACTION => STANDBY,
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "; a standby stores nothing: name the primary in the url; any other server was set to \
+             read-only, see default_transaction_read_only"
+        }
         SqlState::QUERY_CANCELED | SqlState::LOCK_NOT_AVAILABLE => {
             "; if another session holds a lock on these tables, end it, or raise `timeout`"
         }
@@ -118,8 +121,35 @@ fn remedy(state: &SqlState) -> &'static str {
     }
 }
 
-const STANDBY: &str =
-    "; the server is a standby, which stores nothing: name the primary in the url";
+/// Why a server takes no changes.
+pub(super) fn read_only(is_standby: bool, role: &str) -> Verdict {
+    let reason = if is_standby {
+        "the server is a standby, which stores nothing: name the primary in the url".to_owned()
+    } else {
+        let role = quoted(role);
+        format!(
+            "the database is set to read-only: as an administrator run ALTER ROLE {role} SET \
+             default_transaction_read_only = off, or correct that setting of the database or in \
+             postgresql.conf"
+        )
+    };
+    Verdict::fault(format!("connecting to PostgreSQL: {reason}"))
+}
+
+/// Whether the library found no server that takes changes: its own word for a read-only one.
+pub(super) fn is_read_only(error: &Error) -> bool {
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        if let Some(io) = cause.downcast_ref::<io::Error>()
+            && io.kind() == io::ErrorKind::PermissionDenied
+            && io.raw_os_error().is_none()
+        {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
+}
 
 /// An error without a response of the server, with what to do about it.
 fn no_response(error: &Error) -> String {
@@ -130,16 +160,8 @@ fn no_response(error: &Error) -> String {
         return "the connection was closed; wait until the server runs again".to_owned();
     }
     let mut innermost: &(dyn std::error::Error + 'static) = error;
-    let mut advice = "; check user, password, host and port in the url";
     while let Some(cause) = innermost.source() {
         innermost = cause;
-        // The library's own word for a server that is read-only.
-        if let Some(io) = cause.downcast_ref::<io::Error>()
-            && io.kind() == io::ErrorKind::PermissionDenied
-            && io.raw_os_error().is_none()
-        {
-            advice = STANDBY;
-        }
     }
-    format!("{innermost}{advice}")
+    format!("{innermost}; check user, password, host and port in the url")
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
-use tokio_postgres::{Client, Connection, NoTls};
+use tokio_postgres::{Client, Config, Connection, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::connecting;
+use super::error::{connecting, is_read_only, read_only};
 use super::schema::Schema;
 use crate::config::{PostgresSettings, is_on_this_machine, postgres_target};
 use crate::net::tls;
@@ -56,18 +56,12 @@ impl Session {
             .connect_timeout(CONNECT_TIMEOUT)
             .application_name("shopmirror")
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
-        let ca_file = settings.ca_file.as_deref();
-        let (client, connection) = if is_on_this_machine(&target) && ca_file.is_none() {
-            let opening = target.ssl_mode(SslMode::Disable).connect(NoTls);
-            let (client, connection) = opening.await.map_err(connecting)?;
-            (client, in_background(connection)?)
-        } else {
-            let tls = tls::client_config(ca_file).map_err(SinkError::from)?;
-            let opening = target
-                .ssl_mode(SslMode::Require)
-                .connect(MakeRustlsConnect::new(tls));
-            let (client, connection) = opening.await.map_err(connecting)?;
-            (client, in_background(connection)?)
+        let (client, connection) = match connect(&mut target, settings).await? {
+            Ok(connected) => connected,
+            Err(error) if is_read_only(&error) => {
+                return Err(why_read_only(&mut target, settings).await?);
+            }
+            Err(error) => return Err(connecting(error)),
         };
         // Built before the first query, so that the connection ends if that fails.
         let schema = Schema {
@@ -84,6 +78,39 @@ impl Session {
         session.schema.role = row.map_err(connecting)?.get(0);
         Ok(session)
     }
+}
+
+/// Connects; the outer error is one of the settings or of the database, the inner one the server's.
+async fn connect(
+    target: &mut Config,
+    settings: &PostgresSettings,
+) -> Result<Result<(Client, JoinHandle<()>), Error>, Verdict> {
+    let ca_file = settings.ca_file.as_deref();
+    if is_on_this_machine(target) && ca_file.is_none() {
+        return match target.ssl_mode(SslMode::Disable).connect(NoTls).await {
+            Ok((client, connection)) => Ok(Ok((client, in_background(connection)?))),
+            Err(error) => Ok(Err(error)),
+        };
+    }
+    let tls = MakeRustlsConnect::new(tls::client_config(ca_file).map_err(SinkError::from)?);
+    match target.ssl_mode(SslMode::Require).connect(tls).await {
+        Ok((client, connection)) => Ok(Ok((client, in_background(connection)?))),
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+/// Asks the first server of the url why it takes no changes.
+async fn why_read_only(
+    target: &mut Config,
+    settings: &PostgresSettings,
+) -> Result<Verdict, Verdict> {
+    target.target_session_attrs(TargetSessionAttrs::Any);
+    let (client, connection) = connect(target, settings).await?.map_err(connecting)?;
+    let query = "SELECT pg_is_in_recovery(), current_user::text";
+    let row = client.query_one(query, &[]).await.map_err(connecting);
+    connection.abort();
+    let row = row?;
+    Ok(read_only(row.get(0), row.get(1)))
 }
 
 /// Runs the connection until it or the client ends. Its error is reported by the request that

@@ -4,17 +4,21 @@
 //! for columns that are added. What others changed shows in the server's own errors. Several
 //! daemons may share one schema: each change of the tables is made under a lock that they share.
 
+use std::collections::HashSet;
+
 use shopmirror_core::record::Route;
-use tokio_postgres::Transaction;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Transaction};
 
 use super::derived;
 use super::error::Doing;
 use super::schema::{Schema, literal, quoted};
 use crate::sink::Verdict;
+use crate::text::escape;
 
 /// The tables that all routes share.
-const SHARED: [&str; 3] = ["changes", "positions", "columns"];
+const SHARED: [&str; 4] = ["changes", "positions", "columns", "pending_columns"];
 /// The columns of the log.
 const CHANGES: &str = "
     workspace text NOT NULL,
@@ -47,6 +51,15 @@ const COLUMNS: &str = r#"
     field text NOT NULL,
     "column" text NOT NULL,
     PRIMARY KEY (route, field)"#;
+/// The fields that have no column yet, and since when records with them were stored: since the
+/// earliest of these was observed.
+const PENDING_COLUMNS: &str = "
+    route text NOT NULL,
+    field text NOT NULL,
+    since timestamptz NOT NULL,
+    PRIMARY KEY (route, field)";
+/// How long a change of a table waits for others.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";
 /// The columns that the table of every route has.
 const MIRROR: &str = "
     workspace text NOT NULL,
@@ -139,10 +152,12 @@ async fn create_shared(
     let changes = schema.table("changes");
     let positions = schema.table("positions");
     let columns = schema.table("columns");
+    let pending = schema.table("pending_columns");
     let create = format!(
         "CREATE TABLE IF NOT EXISTS {changes} ({CHANGES});
         CREATE TABLE IF NOT EXISTS {positions} ({POSITIONS});
-        CREATE TABLE IF NOT EXISTS {columns} ({COLUMNS})"
+        CREATE TABLE IF NOT EXISTS {columns} ({COLUMNS});
+        CREATE TABLE IF NOT EXISTS {pending} ({PENDING_COLUMNS})"
     );
     tx.batch_execute(&create).await.map_err(&failed)?;
     if !is_new_log {
@@ -189,15 +204,13 @@ pub(super) fn changes_by_seq(schema: &Schema) -> String {
     )
 }
 
-/// Adds a column for each new field of these changes of the log.
-pub(super) async fn add_columns(
+/// Notes each new field of these changes of the log: it gets its column once they are stored.
+pub(super) async fn note_new_fields(
     tx: &Transaction<'_>,
     schema: &Schema,
     workspace: &str,
     seqs: &[i64],
 ) -> Result<(), Verdict> {
-    let failed = schema.failed(Doing::AddingColumns);
-    let query = new_fields(schema);
     let mut reserved = derived::reserved();
     reserved.extend(RESERVED.map(str::to_owned));
     let values: [(&(dyn ToSql + Sync), Type); 3] = [
@@ -205,39 +218,21 @@ pub(super) async fn add_columns(
         (&seqs, Type::INT8_ARRAY),
         (&reserved, Type::TEXT_ARRAY),
     ];
-    let new = tx.query_typed(&query, &values).await.map_err(&failed)?;
-    if new.is_empty() {
-        return Ok(());
-    }
-    lock(tx, schema, Doing::AddingColumns).await?;
-    // Another daemon may have added some.
-    let new = tx.query_typed(&query, &values).await.map_err(&failed)?;
-    let columns = schema.table("columns");
-    let mut add = String::new();
-    for row in new {
-        let route: &str = row.get(0);
-        let field: &str = row.get(1);
-        let table = schema.table(route);
-        let column = quoted(field);
-        let route = literal(route);
-        let field = literal(field);
-        add += &format!(
-            r#"ALTER TABLE {table} ADD COLUMN {column} text;
-            INSERT INTO {columns} (route, field, "column") VALUES ({route}, {field}, {field});
-            "#
-        );
-    }
-    tx.batch_execute(&add).await.map_err(&failed)
+    tx.execute_typed(&new_fields(schema), &values)
+        .await
+        .map(drop)
+        .map_err(schema.failed(Doing::Storing))
 }
 
-/// The fields, with their routes, that the changes `$2` of the workspace `$1` have and that have no
-/// column yet. Those named in `$3` get none, nor do those past [`MAX_COLUMNS`] of a route.
+/// Notes the fields that the changes `$2` of the workspace `$1` have and that have no column yet.
+/// Those named in `$3` get none, nor do those past [`MAX_COLUMNS`] of a route.
 fn new_fields(schema: &Schema) -> String {
     let changes = changes_by_seq(schema);
     let columns = schema.table("columns");
+    let pending = schema.table("pending_columns");
     format!(
         r#"WITH found AS (
-            SELECT DISTINCT c.route, k.field
+            SELECT c.route, k.field, min(c.observed_at) AS since
             FROM {changes}
             CROSS JOIN jsonb_object_keys(
                 CASE jsonb_typeof(c.body) WHEN 'object' THEN c.body ELSE '{{}}' END
@@ -246,11 +241,13 @@ fn new_fields(schema: &Schema) -> String {
                 AND c.kind NOT IN ('gap', 'forgotten')
                 AND octet_length(k.field) BETWEEN 1 AND 63
                 AND k.field <> ALL ($3)
+            GROUP BY c.route, k.field
         ),
         numbered AS (
             SELECT
                 route,
                 field,
+                since,
                 row_number() OVER (PARTITION BY route ORDER BY field)
                     + (SELECT count(*) FROM {columns} n WHERE n.route = found.route) AS place
             FROM found
@@ -260,10 +257,111 @@ fn new_fields(schema: &Schema) -> String {
                 WHERE n.route = found.route AND found.field IN (n.field, n."column")
             )
         )
-        SELECT route, field
+        INSERT INTO {pending} AS p (route, field, since)
+        SELECT route, field, since
         FROM numbered
-        WHERE place <= {MAX_COLUMNS}"#
+        WHERE place <= {MAX_COLUMNS}
+        ORDER BY route, field
+        ON CONFLICT (route, field) DO UPDATE SET since = least(p.since, excluded.since)"#
     )
+}
+
+/// Adds the columns that were noted, and fills them. Each table is changed in a transaction of its
+/// own that waits for others only shortly: a reader of the table would wait behind it.
+///
+/// Returns who keeps a table from being changed; its columns are added another time.
+pub(super) async fn add_columns(
+    client: &mut Client,
+    schema: &Schema,
+) -> Result<Option<String>, Verdict> {
+    let pending = schema.table("pending_columns");
+    let query = format!("SELECT DISTINCT route FROM {pending} ORDER BY route");
+    let failed = schema.failed(Doing::AddingColumns);
+    let rows = client.query_typed(&query, &[]).await.map_err(&failed)?;
+    for row in rows {
+        let route: &str = row.get(0);
+        let Err(error) = add_columns_of(client, schema, route).await else {
+            continue;
+        };
+        if error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE) {
+            return Err(failed(error));
+        }
+        let holder = holder(client, schema, route).await.map_err(&failed)?;
+        return Ok(Some(format!(
+            "{holder} keeps the table {route} from getting new columns"
+        )));
+    }
+    Ok(None)
+}
+
+/// Adds and fills the columns of the table of one route.
+async fn add_columns_of(client: &mut Client, schema: &Schema, route: &str) -> Result<(), Error> {
+    let tx = client.transaction().await?;
+    tx.batch_execute(LOCK_TIMEOUT).await?;
+    let columns = schema.table("columns");
+    let pending = schema.table("pending_columns");
+    let table = schema.table(route);
+    let route = literal(route);
+    // Before the table: in this order everyone locks.
+    let take = format!("DELETE FROM {pending} WHERE route = {route} RETURNING field, since::text");
+    let fields = tx.query_typed(&take, &[]).await?;
+    let query = format!("SELECT field FROM {columns} WHERE route = {route}");
+    let mut known = HashSet::new();
+    for row in tx.query_typed(&query, &[]).await? {
+        known.insert(row.get::<_, String>(0));
+    }
+    for row in fields {
+        let field: String = row.get(0);
+        let since = literal(row.get(1));
+        let column = quoted(&field);
+        let text = literal(&field);
+        if known.insert(field) {
+            if known.len() > MAX_COLUMNS {
+                continue;
+            }
+            let add = format!(
+                r#"ALTER TABLE {table} ADD COLUMN {column} text;
+                INSERT INTO {columns} (route, field, "column") VALUES ({route}, {text}, {text})"#
+            );
+            tx.batch_execute(&add).await?;
+        }
+        // What was stored before it had the column.
+        let fill = format!(
+            "UPDATE {table}
+            SET {column} = body ->> {text}
+            WHERE _changed_at >= {since}::timestamptz AND body ->> {text} IS NOT NULL"
+        );
+        tx.batch_execute(&fill).await?;
+    }
+    tx.commit().await
+}
+
+/// The session that has had a lock on the table of a route for the longest time.
+async fn holder(client: &Client, schema: &Schema, route: &str) -> Result<String, Error> {
+    let query = "
+        SELECT a.pid, a.usename::text, a.application_name
+        FROM pg_locks l
+        JOIN pg_stat_activity a ON a.pid = l.pid
+        WHERE l.relation = to_regclass($1)
+            AND l.granted
+            AND l.pid <> pg_backend_pid()
+        ORDER BY a.xact_start, a.backend_start
+        LIMIT 1";
+    let table = schema.table(route);
+    let row = client
+        .query_typed_opt(query, &[(&table, Type::TEXT)])
+        .await?;
+    let Some(row) = row else {
+        return Ok("a session that has ended since".to_owned());
+    };
+    let pid: i32 = row.get(0);
+    let user: Option<&str> = row.get(1);
+    let program: Option<&str> = row.get(2);
+    Ok(format!(
+        "session {pid} of {:?} ({:?})",
+        escape::cell(user.unwrap_or_default(), 63),
+        escape::cell(program.unwrap_or_default(), 63)
+    ))
 }
 
 /// The fields of a route that have a column, with its name.

@@ -66,7 +66,7 @@ pub(super) async fn store(
     rules: &ReadRules,
 ) -> Result<(), Verdict> {
     let seqs = append(tx, schema, workspace, rows).await?;
-    tables::add_columns(tx, schema, workspace, &seqs).await?;
+    tables::note_new_fields(tx, schema, workspace, &seqs).await?;
     for route in Route::ALL {
         if rows.is_empty() || rows.iter().any(|row| row.route == route) {
             update_mirror(tx, schema, workspace, route, &seqs).await?;

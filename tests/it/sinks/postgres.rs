@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use shopmirror::config::{PostgresSettings, SinkKind};
 use shopmirror::sink::{Sink, Verdict};
 
+use super::webhook::Log;
 use super::{all_done, build, change, changes, deliver, deliver_one, fault_says, kind_of, reason};
 use crate::support::servers::postgres::{Postgres, Role};
 use crate::support::servers::{certificate, kept_port};
@@ -365,6 +366,87 @@ async fn only_the_changes_are_refused_that_break_a_rule_of_the_shop_or_have_too_
             "{verdicts:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_new_column_waits_for_an_open_report_and_delays_neither_the_rows_nor_other_readers() {
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
+    let role = server.role().await;
+    let mut sink = sink(&role);
+    let lead = |seq: i64, body: &str| version(seq, &seq.to_string(), 1, Kind::Created, body);
+    let first = lead(1, r#"{"id":1,"name":"Ann"}"#);
+    assert_eq!(deliver_one(&mut sink, &first).await, Verdict::Done);
+    let report = format!("BEGIN; SELECT count(*) FROM {}.leads", role.name);
+    role.run(&report).await;
+    let (log, logging) = Log::recorded();
+    let second = lead(2, r#"{"id":2,"name":"Bo","colour":"red"}"#);
+    assert_eq!(deliver_one(&mut sink, &second).await, Verdict::Done);
+    // Not tried again at once.
+    let third = lead(3, r#"{"id":3,"colour":"blue"}"#);
+    assert_eq!(deliver_one(&mut sink, &third).await, Verdict::Done);
+    drop(logging);
+    let log = log.text();
+    let words = " of \"admin\" (\"\") keeps the table leads from getting new columns";
+    assert_eq!(log.matches(words).count(), 1, "{log}");
+    assert_eq!(role.number("SELECT count(*) FROM {s}.leads").await, 3);
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted \
+         AND relation = '{s}.leads'::regclass";
+    assert_eq!(role.number(waiting).await, 0);
+    role.run("COMMIT").await;
+
+    // Another daemon adds it, and fills what this one has stored.
+    let mut other = self::sink(&role);
+    let fourth = lead(4, r#"{"id":4,"name":"Di"}"#);
+    assert_eq!(deliver_one(&mut other, &fourth).await, Verdict::Done);
+    assert_eq!(
+        cells(&role, "SELECT id, name, colour FROM {s}.leads ORDER BY id").await,
+        ["1|Ann|NULL", "2|Bo|red", "3|NULL|blue", "4|Di|NULL"]
+    );
+    assert_eq!(
+        role.number("SELECT count(*) FROM {s}.pending_columns")
+            .await,
+        0
+    );
+    assert_eq!(
+        deliver_one(&mut sink, &lead(5, r#"{"id":5,"colour":"tin"}"#)).await,
+        Verdict::Done
+    );
+    let last = "SELECT colour FROM {s}.leads WHERE id = '5'";
+    assert_eq!(cells(&role, last).await, ["tin"]);
+}
+
+#[tokio::test]
+async fn a_database_that_is_set_to_read_only_is_not_called_a_standby() {
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
+    let role = server.role().await;
+    let mut sink = sink(&role);
+    assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
+    role.run(&format!(
+        "ALTER ROLE {} SET default_transaction_read_only = on",
+        role.name
+    ))
+    .await;
+    let mut fresh = self::sink(&role);
+    let words = format!(
+        "ALTER ROLE \"{}\" SET default_transaction_read_only = off",
+        role.name
+    );
+    fault_says(&mut fresh, &change(2), &words).await;
+    let probed = fresh.check().await.unwrap_err().to_string();
+    assert!(
+        probed.contains(&words) && !probed.contains("standby"),
+        "{probed}"
+    );
+    role.run(&format!(
+        "ALTER ROLE {} SET default_transaction_read_only = off",
+        role.name
+    ))
+    .await;
+    assert_eq!(deliver_one(&mut fresh, &change(2)).await, Verdict::Done);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use shopmirror::sink::{Sink, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tracing::subscriber::DefaultGuard;
 
 use super::{
     at, build, change, configured, deliver_one, fault_says, is_fault, kind_of, reason, webhook,
@@ -356,7 +357,25 @@ async fn a_change_is_never_sent_without_tls_to_another_machine() {
 
 /// Everything that is logged, as text.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Everything that this thread logs until the guard is dropped.
+    pub(super) fn recorded() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -371,13 +390,7 @@ impl Write for Log {
 
 #[tokio::test]
 async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address_or_a_secret() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let (log, _logging) = Log::recorded();
     tracing::info!("the log is being read");
 
     let secret = STANDARD.encode(b"CANARYCANARYCANARYCANARYCANARY");
