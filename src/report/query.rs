@@ -98,14 +98,23 @@ pub(super) fn notes_of(
     Ok(notes)
 }
 
-/// Refuses a report that needs what the workspace does not send.
+/// Refuses a report that needs what the workspace does not send. A list without records lacks
+/// nothing: for this report it gets the columns.
 ///
 /// # Errors
 /// [`ReportError::NotSent`], which names what is missing.
 fn refuse_what_is_not_sent(reader: &Reader, report: &Report) -> Result<(), ReportError> {
     let mut missing = Vec::new();
     for (route, needed) in &report.needs {
-        for field in reader.lacking_fields(*route, needed)? {
+        let lacking = reader.lacking_fields(*route, needed)?;
+        if lacking.is_empty() {
+            continue;
+        }
+        if !reader.has_records(*route)? {
+            reader.add_empty_columns(*route, &lacking)?;
+            continue;
+        }
+        for field in lacking {
             missing.push(format!("{route}.{field}"));
         }
     }

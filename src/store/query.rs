@@ -156,9 +156,13 @@ impl Reader {
         outcome
     }
 
-    /// Which of the fields that a report needs no record of a route has shown. A route without
-    /// records has shown none and lacks none: its table gets their columns, for the queries of this
-    /// connection.
+    /// Whether the mirror has a record of a route, be it one that is gone from its list.
+    pub fn has_records(&self, route: Route) -> Result<bool, StoreError> {
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM main.\"{route}\")");
+        Ok(self.connection.value(&sql, [])?)
+    }
+
+    /// Which of the fields that a report needs no record of a route has shown.
     pub fn lacking_fields(
         &self,
         route: Route,
@@ -179,19 +183,19 @@ impl Reader {
                 lacking.push(field.clone());
             }
         }
-        let has_records = format!("SELECT EXISTS (SELECT 1 FROM main.\"{route}\")");
-        if lacking.is_empty() || self.connection.value(&has_records, [])? {
-            return Ok(lacking);
-        }
+        Ok(lacking)
+    }
+
+    /// Gives the table of a route without records these columns, for the queries of this connection.
+    pub fn add_empty_columns(&self, route: Route, fields: &[String]) -> Result<(), StoreError> {
         let mut empty = String::new();
-        for field in &lacking {
+        for field in fields {
             empty.push_str(&format!(", NULL AS {}", quoted(field)));
         }
-        self.connection.execute_batch(&format!(
+        Ok(self.connection.execute_batch(&format!(
             "DROP VIEW IF EXISTS temp.\"{route}\";
             CREATE TEMP VIEW \"{route}\" AS SELECT *{empty} FROM main.\"{route}\""
-        ))?;
-        Ok(Vec::new())
+        ))?)
     }
 
     /// Runs one SELECT; `parameters` are the values of `:name`.

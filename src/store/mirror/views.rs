@@ -8,7 +8,9 @@
 mod columns;
 pub(in crate::store) mod indexes;
 
-use rusqlite::{Connection, OptionalExtension, named_params};
+use std::collections::HashMap;
+
+use rusqlite::Connection;
 
 use columns::{RouteColumns, view_columns};
 pub use indexes::{compared, number_sql};
@@ -33,25 +35,18 @@ pub(in crate::store) fn outdated(connection: &Connection) -> rusqlite::Result<Ve
         wanted.push(view_sql(columns, &routes));
     }
     wanted.extend(indexes::wanted(&routes));
-    let find = "
-        SELECT type, sql
-        FROM sqlite_schema
-        WHERE name = :name COLLATE NOCASE";
-    let mut find = connection.prepare_cached(find)?;
+    let made = made(connection)?;
     let mut outdated = Vec::new();
     for sql in wanted {
         let words: Vec<&str> = sql.splitn(4, ' ').collect();
         let [_, kind, name, _] = words[..] else {
             continue;
         };
-        let found: Option<(String, String)> = find
-            .query_row(named_params! { ":name": name }, |row| row.try_into())
-            .optional()?;
-        let Some((found_kind, found_sql)) = found else {
+        let Some((found_kind, found_sql)) = made.get(&name.to_lowercase()) else {
             outdated.push(sql);
             continue;
         };
-        let is_same = found_sql == sql;
+        let is_same = *found_sql == sql;
         let is_other_kind = !found_kind.eq_ignore_ascii_case(kind);
         let is_by_others = kind == "VIEW" && !found_sql.contains(MARK);
         if !is_same && !is_other_kind && !is_by_others {
@@ -59,6 +54,22 @@ pub(in crate::store) fn outdated(connection: &Connection) -> rusqlite::Result<Ve
         }
     }
     Ok(outdated)
+}
+
+/// What the database has, by its name in lower case: the kind and the statement that made it.
+fn made(connection: &Connection) -> rusqlite::Result<HashMap<String, (String, String)>> {
+    let sql = "
+        SELECT name, type, sql
+        FROM sqlite_schema
+        WHERE sql IS NOT NULL";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    let mut made = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let name: String = row.get("name")?;
+        made.insert(name.to_lowercase(), (row.get("type")?, row.get("sql")?));
+    }
+    Ok(made)
 }
 
 /// The text of a route's view.
