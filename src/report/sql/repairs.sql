@@ -8,7 +8,7 @@
 -- parameters.late = { default = 0, about = "1: only if the day of the estimated delivery has passed" }
 -- parameters.unheard = { default = 0, about = "1: only if it was not heard of since status changes may have been missed" }
 WITH open AS (
-    SELECT s.id, s.status, s.since, j.job_number, j.customer_name, j._created_at AS created_at,
+    SELECT s.id, s.status, s.since, s.is_since_seen, j.job_number, j.customer_name, j._created_at AS created_at,
         j._estimated_delivery AS due,
         CASE WHEN j._estimated_delivery < :today
             THEN CAST(julianday(:today) - julianday(j._estimated_delivery) AS INTEGER)
@@ -19,7 +19,10 @@ WITH open AS (
 )
 SELECT id AS job_id, job_number, customer_name, coalesce(status, '(no status)') AS status,
     CAST(julianday(:now) - julianday(substr(since, 1, 19)) AS INTEGER) AS days_in_status,
-    CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER) AS days_open, due, days_late
+    CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER) AS days_open, due, days_late,
+    -- Its status may be as old as the repair.
+    is_since_seen AND CAST(julianday(:now) - julianday(substr(since, 1, 19)) AS INTEGER)
+        IS NOT CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER) AS _more_days_in_status
 FROM open
 WHERE (:status = '' OR instr('|' || :status || '|', '|' || status || '|') > 0)
     AND (:late = 0 OR days_late > 0)
@@ -53,4 +56,18 @@ WHERE repairs > 0
 SELECT printf('%,d %s a status change without a time that can be read, and may be in another state: repair %s',
     repairs, iif(repairs = 1, 'repair has', 'repairs have'), id)
 FROM (SELECT count(*) AS repairs, max(id) AS id FROM _job_states WHERE untimed_changes > 0)
+WHERE repairs > 0
+-- note
+SELECT printf('of %,d more %s nothing says for how long %s status has been the same: repair %s', repairs,
+    iif(repairs = 1, 'repair', 'repairs'), iif(repairs = 1, 'its', 'their'), id)
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+    WHERE :status_days > 0 AND s.stage IS NOT 'completed' AND (s.since IS NULL OR s.is_since_seen)
+        AND (s.since IS NULL OR julianday(:now) - julianday(substr(s.since, 1, 19)) <= :status_days)
+        AND (j._created_at IS NULL
+            OR julianday(:now) - julianday(substr(j._created_at, 1, 19)) > :status_days)
+        AND (:status = '' OR instr('|' || :status || '|', '|' || s.status || '|') > 0)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
 WHERE repairs > 0

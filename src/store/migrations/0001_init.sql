@@ -301,6 +301,7 @@ CREATE TABLE _job_states (
     status       TEXT,
     stage        TEXT,
     since        TEXT,
+    is_since_seen INTEGER NOT NULL DEFAULT 0,
     source       TEXT NOT NULL,
     completed_at TEXT,
     open_seconds INTEGER,

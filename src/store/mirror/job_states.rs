@@ -194,6 +194,7 @@ mod tests {
         status: Option<String>,
         stage: Option<String>,
         since: Option<String>,
+        is_since_seen: bool,
         source: String,
         completed_at: Option<String>,
         open_seconds: Option<i64>,
@@ -303,8 +304,10 @@ mod tests {
             (Some("open"), "job")
         );
         assert_eq!((seen.completed_at, seen.since), (None, at("01T00:00")));
+        assert!(seen.is_since_seen, "it may have been so before");
         let same = state(job("completed", "04T00:00"), &changes, &[]);
         assert_eq!((&*same.source, same.since), ("job", at("03T00:00")));
+        assert!(!same.is_since_seen);
         let alone = state(job("completed", "04T00:00"), &[], &[]);
         assert_eq!(
             (alone.completed_at, alone.open_seconds, alone.last_change),

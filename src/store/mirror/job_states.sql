@@ -124,14 +124,16 @@ paid AS (
   GROUP BY id
 )
 INSERT INTO _job_states (
-  id, status, stage, since, source, completed_at, open_seconds, paid, paid_more, paid_unsure,
+  id, status, stage, since, is_since_seen, source, completed_at, open_seconds, paid, paid_more, paid_unsure,
   untimed_changes, last_change, completed_by, is_cancelled
 )
 SELECT
   now.id,
   now.status,
   now.stage,
-  coalesce(iif(now.status IS now.newest_status, now.newest_at, NULL), now.unchanged_since),
+  coalesce(now.status_at, now.unchanged_since),
+  -- It may have had this status for longer than the mirror knows it.
+  now.status_at IS NULL AND now.unchanged_since IS NOT NULL,
   iif(now.is_by_change, 'status change', 'job'),
   c.at,
   c.open_seconds,
@@ -166,7 +168,10 @@ SELECT
   c.who,
   now.is_cancelled
 FROM (
-  SELECT *, stage IS 'completed' AND coalesce({is_cancelled}, 0) AS is_cancelled
+  SELECT
+    *,
+    iif(status IS newest_status, newest_at, NULL) AS status_at,
+    stage IS 'completed' AND coalesce({is_cancelled}, 0) AS is_cancelled
   FROM (
     SELECT
       job.id,
