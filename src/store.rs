@@ -49,6 +49,7 @@ pub use mirror::history::RecordHistory;
 pub use mirror::job_links::{JobLink, missing_link};
 pub use mirror::job_states::JobState;
 pub use mirror::job_words::JobWords;
+pub use mirror::word_fields::FieldSource;
 pub use missed::Stretch;
 pub use open::holder;
 pub use operator::Operator;

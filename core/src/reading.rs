@@ -12,6 +12,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 mod text;
+mod words;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -20,9 +21,11 @@ pub use amount::read_amount;
 pub use day::{DateFormat, read_day};
 pub use instant::read_instant;
 pub use record::{
-    FieldKind, FieldReader, FieldReading, ReadField, ReadRules, ReadSettings, ReadValue, fields_of,
+    FieldKind, FieldReader, FieldReading, ReadField, ReadRules, ReadSettings, ReadValue,
+    RecordReading, fields_of,
 };
 pub use rules::{Evidence, Question, Rule, RuleSet, Ruling};
+pub use words::{CHANGED_BY, PAYMENT_STATUS, PAYMENT_TYPE, PaymentKind, WORD_FIELDS, WordField};
 
 /// What can be made of one value.
 #[derive(Debug, Clone, Copy, PartialEq)]

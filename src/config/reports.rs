@@ -13,7 +13,7 @@ use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use shopmirror_core::reading::{DateFormat, ReadSettings, Rule, fields_of};
+use shopmirror_core::reading::{DateFormat, ReadSettings, Rule, WORD_FIELDS, fields_of};
 use shopmirror_core::record::Route;
 use toml::Value;
 
@@ -47,6 +47,12 @@ pub struct ReportsSettings {
     /// The statuses that mean cancelled; if empty, they are recognised by their names.
     #[serde(default)]
     pub cancelled_status: Vec<String>,
+    /// The types of payments that are refunds, beside those with a negative amount.
+    #[serde(default)]
+    pub refund_types: Vec<String>,
+    /// The statuses of payments that do not count.
+    #[serde(default)]
+    pub void_statuses: Vec<String>,
     /// The reports that are made on a schedule, by the names of their tables.
     #[serde(skip)]
     pub schedule: BTreeMap<String, ScheduledReport>,
@@ -96,6 +102,8 @@ impl ReportsSettings {
             date_formats,
             decimals,
             fields: self.fields.clone(),
+            refund_types: self.refund_types.clone(),
+            void_statuses: self.void_statuses.clone(),
         }
     }
 }
@@ -106,11 +114,16 @@ fn report_fields<'de, D: Deserializer<'de>>(
 ) -> Result<BTreeMap<Route, BTreeMap<String, String>>, D::Error> {
     let fields: BTreeMap<Route, BTreeMap<String, String>> = BTreeMap::deserialize(d)?;
     for (route, names) in &fields {
-        let known: Vec<&str> = fields_of(*route).iter().map(|field| field.name).collect();
+        let mut known: Vec<&str> = fields_of(*route).iter().map(|field| field.name).collect();
+        for field in WORD_FIELDS {
+            if field.route == *route {
+                known.push(field.name);
+            }
+        }
         for name in names.keys() {
             if !known.contains(&name.as_str()) {
                 return Err(D::Error::custom(format!(
-                    "has no {route}.{name}: reports calculate with {} of {route}",
+                    "has no {route}.{name}: reports use {} of {route}",
                     known.join(", ")
                 )));
             }
@@ -347,6 +360,8 @@ mod tests {
             "date_formats.received_at = \"%d/%m/%Y %H:%M\"",
             "date_formats.next_follow_up = \"moments\"",
             "fields.payments.amount = \"sum\"\nfields.jobs.total_amount = \"\"",
+            "fields.job_status_changes.changed_by = \"who\"\nfields.payments.type = \"art\"",
+            "refund_types = [\"Refund\"]\nvoid_statuses = [\"Void\"]",
         ] {
             assert_eq!(read(good), "", "{good}");
         }

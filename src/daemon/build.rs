@@ -173,7 +173,6 @@ async fn save_for_reports(
         .await?;
     let words = JobWords {
         cancelled_status: config.reports.cancelled_status.clone(),
-        changed_by: None,
     };
     store.set_job_words(words).await?;
     store.link_jobs(config.reports.job_link.clone()).await

@@ -9,7 +9,7 @@ use shopmirror_core::clock::second;
 
 use super::error::ReportError;
 use super::exactness::{
-    BusinessChoice, Cell, Exactness, Knowledge, Marking, of_cancelled, of_rereads, of_unknown_jobs,
+    BusinessChoice, Cell, Exactness, Knowledge, Marking, assumed, of_rereads, of_unknown_jobs,
     totals,
 };
 use super::head::{PERIOD, Report};
@@ -187,7 +187,7 @@ pub fn answer(
         let mut notes = known.of_links(&uses);
         notes.extend(of_rereads(reader, &uses)?);
         notes.extend(own.texts);
-        notes.extend(of_cancelled(reader, &uses)?);
+        notes.extend(assumed(reader, &uses)?);
         notes.extend(known.of_unheard(&uses, zone));
         notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
         notes.extend(known.gone.iter().cloned());

@@ -4,6 +4,7 @@
 //! rows that are counted (the hidden columns, see [`hidden`]), and what a sum adds up. What is
 //! unknown is never 0.
 
+mod assumed;
 mod cells;
 mod coverage;
 mod gone;
@@ -13,9 +14,10 @@ mod notes;
 mod standing;
 mod sums;
 
+pub(super) use assumed::assumed;
 pub(super) use coverage::BusinessChoice;
 pub(super) use knowledge::Knowledge;
-pub(super) use notes::{complete_since, of_cancelled, of_rereads, of_unknown_jobs};
+pub(super) use notes::{complete_since, of_rereads, of_unknown_jobs};
 pub use sums::sum_of_counts;
 pub(super) use sums::totals;
 

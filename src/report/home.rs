@@ -16,7 +16,7 @@ use shopmirror_core::record::Route;
 use super::builtin::made;
 use super::error::ReportError;
 use super::exactness::{
-    BusinessChoice, Cell, Exactness, Knowledge, complete_since, of_cancelled, of_rereads,
+    BusinessChoice, Cell, Exactness, Knowledge, assumed, complete_since, of_rereads,
 };
 use super::head::Report;
 use super::period::Period;
@@ -276,7 +276,7 @@ impl Source<'_> {
         let cells = query::cells_of(self.reader, report, &uses, &self.known, parameters)?;
         let mut all = cells.rows.iter().flatten();
         self.is_about |= all.any(|cell| cell.exactness == Exactness::About);
-        self.notes.extend(of_cancelled(self.reader, &uses)?);
+        self.notes.extend(assumed(self.reader, &uses)?);
         self.notes.extend(self.known.of_links(&uses));
         self.notes.extend(self.known.of_unheard(&uses, self.zone));
         self.notes.extend(of_rereads(self.reader, &uses)?);

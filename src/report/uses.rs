@@ -30,6 +30,7 @@ const COMPLETED: [&str; 4] = [
     "is_cancelled",
     "turnaround_days",
 ];
+const KINDS: [&str; 1] = ["_kind"];
 const DELIVERY_DATES: [&str; 2] = ["estimated_delivery", "_estimated_delivery"];
 
 /// What a report's SELECT reads.
@@ -47,6 +48,10 @@ pub(super) struct Uses {
     pub(super) unheard: bool,
     /// Whether it counts completed repairs, or leaves out those that are not.
     pub(super) completed: bool,
+    /// Whether it says who completed repairs.
+    pub(super) who: bool,
+    /// Whether it tells payments from refunds, or leaves out those that are void.
+    pub(super) kinds: bool,
     /// Whether it shows on which day repairs are to be delivered.
     pub(super) delivery_dates: bool,
 }
@@ -63,6 +68,9 @@ impl Uses {
             unheard: tables.contains_key("unheard"),
             completed: reads.reads("_job_states", &COMPLETED)
                 || reads.reads("report_jobs", &COMPLETED),
+            who: reads.reads("_job_states", &["completed_by"])
+                || reads.reads("report_jobs", &["completed_by"]),
+            kinds: reads.reads("payments", &KINDS) || reads.reads("report_payments", &["kind"]),
             delivery_dates: reads.reads("jobs", &DELIVERY_DATES)
                 || reads.reads("report_jobs", &DELIVERY_DATES),
             states: reads.reads("_job_states", &STATES)

@@ -4,7 +4,7 @@ use shopmirror_core::reading::{FieldKind, Rule, fields_of};
 
 use super::WorkspaceStatus;
 use super::health::{Finding, degraded};
-use crate::store::{FieldRule, FieldStatus, Reread};
+use crate::store::{FieldRule, FieldSource, FieldStatus, Reread};
 use crate::text::number::{count, whole};
 
 impl WorkspaceStatus {
@@ -13,6 +13,7 @@ impl WorkspaceStatus {
     pub(super) fn reading_facts(&self) -> Vec<String> {
         let mut facts = Vec::new();
         for field in &self.fields {
+            facts.extend(source_text(field));
             for rule in &field.rules {
                 facts.push(rule_text(field, rule));
             }
@@ -41,6 +42,29 @@ impl WorkspaceStatus {
         }
         findings
     }
+}
+
+/// Which field of records stands for one of reports.
+fn source_text(field: &FieldStatus) -> Option<String> {
+    let FieldStatus {
+        route,
+        field,
+        source,
+        ..
+    } = field;
+    let FieldSource {
+        name,
+        is_configured,
+    } = source.as_ref()?;
+    let by = if *is_configured {
+        "configured"
+    } else {
+        "found by its name"
+    };
+    Some(match name {
+        Some(name) => format!("{route}.{field}: the field {name} of {route} ({by})"),
+        None => format!("{route}.{field}: no field of {route} ({by})"),
+    })
 }
 
 fn rule_text(field: &FieldStatus, rule: &FieldRule) -> String {
@@ -105,6 +129,10 @@ mod tests {
             fields: vec![FieldStatus {
                 route: Route::Leads,
                 field: "next_follow_up".to_owned(),
+                source: Some(FieldSource {
+                    name: Some("call_on".to_owned()),
+                    is_configured: true,
+                }),
                 rules: vec![FieldRule {
                     rule: "dates".to_owned(),
                     found_seq: Some(12),
@@ -123,6 +151,7 @@ mod tests {
         assert_eq!(
             status.reading_facts(),
             [
+                "leads.next_follow_up: the field call_on of leads (configured)",
                 "leads.next_follow_up: dates: midnight is the date as written (found at change 12)",
                 "leads.next_follow_up: 2 values cannot be read: record 17; [reports.date_formats] \
                  next_follow_up would say how they are meant",

@@ -16,6 +16,7 @@ pub(super) mod related;
 pub(super) mod reread;
 pub(super) mod unheard;
 pub(super) mod views;
+pub(super) mod word_fields;
 
 use std::collections::HashSet;
 

@@ -7,8 +7,10 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
+use super::words::PaymentReader;
 use super::{
-    DateFormat, Question, ReadAs, Reading, Rule, RuleSet, read_amount, read_day, read_instant,
+    DateFormat, PaymentKind, Question, ReadAs, Reading, Rule, RuleSet, read_amount, read_day,
+    read_instant,
 };
 use crate::record::{Fields, Route};
 
@@ -74,11 +76,9 @@ const LEADS: &[ReadField] = &[
     day("scheduled_on"),
     day("next_follow_up"),
 ];
-const PAYMENTS: &[ReadField] = &[
-    instant("created_at"),
-    instant("updated_at"),
-    amount("amount"),
-];
+/// What was paid.
+const AMOUNT: &str = "amount";
+const PAYMENTS: &[ReadField] = &[instant("created_at"), instant("updated_at"), amount(AMOUNT)];
 const OTHERS: &[ReadField] = &[instant("created_at"), instant("updated_at")];
 
 /// The fields of a route that reports calculate with.
@@ -106,6 +106,12 @@ pub struct ReadSettings {
     /// The fields of records that stand for those of reports; an empty name stands for none.
     #[serde(default)]
     pub fields: BTreeMap<Route, BTreeMap<String, String>>,
+    /// The types of payments that are refunds.
+    #[serde(default)]
+    pub refund_types: Vec<String>,
+    /// The statuses of payments that do not count.
+    #[serde(default)]
+    pub void_statuses: Vec<String>,
 }
 
 impl ReadSettings {
@@ -131,11 +137,19 @@ impl ReadSettings {
     /// The field of a record that stands for a field of reports; `None` if none does.
     #[must_use]
     pub fn source(&self, route: Route, field: &'static str) -> Option<&str> {
-        match self.fields.get(&route).and_then(|own| own.get(field)) {
-            Some(name) if name.is_empty() => None,
+        match self.configured_source(route, field) {
+            Some("") => None,
             Some(name) => Some(name),
             None => Some(field),
         }
+    }
+
+    /// The field of a record that the configuration names for one of reports; an empty name stands
+    /// for none.
+    #[must_use]
+    pub fn configured_source(&self, route: Route, field: &str) -> Option<&str> {
+        let own = self.fields.get(&route)?;
+        own.get(field).map(String::as_str)
     }
 }
 
@@ -191,7 +205,8 @@ pub struct FieldReading {
     pub value: Option<ReadValue>,
     /// Whether there is a value that cannot be read.
     pub is_unreadable: bool,
-    /// Of an amount that can be read in two ways: 1 or -1, the sign of both.
+    /// Of an amount that can be read in two ways: 1 or -1, the sign of both. Of a refund without an
+    /// amount that can be read it is -1.
     pub sign: Option<i64>,
     /// The rule for which the value is evidence.
     pub supports: Option<Rule>,
@@ -199,10 +214,41 @@ pub struct FieldReading {
     pub is_sent: bool,
 }
 
+impl FieldReading {
+    /// A number with the sign of an amount, as far as it is known.
+    fn known_sign(&self) -> Option<f64> {
+        match (self.value, self.sign) {
+            (Some(ReadValue::Amount(amount)), _) => Some(amount),
+            (_, Some(sign)) => Some(sign as f64),
+            _ => None,
+        }
+    }
+
+    /// Makes an amount one that was paid back.
+    fn pay_back(&mut self) {
+        if let Some(ReadValue::Amount(amount)) = self.value {
+            self.value = Some(ReadValue::Amount(0.0 - amount.abs()));
+        } else {
+            self.sign = Some(-1);
+        }
+    }
+}
+
+/// What was read of one record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordReading {
+    /// Its fields, in the order of [`fields_of`]. The amount of a refund is negative.
+    pub fields: Vec<FieldReading>,
+    /// Of a payment: what it is; `None` if it may be a payment or a refund.
+    pub kind: Option<PaymentKind>,
+}
+
 /// Reads the fields of the records of one route.
 #[derive(Debug, Clone)]
 pub struct FieldReader {
     fields: Vec<OneField>,
+    /// If they are payments.
+    payments: Option<PaymentReader>,
     zone: TimeZone,
 }
 
@@ -233,8 +279,13 @@ impl FieldReader {
                 rules: rules(field.name),
             });
         }
+        let payments = (route == Route::Payments).then(|| PaymentReader::new(settings));
         let zone = zone.clone();
-        Self { fields, zone }
+        Self {
+            fields,
+            payments,
+            zone,
+        }
     }
 
     /// Takes other rules for a field.
@@ -246,15 +297,30 @@ impl FieldReader {
         }
     }
 
-    /// Reads a record, in the order of [`fields_of`].
+    /// Reads a record.
     #[must_use]
-    pub fn read(&self, fields: &Fields<'_>) -> Vec<FieldReading> {
+    pub fn read(&self, fields: &Fields<'_>) -> RecordReading {
         let mut readings = Vec::with_capacity(self.fields.len());
         for one in &self.fields {
             let json = one.source.as_deref().and_then(|name| fields.get(name));
             readings.push(one.read(json, &self.zone));
         }
-        readings
+        let mut kind = None;
+        if let Some(payments) = &self.payments {
+            for reading in &mut readings {
+                if reading.field != AMOUNT {
+                    continue;
+                }
+                kind = payments.kind(fields, reading.known_sign());
+                if kind == Some(PaymentKind::Refund) {
+                    reading.pay_back();
+                }
+            }
+        }
+        RecordReading {
+            fields: readings,
+            kind,
+        }
     }
 }
 

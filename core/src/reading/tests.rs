@@ -387,21 +387,94 @@ fn a_record_is_read_by_the_fields_and_rules_of_its_route() {
     };
     let text = r#"{"id":1,"created_at":1795771815,"amount":7,"sum":"-1.234"}"#;
     let fields = Fields::parse(text).unwrap();
-    let read = reader(&settings).read(&fields);
+    let read = reader(&settings).read(&fields).fields;
     let names: Vec<&str> = read.iter().map(|reading| reading.field).collect();
     assert_eq!(names, ["created_at", "updated_at", "amount"]);
     assert!(matches!(read[0].value, Some(ReadValue::Instant(_))));
     assert!(!read[1].is_sent && !read[1].is_unreadable && read[1].value.is_none());
     assert!(read[2].is_unreadable && read[2].sign == Some(-1) && read[2].value.is_none());
-    let usual = reader(&ReadSettings::default()).read(&fields);
+    let usual = reader(&ReadSettings::default()).read(&fields).fields;
     assert_eq!(usual[2].value, Some(ReadValue::Amount(7.0)));
     let mut none = settings;
     none.fields
         .get_mut(&Route::Payments)
         .unwrap()
         .insert("amount".to_owned(), String::new());
-    let without = reader(&none).read(&fields);
+    let without = reader(&none).read(&fields).fields;
     assert_eq!((without[2].value, without[2].is_unreadable), (None, false));
+}
+
+#[test]
+fn a_payment_is_a_refund_by_its_type_or_amount_and_void_by_its_status() {
+    let settings = ReadSettings {
+        refund_types: vec!["Refund".to_owned(), "Storno ".to_owned()],
+        void_statuses: vec!["void".to_owned(), "9".to_owned()],
+        ..ReadSettings::default()
+    };
+    let read = |settings: &ReadSettings, text: &str| {
+        let reader = FieldReader::new(Route::Payments, settings, &settings.zone(), |_| {
+            RuleSet::default()
+        });
+        let read = reader.read(&Fields::parse(text).unwrap());
+        let amount = read.fields[2];
+        (read.kind, amount.value, amount.sign)
+    };
+    let value = |amount: f64| Some(ReadValue::Amount(amount));
+    let (paid, refund) = (Some(PaymentKind::Payment), Some(PaymentKind::Refund));
+    let void = Some(PaymentKind::Void);
+    for (text, kind, amount, sign) in [
+        (r#"{"amount":7}"#, paid, value(7.0), None),
+        (r#"{"amount":-7}"#, refund, value(-7.0), None),
+        (
+            r#"{"amount":7,"type":" refund"}"#,
+            refund,
+            value(-7.0),
+            None,
+        ),
+        (
+            r#"{"amount":-7,"type":"STORNO"}"#,
+            refund,
+            value(-7.0),
+            None,
+        ),
+        (r#"{"amount":0,"type":"refund"}"#, refund, value(0.0), None),
+        (r#"{"amount":null,"type":"refund"}"#, refund, None, Some(-1)),
+        (r#"{"amount":null,"type":"sale"}"#, None, None, None),
+        (r#"{"amount":"1.234"}"#, paid, None, Some(1)),
+        (
+            r#"{"amount":7,"payment_type":"sale","type":"refund"}"#,
+            paid,
+            value(7.0),
+            None,
+        ),
+        (
+            r#"{"amount":7,"payment_type":null,"type":"refund"}"#,
+            refund,
+            value(-7.0),
+            None,
+        ),
+        (
+            r#"{"amount":7,"type":"refund","status":"Void"}"#,
+            void,
+            value(7.0),
+            None,
+        ),
+        (r#"{"amount":7,"payment_status":9}"#, void, value(7.0), None),
+    ] {
+        assert_eq!(read(&settings, text), (kind, amount, sign), "{text}");
+    }
+    let own = [("type".to_owned(), "art".to_owned())].into();
+    let named = ReadSettings {
+        fields: [(Route::Payments, own)].into(),
+        ..settings
+    };
+    let text = r#"{"amount":7,"type":"sale","art":"Storno"}"#;
+    assert_eq!(read(&named, text).0, refund);
+    assert_eq!(PAYMENT_TYPE.source(&named, |name| name == "type"), None);
+    assert_eq!(
+        PAYMENT_TYPE.source(&named, |name| name == "art"),
+        Some("art")
+    );
 }
 
 /// An amount in cents, as a shop may write it.

@@ -34,11 +34,15 @@ impl Knowledge {
         let mut markings = Vec::with_capacity(shown.columns.len());
         for (index, name) in shown.columns.iter().enumerate() {
             let column = self.column(report, uses, name);
-            markings.push(marking(
-                report,
-                name,
-                column.is_some() || shown.hides(index),
-            ));
+            markings.push(
+                if report.is_standing(name) || shown.has_upper_bound(index) {
+                    Marking::Range
+                } else if column.is_some() || shown.hides(index) {
+                    Marking::Word
+                } else {
+                    Marking::None
+                },
+            );
             columns.push(column);
         }
         let period_column = shown.columns.iter().position(|column| column == PERIOD);
@@ -141,24 +145,17 @@ impl Knowledge {
     }
 }
 
-/// How unsure the numbers of a column can be.
-fn marking(report: &Report, name: &str, is_marked: bool) -> Marking {
-    if report.is_standing(name) {
-        Marking::Range
-    } else if is_marked {
-        Marking::Word
-    } else {
-        Marking::None
-    }
-}
-
 /// A value with how sure it is; `period` is the day, week or month that its row counts.
 fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell {
+    let read = match found.upto {
+        Some(upper) => Exactness::Between { upper },
+        None => Exactness::Exact,
+    };
     let Some(column) = column else {
-        let exactness = found.unread.with(Exactness::Exact, &found.value);
+        let exactness = found.unread.with(read, &found.value);
         return Cell::of(found.value, exactness);
     };
-    let mut exactness = Exactness::Exact;
+    let mut exactness = read;
     if let Some(known) = &column.known {
         let of_period = period.and_then(|period| known.periods.get(period));
         let known = of_period.unwrap_or(&known.whole);
@@ -169,7 +166,9 @@ fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell
             let exactness = found.unread.with(cell.exactness, &cell.value);
             return Cell::of(cell.value, exactness);
         }
-        exactness = known.exactness(number(&found.value), column.missing);
+        if *known != Known::Wholly {
+            exactness = known.exactness(number(&found.value), column.missing);
+        }
     }
     if found.value != SqlValue::Null {
         if column.may_be_more {

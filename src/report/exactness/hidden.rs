@@ -3,7 +3,8 @@
 //!
 //! `_more_NAME` counts the values that can only make the number of the column NAME more, as an
 //! amount that cannot be negative; `_less_NAME` those that can only make it less; `_unsure_NAME`
-//! those that may do either. A value that is NULL is then unknown.
+//! those that may do either. A value that is NULL is then unknown. `_upto_NAME` is the most that
+//! the number NAME can be, if its own value is the least.
 //!
 //! `_unheard_NAME` is about repairs that were not heard of lately (see [`super::standing`]). If NAME
 //! counts repairs, it is a JSON list: for each of these, which gap it was not heard of since. If NAME
@@ -17,6 +18,7 @@ use crate::store::SqlValue;
 const MORE: &str = "_more_";
 const LESS: &str = "_less_";
 const UNSURE: &str = "_unsure_";
+const UPTO: &str = "_upto_";
 const UNHEARD: &str = "_unheard_";
 const HEARD: &str = "_heard_";
 
@@ -33,6 +35,7 @@ struct Place {
     more: Option<usize>,
     less: Option<usize>,
     unsure: Option<usize>,
+    upto: Option<usize>,
     unheard: Option<usize>,
     heard: Option<usize>,
 }
@@ -41,6 +44,8 @@ struct Place {
 pub(super) struct Found {
     pub(super) value: SqlValue,
     pub(super) unread: Unread,
+    /// The most that the number can be, if that is more than it is.
+    pub(super) upto: Option<f64>,
     /// What the column `_unheard_NAME` has.
     pub(super) unheard: Option<SqlValue>,
     /// What the column `_heard_NAME` has.
@@ -71,6 +76,7 @@ impl Shown {
                 more: place_of(columns, MORE, column),
                 less: place_of(columns, LESS, column),
                 unsure: place_of(columns, UNSURE, column),
+                upto: place_of(columns, UPTO, column),
                 unheard: place_of(columns, UNHEARD, column),
                 heard: place_of(columns, HEARD, column),
             });
@@ -84,6 +90,11 @@ impl Shown {
         place.more.is_some() || place.less.is_some() || place.unsure.is_some()
     }
 
+    /// Whether a column has a hidden upper bound.
+    pub(super) fn has_upper_bound(&self, column: usize) -> bool {
+        self.places[column].upto.is_some()
+    }
+
     /// The values of a row that are shown, each with what is hidden behind it.
     pub(super) fn values(&self, mut row: Vec<SqlValue>) -> Vec<Found> {
         let mut values = Vec::with_capacity(self.places.len());
@@ -93,10 +104,13 @@ impl Shown {
                 more: is_unsure || counts(&row, place.more),
                 less: is_unsure || counts(&row, place.less),
             };
+            let upto = place.upto.and_then(|upto| number(&row[upto]));
+            let own = number(&row[place.own]);
             let mut take = |place: usize| mem::replace(&mut row[place], SqlValue::Null);
             values.push(Found {
                 value: take(place.own),
                 unread,
+                upto: upto.filter(|upto| own.is_some_and(|own| *upto > own)),
                 unheard: place.unheard.map(&mut take),
                 heard: place.heard.map(&mut take),
             });
@@ -107,7 +121,7 @@ impl Shown {
 
 /// Whether a column belongs to another one.
 fn is_hidden(column: &str, columns: &[String]) -> bool {
-    for prefix in [MORE, LESS, UNSURE, UNHEARD, HEARD] {
+    for prefix in [MORE, LESS, UNSURE, UPTO, UNHEARD, HEARD] {
         if let Some(name) = column.strip_prefix(prefix)
             && columns.iter().any(|other| other == name)
         {

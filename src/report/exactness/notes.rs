@@ -35,24 +35,6 @@ pub(in crate::report) fn of_rereads(
     Ok(notes)
 }
 
-/// A note that cancelled repairs cannot be told from completed ones.
-///
-/// # Errors
-/// If the store cannot be read.
-pub(in crate::report) fn of_cancelled(
-    reader: &Reader,
-    uses: &Uses,
-) -> Result<Option<String>, StoreError> {
-    if !uses.completed || reader.knows_cancelled()? {
-        return Ok(None);
-    }
-    Ok(Some(
-        "no repair has a status whose name means cancelled: if there is one, set cancelled_status in \
-         [reports]"
-            .to_owned(),
-    ))
-}
-
 /// A note that repairs are left out because the mirror does not hold them.
 pub(in crate::report) fn of_unknown_jobs(jobs: usize) -> Option<String> {
     if jobs == 0 {

@@ -16,6 +16,8 @@ use super::schema::Schema;
 use super::write::Position;
 use crate::sink::Verdict;
 
+/// What a payment is.
+const KIND: &str = "_kind";
 /// Rows that one step reads again.
 const STEP: usize = 500;
 /// Steps before one delivery, so that it does not wait for a large table.
@@ -35,6 +37,9 @@ fn columns(route: Route) -> Vec<(String, &'static str)> {
                 columns.push((sign, "smallint"));
             }
         }
+    }
+    if route == Route::Payments {
+        columns.push((KIND.to_owned(), "text"));
     }
     columns.push(("_unreadable".to_owned(), "jsonb"));
     columns
@@ -69,7 +74,11 @@ fn values(route: Route, reader: &FieldReader, id: &str, seq: i64, body: &str) ->
     row.insert("seq".to_owned(), seq.into());
     let mut unreadable = Vec::new();
     let fields = Fields::parse(body).unwrap_or_default();
-    for (field, reading) in fields_of(route).iter().zip(reader.read(&fields)) {
+    let read = reader.read(&fields);
+    if route == Route::Payments {
+        row.insert(KIND.to_owned(), json!(read.kind));
+    }
+    for (field, reading) in fields_of(route).iter().zip(read.fields) {
         row.insert(format!("_{}", field.name), value(reading.value));
         if field.kind == FieldKind::Amount {
             row.insert(format!("_{}_sign", field.name), json!(reading.sign));

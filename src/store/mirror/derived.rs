@@ -7,11 +7,13 @@
 use jiff::civil::Date;
 use rusqlite::types::Value;
 use shopmirror_core::clock::stamp;
-use shopmirror_core::reading::{FieldKind, FieldReading, ReadValue, fields_of};
+use shopmirror_core::reading::{FieldKind, ReadValue, RecordReading, fields_of};
 use shopmirror_core::record::Route;
 
 /// The list of the fields whose values cannot be read.
 const UNREADABLE: &str = "_unreadable";
+/// What a payment is: `payment`, `refund` or `void`; NULL if it may be a payment or a refund.
+const KIND: &str = "_kind";
 
 /// The derived columns of a route, each with its type.
 pub(in crate::store) fn columns(route: Route) -> Vec<(String, &'static str)> {
@@ -27,6 +29,9 @@ pub(in crate::store) fn columns(route: Route) -> Vec<(String, &'static str)> {
             }
         }
     }
+    if route == Route::Payments {
+        columns.push((KIND.to_owned(), "TEXT"));
+    }
     columns.push((UNREADABLE.to_owned(), "TEXT"));
     columns
 }
@@ -37,11 +42,11 @@ pub(in crate::store) fn names(route: Route) -> Vec<String> {
     columns.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The value of each derived column, from the fields of one record as read.
-pub(in crate::store) fn cells(route: Route, readings: &[FieldReading]) -> Vec<Value> {
-    let mut cells = Vec::with_capacity(2 * readings.len() + 1);
+/// The value of each derived column, from one record as read.
+pub(in crate::store) fn cells(route: Route, read: &RecordReading) -> Vec<Value> {
+    let mut cells = Vec::with_capacity(2 * read.fields.len() + 2);
     let mut unreadable = Vec::new();
-    for (field, reading) in fields_of(route).iter().zip(readings) {
+    for (field, reading) in fields_of(route).iter().zip(&read.fields) {
         cells.push(cell(reading.value));
         if field.kind == FieldKind::Amount {
             cells.push(reading.sign.into());
@@ -49,6 +54,12 @@ pub(in crate::store) fn cells(route: Route, readings: &[FieldReading]) -> Vec<Va
         if reading.is_unreadable {
             unreadable.push(reading.field);
         }
+    }
+    if route == Route::Payments {
+        cells.push(match read.kind {
+            Some(kind) => kind.to_string().into(),
+            None => Value::Null,
+        });
     }
     if unreadable.is_empty() {
         cells.push(Value::Null);

@@ -10,14 +10,15 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 use shopmirror_core::reading::{
-    Evidence, FieldReader, FieldReading, Question, ReadRules, ReadSettings, Rule, RuleSet, Ruling,
-    fields_of,
+    CHANGED_BY, Evidence, FieldReader, FieldReading, Question, ReadRules, ReadSettings, Rule,
+    RuleSet, Ruling, WORD_FIELDS, fields_of,
 };
 use shopmirror_core::record::{Fields, Route};
 
 use crate::store::error::StoreError;
 use crate::store::meta;
-use crate::store::mirror::{derived, reread, views};
+use crate::store::mirror::word_fields::{self, FieldSource};
+use crate::store::mirror::{derived, job_states, reread, views};
 use crate::store::reader::Reader;
 use crate::store::sql::Sql;
 
@@ -96,7 +97,7 @@ impl FieldRules {
     /// Takes a record that is stored as evidence, in place of its version before.
     pub(in crate::store) fn learn(&mut self, before: Option<&str>, record: &Fields<'_>) {
         self.unlearn(before);
-        for reading in self.reader.read(record) {
+        for reading in self.reader.read(record).fields {
             self.add_evidence(&reading, 1);
             let Some(facts) = self.facts.get_mut(reading.field) else {
                 continue;
@@ -119,7 +120,7 @@ impl FieldRules {
         let Some(fields) = body.and_then(Fields::parse) else {
             return;
         };
-        for reading in self.reader.read(&fields) {
+        for reading in self.reader.read(&fields).fields {
             self.add_evidence(&reading, -1);
         }
     }
@@ -290,6 +291,13 @@ pub(in crate::store) fn configure(
         }
         reread::begin(connection, route)?;
     }
+    let who = |settings: &ReadSettings| {
+        let name = settings.configured_source(CHANGED_BY.route, CHANGED_BY.name);
+        name.map(str::to_owned)
+    };
+    if who(&before) != who(settings) {
+        job_states::rebuild(connection)?;
+    }
     views::refresh(connection)?;
     Ok(true)
 }
@@ -302,6 +310,9 @@ pub struct FieldStatus {
     pub route: Route,
     /// The field, by its name in reports.
     pub field: String,
+    /// The field of records that stands for it, if the configuration or the data say so; null if
+    /// it is the one of the same name.
+    pub source: Option<FieldSource>,
     /// The rules by which its ambiguous values are read.
     pub rules: Vec<FieldRule>,
     /// Records with a value that cannot be read.
@@ -352,8 +363,8 @@ impl Reader {
         Ok(all)
     }
 
-    /// The fields that reports calculate with of which there is something to say: a rule, values
-    /// that cannot be read, or that it stopped coming.
+    /// The fields that reports use of which there is something to say: which field of records
+    /// stands for it, a rule, values that cannot be read, or that it stopped coming.
     pub fn field_statuses(&self) -> Result<Vec<FieldStatus>, StoreError> {
         let mut statuses = Vec::new();
         for route in Route::ALL {
@@ -364,15 +375,29 @@ impl Reader {
                 let status = FieldStatus {
                     route,
                     field: field.name.to_owned(),
+                    source: word_fields::configured(&rules.settings, route, field.name),
                     rules: rules.of_field(field.name),
                     unreadable,
                     example,
                     has_stopped: facts.absent.is_some_and(|records| records >= STOPPED),
                 };
                 let has_news = status.has_stopped || status.unreadable > 0;
-                if has_news || !status.rules.is_empty() {
+                if has_news || status.source.is_some() || !status.rules.is_empty() {
                     statuses.push(status);
                 }
+            }
+        }
+        for field in WORD_FIELDS {
+            if let Some(source) = word_fields::found(&self.connection, field)? {
+                statuses.push(FieldStatus {
+                    route: field.route,
+                    field: field.name.to_owned(),
+                    source: Some(source),
+                    rules: Vec::new(),
+                    unreadable: 0,
+                    example: None,
+                    has_stopped: false,
+                });
             }
         }
         Ok(statuses)

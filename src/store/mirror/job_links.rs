@@ -136,8 +136,7 @@ impl Reader {
             if links.iter().any(|link| link.route == route) {
                 continue;
             }
-            let sql = format!("SELECT EXISTS (SELECT 1 FROM \"{route}\")");
-            if self.connection.value(&sql, [])? {
+            if self.has_records(route)? {
                 unlinked.push(route);
             }
         }

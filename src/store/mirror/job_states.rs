@@ -6,11 +6,12 @@
 
 use rusqlite::{Connection, OptionalExtension, named_params};
 use serde::Deserialize;
+use shopmirror_core::reading::CHANGED_BY;
 use shopmirror_core::record::{Change, Route};
 
 use crate::store::error::StoreError;
 use crate::store::mirror::job_links::{self, JobLink};
-use crate::store::mirror::{field_columns, job_words, quoted};
+use crate::store::mirror::{field_columns, job_words, quoted, word_fields};
 use crate::store::reader::Reader;
 use crate::store::sightings::last_seen_sql;
 use crate::store::sql::Sql;
@@ -109,8 +110,8 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
     let jobs = field_columns(connection, Route::Jobs)?;
     let changes = field_columns(connection, Route::JobStatusChanges)?;
     let words = job_words::read(connection)?;
-    let who = match words.changed_by(&changes) {
-        Some(field) => format!("r.{}", quoted(field)),
+    let who = match word_fields::source(connection, CHANGED_BY)? {
+        Some(field) => format!("r.{}", quoted(&field)),
         None => "NULL".to_owned(),
     };
     let parts = [
@@ -160,6 +161,8 @@ fn column(columns: &[String], row: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shopmirror_core::reading::ReadSettings;
+
     use crate::store::mirror::job_words::JobWords;
     use crate::store::{meta, mirror};
 
@@ -177,7 +180,7 @@ mod tests {
         );
         CREATE TABLE payments (
             job_id, _created_at, _amount,
-            _business, _first_seen_at, _seq, _amount_sign, _vanished_at
+            _business, _first_seen_at, _seq, _amount_sign, _vanished_at, _kind
         );
         INSERT INTO _links VALUES
             ('job_status_changes', 'job_id', 'id'),
@@ -221,11 +224,12 @@ mod tests {
     }
 
     fn state(job: Job, changes: &[Made<&str>], payments: &[Made<f64>]) -> State {
-        state_by(&JobWords::default(), job, changes, payments)
+        state_by(&JobWords::default(), None, job, changes, payments)
     }
 
     fn state_by(
         words: &JobWords,
+        changed_by: Option<&str>,
         job: Job,
         changes: &[Made<&str>],
         payments: &[Made<f64>],
@@ -259,13 +263,21 @@ mod tests {
             connection.run(sql, row).unwrap();
         }
         for (seq, (made, amount, seen)) in (1_i64..).zip(payments) {
-            let sql = "INSERT INTO payments VALUES (1, ?1, ?2, NULL, ?3, ?4, NULL, NULL)";
+            let sql = "INSERT INTO payments VALUES (1, ?1, ?2, NULL, ?3, ?4, NULL, NULL, NULL)";
             connection
                 .run(sql, (at(made), amount, at(seen), seq))
                 .unwrap();
         }
         let words = serde_json::to_string(words).unwrap();
         meta::set(&connection, "job_words", &words).unwrap();
+        if let Some(field) = changed_by {
+            let own = [("changed_by".to_owned(), field.to_owned())].into();
+            let settings = ReadSettings {
+                fields: [(Route::JobStatusChanges, own)].into(),
+                ..ReadSettings::default()
+            };
+            meta::write(&connection, "read_settings", &settings).unwrap();
+        }
         rebuild(&connection).unwrap();
         connection
             .row("SELECT * FROM _job_states", [])
@@ -326,21 +338,18 @@ mod tests {
         assert!(!completed.is_cancelled);
         assert_eq!(state(seen, &changes[..1], &[]).completed_by, None);
 
-        let words = |status: &str, field: Option<&str>| JobWords {
+        let words = |status: &str| JobWords {
             cancelled_status: vec![status.to_owned()],
-            changed_by: field.map(str::to_owned),
         };
-        let cancelled = state_by(&words(" Is Completed", None), seen, &collected, &[]);
+        let cancelled = state_by(&words(" Is Completed"), None, seen, &collected, &[]);
         assert!(cancelled.is_cancelled && cancelled.stage.as_deref() == Some("completed"));
         assert_eq!(
             (cancelled.completed_at, cancelled.open_seconds),
             (None, None)
         );
-        let other = words("Storniert", Some("status"));
-        let other = state_by(&other, seen, &collected, &[]);
+        let other = state_by(&words("Storniert"), Some("status"), seen, &collected, &[]);
         assert_eq!(other.completed_by.as_deref(), Some("is completed"));
-        let none = words("it's off", Some(""));
-        let none = state_by(&none, seen, &collected, &[]);
+        let none = state_by(&words("it's off"), Some(""), seen, &collected, &[]);
         assert_eq!((none.completed_by, none.is_cancelled), (None, false));
     }
 

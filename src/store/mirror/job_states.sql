@@ -105,7 +105,7 @@ payment AS (
       round(10000 * r._amount) AS amount,
       r._amount_sign AS sign,
       r._first_seen_at AS seen_at
-    FROM {of_payments}
+    FROM {of_payments} AND r._kind IS NOT 'void'
   ) p
   JOIN job ON job.id = p.id
 ),

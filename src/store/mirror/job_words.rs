@@ -1,7 +1,6 @@
-//! What the shop's own words mean for the states of jobs: which statuses are cancelled, and which
-//! field of a status change names the person who made it.
+//! What the shop's own words mean for the states of jobs: which statuses are cancelled.
 //!
-//! The contract names neither. Both are recognised by their names, or the configuration names them.
+//! The contract does not say. They are recognised by their names, or the configuration names them.
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -16,22 +15,12 @@ use crate::store::sql::Sql;
 
 /// The name of the words in the table `_meta`.
 const WORDS: &str = "job_words";
-/// Names of fields that say who changed a status, the best first.
-pub(in crate::store) const WHO: [&str; 5] = [
-    "changed_by",
-    "changed_by_name",
-    "user_name",
-    "updated_by",
-    "created_by",
-];
 
 /// The words that the configuration names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobWords {
     /// The statuses that mean cancelled; if empty, they are recognised by their names.
     pub cancelled_status: Vec<String>,
-    /// The field of status changes that names the person; an empty name stands for none.
-    pub changed_by: Option<String>,
 }
 
 impl JobWords {
@@ -47,15 +36,6 @@ impl JobWords {
             names.push(format!("'{name}'"));
         }
         format!("(lower(trim({status})) IN ({}))", names.join(", "))
-    }
-
-    /// The field that names the person who changed a status, of those that were sent.
-    pub(in crate::store) fn changed_by<'a>(&'a self, sent: &[String]) -> Option<&'a str> {
-        let is_sent = |name: &str| sent.iter().any(|field| field == name);
-        match &self.changed_by {
-            Some(name) => Some(name.as_str()).filter(|name| is_sent(name)),
-            None => WHO.into_iter().find(|name| is_sent(name)),
-        }
     }
 }
 
@@ -124,7 +104,6 @@ mod tests {
         }
         let named = JobWords {
             cancelled_status: vec!["Storniert ".to_owned(), "it's off".to_owned()],
-            changed_by: None,
         };
         for (status, wanted) in [
             ("storniert", true),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shopmirror::api::decode;
 use shopmirror::config::Range;
 use shopmirror::report::{self, Answer, Question};
-use shopmirror::store::{FieldStatus, Reader, Store, rebuild};
+use shopmirror::store::{FieldSource, FieldStatus, Reader, Store, rebuild};
 use shopmirror_core::reading::{ReadSettings, Rule};
 use shopmirror_core::record::{PollerId, Route};
 
@@ -139,9 +139,10 @@ async fn payments_are_counted_whatever_their_amounts_are() {
     let (row, notes) = shop.shown("payments", &[]);
     assert_eq!(
         row,
-        "2026-11-27 | 5 | about 29.50 | 0 | about 0.00 | about 29.50"
+        "2026-11-27 | 3 to 5 | ≥ 29.50 | 0 to 2 | ≥ 0.00 | about 29.50"
     );
-    let note = "2 of these payments have no amount that can be read and are in no sum: payment 4";
+    let note = "2 of these payments have no amount that can be read and are in no sum; they may be \
+                refunds: payment 4";
     assert_eq!(notes, [note]);
     let total = shop
         .answer("payments", &[])
@@ -150,7 +151,7 @@ async fn payments_are_counted_whatever_their_amounts_are() {
         .join(" | ");
     assert_eq!(
         total,
-        "Total | 5 | about 29.50 | 0 | about 0.00 | about 29.50"
+        "Total | 3 to 5 | ≥ 29.50 | 0 to 2 | ≥ 0.00 | about 29.50"
     );
 }
 
@@ -168,7 +169,7 @@ async fn an_amount_with_two_positive_readings_makes_the_sum_at_least() {
     let refund = [payment(1, &json!(10)), payment(2, &json!("(1.234)"))];
     shop.shows(Route::Payments, &refund).await;
     let (row, _) = shop.shown("payments", &[]);
-    assert_eq!(row, "2026-11-27 | 1 | 10.00 | 1 | ≥ 0.00 | about 10.00");
+    assert_eq!(row, "2026-11-27 | 1 | 10.00 | 1 | ≥ 0.00 | ≤ 10.00");
 }
 
 #[tokio::test]
@@ -427,11 +428,16 @@ async fn a_field_that_stopped_coming_is_a_reason_until_it_comes_or_is_named() {
     };
     shop.store.configure_reading(settings).await.unwrap();
     shop.reread().await;
-    assert!(shop.field(Route::Payments, "amount").await.is_none());
+    let named = shop.field(Route::Payments, "amount").await.unwrap();
+    let source = FieldSource {
+        name: Some("sum".to_owned()),
+        is_configured: true,
+    };
+    assert_eq!((named.source, named.has_stopped), (Some(source), false));
     let (row, _) = shop.shown("payments", &[]);
     assert_eq!(
         row,
-        "2026-11-27 | 6 | about 25.00 | 0 | about 0.00 | about 25.00"
+        "2026-11-27 | 5 to 6 | ≥ 25.00 | 0 to 1 | ≥ 0.00 | about 25.00"
     );
 
     shop.store

@@ -173,15 +173,15 @@ async fn days_before_the_mirror_began_in_a_gap_and_after_the_last_reading_are_un
     let csv = form("csv").await;
     assert!(
         csv.starts_with(
-            "period,payments,payments_mark,received,received_mark,refunds,refunds_mark,refunded,\
-             refunded_mark,net,net_mark\r\n\
-             2026-03-01,,unknown,,unknown,,unknown,,unknown,,unknown\r\n\
-             2026-03-02,1,at_least,1500.50,at_least,,unknown,,unknown,,unknown\r\n"
+            "period,payments,payments_mark,payments_max,received,received_mark,refunds,\
+             refunds_mark,refunds_max,refunded,refunded_mark,net,net_mark\r\n\
+             2026-03-01,,unknown,,,unknown,,unknown,,,unknown,,unknown\r\n\
+             2026-03-02,1,at_least,,1500.50,at_least,,unknown,,,unknown,,unknown\r\n"
         ),
         "{csv}"
     );
     assert!(
-        csv.contains("\r\n2026-03-05,1,,20.00,,0,,0.00,,20.00,\r\n"),
+        csv.contains("\r\n2026-03-05,1,,,20.00,,0,,,0.00,,20.00,\r\n"),
         "{csv}"
     );
     let asked_with_notes = asked.iter().chain(&["--format", "csv", "--notes"]);

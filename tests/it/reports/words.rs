@@ -7,7 +7,7 @@ use shopmirror_core::record::{PollerId, Route};
 
 use super::store_page;
 use super::unknown::place;
-use crate::support::Place;
+use crate::support::{Pages, Place};
 
 /// A place whose store has these records; each list was read an hour after the one before.
 async fn place_with(lists: &[(Route, Vec<Value>)]) -> (Place, Store) {
@@ -113,7 +113,6 @@ async fn a_cancelled_repair_is_neither_completed_nor_owed_and_who_finished_count
 
     let words = JobWords {
         cancelled_status: vec!["storniert".to_owned(), "Cancelled by customer".to_owned()],
-        changed_by: None,
     };
     store.set_job_words(words).await.unwrap();
     let configured = told(&place).await;
@@ -137,4 +136,118 @@ async fn a_report_says_that_it_knows_no_cancelled_repair() {
         notes.contains("set cancelled_status in [reports]"),
         "{notes}"
     );
+}
+
+/// A place that has read these payments and, with `words`, what their words mean.
+async fn place_with_payments(payments: &Value, words: &str) -> Place {
+    let pages = Pages::start().await;
+    let place = pages.place();
+    place.configure(&format!("[reports]\n{words}"));
+    pages.show("payments", payments.to_string());
+    let once = place.run(["once"]).await;
+    assert_eq!(once.code, Some(0), "{}", once.err);
+    place
+}
+
+#[tokio::test]
+async fn refunds_by_type_are_paid_back_and_void_payments_count_nowhere() {
+    let payment = |id: u8, amount: Value, art: &str, status: &str| {
+        json!({"id": id, "amount": amount, "art": art, "status": status,
+            "created_at": format!("2026-03-0{id}T10:00:00Z")})
+    };
+    let payments = json!([
+        payment(6, Value::Null, "Sale", "Paid"),
+        payment(5, Value::Null, "Storno", "Paid"),
+        payment(4, json!(1000), "Sale", "VOID "),
+        payment(3, json!(-5), "Sale", "Paid"),
+        payment(2, json!(30), "storno", "Paid"),
+        payment(1, json!(100), "Sale", "Paid"),
+    ]);
+    let words = "refund_types = [\"Storno\"]\nvoid_statuses = [\"Void\"]\n\
+                 fields.payments.type = \"art\"\n";
+    let place = place_with_payments(&payments, words).await;
+    let told = report(&place, "payments").await;
+    let sums = &told["totals"].as_array().unwrap()[1..];
+    assert_eq!(
+        sums,
+        [json!(1), json!(100.0), json!(3), json!(35.0), json!(65.0)],
+        "{told}"
+    );
+    assert_eq!(told["totals_between"], json!([[1, 2], [3, 4]]), "{told}");
+    let notes = told["notes"].to_string();
+    assert!(notes.contains("1 void payment is left out"), "{notes}");
+    let unread = "2 of these payments have no amount that can be read and are in no sum; 1 of them \
+                  may be a refund: payment 6";
+    assert!(notes.contains(unread), "{notes}");
+    assert!(!notes.contains("[reports]"), "{notes}");
+    let status = place.run(["status"]).await.out;
+    assert!(
+        status.contains("payments.type: the field art of payments (configured)"),
+        "{status}"
+    );
+    assert!(
+        status.contains("payments.status: the field status of payments (found by its name)"),
+        "{status}"
+    );
+
+    let place = place_with_payments(&payments, "").await;
+    let told = report(&place, "payments").await;
+    let sums = &told["totals"].as_array().unwrap()[1..];
+    assert_eq!(
+        sums,
+        [json!(3), json!(1130.0), json!(1), json!(5.0), json!(1125.0)],
+        "{told}"
+    );
+    let notes = told["notes"].to_string();
+    let assumed = "a payment counts whatever its status: if its field status can say otherwise, set \
+                   void_statuses in [reports]";
+    assert!(
+        notes.contains(assumed) && !notes.contains("refund_types"),
+        "{notes}"
+    );
+
+    let place = place_with_payments(&payments, "refund_types = [\"Storno\"]\n").await;
+    let notes = report(&place, "payments").await["notes"].to_string();
+    let lacking = "no field of payments is known to say its type, so a payment is a refund only if \
+                   its amount is negative: set payments.type in [reports.fields]";
+    assert!(notes.contains(lacking), "{notes}");
+}
+
+#[tokio::test]
+async fn the_field_that_says_who_changed_a_status_can_be_named_and_a_report_says_if_it_lacks_one() {
+    let [(_, jobs), (_, changes)] = repairs();
+    let mut renamed = Vec::new();
+    for mut change in changes {
+        change["worker"] = change["changed_by"].take();
+        change.as_object_mut().unwrap().remove("changed_by");
+        renamed.push(change);
+    }
+    let pages = Pages::start().await;
+    pages.show("jobs", json!(jobs).to_string());
+    pages.show("job-status-changes", json!(renamed).to_string());
+    let place = pages.place();
+    let lacking = "no field of job_status_changes is known to say who changed a status";
+    for (fields, completed, is_lacking) in [
+        ("", Value::Null, true),
+        (
+            "fields.job_status_changes.changed_by = \"worker\"\n",
+            json!(2),
+            false,
+        ),
+        (
+            "fields.job_status_changes.changed_by = \"\"\n",
+            Value::Null,
+            true,
+        ),
+    ] {
+        place.configure(&format!("[reports]\n{fields}"));
+        let once = place.run(["once"]).await;
+        assert_eq!(once.code, Some(0), "{}", once.err);
+        let told = told(&place).await;
+        assert_eq!(
+            (&told.0, told.2.contains(lacking)),
+            (&completed, is_lacking),
+            "{told:?}"
+        );
+    }
 }

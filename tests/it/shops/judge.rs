@@ -366,7 +366,8 @@ impl Judge<'_, '_> {
                 Some(truth) => truth.get(column.as_str()).copied().flatten(),
                 None => Some(0.0),
             };
-            let sum = told.totals.as_ref().and_then(|totals| totals.get(column));
+            let sums = told.totals.as_ref().unwrap_or(&told.sums);
+            let sum = sums.get(column);
             let number = match (row, sum) {
                 (Some(row), _) => row[column],
                 (None, Some(sum)) => Number::of(Some(0.0), sum.mark),

@@ -38,6 +38,8 @@ pub(super) struct Told {
     pub(super) rows: BTreeMap<Vec<String>, BTreeMap<String, Number>>,
     /// The line of sums, if the form has one.
     pub(super) totals: Option<BTreeMap<String, Number>>,
+    /// What a reader adds up, if the form has no line of sums.
+    pub(super) sums: BTreeMap<String, Number>,
     pub(super) notes: Vec<String>,
     /// Up to when the lists were read, if the form says so.
     pub(super) as_of: Option<jiff::Timestamp>,
@@ -156,5 +158,25 @@ pub(super) fn csv(text: &str, names: &[&str]) -> Told {
         }
         told.rows.insert(key, numbers);
     }
+    told.sums = sums_of(&told);
     told
+}
+
+/// The sums that a reader makes of the rows, each as sure as its rows are.
+fn sums_of(told: &Told) -> BTreeMap<String, Number> {
+    let mut sums: BTreeMap<String, Number> = BTreeMap::new();
+    for row in told.rows.values() {
+        for (name, number) in row {
+            let sum = sums
+                .entry(name.clone())
+                .or_insert(Number::of(Some(0.0), Mark::Exact));
+            sum.value = Some(sum.value.unwrap_or_default() + number.value.unwrap_or_default());
+            sum.mark = match (sum.mark, number.mark) {
+                (mark, Mark::Exact) => mark,
+                (Mark::About, _) | (_, Mark::About | Mark::AtMost) => Mark::About,
+                _ => Mark::AtLeast,
+            };
+        }
+    }
+    sums
 }

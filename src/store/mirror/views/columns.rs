@@ -262,6 +262,9 @@ pub(in crate::store) fn view_columns(table: &RouteColumns, all: &[RouteColumns])
             .push_str(" LEFT JOIN _job_states s ON s.id = r.id");
         add_current_state(&mut columns);
     }
+    if table.route == Route::Payments {
+        columns.derive(table, "kind", TEXT, "r._kind");
+    }
     if table.has("custom_fields") {
         for label in &table.custom {
             let key = label

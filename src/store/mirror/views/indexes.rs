@@ -90,7 +90,13 @@ const INDEXES: &[Index] = &[
     index(
         "report_payments_created",
         "payments",
-        &["_created_at", "_business", "_amount", "_amount_sign"],
+        &[
+            "_created_at",
+            "_business",
+            "_kind",
+            "_amount",
+            "_amount_sign",
+        ],
     ),
     index(
         "report_changes_created",

@@ -1,0 +1,81 @@
+//! Which fields of the records have the words that reports use: the configuration's, or the first of
+//! the usual ones that was sent.
+
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use shopmirror_core::reading::{ReadSettings, WordField};
+use shopmirror_core::record::Route;
+
+use crate::store::error::StoreError;
+use crate::store::mirror::{field_columns, field_rules};
+use crate::store::reader::Reader;
+
+/// The field of records that stands for one of reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FieldSource {
+    /// Its name; null if the configuration says that none does.
+    pub name: Option<String>,
+    /// Whether the configuration names it; it was found in the data otherwise.
+    pub is_configured: bool,
+}
+
+/// The field of records that has the words, if it was sent.
+pub(in crate::store) fn source(
+    connection: &Connection,
+    field: WordField,
+) -> rusqlite::Result<Option<String>> {
+    let settings = field_rules::settings(connection)?;
+    let sent = field_columns(connection, field.route)?;
+    let source = field.source(&settings, |name| sent.iter().any(|sent| sent == name));
+    Ok(source.map(str::to_owned))
+}
+
+/// The field of records that has the words, with who says so; `None` if none was sent and none is
+/// configured.
+pub(in crate::store) fn found(
+    connection: &Connection,
+    field: WordField,
+) -> rusqlite::Result<Option<FieldSource>> {
+    let settings = field_rules::settings(connection)?;
+    if let Some(configured) = configured(&settings, field.route, field.name) {
+        return Ok(Some(configured));
+    }
+    let name = source(connection, field)?;
+    Ok(name.map(|name| FieldSource {
+        name: Some(name),
+        is_configured: false,
+    }))
+}
+
+/// The field that the configuration names for one of reports.
+pub(in crate::store) fn configured(
+    settings: &ReadSettings,
+    route: Route,
+    field: &str,
+) -> Option<FieldSource> {
+    let name = settings.configured_source(route, field)?;
+    Some(FieldSource {
+        name: (!name.is_empty()).then(|| name.to_owned()),
+        is_configured: true,
+    })
+}
+
+impl Reader {
+    /// The field of records that has the words of a field of reports, if it was sent.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn word_source(&self, field: WordField) -> Result<Option<String>, StoreError> {
+        Ok(source(&self.connection, field)?)
+    }
+
+    /// The words that mean that a payment is a refund, and those that mean that it is void.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn payment_words(&self) -> Result<(Vec<String>, Vec<String>), StoreError> {
+        let settings = field_rules::settings(&self.connection)?;
+        Ok((settings.refund_types, settings.void_statuses))
+    }
+}
