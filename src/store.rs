@@ -51,7 +51,7 @@ pub use mirror::job_states::JobState;
 pub use mirror::job_words::JobWords;
 pub use mirror::word_fields::FieldSource;
 pub use missed::Stretch;
-pub use open::holder;
+pub use open::{holder, refuse_stale_log};
 pub use operator::Operator;
 pub use outbox::alerts::{AlertRow, AlertStep};
 pub use outbox::notices::{NewNotice, NoticeCounts};

@@ -67,15 +67,20 @@ fn code_of_store(error: &StoreError) -> u8 {
         | StoreError::Full
         | StoreError::Limit(_)
         | StoreError::Busy
+        | StoreError::SideFileGone(_)
         | StoreError::NoRoom { .. }
         | StoreError::Stopped
         | StoreError::TooLong
         | StoreError::NoSearchIndex => TRY_AGAIN,
         StoreError::Missing(_) => UNAVAILABLE,
-        StoreError::NetworkFileSystem { .. } | StoreError::Lost { .. } => CONFIG,
+        StoreError::NetworkFileSystem { .. }
+        | StoreError::Lost { .. }
+        | StoreError::StaleLog { .. } => CONFIG,
+        StoreError::NotOurs { .. } => PERMISSION,
         StoreError::Io { source, .. } => code_of_io(source),
         StoreError::Exists(_) | StoreError::Unfit(_) | StoreError::NotLost(_) => USAGE,
         StoreError::Foreign { .. }
+        | StoreError::Dumped { .. }
         | StoreError::Newer { .. }
         | StoreError::Corrupt(_)
         | StoreError::NotABackup { .. } => DATA,
@@ -92,6 +97,7 @@ pub(super) fn advice(error: &anyhow::Error, config: Option<&Path>) -> String {
     };
     match cause {
         StoreError::Lost { path, newest, .. } => ways_back(path, newest.as_deref(), config),
+        StoreError::NotOurs { .. } => String::new(),
         _ if code_of(error) == PERMISSION => {
             "; run this as root, or as the user of the service".to_owned()
         }

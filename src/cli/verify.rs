@@ -25,6 +25,7 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         let records = output::count(records, "record", "records");
         output::print_note(&format!("rebuilt the mirror from the log: {records}"));
     }
+    store::refuse_stale_log(&config.store.path)?;
     let reader = Reader::open(&config.store.path)?;
     let bar = Bar::rows();
     let findings = reader.verify(&mut |done, total| bar.at(done, total))?;

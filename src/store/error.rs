@@ -128,6 +128,48 @@ pub enum StoreError {
     /// The file was deleted or replaced while it was open.
     #[error("{0} was deleted or replaced while it was open: stop, and put the file back")]
     Gone(PathBuf),
+    /// A side file was deleted while the store was open, and a reader keeps what it held from being
+    /// saved.
+    #[error(
+        "{0} was deleted while the store was open, and another program reads the store: end that \
+         program, so that what the file held can be saved"
+    )]
+    SideFileGone(PathBuf),
+    /// A file of the store belongs to another user than its folder.
+    #[error(
+        "this user may not write {path}, as a program of another user made it: run `chown \
+         --reference={folder} {path}` as root"
+    )]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
+    /// A log lies beside a copy that has none.
+    #[error(
+        "{store} is a backup, and {log} belongs to the database that was there before: move it to \
+         that database, or remove it with `rm {log}`"
+    )]
+    StaleLog {
+        /// The store.
+        store: PathBuf,
+        /// The write-ahead log.
+        log: PathBuf,
+    },
+    /// A copy that was made by `.dump` says no longer whose file it is.
+    #[error(
+        "{path} is a copy made by `.dump`, which leaves out whose file it is: run `sqlite3 {path} \
+         'PRAGMA application_id = {application}; PRAGMA user_version = {schema}'`"
+    )]
+    Dumped {
+        /// The file.
+        path: PathBuf,
+        /// The application id that it lacks.
+        application: i64,
+        /// The schema number that it lacks.
+        schema: i64,
+    },
     /// There is no search index, or it cannot be used: it is damaged, or was made from another log.
     #[error(
         "there is no usable search index: the daemon makes it, so try again in a minute; without a \
@@ -158,7 +200,7 @@ impl StoreError {
     /// Whether waiting can help. Every other error ends the process.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        self.is_full() || matches!(self, Self::Busy)
+        self.is_full() || matches!(self, Self::Busy | Self::SideFileGone(_))
     }
 
     /// Whether the failure lies in one statement or value, so that work on other tables may

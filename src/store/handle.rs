@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, RwLock, watch};
 
 use super::error::StoreError;
 use super::log;
 use super::place::StorePlace;
 use super::reader::Reader;
 use super::schema;
+use super::search_index::Follower;
 use super::writer::Writer;
 use crate::store::maintenance;
 
@@ -19,6 +20,10 @@ pub(super) struct StoreParts {
     /// threads does not grow with the number of sinks.
     pub(super) writer: Arc<Mutex<Option<Writer>>>,
     reader: Arc<Mutex<Reader>>,
+    /// What the search index follows the log with, while it does.
+    pub(super) follower: Arc<Mutex<Option<Follower>>>,
+    /// Long reads hold it shared: the store is opened again only while there is none.
+    long_reads: Arc<RwLock<()>>,
     last_seq: watch::Sender<i64>,
     path: PathBuf,
 }
@@ -49,6 +54,8 @@ impl Store {
         let shared = StoreParts {
             writer: Arc::new(Mutex::new(Some(writer))),
             reader: Arc::new(Mutex::new(reader)),
+            follower: Arc::default(),
+            long_reads: Arc::default(),
             last_seq: watch::Sender::new(last),
             path: path.to_owned(),
         };
@@ -102,11 +109,15 @@ impl Store {
         F: FnOnce(&mut Reader) -> Result<T, E> + Send + 'static,
     {
         let path = self.path().to_owned();
-        let read = move || match Reader::open(&path) {
-            Ok(mut reader) => Ok(work(&mut reader)),
-            // This process has it open.
-            Err(StoreError::Missing(path)) => Err(StoreError::Gone(path)),
-            Err(error) => Err(error),
+        let reading = Arc::clone(&self.shared.long_reads).read_owned().await;
+        let read = move || {
+            let _reading = reading;
+            match Reader::open(&path) {
+                Ok(mut reader) => Ok(work(&mut reader)),
+                // This process has it open.
+                Err(StoreError::Missing(path)) => Err(StoreError::Gone(path)),
+                Err(error) => Err(error),
+            }
         };
         run_blocking(read).await?
     }
@@ -120,6 +131,9 @@ impl Store {
         let mut writer = Arc::clone(&self.shared.writer).lock_owned().await;
         run_blocking(move || {
             let writer = writer.as_mut().ok_or(StoreError::Closing)?;
+            if let Some(missing) = writer.missing_side_file()? {
+                shared.save_and_reopen(writer, &missing)?;
+            }
             let before = writer.connection.total_changes();
             let outcome = work(writer)?;
             if writer.connection.total_changes() != before {
@@ -152,6 +166,35 @@ impl Store {
     }
 }
 
+impl StoreParts {
+    /// Saves what stands in a write-ahead log that was deleted under its name: until every
+    /// connection of this process is closed it can be read, and a kill would lose it. Then opens the
+    /// store again. Blocks.
+    fn save_and_reopen(&self, writer: &mut Writer, missing: &Path) -> Result<(), StoreError> {
+        let in_the_way = || StoreError::SideFileGone(missing.to_owned());
+        // As much as readers let it.
+        maintenance::checkpoint(&writer.connection, "PASSIVE")?;
+        let _no_long_read = self.long_reads.try_write().map_err(|_| in_the_way())?;
+        let mut reader = self.reader.blocking_lock();
+        let mut follower = self.follower.blocking_lock();
+        // From an empty log on, a new file continues.
+        if !maintenance::checkpoint(&writer.connection, "TRUNCATE")? {
+            return Err(in_the_way());
+        }
+        *follower = None;
+        reader.close()?;
+        writer.close()?;
+        writer.reopen()?;
+        *reader = Reader::open(&self.path)?;
+        tracing::warn!(
+            path = %missing.display(),
+            "a file of the open store was deleted or replaced: what it held was saved, and the \
+             store was opened again; no program may delete it while shopmirror runs"
+        );
+        Ok(())
+    }
+}
+
 pub(super) async fn run_blocking<T, F>(work: F) -> Result<T, StoreError>
 where
     T: Send + 'static,
@@ -161,5 +204,45 @@ where
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(StoreError::Closing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixtures::{self, Poll, records};
+
+    #[tokio::test]
+    async fn what_a_deleted_log_holds_is_saved_as_soon_as_no_reader_is_in_the_way() {
+        let (dir, store) = fixtures::open();
+        let path = dir.path().join("mirror.db");
+        let poll = |second| Poll {
+            second,
+            ..Poll::USUAL
+        };
+        poll(0).shows(&store, &records(1..=3)).await;
+        let tool = rusqlite::Connection::open(&path).unwrap();
+        tool.execute_batch("BEGIN; SELECT count(*) FROM leads;")
+            .unwrap();
+        std::fs::remove_file(dir.path().join("mirror.db-wal")).unwrap();
+        let refused = store.try_write().await.unwrap_err();
+        assert!(
+            matches!(refused, StoreError::SideFileGone(_)) && refused.is_transient(),
+            "{refused}"
+        );
+        tool.execute_batch("COMMIT").unwrap();
+        drop(tool);
+        poll(1).shows(&store, &records(1..=5)).await;
+        let reader = store.read(|reader| reader.counts()).await.unwrap();
+        assert_eq!(reader[2].1, 5, "{reader:?}");
+        // As after a kill.
+        let copy = tempfile::tempdir().unwrap();
+        for name in ["mirror.db", "mirror.db-wal"] {
+            std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
+        }
+        let reader = Reader::open(&copy.path().join("mirror.db")).unwrap();
+        assert_eq!(reader.counts().unwrap()[2].1, 5);
+        let findings = reader.verify(&mut |_, _| ()).unwrap();
+        assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
     }
 }

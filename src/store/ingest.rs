@@ -184,7 +184,6 @@ impl Ingest<'_> {
 
 /// Stores what was shown, or nothing of it.
 fn ingest(writer: &mut Writer, reading: &Reading) -> Result<PageOutcome, StoreError> {
-    writer.refuse_replaced_file()?;
     writer.refuse_long_wal()?;
     let tx = write_tx(&mut writer.connection)?;
     writer.memory.notice_other_writers(&tx)?;

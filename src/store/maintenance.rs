@@ -68,7 +68,6 @@ impl Store {
         retention: Duration,
     ) -> Result<Upkeep, StoreError> {
         self.write(move |writer| {
-            writer.refuse_replaced_file()?;
             // First: on a full disk it is what gives room back.
             let is_copied = copy_wal(writer)?;
             let wal_bytes = writer.wal_size();

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,10 @@ use crate::files::owner;
 pub(super) const APPLICATION_ID: i64 = 0x7368_6d72;
 /// The application id is the last four bytes of this part of an SQLite file.
 const HEADER_LENGTH: usize = 72;
+/// Where the header says how the file is written.
+const JOURNAL_MODE: usize = 18;
+/// Without a write-ahead log.
+const ROLLBACK: u8 = 1;
 
 /// The options of every connection.
 const OPTIONS: [(DbConfig, bool); 3] = [
@@ -52,7 +57,11 @@ pub(super) struct Lock {
 impl Lock {
     pub(super) fn take(store: &Path) -> Result<Self, StoreError> {
         let path = with_suffix(store, "-lock");
-        let mut file = owner::open_or_create(&path).map_err(StoreError::io("open", &path))?;
+        let opened = owner::open_or_create(&path);
+        if opened.is_err() {
+            refuse_file_of_others(&path)?;
+        }
+        let mut file = opened.map_err(StoreError::io("open", &path))?;
         // A command that calls `holder` has it for a moment.
         let locked = lock_soon(&file);
         let content = read_lock(&mut file).map_err(StoreError::io("read", &path))?;
@@ -169,6 +178,10 @@ pub(super) fn open(place: &StorePlace) -> Result<(Connection, Lock), StoreError>
     // A restore may have ended meanwhile.
     place.refuse_lost()?;
 
+    refuse_files_of_others(path)?;
+    refuse_stale_log(path)?;
+    warn_of_links(path);
+
     // Created here, so that SQLite gives its side files the same mode and owner.
     drop(owner::open_or_create(path).map_err(StoreError::io("open", path))?);
 
@@ -177,6 +190,63 @@ pub(super) fn open(place: &StorePlace) -> Result<(Connection, Lock), StoreError>
         place.refuse_without_content()?;
     }
     Ok((connection, lock))
+}
+
+/// Refuses a file of the store that this user may not write because another user made it, as root
+/// does with `sqlite3`. SQLite would say only that it cannot open the database.
+pub(super) fn refuse_files_of_others(store: &Path) -> Result<(), StoreError> {
+    for suffix in ["", "-wal", "-shm"] {
+        refuse_file_of_others(&with_suffix(store, suffix))?;
+    }
+    Ok(())
+}
+
+fn refuse_file_of_others(path: &Path) -> Result<(), StoreError> {
+    if rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK) != Err(Errno::ACCESS) {
+        return Ok(());
+    }
+    let folder = owner::folder_of(path);
+    if let (Ok(file), Ok(above)) = (fs::metadata(path), fs::metadata(folder))
+        && file.uid() != above.uid()
+    {
+        return Err(StoreError::NotOurs {
+            path: path.to_owned(),
+            folder: folder.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses a write-ahead log beside a file that never had one: SQLite would take its content for a
+/// part of the file.
+///
+/// Only for a process that has no connection to the store: to close a file drops the locks that the
+/// process has on it.
+///
+/// # Errors
+/// [`StoreError::StaleLog`]
+pub fn refuse_stale_log(store: &Path) -> Result<(), StoreError> {
+    let log = with_suffix(store, "-wal");
+    let has_content = fs::metadata(&log).is_ok_and(|found| found.len() > 0);
+    if has_content && is_copy(store) {
+        return Err(StoreError::StaleLog {
+            store: store.to_owned(),
+            log,
+        });
+    }
+    Ok(())
+}
+
+/// Says that the store has a second name, by which other programs would use other side files.
+fn warn_of_links(store: &Path) {
+    if fs::metadata(store).is_ok_and(|found| found.nlink() > 1) {
+        let folder = owner::folder_of(store).display();
+        let path = store.display();
+        tracing::warn!(
+            "{path} has a second name (a hard link): a program that opens it by that name damages \
+             it; find the name with `find {folder} -xdev -samefile {path}` and remove it"
+        );
+    }
 }
 
 /// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what
@@ -209,6 +279,13 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     if application == 0 && version == 0 && objects == 0 {
         return Ok(0);
     }
+    if application == 0 && has_our_tables(connection) {
+        return Err(StoreError::Dumped {
+            path: path.to_owned(),
+            application: APPLICATION_ID,
+            schema: SCHEMA,
+        });
+    }
     if application != APPLICATION_ID {
         let reason = format!("its application id is {application:#x}");
         return Err(StoreError::Foreign {
@@ -225,6 +302,16 @@ fn identify(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
         });
     }
     Ok(version)
+}
+
+/// True if the tables are those of a store, although the header does not say so.
+fn has_our_tables(connection: &Connection) -> bool {
+    let sql = "
+        SELECT count(*)
+        FROM sqlite_schema
+        WHERE type = 'table' AND name IN ('changes', 'gaps', '_meta', '_sinks', '_queue')";
+    let found: rusqlite::Result<i64> = connection.query_row(sql, [], |row| row.get(0));
+    found.is_ok_and(|tables| tables == 5)
 }
 
 /// The number that a statement reads from the header of a file. A damaged store must not be
@@ -248,12 +335,25 @@ pub(super) fn is_ours(path: &Path) -> bool {
 
 /// True if the file begins as a store of this program does.
 pub(super) fn has_our_header(path: &Path) -> bool {
-    let Ok(mut file) = File::open(path) else {
-        return false;
-    };
+    our_header(path).is_some()
+}
+
+/// True if the file is a copy of a store that needs no side file, as backups are.
+fn is_copy(path: &Path) -> bool {
+    our_header(path).is_some_and(|header| header[JOURNAL_MODE] == ROLLBACK)
+}
+
+/// The beginning of a store of this program.
+fn our_header(path: &Path) -> Option<[u8; HEADER_LENGTH]> {
+    let mut file = File::open(path).ok()?;
     let mut header = [0; HEADER_LENGTH];
+    file.read_exact(&mut header).ok()?;
     let id = APPLICATION_ID.to_be_bytes();
-    file.read_exact(&mut header).is_ok() && header.ends_with(&id[id.len() - 4..])
+    if header.ends_with(&id[id.len() - 4..]) {
+        Some(header)
+    } else {
+        None
+    }
 }
 
 /// Refuses a file that is absent or that this user may not access in this way.

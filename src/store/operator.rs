@@ -29,6 +29,7 @@ impl Operator {
     /// [`StoreError`] if the file is absent or is not a store of this program.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         drop(open::open_reader(path)?);
+        open::refuse_files_of_others(path)?;
         open::permitted(path, "write to", Access::WRITE_OK)?;
         let connection = open::connect(path, open::COMMAND_WAIT)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

@@ -50,6 +50,12 @@ impl Reader {
         })
     }
 
+    /// Closes the connection; it can read nothing more.
+    pub(super) fn close(&mut self) -> Result<(), StoreError> {
+        self.connection = Connection::open_in_memory()?;
+        Ok(())
+    }
+
     /// Stops every read of this connection once `time` has passed, with
     /// [`StoreError::TooLong`]. A read that never ends would keep the write-ahead log from being
     /// emptied.

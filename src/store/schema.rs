@@ -3,6 +3,8 @@
 //! A step and the new number are one transaction, so that a step that fails leaves the file as it
 //! was.
 
+use std::path::Path;
+
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
@@ -24,6 +26,13 @@ pub(super) fn open(place: &StorePlace) -> Result<(Connection, Lock), StoreError>
     set_up(&mut connection)?;
     place.note_identity(&connection, &mut lock)?;
     Ok((connection, lock))
+}
+
+/// Opens the store of this process again, whose lock it has.
+pub(super) fn reopen(path: &Path) -> Result<Connection, StoreError> {
+    let mut connection = open::connect(path, open::LOCK_WAIT)?;
+    set_up(&mut connection)?;
+    Ok(connection)
 }
 
 fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {

@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, named_params};
@@ -174,10 +175,8 @@ impl Reader {
 
 /// Makes the search index follow the log. Only one task may have it, in the process that has the
 /// store's lock. Its connections stay open from one step to the next.
-#[derive(Debug)]
 pub struct SearchIndex {
-    store: PathBuf,
-    follower: Option<Follower>,
+    store: Store,
 }
 
 impl Store {
@@ -185,8 +184,7 @@ impl Store {
     #[must_use]
     pub fn search_index(&self) -> SearchIndex {
         SearchIndex {
-            store: self.path().to_owned(),
-            follower: None,
+            store: self.clone(),
         }
     }
 }
@@ -198,26 +196,25 @@ impl SearchIndex {
     /// # Errors
     /// The index is as it was before the step, or is missing: the next step continues from there.
     pub async fn follow(&mut self) -> Result<IndexProgress, StoreError> {
-        let follower = self.follower.take();
-        let store = self.store.clone();
-        // After an error all is opened again.
-        let (follower, progress) = run_blocking(move || {
-            let mut follower = match follower {
+        let mut slot = Arc::clone(&self.store.shared.follower).lock_owned().await;
+        let store = self.store.path().to_owned();
+        run_blocking(move || {
+            // After an error all is opened again.
+            let mut follower = match slot.take() {
                 Some(follower) => follower,
                 None => Follower::open(&store)?,
             };
             let progress = follower.step()?;
-            Ok((follower, progress))
+            *slot = Some(follower);
+            Ok(progress)
         })
-        .await?;
-        self.follower = Some(follower);
-        Ok(progress)
+        .await
     }
 }
 
 /// The log, and the index that follows it.
 #[derive(Debug)]
-struct Follower {
+pub(super) struct Follower {
     log: Reader,
     path: PathBuf,
     file: Option<IndexFile>,

@@ -14,6 +14,7 @@ use super::identity::Identities;
 use super::ingest::memory::Memory;
 use super::open::{self, Lock, write_tx};
 use super::pollers;
+use super::schema;
 use crate::store::maintenance;
 use crate::store::mirror::{job_links, job_states, views};
 
@@ -27,7 +28,7 @@ pub(super) struct Writer {
     /// Held as long as the store is open.
     _lock: Lock,
     pub(super) path: PathBuf,
-    inode: u64,
+    inodes: Inodes,
     pub(super) identities: Identities,
     pub(super) memory: Memory,
     pub(super) prune_from: i64,
@@ -37,6 +38,32 @@ pub(super) struct Writer {
     /// The fields of each route whose changes alone are no change of a record.
     pub(super) ignored: HashMap<Route, Vec<String>>,
     pub(super) views: ViewState,
+}
+
+/// The numbers of the files that the connection has open. One that is deleted or replaced under its
+/// name is lost when the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Inodes {
+    store: Option<u64>,
+    /// Of each side file.
+    side: [Option<u64>; 2],
+}
+
+/// What SQLite keeps beside the store while it is open.
+const SIDE_FILES: [&str; 2] = ["-wal", "-shm"];
+
+impl Inodes {
+    fn of(store: &Path) -> Self {
+        Self {
+            store: inode_of(store),
+            side: SIDE_FILES.map(|suffix| inode_of(&open::with_suffix(store, suffix))),
+        }
+    }
+}
+
+fn inode_of(path: &Path) -> Option<u64> {
+    let found = std::fs::metadata(path).ok()?;
+    Some(found.ino())
 }
 
 /// When the views are made again, and what they are made from beside the data.
@@ -82,13 +109,12 @@ pub(super) fn ignored_fields(ignored: &HashMap<Route, Vec<String>>, route: Route
 
 impl Writer {
     pub(super) fn new(connection: Connection, lock: Lock, path: &Path) -> Result<Self, StoreError> {
-        let found = std::fs::metadata(path).map_err(StoreError::io("read", path))?;
         Ok(Self {
             identities: Identities::read(&connection)?,
             connection,
             _lock: lock,
             path: path.to_owned(),
-            inode: found.ino(),
+            inodes: Inodes::of(path),
             memory: Memory::default(),
             prune_from: 0,
             rounds: 0,
@@ -98,11 +124,37 @@ impl Writer {
         })
     }
 
-    pub(super) fn refuse_replaced_file(&self) -> Result<(), StoreError> {
-        match std::fs::metadata(&self.path) {
-            Ok(found) if found.ino() == self.inode => Ok(()),
-            _ => Err(StoreError::Gone(self.path.clone())),
+    /// Refuses a store whose file was deleted or replaced; returns the side file to which that
+    /// happened.
+    pub(super) fn missing_side_file(&mut self) -> Result<Option<PathBuf>, StoreError> {
+        let found = Inodes::of(&self.path);
+        if found == self.inodes {
+            return Ok(None);
         }
+        if found.store != self.inodes.store {
+            return Err(StoreError::Gone(self.path.clone()));
+        }
+        let known = self.inodes.side;
+        for (place, suffix) in SIDE_FILES.into_iter().enumerate() {
+            if known[place].is_some() && known[place] != found.side[place] {
+                return Ok(Some(open::with_suffix(&self.path, suffix)));
+            }
+        }
+        self.inodes = found;
+        Ok(None)
+    }
+
+    /// Closes the connection; nothing can be written before [`Self::reopen`].
+    pub(super) fn close(&mut self) -> Result<(), StoreError> {
+        self.connection = Connection::open_in_memory()?;
+        Ok(())
+    }
+
+    /// Opens the connection again.
+    pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
+        self.connection = schema::reopen(&self.path)?;
+        self.inodes = Inodes::of(&self.path);
+        Ok(())
     }
 
     /// Refuses to add to a write-ahead log that is too long, unless it can be cut now.

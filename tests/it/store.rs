@@ -8,3 +8,4 @@ mod lost;
 mod mirror;
 mod root;
 mod search_index;
+mod side_files;

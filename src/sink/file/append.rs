@@ -216,8 +216,9 @@ impl Appender {
             tracing::warn!(
                 sink = self.sink,
                 lines = repair.unknown,
-                "left lines behind the last acknowledged line of the file that are no changes \
-                 which the sink still has to write"
+                "the store is older than the file, as after a copy of it was put back, or another \
+                 program writes to the file: these lines are kept, and what follows is written \
+                 behind them"
             );
         }
         self.written = repair.written;

@@ -11,7 +11,7 @@ use crate::support::{Place, Workspace};
 
 /// Stands for the service's user and group.
 const SERVICE: u32 = 65_534;
-const AS_SERVICE: [&str; 6] = [
+pub(super) const AS_SERVICE: [&str; 6] = [
     "setpriv",
     "--reuid",
     "65534",
@@ -42,7 +42,7 @@ fn of_others(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A place whose store lies in a folder of the service; `None` where this user cannot make one.
-async fn of_the_service(workspace: &Workspace) -> Option<Place> {
+pub(super) async fn of_the_service(workspace: &Workspace) -> Option<Place> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: only root can act for two users");
         return None;
