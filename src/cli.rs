@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueHint};
-use shopmirror_core::record::Route;
+use shopmirror_core::record::{Kind, Route};
 
 use crate::config::{Config, ConfigError};
 use crate::store::{self, MetaKey, Reader};
@@ -149,9 +149,16 @@ fn route() -> impl TypedValueParser<Value = Route> {
     PossibleValuesParser::new(Route::ALL.map(Route::as_str)).try_map(|name| name.parse::<Route>())
 }
 
+/// Parses a kind of change.
+fn kind() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(|kind| kind.as_str()))
+        .try_map(|name| name.parse::<Kind>())
+}
+
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    completions::complete();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -97,6 +97,8 @@ pub struct Config {
     /// The part of the file that the readers of the database may know, as a configuration of its
     /// own.
     pub for_readers: String,
+    /// What the file says that has no effect; `check` reports it.
+    pub warnings: Vec<Problem>,
 }
 
 /// Why there is no configuration.
@@ -200,7 +202,7 @@ fn file_text(path: &Path) -> Result<String, ConfigError> {
 fn sections(document: &Table<'_>) -> Option<Config> {
     let workspace = document.section("workspace", workspace::read);
     let budget = document.section("budget", polling::budget);
-    let poll = document.section("poll", |table| table.read::<PollSettings>(&[]));
+    let poll = document.section("poll", polling::poll);
     let routes = document.section("routes", |table| polling::routes(table, poll.as_ref()));
     let once_every = document.section("once", polling::once);
     let store = document.section("store", store::read);
@@ -232,6 +234,7 @@ fn sections(document: &Table<'_>) -> Option<Config> {
         reports: reports?,
         sinks: valid_sinks,
         for_readers: for_readers(document.file.text),
+        warnings: document.file.warnings(),
     })
 }
 
@@ -260,9 +263,10 @@ fn for_readers(text: &str) -> String {
 /// What to do about a file that cannot be read.
 fn advice(why: &io::Error) -> &'static str {
     if why.kind() == io::ErrorKind::PermissionDenied {
-        "; run this as root, or as a member of a group that may read the database (usermod -aG \
-         shopmirror USER) or, to change something, this file as well (usermod -aG \
-         shopmirror-secrets USER); then log in again"
+        ": if the service may not read it, run `systemd-tmpfiles --create shopmirror.conf` as root, \
+         which gives it to the group shopmirror-secrets with mode 0640. To read the database \
+         yourself, run `usermod -aG shopmirror USER` as root; to change something, also `usermod \
+         -aG shopmirror-secrets USER`; then log in again"
     } else {
         "; name the right file with --config"
     }

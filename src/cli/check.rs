@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use serde::Serialize;
 use shopmirror_core::clock::Clock;
 
 use unit::Unit;
@@ -22,8 +23,8 @@ use super::exit;
 use super::output::{self, Output};
 use super::sinks::unknown as unknown_sink;
 use super::{read_config, runtime};
-use crate::config::{Config, SinkKind};
-use crate::store::{Acceptance, Operator, OtherWorkspace, VerifyFinding};
+use crate::config::{Config, Problem, SinkKind};
+use crate::store::{Acceptance, Operator, OtherWorkspace};
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Args {
@@ -39,20 +40,49 @@ pub(super) struct Args {
     accept_workspace: bool,
 }
 
+/// The result of one test.
+#[derive(Debug, Serialize)]
+struct CheckFinding {
+    what: String,
+    /// False if something is wrong, which the exit code says too.
+    ok: bool,
+    /// True for what works, but perhaps not as it is meant.
+    warning: bool,
+    said: String,
+}
+
 /// The results of all tests.
 struct CheckReport {
     /// The unit that runs this configuration, and limits what the service can do.
     unit: Option<Unit>,
-    findings: Vec<VerifyFinding>,
+    findings: Vec<CheckFinding>,
     /// The exit code of the first problem.
     code: Option<u8>,
 }
 
 impl CheckReport {
+    fn new(unit: Option<Unit>) -> Self {
+        Self {
+            unit,
+            findings: Vec::new(),
+            code: None,
+        }
+    }
+
     fn ok(&mut self, what: impl Into<String>, text: impl Into<String>) {
-        self.findings.push(VerifyFinding {
+        self.findings.push(CheckFinding {
             what: what.into(),
             ok: true,
+            warning: false,
+            said: text.into(),
+        });
+    }
+
+    fn warn(&mut self, what: impl Into<String>, text: impl Into<String>) {
+        self.findings.push(CheckFinding {
+            what: what.into(),
+            ok: true,
+            warning: true,
             said: text.into(),
         });
     }
@@ -63,12 +93,28 @@ impl CheckReport {
     }
 
     fn failed(&mut self, code: u8, what: impl Into<String>, text: impl Into<String>) {
-        self.findings.push(VerifyFinding {
+        self.findings.push(CheckFinding {
             what: what.into(),
             ok: false,
+            warning: false,
             said: text.into(),
         });
         self.code.get_or_insert(code);
+    }
+
+    fn print(&self, out: Output) -> anyhow::Result<ExitCode> {
+        let mut lines = String::new();
+        for finding in &self.findings {
+            let mark = if !finding.ok {
+                output::WRONG
+            } else if finding.warning {
+                output::WARNING
+            } else {
+                output::OK
+            };
+            lines += &output::finding(mark, &finding.what, &finding.said);
+        }
+        out.done(&self.findings, &lines)
     }
 }
 
@@ -92,13 +138,9 @@ pub(super) fn run(path: &Path, args: &Args, out: Output) -> anyhow::Result<ExitC
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         return Ok(code.unwrap_or(exit::SOFTWARE).into());
     }
-    let mut report = CheckReport {
-        unit,
-        findings: Vec::new(),
-        code: None,
-    };
+    let mut report = CheckReport::new(unit);
     check_all(path, args, &mut report)?;
-    out.findings(&report.findings)?;
+    report.print(out)?;
     Ok(report.code.map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
@@ -131,6 +173,15 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
     let routes = output::count(config.routes.len(), "route", "routes");
     let sinks = output::count(names.len(), "sink", "sinks");
     report.ok("config", format!("{}: {routes}, {sinks}", path.display()));
+    for warning in &config.warnings {
+        let file = path.display();
+        let Problem {
+            line,
+            column,
+            message,
+        } = warning;
+        report.warn("config", format!("{file}:{line}:{column}: {message}"));
+    }
     if args.sink.is_none() {
         reports::check(&config, !args.offline, report);
     }
@@ -188,11 +239,9 @@ fn accept(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
             return exit::refuse(exit::DATA, text);
         }
     };
-    out.findings(&[VerifyFinding {
-        what: "workspace".to_owned(),
-        ok: true,
-        said: text,
-    }])
+    let mut report = CheckReport::new(None);
+    report.ok("workspace", text);
+    report.print(out)
 }
 
 fn check_modes(path: &Path, config: &Config, report: &mut CheckReport) {

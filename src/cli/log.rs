@@ -34,8 +34,8 @@ pub(super) struct Args {
     /// Only changes of this route
     #[arg(long, value_parser = super::route())]
     route: Option<Route>,
-    /// Only changes of this kind: baseline, created, updated, vanished, gap or forgotten
-    #[arg(long)]
+    /// Only changes of this kind
+    #[arg(long, value_parser = super::kind())]
     kind: Option<Kind>,
     /// At most this many, the latest [default: 50]
     #[arg(long)]

@@ -14,6 +14,16 @@ pub(super) use crate::text::escape::{cell, shown_lines as plain};
 pub(super) use crate::text::number::count;
 use crate::text::{escape, table};
 
+/// What stands before the result of a test.
+pub(super) const OK: &str = "ok";
+pub(super) const WARNING: &str = "warn";
+pub(super) const WRONG: &str = "WRONG";
+
+/// The line of the result of a test.
+pub(super) fn finding(mark: &str, what: &str, text: &str) -> String {
+    format!("{mark:<5} {what:<10} {text}\n")
+}
+
 /// Prints text that needs no escaping.
 pub(super) fn text(text: &str) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout().lock();
@@ -81,8 +91,8 @@ impl Output {
     pub(super) fn findings(self, findings: &[VerifyFinding]) -> anyhow::Result<ExitCode> {
         let mut lines = String::new();
         for VerifyFinding { what, ok, said } in findings {
-            let mark = if *ok { "ok   " } else { "WRONG" };
-            lines += &format!("{mark} {what:<10} {said}\n");
+            let mark = if *ok { OK } else { WRONG };
+            lines += &finding(mark, what, said);
         }
         self.done(&findings, &lines)
     }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
+use super::completions;
 use super::exit::{self, DATA, USAGE};
 use super::output::{self, Output, cell};
 use super::records;
@@ -15,6 +16,7 @@ use crate::report::{self, Question, ReportError};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The report; without it, the reports are listed
+    #[arg(add = completions::report_names())]
     name: Option<String>,
     /// The first day, for example 2026-03-01 [default: 29 days before the last]
     #[arg(long, value_name = "DAY")]

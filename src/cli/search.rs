@@ -19,6 +19,7 @@ use crate::recover::MAX_SHOWN;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The term, 1 to 100 characters
+    #[arg(value_parser = term)]
     term: String,
     /// Search this business [default: the first that is configured, else the workspace's default]
     #[arg(long, value_name = "ID")]
@@ -26,6 +27,15 @@ pub(super) struct Args {
     /// Store what is found, and forward new customers to the sinks
     #[arg(long)]
     store: bool,
+}
+
+/// A term that the workspace accepts (contract, "Search").
+fn term(text: &str) -> Result<String, String> {
+    match text.trim().chars().count() {
+        0 => Err("write at least one character".to_owned()),
+        1..=100 => Ok(text.to_owned()),
+        length => Err(format!("it has {length} characters: write at most 100")),
+    }
 }
 
 pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::Value;
 
+use super::completions;
 use super::current::{current, in_or_ago};
 use super::exit::{self, USAGE, refuse};
 use super::output::{self, Output};
@@ -23,6 +24,7 @@ use crate::store::{Operator, Reader, SinkRow};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The sink; without a verb, only this sink is listed
+    #[arg(add = completions::sink_names())]
     name: Option<String>,
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -31,13 +33,16 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Send one change, marked as a test, and report what became of it
+    #[command(override_usage = "shopmirror sinks NAME test [OPTIONS]")]
     Test(test_delivery::Args),
     /// List the changes that the sink has refused, and those that wait for one of them
+    #[command(override_usage = "shopmirror sinks NAME dead [OPTIONS] [SEQ]")]
     Dead {
         /// Show this change whole
         seq: Option<i64>,
     },
     /// Send refused changes again now, under the same event ids
+    #[command(override_usage = "shopmirror sinks NAME redrive [OPTIONS] [SEQ]...")]
     Redrive {
         #[command(flatten)]
         which: dead::Selection,
@@ -46,21 +51,26 @@ enum Verb {
         all_versions: bool,
     },
     /// Drop what the sink refused for good; the changes stay in the log
+    #[command(override_usage = "shopmirror sinks NAME drop [OPTIONS] [SEQ]...")]
     Drop(dead::Selection),
     /// Send older changes of the log once more, under the same event ids; costs no request
+    #[command(override_usage = "shopmirror sinks NAME replay [OPTIONS]")]
     Replay(replay::Args),
     /// Let the changes of a held sink go
+    #[command(override_usage = "shopmirror sinks NAME release [OPTIONS]")]
     Release {
         /// Drop the held changes instead; the log keeps them
         #[arg(long)]
         skip: bool,
     },
     /// Give the sink the name that the configuration has for it now; while no daemon runs
+    #[command(override_usage = "shopmirror sinks NAME rename [OPTIONS] NEW")]
     Rename {
         /// The new name
         new: String,
     },
     /// Forget a sink that is no longer configured, with what it never got
+    #[command(override_usage = "shopmirror sinks NAME forget [OPTIONS]")]
     Forget,
 }
 
@@ -179,7 +189,10 @@ pub(super) fn table(status: &WorkspaceStatus, out: Output) -> anyhow::Result<Exi
 mod tests {
     use std::collections::BTreeSet;
 
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::cli::Cli;
     use crate::config::SINK_VERBS;
 
     #[test]
@@ -191,5 +204,20 @@ mod tests {
             .chain(["help"])
             .collect();
         assert_eq!(verbs, BTreeSet::from(SINK_VERBS));
+    }
+
+    #[test]
+    fn the_help_of_each_verb_shows_the_form_that_works() {
+        let mut cli = Cli::command();
+        cli.build();
+        let sinks = cli.find_subcommand_mut("sinks").unwrap();
+        for verb in sinks.get_subcommands_mut() {
+            if verb.get_name() == "help" {
+                continue;
+            }
+            let form = format!("Usage: shopmirror sinks NAME {} ", verb.get_name());
+            let help = verb.render_help().to_string();
+            assert!(help.contains(&form), "{help}");
+        }
     }
 }

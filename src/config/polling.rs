@@ -8,6 +8,7 @@ use shopmirror_core::record::Route;
 
 use super::table::Table;
 use super::value::{DAY_MS, lasting, number, seconds, within};
+use crate::text::duration;
 
 #[derive(Deserialize)]
 struct RawBudget {
@@ -137,8 +138,44 @@ fn route(route: Route, table: &Table<'_>, poll: Option<&PollSettings>) -> Option
     if !table.has("max_interval") {
         read.max_interval = poll.max_interval;
     }
+    if read.every.is_some() {
+        for key in ["min_interval", "max_interval"] {
+            if table.has(key) {
+                table.warn(key, "has no effect beside `every`: remove one of them");
+            }
+        }
+    } else {
+        warn_of_contradiction(table, read.min_interval, read.max_interval);
+    }
     read.max_interval = read.max_interval.max(read.min_interval);
     Some(read)
+}
+
+/// `[poll]`
+pub(super) fn poll(table: &Table<'_>) -> Option<PollSettings> {
+    let read: PollSettings = table.read(&[])?;
+    warn_of_contradiction(table, read.min_interval, read.max_interval);
+    Some(read)
+}
+
+/// Warns of a shortest time between two polls that is longer than the longest, if this table names
+/// one of them.
+fn warn_of_contradiction(table: &Table<'_>, shortest: Duration, longest: Duration) {
+    if shortest <= longest {
+        return;
+    }
+    if table.has("min_interval") {
+        let longest = duration::exact(longest);
+        table.warn(
+            "min_interval",
+            format!("is longer than max_interval, {longest}, which has no effect then"),
+        );
+    } else if table.has("max_interval") {
+        table.warn(
+            "max_interval",
+            "is shorter than min_interval and has no effect then",
+        );
+    }
 }
 
 /// `[once]`: how often a timer runs `shopmirror once`.

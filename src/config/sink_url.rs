@@ -30,6 +30,9 @@ impl SinkUrl {
             table.need("url");
             return None;
         }
+        if table.has("url") && table.has("url_file") {
+            table.warn("url", "has no effect beside `url_file`: remove one of them");
+        }
         let key = if url.is_inline() { "url" } else { "url_file" };
         let problem = match url.read() {
             Ok(address) => match check(address.expose_secret()) {

@@ -175,6 +175,11 @@ pub(super) fn read(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> 
     sinks
 }
 
+/// True for the name of a type of sinks.
+pub(super) fn is_type(name: &str) -> bool {
+    TYPES.iter().any(|(known, _)| *known == name)
+}
+
 /// One sink; `None` only if a problem was noted.
 fn sink(table: &Table<'_>, workspace: Option<&WorkspaceSettings>) -> Option<SinkSettings> {
     let mut filter: SinkFilter = table.read(&[])?;

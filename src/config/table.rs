@@ -14,6 +14,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Base;
 use super::problem::Problem;
+use super::sinks;
 use super::value::{TableDeserializer, message, nearest};
 
 const NAME_LEN_MAX: usize = 64;
@@ -24,6 +25,8 @@ pub(super) struct FileContext<'d> {
     /// The folders from which relative paths start.
     pub(super) base: &'d Base,
     problems: RefCell<Vec<Problem>>,
+    /// What the file says that has no effect.
+    warnings: RefCell<Vec<Problem>>,
     /// The files that will be written, each with the table that names it.
     claims: RefCell<Vec<(PathBuf, String)>>,
 }
@@ -34,12 +37,17 @@ impl<'d> FileContext<'d> {
             text,
             base,
             problems: RefCell::default(),
+            warnings: RefCell::default(),
             claims: RefCell::default(),
         }
     }
 
-    pub(super) fn problems(self) -> Vec<Problem> {
+    pub(super) fn problems(&self) -> Vec<Problem> {
         self.problems.take()
+    }
+
+    pub(super) fn warnings(&self) -> Vec<Problem> {
+        self.warnings.take()
     }
 
     fn note(&self, place: usize, message: String) {
@@ -187,13 +195,36 @@ impl<'d> Table<'d> {
     /// Notes a problem if a key that must be there is missing.
     pub(super) fn need(&self, key: &str) {
         if !self.has(key) {
-            self.note_here(format!("[{}] needs `{key}`", self.name));
+            self.note_here(format!("[{}] needs `{key}`{}", self.name, self.page()));
+        }
+    }
+
+    /// The page of the documents that has the keys of a sink of a known type.
+    fn page(&self) -> String {
+        let sink_type = self
+            .entries
+            .get("type")
+            .and_then(|value| value.get_ref().as_str());
+        match sink_type {
+            Some(name) if sinks::is_type(name) => format!(": see docs/sinks/{name}.md"),
+            _ => String::new(),
         }
     }
 
     /// Notes a problem with the value of a key; the message follows the name of the key.
     pub(super) fn note(&self, key: &str, message: impl Display) {
         self.note_inside(&[key], format!("`{key}` {message}"));
+    }
+
+    /// Warns that a key of this table has no effect; the message follows the name of the key.
+    pub(super) fn warn(&self, key: &str, message: impl Display) {
+        let place = match self.entries.get(key) {
+            Some(value) => value.span().start,
+            None => self.place,
+        };
+        let message = format!("`{key}` {message}");
+        let warning = Problem::new(self.file.text, place, message);
+        self.file.warnings.borrow_mut().push(warning);
     }
 
     /// Notes a problem with a value inside this table; the message is a whole sentence.

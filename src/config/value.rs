@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -83,6 +84,7 @@ pub(super) fn message(error: &Error) -> String {
         "a boolean" => "must be true or false, without quotes",
         "a string" | "path string" => "must be a string in quotes",
         "a sequence" => "must be a list in square brackets",
+        DURATION => "must be a duration in quotes, for example \"20s\"",
         _ => "must be a table in curly brackets",
     }
     .to_owned()
@@ -146,13 +148,30 @@ where
 #[derive(Deserialize)]
 pub(super) struct TimeSpan(#[serde(deserialize_with = "time")] pub(super) Duration);
 
+/// What [`TimeVisitor`] expects; [`message`] words it.
+const DURATION: &str = "a duration";
+
 fn time<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
-    parsed(d, |text| {
+    d.deserialize_str(TimeVisitor)
+}
+
+struct TimeVisitor;
+
+impl Visitor<'_> for TimeVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(DURATION)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Duration, E> {
         humantime::parse_duration(text).map_err(|_| {
-            "must be a duration, for example \"30s\": write a number and a unit (ms, s, m, h, d)"
-                .into()
+            E::custom(
+                "must be a duration, for example \"30s\": write a number and a unit (ms, s, m, h, \
+                 d)",
+            )
         })
-    })
+    }
 }
 
 /// A length of time from `LOW` to `HIGH` milliseconds.

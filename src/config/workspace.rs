@@ -32,7 +32,7 @@ pub struct WorkspaceSettings {
     #[serde(default)]
     pub auth: Auth,
     /// The businesses (branches) to poll; empty means the workspace's default only.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "businesses")]
     pub businesses: BTreeSet<String>,
     /// A PEM file with the certificate authorities of the workspace; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
@@ -50,6 +50,27 @@ impl WorkspaceSettings {
         }
         self.businesses.iter().cloned().map(Some).collect()
     }
+}
+
+/// Ids of businesses, as text or as numbers.
+fn businesses<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeSet<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "must be a list of ids, for example [\"2\", \"5\"]"
+    )]
+    enum Id {
+        Number(u64),
+        Text(String),
+    }
+    let mut businesses = BTreeSet::new();
+    for id in Vec::<Id>::deserialize(d)? {
+        businesses.insert(match id {
+            Id::Number(number) => number.to_string(),
+            Id::Text(text) => text,
+        });
+    }
+    Ok(businesses)
 }
 
 /// How the key is sent (contract, "Authentication" 2).

@@ -60,26 +60,39 @@ impl WorkspaceStatus {
             let mut text = self
                 .time_text(backup.last_at.as_deref(), format_time)
                 .unwrap_or_else(|| "none yet".to_owned());
-            if let Some(next) = self.time_text(backup.next_at.as_deref(), format_time) {
-                text = format!("{text}, next {next}");
+            if let Some(next) = self.next_text(backup.next_at.as_deref(), format_time) {
+                text = format!("{text}, {next}");
             }
             facts.push(("backup", text));
         }
         if let Some(next) = self.reports.iter().min_by_key(|report| &report.next_at) {
             let number = count(self.reports.len(), "scheduled report", "scheduled reports");
             let at = self
-                .time_text(Some(&next.next_at), format_time)
+                .next_text(Some(&next.next_at), format_time)
                 .unwrap_or_default();
-            facts.push(("reports", format!("{number}, next {} {at}", next.name)));
+            facts.push(("reports", format!("{number}, {} {at}", next.name)));
         }
         facts
     }
 
     /// A stored time as the caller writes it; `None` if there is none that can be read.
     fn time_text(&self, stamp: Option<&str>, format_time: FormatTime<'_>) -> Option<String> {
+        Some(format_time(self.seconds_until(stamp)?))
+    }
+
+    /// When something is done next; it may be late.
+    fn next_text(&self, stamp: Option<&str>, format_time: FormatTime<'_>) -> Option<String> {
+        let seconds = self.seconds_until(stamp)?;
+        if seconds <= 0.0 {
+            return Some("due now".to_owned());
+        }
+        Some(format!("next {}", format_time(seconds)))
+    }
+
+    fn seconds_until(&self, stamp: Option<&str>) -> Option<f64> {
         let now: Timestamp = self.at.parse().ok()?;
         let at: Timestamp = stamp?.parse().ok()?;
-        Some(format_time(at.duration_since(now).as_secs_f64()))
+        Some(at.duration_since(now).as_secs_f64())
     }
 
     /// The pollers. The columns that matter most come first, for a narrow terminal.

@@ -27,7 +27,7 @@ pub(super) struct Args {
     #[arg(long = "route", value_name = "ROUTE", value_parser = crate::cli::route())]
     routes: Vec<Route>,
     /// Only this kind of change, also if the sink asks for others; can be repeated
-    #[arg(long = "kind", value_name = "KIND", value_parser = clap::value_parser!(Kind))]
+    #[arg(long = "kind", value_name = "KIND", value_parser = crate::cli::kind())]
     kinds: Vec<Kind>,
     /// Only records with this value in a field; can be repeated
     #[arg(long = "where", value_name = "FIELD=VALUE", value_parser = records::pair)]

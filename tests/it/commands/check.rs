@@ -109,6 +109,13 @@ async fn check_says_what_is_wrong_and_how_to_fix_it() {
         found["said"].as_str().unwrap().contains("needs `path`"),
         "{found}"
     );
+    assert!(
+        found["said"]
+            .as_str()
+            .unwrap()
+            .contains("see docs/sinks/file.md"),
+        "{found}"
+    );
     place.write("taken", "");
     workspace.sandbox.set_standard_host(None);
     for (folder, code) in [("new/folder", 0), ("taken/folder", 78)] {
@@ -328,4 +335,38 @@ async fn a_disk_without_room_is_reported() {
         checked.out.contains("WRONG store      the disk of"),
         "{checked:?}"
     );
+}
+
+#[tokio::test]
+async fn a_key_that_has_no_effect_is_a_warning_with_its_place_and_no_error() {
+    let place = Place::new("http://127.0.0.1:9/api", "key");
+    place.write("erp-url", "http://127.0.0.1:9/");
+    place.configure(
+        "[routes.jobs]\nevery = \"30s\"\nmin_interval = \"5s\"\n\
+         [routes.leads]\nmin_interval = \"5m\"\n\
+         [sinks.erp]\ntype = \"webhook\"\nurl = \"http://127.0.0.1:8/\"\nurl_file = \"erp-url\"\n\
+         \n",
+    );
+    let ended = place.run(["check", "--offline", "--json"]).await;
+    let findings = ended.json();
+    let mut warnings = Vec::new();
+    for finding in findings.as_array().unwrap() {
+        assert_eq!(finding["ok"], json!(true), "{findings}");
+        if finding["warning"] == json!(true) {
+            warnings.push(finding["said"].as_str().unwrap());
+        }
+    }
+    assert_eq!((ended.code, warnings.len()), (Some(0), 3), "{findings}");
+    for (warning, said) in warnings.iter().zip([
+        "`min_interval` has no effect beside `every`",
+        "`min_interval` is longer than max_interval, 500ms",
+        "`url` has no effect beside `url_file`",
+    ]) {
+        assert!(
+            warning.contains("shopmirror.toml:") && warning.contains(said),
+            "{warning}"
+        );
+    }
+    let ended = place.run(["check", "--offline"]).await;
+    assert_eq!(ended.out.matches("warn ").count(), 3, "{ended:?}");
 }

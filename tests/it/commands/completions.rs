@@ -4,20 +4,35 @@ use crate::support::Place;
 
 /// Completes the last argument in a real bash, with the script that `completions bash` prints.
 const BASH: &str = r#"
-source <("$0" completions bash) || exit 1
+PATH="$(dirname "$0"):$PATH"
+source <(shopmirror completions bash) || exit 1
 COMP_WORDS=(shopmirror "$@")
 COMP_CWORD=$#
-_shopmirror shopmirror "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+COMP_TYPE=9
+_clap_complete_shopmirror shopmirror "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
 #[tokio::test]
-async fn a_shell_completes_commands_routes_and_verbs_and_each_command_has_a_page() {
+async fn a_shell_completes_words_and_the_names_of_the_shop_and_each_command_has_a_page() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
+    place.configure(&format!(
+        "[reports]\nfolder = \"reports\"\n{}",
+        Place::file_sink("erp", "")
+    ));
+    std::fs::create_dir(place.path("reports")).unwrap();
+    place.write(
+        "reports/payroll.sql",
+        "-- title = \"Payroll\"\nSELECT 1 AS one\n",
+    );
     for (args, offered) in [
         (&["statu"][..], "status"),
         (&["records", "job"], "jobs\njob_status_changes"),
         (&["sinks", "erp", "redr"], "redrive"),
+        (&["sinks", "er"], "erp"),
+        (&["report", "pay"], "payments\npayroll"),
+        (&["log", "--kind", "for"], "forgotten"),
+        (&["sinks", "erp", "replay", "--kind", "van"], "vanished"),
     ] {
         let ended = place.run_by(&["bash", "-c", BASH], args).await;
         assert_eq!(

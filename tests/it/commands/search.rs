@@ -12,6 +12,11 @@ use crate::support::{BUDGET, EAGER, Workspace, wait_until};
 #[tokio::test]
 async fn a_failed_search_has_the_exit_code_of_its_cause() {
     let (workspace, place) = filled("").await;
+    for term in ["", " ", &"x".repeat(101)] {
+        let ended = place.run(["search", term]).await;
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        assert!(ended.err.contains("write at"), "{ended:?}");
+    }
     let ended = place.run(["search", "x"]).await;
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(ended.err.contains("searches go through it"), "{ended:?}");

@@ -44,7 +44,7 @@ routes = ["job"]
         "2:12 `base_url` must begin with https://",
         "3:1 unknown key in [workspace]; did you mean `api_key_file`?",
         "5:23 `requests_per_minute` must be from 1 to 1000000",
-        "7:11 `timeout` must be a duration",
+        "7:11 `timeout` must be a duration, for example",
         "8:9 `limit` must be from 1 to 100",
         r#"12:11 `routes` cannot be this word; did you mean "jobs"?"#,
     ];
@@ -82,8 +82,8 @@ fn the_workspace() {
                 &["3:14 must be a list in square brackets"],
             ),
             (
-                "businesses = [12]",
-                &["3:15 `businesses` must be a string in quotes"],
+                "businesses = [true]",
+                &["3:14 `businesses` must be a list of ids, for example [\"2\", \"5\"]"],
             ),
             (
                 r#"time_zone = "Berlin""#,
@@ -115,7 +115,10 @@ fn the_budget_and_the_polls() {
     refused(
         "[poll]",
         &[
-            ("timeout = 20", &["2:11 must be a string in quotes"]),
+            (
+                "timeout = 20",
+                &["2:11 must be a duration in quotes, for example \"20s\""],
+            ),
             (
                 r#"timeout = "20""#,
                 &["2:11 write a number and a unit (ms, s, m, h, d)"],

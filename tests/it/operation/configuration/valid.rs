@@ -44,7 +44,7 @@ const EVERYTHING: &str = r#"[workspace]
 base_url = "http://127.0.0.1:8080/api/"
 api_key_file = "/etc/shopmirror/api-key"
 auth = "x-api-key"
-businesses = ["34", "12", "12"]
+businesses = ["34", 12, "12"]
 ca_file = "ca.pem"
 time_zone = "Europe/Berlin"
 [budget]
