@@ -14,7 +14,7 @@ mod transport;
 mod wire;
 
 pub use client::Client;
-pub use error::{ApiError, Class, Retry};
+pub use error::{ApiError, Between, BetweenKind, Class, Retry};
 pub use http::{HttpTransport, TransportBuildError};
 pub use page::{MAX_DEPTH, MAX_RECORDS, PageError, decode};
 pub use rate::RateHeaders;

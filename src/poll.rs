@@ -2,8 +2,8 @@
 //! lets both learn from each response.
 //!
 //! A poller has at most one request in flight. A late poll is skipped, never queued. A page is
-//! stored whole or not at all. A refused key, a wrong address or a full disk holds every poller
-//! back; [`hold`] has the rules.
+//! stored whole or not at all. A refused key, a wrong address, somebody between or a full disk holds
+//! every poller back; [`hold`] has the rules.
 
 mod background;
 mod clocks;
@@ -13,6 +13,7 @@ mod once;
 mod poller;
 mod spending;
 mod status;
+mod waits;
 mod workspace;
 
 use std::collections::VecDeque;
@@ -211,8 +212,14 @@ impl Dispatcher {
             Some(planned) => planned.settings.limit,
             None => DEFAULT_LIMIT,
         };
+        let stored_workspace = self.store.read(Reader::workspace).await?;
+        if let Some(stored) = &stored_workspace
+            && stored.is_of(&client.account())
+        {
+            client.set_address_proven();
+        }
         Ok(Self {
-            stored_workspace: self.store.read(Reader::workspace).await?,
+            stored_workspace,
             limit,
             hold: Some(Hold::new(now.elapsed)),
             verified: None,
@@ -305,6 +312,7 @@ impl Dispatcher {
             DispatcherRequest::Resume => {
                 for poller in &mut self.pollers {
                     poller.key_is_good = false;
+                    poller.workspace_answers = false;
                 }
                 self.try_changed_key();
                 self.end_waits();

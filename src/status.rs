@@ -36,6 +36,8 @@ pub struct WorkspaceStatus {
     pub health: Health,
     /// The findings, each with what to do.
     pub reasons: Vec<String>,
+    /// What the other side said when it made every route wait: not our words.
+    pub paused_quotation: Option<String>,
     /// True if a daemon replied; otherwise the status comes from the store.
     pub running: bool,
     /// The daemon's process id.
@@ -126,6 +128,7 @@ impl WorkspaceStatus {
             pid: Some(std::process::id()),
             pollers,
             budget: Some(polling.budget),
+            paused_quotation: polling.paused_quotation,
             left_out,
             ..self
         };
@@ -133,6 +136,35 @@ impl WorkspaceStatus {
             findings.extend(judge_pollers(&status.pollers));
         }
         status.judged(findings)
+    }
+
+    /// The status without what others said, which may repeat records.
+    #[must_use]
+    pub fn without_quotations(mut self) -> Self {
+        self.paused_quotation = None;
+        for poller in &mut self.pollers {
+            poller.last_error_quotation = None;
+        }
+        self
+    }
+
+    /// What others said of what is wrong now, each with whom or what it concerns.
+    #[must_use]
+    pub fn quotations(&self) -> Vec<(String, &str)> {
+        let mut quotations: Vec<(String, &str)> = Vec::new();
+        if let Some(quotation) = &self.paused_quotation {
+            quotations.push(("the workspace's address".to_owned(), quotation));
+        }
+        for poller in &self.pollers {
+            let Some(quotation) = &poller.last_error_quotation else {
+                continue;
+            };
+            // Routes are mostly answered alike.
+            if !quotations.iter().any(|(_, known)| known == quotation) {
+                quotations.push((poller.name(), quotation));
+            }
+        }
+        quotations
     }
 
     /// What is stored, because no daemon replied for the reason `why`.

@@ -3,9 +3,11 @@
 pub mod document;
 pub mod escape;
 pub mod number;
+mod quotation;
 pub mod table;
 
 use bytes::Bytes;
+pub use quotation::Quotation;
 pub use shopmirror_core::duration;
 
 /// Bytes as hexadecimal digits.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -34,6 +34,13 @@ pub enum FaultKind {
         /// The `Retry-After` header as it is to be sent: seconds or an HTTP date.
         #[serde(default, deserialize_with = "seconds_or_date")]
         retry_after: Option<String>,
+    },
+    /// An answer of somebody between: this status and body, without the headers of the workspace.
+    Between {
+        /// The HTTP status.
+        code: u16,
+        /// The body; a web page if it begins with `<`.
+        body: String,
     },
     /// The right answer, late.
     Slow {
@@ -76,6 +83,10 @@ pub enum FaultKind {
     /// A page whose last record has no id.
     RecordWithoutId,
 }
+
+/// Marks a response that somebody between has sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotOfWorkspace;
 
 /// A fault and the requests it is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,6 +168,20 @@ impl FaultKind {
                 let status =
                     StatusCode::from_u16(*code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 return Some(Refusal::scripted(status, retry_after.clone()).into_response());
+            }
+            Self::Between { code, body } => {
+                let status =
+                    StatusCode::from_u16(*code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                let content_type = if body.starts_with('<') {
+                    "text/html"
+                } else {
+                    "text/plain"
+                };
+                let mut response = (status, body.clone()).into_response();
+                let headers = response.headers_mut();
+                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+                response.extensions_mut().insert(NotOfWorkspace);
+                return Some(response);
             }
             Self::Html => {
                 let page = "<!doctype html><title>Sign in</title><p>Please sign in.";

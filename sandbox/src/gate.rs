@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 
 use super::envelope::{self, Refusal};
-use super::fault::FaultKind;
+use super::fault::{FaultKind, NotOfWorkspace};
 use super::handle::Sandbox;
 use super::keys::{self, KeyFault, Provider};
 use super::requests::Received;
@@ -83,7 +83,13 @@ pub(super) async fn pass(
     let named = response.extensions().get().map(|Business(id)| *id);
     let named = named.or_else(|| refusal.as_ref()?.business);
     let business = named.unwrap_or(business);
-    let mut response = match refusal.or_else(|| unreadable(response.status())) {
+    let is_of_workspace = response.extensions().get::<NotOfWorkspace>().is_none();
+    let unreadable = if is_of_workspace {
+        unreadable(response.status())
+    } else {
+        None
+    };
+    let mut response = match refusal.or(unreadable) {
         Some(refusal) => {
             let mut finished = envelope::finish(&refusal, &request_id);
             if let Some(allowed) = response.headers_mut().remove(header::ALLOW) {
@@ -93,13 +99,15 @@ pub(super) async fn pass(
         }
         None => response,
     };
-    let headers = response.headers_mut();
-    headers.insert("x-ratelimit-limit", limit.into());
-    headers.insert("x-ratelimit-remaining", remaining.into());
-    headers.insert("x-business", business.into());
-    headers.insert("x-sandbox", HeaderValue::from_static("true"));
-    if let Ok(id) = HeaderValue::from_str(&request_id) {
-        headers.insert("x-request-id", id);
+    if is_of_workspace {
+        let headers = response.headers_mut();
+        headers.insert("x-ratelimit-limit", limit.into());
+        headers.insert("x-ratelimit-remaining", remaining.into());
+        headers.insert("x-business", business.into());
+        headers.insert("x-sandbox", HeaderValue::from_static("true"));
+        if let Ok(id) = HeaderValue::from_str(&request_id) {
+            headers.insert("x-request-id", id);
+        }
     }
     let status = response.status().as_u16();
     let mut inner = sandbox.lock();

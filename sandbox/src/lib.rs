@@ -68,11 +68,12 @@
 //! | `GET /checkins` | | lists self check-ins as staff see them |
 //! | `PATCH /settings` | `{requests_per_minute?, ids_as_strings?, newest_by_change?, rival_per_minute?, standard_host?}` | sets limits and forms; `newest_by_change` lists records by their last change, not by creation; the rival shares the automation key; requests to the standard host get 412, `null` turns this off |
 //!
-//! Fault kinds: `status` (`code`, `retry_after?`), `slow` (`ms`), `truncated`, `html`, `not_json`,
-//! `object`, `null`, `invalid_utf8`, `nul`, `escaped_nul`, `deep` (`depth`), `gzip_bomb` (`mib`),
-//! `huge` (`mib`), `duplicate_ids`, `record_without_id`. A fault's route is one of the six, or
-//! `search`, `automation-ping`, `ping`, `custom-fields`, `leads`, `self-checkin`, `submit`,
-//! `ingest`; `leads` is both the read and the intake.
+//! Fault kinds: `status` (`code`, `retry_after?`), `between` (`code`, `body`: what a proxy or a portal
+//! sends), `slow` (`ms`), `truncated`, `html`, `not_json`, `object`, `null`, `invalid_utf8`, `nul`,
+//! `escaped_nul`, `deep` (`depth`), `gzip_bomb` (`mib`), `huge` (`mib`), `duplicate_ids`,
+//! `record_without_id`. A fault's route is one of the six, or `search`, `automation-ping`, `ping`,
+//! `custom-fields`, `leads`, `self-checkin`, `submit`, `ingest`; `leads` is both the read and the
+//! intake.
 //!
 //! # Assumptions
 //!

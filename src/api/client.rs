@@ -1,9 +1,11 @@
 //! One method per read route of the contract; each sends exactly one request.
 //!
 //! Every call returns its result and the rate limit that the response shows, also on failure.
-//! The client retries and paces nothing; the key is its only state.
+//! The client retries and paces nothing; its only state is the key, and whether the workspace ever
+//! answered at its address.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -42,6 +44,8 @@ struct Inner {
     polls: HashMap<Route, Url>,
     timeout: Duration,
     clock: Clock,
+    /// Whether the workspace itself ever answered here.
+    is_address_proven: AtomicBool,
 }
 
 /// The key that requests are sent with, and which one it is.
@@ -80,6 +84,7 @@ impl Client {
             polls,
             timeout: poll.timeout,
             clock,
+            is_address_proven: AtomicBool::new(false),
         }))
     }
 
@@ -106,6 +111,12 @@ impl Client {
     #[must_use]
     pub fn key_number(&self) -> u64 {
         self.key().number
+    }
+
+    /// Notes that the workspace has answered at this address before, so that the advice about an
+    /// answer of somebody between does not begin with the address.
+    pub fn set_address_proven(&self) {
+        self.0.is_address_proven.store(true, Ordering::Relaxed);
     }
 
     /// The address and the key, by which the workspace counts requests, as a digest that reveals
@@ -245,20 +256,33 @@ impl Client {
             Ok(response) => response,
             Err(error) => return (Err(error.into()), unknown),
         };
-        let rate = RateHeaders::read(response.status, &response.headers, inner.clock.now().wall);
+        let rate = RateHeaders::read(&response, inner.clock.now().wall);
         let rate = RateHeaders {
             key: number,
             ..rate
         };
+        let secret = key.expose_secret();
+        let is_proven = inner.is_address_proven.load(Ordering::Relaxed);
         if response.status != 200 {
-            let secret = key.expose_secret();
-            let error = ApiError::from_response(&response, &url, rate.retry_after, secret);
+            let error =
+                ApiError::from_response(&response, &url, rate.retry_after, is_proven, secret);
+            return (Err(error), rate);
+        }
+        if let Some(error) = ApiError::from_body_between(&response, is_proven, secret) {
             return (Err(error), rate);
         }
         if is_of_another(business, &response.headers) {
-            return (Err(PageError::OtherBusiness.into()), rate);
+            return (Err(ApiError::page(PageError::OtherBusiness)), rate);
         }
-        (read(response.body).map_err(ApiError::from), rate)
+        // Read before the body goes; a page is an array, and has none.
+        let quotation = ApiError::quotation_of_object(&response, secret);
+        match read(response.body) {
+            Ok(value) => {
+                inner.is_address_proven.store(true, Ordering::Relaxed);
+                (Ok(value), rate)
+            }
+            Err(problem) => (Err(ApiError::Page { problem, quotation }), rate),
+        }
     }
 }
 

@@ -1,18 +1,26 @@
 //! Why a request failed, whether to retry it, and what the operator can do.
 //!
 //! The contract's retry rules ("Errors"): only 429, 423, 5xx and network errors. No text here holds
-//! the key, an address or a body; code and message of the error are shortened and escaped.
+//! the key, an address or a body. What the other side said is a [`Quotation`] beside the text.
+//!
+//! The workspace's own refusal has a JSON object as its body, or no body and `X-Request-Id`. Each
+//! redirect and every other body comes from somebody between: a bot check, a proxy, a portal.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, LOCATION};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use url::Url;
 
-use super::foreign::sanitize;
+use super::foreign::{sanitize, without};
 use super::page::PageError;
 use super::transport::{ApiResponse, TransportError};
+use crate::text::Quotation;
+
+/// The longest id of a request that is repeated.
+const MAX_REQUEST_ID: usize = 64;
 
 /// The status of a cache for an unchanged response. shopmirror never asks for it.
 const NOT_MODIFIED: u16 = 304;
@@ -20,39 +28,37 @@ const NOT_MODIFIED: u16 = 304;
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// The workspace responded with a status other than 200.
-    #[error("{}", status_text(*.status, [.code, .message, .request_id]))]
+    /// The response has a status other than 200, which says whether to try again.
+    #[error("{}", status_text(*.status, *.is_of_workspace, .request_id.as_deref()))]
     Status {
         /// The HTTP status.
         status: u16,
-        /// `error.code`, shortened and escaped.
-        code: Option<String>,
-        /// `error.message`, shortened and escaped.
-        message: Option<String>,
-        /// `error.request_id` or `X-Request-Id`, shortened and escaped.
+        /// False for a 423, 429 or 5xx of somebody between.
+        is_of_workspace: bool,
+        /// `error.request_id` or `X-Request-Id`, if it looks like an id.
         request_id: Option<String>,
         /// `Retry-After`, at most an hour.
         retry_after: Option<Duration>,
+        /// Code, message and details of the error.
+        quotation: Option<Quotation>,
     },
+    /// Somebody between answered instead of the workspace; the key went no further.
+    #[error("{0}")]
+    Between(Between),
     /// There was no complete response.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The workspace redirected to another address; the key was not sent there.
-    #[error(
-        "the workspace redirects to {}, which was not followed; set base_url to the address \
-         that does not redirect, with https and ending in /api",
-        .host.as_deref().unwrap_or("an address it does not name")
-    )]
-    Redirect {
-        /// The target's host only, shortened and escaped.
-        host: Option<String>,
-    },
     /// A 200 that is not what the contract shows; nothing of it may be stored.
     #[error(
-        "the response was refused and nothing of it was stored: {0}; check that base_url is the \
-         workspace's API address and that no proxy changes responses"
+        "the response was refused and nothing of it was stored: {problem}; check that base_url is \
+         the workspace's API address and that no proxy changes responses"
     )]
-    Page(#[from] PageError),
+    Page {
+        /// What is wrong with it.
+        problem: PageError,
+        /// Code, message and details, if it is an error.
+        quotation: Option<Quotation>,
+    },
     /// The response was complete, and the store refused it; nothing of it is stored.
     #[error("{0}")]
     NotStored(String),
@@ -68,6 +74,80 @@ pub enum ApiError {
     /// The request was not sent, because the contract does not allow it.
     #[error("the request was not sent: {0}")]
     Unsendable(&'static str),
+}
+
+/// An answer of somebody between shopmirror and the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Between {
+    /// The HTTP status.
+    pub status: u16,
+    /// What it is.
+    pub kind: BetweenKind,
+    /// Whether the workspace itself ever answered at this address.
+    pub is_address_proven: bool,
+    /// The title of a web page, or the first words of a text.
+    pub quotation: Option<Quotation>,
+}
+
+/// What somebody between answers with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BetweenKind {
+    /// A redirect, to this host if it names one that can be read; it was not followed.
+    Redirect(Option<String>),
+    /// "Not modified" (304), which only a cache sends unasked.
+    NotModified,
+    /// A web page.
+    Html,
+    /// A text that is not JSON.
+    Text,
+    /// Nothing that can be read, without `X-Request-Id`.
+    Empty,
+}
+
+impl fmt::Display for Between {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("somebody between shopmirror and the workspace answers in its place with ")?;
+        match &self.kind {
+            BetweenKind::Redirect(Some(host)) => {
+                write!(f, "a redirect to {host}, which was not followed")?;
+            }
+            BetweenKind::Redirect(None) => {
+                f.write_str("a redirect to an address it does not name")?;
+            }
+            BetweenKind::NotModified => {
+                f.write_str("\"not modified\", which only a cache sends")?
+            }
+            BetweenKind::Html => f.write_str("a web page")?,
+            BetweenKind::Text => f.write_str("a text that is not JSON")?,
+            BetweenKind::Empty => f.write_str("an empty response")?,
+        }
+        write!(f, " (status {}); ", self.status)?;
+        if self.is_address_proven {
+            f.write_str(
+                "let requests of this machine to base_url through the bot check, login page, cache, \
+                 proxy or firewall on the way",
+            )
+        } else {
+            f.write_str(
+                "check base_url first: it must be the workspace's API address, with https, ending \
+                 in /api, and not redirect; then look for a bot check, a login page, a cache, a \
+                 proxy or a firewall on the way",
+            )
+        }
+    }
+}
+
+impl Between {
+    /// The answer in one word, for counts and listings.
+    #[must_use]
+    pub fn word(&self) -> String {
+        match (&self.kind, self.status) {
+            (BetweenKind::Redirect(_), _) => "redirect".to_owned(),
+            (BetweenKind::Html, 200) => "html".to_owned(),
+            (_, 200) => "not_json".to_owned(),
+            (_, status) => format!("http_{status}"),
+        }
+    }
 }
 
 /// Whether and when to retry a request.
@@ -90,8 +170,10 @@ pub enum Class {
     KeyForbidden,
     /// 412: the request for a white-label workspace went to the standard host; every poller stops.
     WrongHost,
-    /// Any other 4xx, or a redirect: this route fails until something is changed.
+    /// Any other 4xx: this route fails until something is changed.
     RouteBroken,
+    /// Somebody between answers: every poller waits until the workspace does again.
+    Between,
     /// 429, 423, 5xx or the network: a retry may succeed.
     Busy,
     /// A response that is not what the contract shows.
@@ -126,14 +208,48 @@ impl ApiError {
                 400..=499 => Class::RouteBroken,
                 _ => Class::BadPage,
             },
-            Self::Transport(TransportError::TooLarge) | Self::Page(_) | Self::NotStored(_) => {
-                Class::BadPage
-            }
+            Self::Between(_) => Class::Between,
+            Self::Transport(TransportError::TooLarge | TransportError::Encoding(_))
+            | Self::Page { .. }
+            | Self::NotStored(_) => Class::BadPage,
             Self::Transport(_) => Class::Busy,
-            Self::Redirect { .. } | Self::Unsendable(_) | Self::OtherWorkspace(_) => {
-                Class::RouteBroken
-            }
+            Self::Unsendable(_) | Self::OtherWorkspace(_) => Class::RouteBroken,
             Self::UnusableKey => Class::KeyRefused,
+        }
+    }
+
+    /// A page that is refused, which says nothing of its own.
+    pub(super) fn page(problem: PageError) -> Self {
+        Self::Page {
+            problem,
+            quotation: None,
+        }
+    }
+
+    /// What a body says that is one object.
+    pub(super) fn quotation_of_object(response: &ApiResponse, secret: &str) -> Option<Quotation> {
+        if content(&response.body).first() != Some(&b'{') {
+            return None;
+        }
+        Quotation::of_body(&response.body, |text| without(text, secret))
+    }
+
+    /// What the other side said, which is not ours to put into logs and alerts.
+    #[must_use]
+    pub fn quotation(&self) -> Option<&Quotation> {
+        match self {
+            Self::Status { quotation, .. } | Self::Page { quotation, .. } => quotation.as_ref(),
+            Self::Between(between) => between.quotation.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The error with what the other side said, for the operator on a command line.
+    #[must_use]
+    pub fn with_quotation(&self) -> String {
+        match self.quotation() {
+            Some(quotation) => format!("{self}; response: {}", quotation.shown()),
+            None => self.to_string(),
         }
     }
 
@@ -142,30 +258,103 @@ impl ApiError {
         response: &ApiResponse,
         requested: &Url,
         retry_after: Option<Duration>,
+        is_address_proven: bool,
         secret: &str,
     ) -> Self {
-        if (300..400).contains(&response.status) && response.status != NOT_MODIFIED {
-            return Self::Redirect {
-                host: redirect_host(&response.headers, requested, secret),
-            };
+        let is_of_workspace = is_of_workspace(response);
+        let status = response.status;
+        let is_retried = matches!(status, 423 | 429 | 500..=599);
+        if !is_of_workspace && !is_retried {
+            let kind = kind_between(response, requested, secret);
+            return Self::between(response, kind, is_address_proven, secret);
         }
         let envelope: Value = serde_json::from_slice(&response.body).unwrap_or_default();
-        let code = member(&envelope, "/error/code");
-        let message = match member(&envelope, "/error/message") {
-            Some(message) => Some(message),
-            None => member(&envelope, "/message"),
-        };
         let request_id = match member(&envelope, "/error/request_id") {
             Some(id) => Some(id),
             None => request_id_header(&response.headers),
         };
         Self::Status {
-            status: response.status,
-            code: code.map(|text| sanitize(text, secret)),
-            message: message.map(|text| sanitize(text, secret)),
-            request_id: request_id.map(|text| sanitize(text, secret)),
+            status,
+            is_of_workspace,
+            request_id: request_id.and_then(|id| request_id_shown(id, secret)),
             retry_after,
+            quotation: Quotation::of_body(&response.body, |text| without(text, secret)),
         }
+    }
+
+    /// The error of a 200 whose body is not JSON, if it is none.
+    pub(super) fn from_body_between(
+        response: &ApiResponse,
+        is_address_proven: bool,
+        secret: &str,
+    ) -> Option<Self> {
+        let kind = match content(&response.body).first() {
+            Some(b'[' | b'{') => return None,
+            Some(b'<') => BetweenKind::Html,
+            Some(_) if serde_json::from_slice::<IgnoredAny>(&response.body).is_ok() => return None,
+            Some(_) => BetweenKind::Text,
+            None if request_id_header(&response.headers).is_some() => return None,
+            None => BetweenKind::Empty,
+        };
+        Some(Self::between(response, kind, is_address_proven, secret))
+    }
+
+    fn between(
+        response: &ApiResponse,
+        kind: BetweenKind,
+        is_address_proven: bool,
+        secret: &str,
+    ) -> Self {
+        Self::Between(Between {
+            status: response.status,
+            kind,
+            is_address_proven,
+            quotation: Quotation::of_body(&response.body, |text| without(text, secret)),
+        })
+    }
+}
+
+/// Whether the workspace itself sent a response that is not 200.
+pub(super) fn is_of_workspace(response: &ApiResponse) -> bool {
+    // 407 is for a proxy only.
+    if (300..400).contains(&response.status) || response.status == 407 {
+        return false;
+    }
+    match content(&response.body).first() {
+        // It need not be whole: of a long error only the beginning is read.
+        Some(first) => *first == b'{',
+        None => request_id_header(&response.headers).is_some(),
+    }
+}
+
+/// A body without the byte order mark and the white space before it.
+fn content(body: &[u8]) -> &[u8] {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    body.trim_ascii_start()
+}
+
+fn kind_between(response: &ApiResponse, requested: &Url, secret: &str) -> BetweenKind {
+    match response.status {
+        NOT_MODIFIED => BetweenKind::NotModified,
+        300..400 => BetweenKind::Redirect(redirect_host(&response.headers, requested, secret)),
+        _ => match content(&response.body).first() {
+            Some(b'<') => BetweenKind::Html,
+            Some(_) => BetweenKind::Text,
+            None => BetweenKind::Empty,
+        },
+    }
+}
+
+/// The id of a request, if it can be one: it becomes part of our own words.
+fn request_id_shown(id: &str, secret: &str) -> Option<String> {
+    let is_id = id.len() <= MAX_REQUEST_ID
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+    if is_id {
+        Some(without(id, secret))
+    } else {
+        None
     }
 }
 
@@ -183,8 +372,12 @@ fn redirect_host(headers: &HeaderMap, requested: &Url, secret: &str) -> Option<S
     Some(sanitize(target.host_str()?, secret))
 }
 
-fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -> String {
+fn status_text(status: u16, is_of_workspace: bool, request_id: Option<&str>) -> String {
     let advice = match status {
+        423 | 429 if !is_of_workspace => {
+            "somebody between shopmirror and the workspace asks for fewer requests; shopmirror \
+             will retry; look at the bot check, proxy or firewall on the way"
+        }
         401 => {
             "the workspace refused the API key: it is disabled, expired or was rotated; put the \
              current key from the portal's integrations settings into api_key_file and reload"
@@ -196,11 +389,6 @@ fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -
         412 => {
             "this workspace is not served on this host: it has its own domain; set base_url to \
              the white-label address, https://DOMAIN/api"
-        }
-        NOT_MODIFIED => {
-            "the address answers \"not modified\", which was not asked for: a cache between \
-             shopmirror and the workspace answers for it; let it pass requests of the API on, or \
-             remove it"
         }
         404 => {
             "the workspace does not know this route; check that base_url is its address and ends \
@@ -220,14 +408,8 @@ fn status_text(status: u16, [code, message, request_id]: [&Option<String>; 3]) -
         }
     };
     let mut text = format!("{advice} (status {status}");
-    // Writing to a String cannot fail.
-    if let Some(code) = code {
-        let _ = write!(text, ", code {code}");
-    }
-    if let Some(message) = message {
-        let _ = write!(text, ", response: {message}");
-    }
     if let Some(request_id) = request_id {
+        // Writing to a String cannot fail.
         let _ = write!(text, ", request id {request_id}");
     }
     text.push(')');

@@ -14,7 +14,7 @@ pub(super) fn sanitize(text: &str, secret: &str) -> String {
 }
 
 /// Replaces every occurrence in any letter case, because host names are in lower case.
-fn without(text: &str, secret: &str) -> String {
+pub(super) fn without(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();
     }

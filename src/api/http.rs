@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use reqwest::header::ACCEPT_ENCODING;
 use url::Url;
 
 use super::foreign::sanitize;
@@ -88,18 +89,25 @@ impl Transport for HttpTransport {
             .client
             .get(request.url)
             .headers(request.headers)
+            .header(ACCEPT_ENCODING, body::ACCEPTED)
             .timeout(request.timeout)
             .send()
             .await
             .map_err(|error| sending(&error))?;
         let status = response.status().as_u16();
         let headers = std::mem::take(response.headers_mut());
+        let encoding = body::is_gzip(&headers);
         let body = if response.status().is_success() {
-            page_body(&mut response).await?
+            let is_gzip = encoding.map_err(TransportError::Encoding)?;
+            page_body(&mut response, is_gzip).await?
         } else if response.status().is_redirection() {
             Bytes::new()
         } else {
-            error_body(&mut response).await
+            // The status is known, so a body that cannot be read is no problem.
+            match encoding {
+                Ok(is_gzip) => error_body(&mut response, is_gzip).await,
+                Err(_) => Bytes::new(),
+            }
         };
         Ok(ApiResponse {
             status,
@@ -110,21 +118,37 @@ impl Transport for HttpTransport {
 }
 
 /// The whole body of a 2xx response, or an error.
-async fn page_body(response: &mut reqwest::Response) -> Result<Bytes, TransportError> {
-    let page = body::whole(response, MAX_BODY)
+async fn page_body(
+    response: &mut reqwest::Response,
+    is_gzip: bool,
+) -> Result<Bytes, TransportError> {
+    let received = body::whole(response, MAX_BODY)
         .await
         .map_err(|error| reading(&error))?;
-    match page {
-        Some(body) => Ok(Bytes::from(body)),
-        None => Err(TransportError::TooLarge),
+    let Some(received) = received else {
+        return Err(TransportError::TooLarge);
+    };
+    if !is_gzip {
+        return Ok(Bytes::from(received));
+    }
+    let mut page = Vec::new();
+    match body::unpack(&received, MAX_BODY, &mut page) {
+        Ok(true) => Ok(Bytes::from(page)),
+        Ok(false) => Err(TransportError::TooLarge),
+        Err(error) => Err(TransportError::Cut(sanitize(&error.to_string(), ""))),
     }
 }
 
 /// The first part of an error's body; a body that ends early is no problem, because the status
 /// is known.
-async fn error_body(response: &mut reqwest::Response) -> Bytes {
+async fn error_body(response: &mut reqwest::Response, is_gzip: bool) -> Bytes {
+    let mut received = Vec::new();
+    let _ = body::read(response, MAX_ERROR_BODY, &mut received).await;
+    if !is_gzip {
+        return received.into();
+    }
     let mut text = Vec::new();
-    let _ = body::read(response, MAX_ERROR_BODY, &mut text).await;
+    let _ = body::unpack(&received, MAX_ERROR_BODY, &mut text);
     text.into()
 }
 

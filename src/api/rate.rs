@@ -8,6 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reqwest::header::{AGE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
+use super::error::is_of_workspace;
+use super::transport::ApiResponse;
 use crate::net::retry_after;
 
 /// A number of requests above this is ignored as a mistake.
@@ -22,7 +24,7 @@ pub struct RateHeaders {
     pub remaining: Option<u32>,
     /// `Retry-After`, from the time of the response; a time in the past is zero.
     pub retry_after: Option<Duration>,
-    /// The request was refused because of the rate limit (429).
+    /// The workspace refused the request because of the key's rate limit (429).
     pub refused: bool,
     /// `X-Business`: the response's business, if it is an integer as the contract shows.
     pub business: Option<i64>,
@@ -33,12 +35,20 @@ pub struct RateHeaders {
 }
 
 impl RateHeaders {
-    /// Reads a response's headers; `now` is used if the server sends no `Date`.
-    pub(super) fn read(status: u16, headers: &HeaderMap, now: Timestamp) -> Self {
+    /// Reads a response's headers; `now` is used if the server sends no `Date`. Of an answer of
+    /// somebody between, only the wait counts.
+    pub(super) fn read(response: &ApiResponse, now: Timestamp) -> Self {
+        let headers = &response.headers;
         let retry_after = match text(headers, RETRY_AFTER) {
             Some(wait) => retry_after::parse(wait, text(headers, DATE), now),
             None => None,
         };
+        if response.status != 200 && !is_of_workspace(response) {
+            return Self {
+                retry_after,
+                ..Self::default()
+            };
+        }
         let business = match text(headers, HeaderName::from_static("x-business")) {
             Some(text) => text.parse().ok(),
             None => None,
@@ -47,7 +57,7 @@ impl RateHeaders {
             limit: count(headers, "x-ratelimit-limit"),
             remaining: count(headers, "x-ratelimit-remaining"),
             retry_after,
-            refused: status == 429,
+            refused: response.status == 429,
             business,
             server_time: server_time(headers),
             key: 0,
@@ -78,8 +88,10 @@ fn count(headers: &HeaderMap, name: &'static str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use bytes::Bytes;
     use reqwest::header::HeaderValue;
+
+    use super::*;
 
     const NOW: &str = "2026-03-01T12:00:00Z";
 
@@ -89,7 +101,12 @@ mod tests {
             let value = HeaderValue::from_str(value).unwrap();
             map.insert(HeaderName::from_static(name), value);
         }
-        RateHeaders::read(status, &map, NOW.parse().unwrap())
+        let response = ApiResponse {
+            status,
+            headers: map,
+            body: Bytes::from_static(b"{}"),
+        };
+        RateHeaders::read(&response, NOW.parse().unwrap())
     }
 
     #[test]

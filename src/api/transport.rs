@@ -61,6 +61,12 @@ pub enum TransportError {
     /// The body ended early or could not be decompressed.
     #[error("the response was cut off: {0}; nothing of it was kept")]
     Cut(String),
+    /// A 2xx response in an encoding that was not requested.
+    #[error(
+        "the response is encoded as {0}, and only gzip was requested; have the server, or the proxy \
+         on the way, send gzip or no encoding"
+    )]
+    Encoding(String),
     /// A 2xx response with more than [`MAX_BODY`] bytes.
     #[error(
         "the response is larger than 8 MiB and was refused; if the records are that large (pictures, \

@@ -46,6 +46,12 @@ impl DirectClient {
             budget.resume(&spending, &client.account(), clock.now(), &machine);
         }
         budget.start_cycle(1, clock.now());
+        if let Ok(reader) = Reader::open(&store)
+            && let Ok(Some(workspace)) = reader.workspace()
+            && workspace.is_of(&client.account())
+        {
+            client.set_address_proven();
+        }
         Ok(Self {
             client,
             budget,

@@ -120,7 +120,7 @@ async fn ask_all(files: &Files, args: &Args) -> anyhow::Result<Answers> {
         Class::KeyRefused => "the workspace refused this key: copy the current automation key \
                               from the portal's integrations settings"
             .to_owned(),
-        _ => error.to_string(),
+        _ => error.with_quotation(),
     };
     refuse(
         exit::code_of_api(&error),

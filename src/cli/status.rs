@@ -118,6 +118,9 @@ fn print_route(status: &WorkspaceStatus) -> anyhow::Result<ExitCode> {
         if let Some(error) = &poller.last_error_text {
             facts.push(("error", error.clone()));
         }
+        if let Some(quotation) = &poller.last_error_quotation {
+            facts.push(("response", quotation.clone()));
+        }
         print_facts(&facts)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -142,6 +145,9 @@ fn print(store: &Path, status: &WorkspaceStatus, out: Output) -> anyhow::Result<
             "mistake",
             format!("{mistake}; the daemon runs with an older configuration: correct the file"),
         ));
+    }
+    for (of, quotation) in status.quotations() {
+        facts.push(("response", format!("of {of}: {quotation}")));
     }
     if let Some(page) = &status.page {
         facts.push(("page", page.clone()));

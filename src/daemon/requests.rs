@@ -144,9 +144,13 @@ fn not_sent(error: &BackgroundError) -> Refusal {
             Retry::Never => None,
         },
     };
+    let text = match error {
+        BackgroundError::Api(error) => error.with_quotation(),
+        error => error.to_string(),
+    };
     Refusal {
         code,
-        text: error.to_string(),
+        text,
         retry_after,
     }
 }
@@ -157,7 +161,7 @@ pub fn exit_code(error: &ApiError) -> u8 {
     match error.class() {
         Class::KeyRefused | Class::KeyForbidden => PERMISSION,
         Class::WrongHost | Class::RouteBroken => CONFIG,
-        Class::Busy => TRY_AGAIN,
+        Class::Busy | Class::Between => TRY_AGAIN,
         Class::BadPage => DATA,
     }
 }

@@ -30,6 +30,8 @@ pub fn client_builder() -> ClientBuilder {
         .no_proxy()
         // The same in every build: HTTP/2 would come in with the feature of an optional sink.
         .http1_only()
+        // The same: `net::body` unpacks what is packed.
+        .no_gzip()
         .retry(reqwest::retry::never())
 }
 

@@ -69,7 +69,10 @@ impl PageContext {
     pub(super) async fn status(&self) -> Option<Arc<WorkspaceStatus>> {
         // If the viewer leaves, its request ends, and the next viewer takes the status again.
         let take = async {
-            let status = (self.ask)().await?;
+            let mut status = (self.ask)().await?;
+            if !self.shows_records() {
+                status = status.without_quotations();
+            }
             if let Some(name) = &status.workspace
                 && !name.is_empty()
             {

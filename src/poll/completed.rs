@@ -264,7 +264,11 @@ impl Dispatcher {
             not_before: now.elapsed + wait,
         };
         self.schedule.observe(poller, &outcome, now);
-        if let Some(hold) = Hold::for_poll(poller, error, now.elapsed) {
+        if let Some(mut hold) = Hold::for_poll(poller, error, now.elapsed, fastrand::f64()) {
+            // A single run does not wait to try it.
+            if self.to_poll.is_some() {
+                hold.until = now.elapsed;
+            }
             // Unless a ping has shown that the route alone is refused, one shows whether the key
             // is.
             if !self.pollers[poller].is_broken() && self.hold.is_none() {

@@ -2,18 +2,21 @@
 //! another workspace, a store that cannot be written. There is one hold at a time, with its reason
 //! and its end.
 //!
-//! Meanwhile only a ping is sent: at once, because a refusal may concern one route only, then after
-//! 1, 5, 15 and 30 minutes, then hourly. After one without a response, the next follows sooner. The
-//! key file and the operator's decision are checked far more often, because that costs no request.
+//! Meanwhile only a ping is sent. After a refusal it is sent at once, because one route alone may be
+//! refused, then after a minute, then every 5 minutes. While somebody between answers it is sent after
+//! 15 seconds, then less and less often, down to every 2 minutes. After one without a response, the
+//! next follows sooner. The key file and the operator's decision are checked far more often, because
+//! that costs no request.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use shopmirror_core::backoff::Backoff;
 
-use super::poller::wait_after_refusal;
+use super::waits::{self, BETWEEN, PINGS_AFTER_REFUSAL};
 use crate::api::{ApiError, Class, Retry};
 use crate::store::StoreError;
+use crate::text::Quotation;
 
 /// How often the key file and the operator's decision are checked.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
@@ -39,6 +42,8 @@ pub enum PauseReason {
     WrongHost,
     /// The address and the key lead to another workspace than the one that filled the store.
     OtherWorkspace,
+    /// Somebody between shopmirror and the workspace answers: a bot check, a proxy, a portal.
+    SomebodyBetween,
     /// The disk that holds the store is full.
     DiskFull,
     /// Another program holds the store's write lock.
@@ -77,12 +82,23 @@ impl Hold {
         }
     }
 
-    /// The hold after this error of a poll, if it concerns every poller.
-    pub(super) fn for_poll(poller: usize, error: &ApiError, now: Duration) -> Option<Self> {
-        reason_of(error)?;
+    /// The hold after this error of a poll, if it concerns every poller; `chance` is uniform in
+    /// `0.0..1.0`.
+    pub(super) fn for_poll(
+        poller: usize,
+        error: &ApiError,
+        now: Duration,
+        chance: f64,
+    ) -> Option<Self> {
+        let until = match reason_of(error)? {
+            // It may pass, and would answer a ping as well.
+            PauseReason::SomebodyBetween => now + waits::after(&BETWEEN, 0, chance),
+            _ => now,
+        };
         Some(Self {
             poller: Some(poller),
             error: Some(error.clone()),
+            until,
             ..Self::new(now)
         })
     }
@@ -113,12 +129,20 @@ impl Hold {
         }
         let error = self.error.as_ref()?;
         Some(match reason_of(error) {
+            Some(PauseReason::SomebodyBetween) => {
+                format!("{error}; every route waits for the workspace to answer a ping")
+            }
             Some(_) => error.to_string(),
             None => format!(
                 "no route is read until the workspace reports its name: {error}; see \
                  `shopmirror check`"
             ),
         })
+    }
+
+    /// What the other side said when it held the pollers back.
+    pub(super) fn quotation(&self) -> Option<&Quotation> {
+        self.error.as_ref()?.quotation()
     }
 
     pub(super) fn is_of_store(&self) -> bool {
@@ -176,7 +200,10 @@ impl Hold {
         let wait = match error.retry() {
             Retry::After(asked) => BUSY.wait(self.failures, chance, Some(asked)),
             Retry::Backoff => BUSY.wait(self.failures, chance, None),
-            Retry::Never => wait_after_refusal(self.failures as usize - 1, chance),
+            Retry::Never if reason == Some(PauseReason::SomebodyBetween) => {
+                waits::after(&BETWEEN, self.failures as usize - 1, chance)
+            }
+            Retry::Never => waits::after(&PINGS_AFTER_REFUSAL, self.failures as usize - 1, chance),
         };
         self.until = now + wait;
         is_new
@@ -192,6 +219,7 @@ fn reason_of(error: &ApiError) -> Option<PauseReason> {
         Class::KeyRefused => Some(PauseReason::KeyRefused),
         Class::KeyForbidden => Some(PauseReason::KeyWrongType),
         Class::WrongHost => Some(PauseReason::WrongHost),
+        Class::Between => Some(PauseReason::SomebodyBetween),
         Class::RouteBroken | Class::Busy | Class::BadPage => None,
     }
 }
@@ -199,46 +227,69 @@ fn reason_of(error: &ApiError) -> Option<PauseReason> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Between, BetweenKind};
 
     fn refusal(status: u16) -> ApiError {
         ApiError::Status {
             status,
-            code: None,
-            message: None,
+            is_of_workspace: true,
             request_id: None,
             retry_after: None,
+            quotation: None,
+        }
+    }
+
+    fn challenge() -> ApiError {
+        ApiError::Between(Between {
+            status: 403,
+            kind: BetweenKind::Html,
+            is_address_proven: true,
+            quotation: None,
+        })
+    }
+
+    /// When pings are sent until `span` has passed, if each fails with this error.
+    fn pings(error: &ApiError, chance: f64, span: Duration) -> Vec<Duration> {
+        let mut hold = Hold::for_poll(0, error, Duration::ZERO, chance).unwrap();
+        let mut now = Duration::ZERO;
+        let mut pings = Vec::new();
+        while now < span {
+            if hold.until <= now {
+                pings.push(now);
+                hold.failed(error, now, chance);
+            }
+            now = hold.wake_at(now);
+            hold.start_check(now);
+        }
+        pings
+    }
+
+    #[test]
+    fn a_refused_key_costs_a_ping_at_once_after_a_minute_and_then_every_five_minutes() {
+        for chance in [0.0, 0.5, 1.0] {
+            let pings = pings(&refusal(401), chance, Duration::from_secs(86_400));
+            let first_hour = pings.iter().filter(|at| at.as_secs() <= 3600).count();
+            assert!((12..=15).contains(&first_hour), "{first_hour}");
+            for pair in pings.windows(2) {
+                assert!(pair[1] - pair[0] <= Duration::from_secs(330), "{pair:?}");
+            }
+            assert_eq!(pings[0], Duration::ZERO);
         }
     }
 
     #[test]
-    fn a_refused_key_costs_six_requests_in_the_first_hour_and_at_most_thirty_pings_a_day() {
-        for chance in [0.0, 0.5, 1.0] {
-            let mut hold = Hold::for_poll(0, &refusal(401), Duration::ZERO).unwrap();
-            let mut now = Duration::ZERO;
-            let mut probes = Vec::new();
-            while now < Duration::from_secs(86_400) {
-                if hold.until <= now {
-                    probes.push(now);
-                    hold.failed(&refusal(401), now, chance);
-                }
-                now = hold.wake_at(now);
-                hold.start_check(now);
-            }
-            let first_hour = probes
-                .iter()
-                .filter(|at| **at <= Duration::from_secs(3600))
-                .count();
-            // The poll that was refused is a request as well.
-            assert_eq!(first_hour, 5);
-            assert!((20..=30).contains(&probes.len()), "{}", probes.len());
-        }
+    fn while_somebody_between_answers_pings_follow_after_15_seconds_to_two_minutes() {
+        let pings = pings(&challenge(), 0.5, Duration::from_secs(480));
+        let seconds: Vec<u64> = pings.iter().map(Duration::as_secs).collect();
+        assert_eq!(seconds, [15, 30, 60, 120, 240, 360]);
     }
 
     #[test]
     fn each_reason_is_reported_once() {
-        let mut hold = Hold::for_poll(0, &refusal(401), Duration::ZERO).unwrap();
+        let mut hold = Hold::for_poll(0, &refusal(401), Duration::ZERO, 0.5).unwrap();
         let reported = [503, 401, 401, 503, 412, 412, 401]
             .map(|status| hold.failed(&refusal(status), Duration::ZERO, 0.5));
         assert_eq!(reported, [true, true, false, false, true, false, true]);
+        assert!(hold.failed(&challenge(), Duration::ZERO, 0.5));
     }
 }

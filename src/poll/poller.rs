@@ -9,6 +9,7 @@ use shopmirror_core::clock::Moment;
 use shopmirror_core::record::{Page, PollerId};
 use shopmirror_core::schedule::{Observation, PollResult};
 
+use super::waits::{self, BETWEEN, ROUTE_REFUSED};
 use crate::api::{ApiError, Class, Retry};
 use crate::net::retry_after::MAX_WAIT;
 use crate::store::{PageOutcome, RouteRest};
@@ -19,28 +20,9 @@ const BUSY: Backoff = Backoff {
     cap: Duration::from_secs(300),
 };
 
-/// The waits after the first refusals in a row; later ones wait [`LATER_REFUSALS`].
-const REFUSALS: [Duration; 4] = [
-    Duration::from_secs(60),
-    Duration::from_secs(5 * 60),
-    Duration::from_secs(15 * 60),
-    Duration::from_secs(30 * 60),
-];
-const LATER_REFUSALS: Duration = Duration::from_secs(3600);
-
 /// By how much a record may be created after the time of the response that shows it: the header
 /// `Date` has whole seconds.
 const AHEAD: SignedDuration = SignedDuration::from_secs(5);
-
-/// How long to wait after a refusal when `before` came before it in a row: 1, 5, 15 and 30 minutes,
-/// then hourly, each drawn from 10 % less to 10 % more.
-pub(super) fn wait_after_refusal(before: usize, chance: f64) -> Duration {
-    REFUSALS
-        .get(before)
-        .copied()
-        .unwrap_or(LATER_REFUSALS)
-        .mul_f64(0.9 + 0.2 * chance)
-}
 
 /// The longest body that is kept, in bytes: several times as long as a usual page.
 const MAX_KEPT_BODY: usize = 512 * 1024;
@@ -51,10 +33,13 @@ pub(super) struct PollerHealth {
     /// When the last request was sent.
     pub(super) started_at: Duration,
     pub(super) failures: u32,
-    /// Refusals in a row that concern this route only. The route is broken if there are any.
+    /// Refusals in a row, or answers of somebody between, that concern this route only. The route is
+    /// broken if there are any.
     refusals: usize,
     /// True after the workspace accepted the key although this poller was refused.
     pub(super) key_is_good: bool,
+    /// True after the workspace answered a ping although somebody between had answered polls.
+    pub(super) workspace_answers: bool,
     pub(super) refused_pages: u64,
     pub(super) last_error: Option<ApiError>,
     pub(super) last_success: Option<Moment>,
@@ -74,6 +59,7 @@ impl PollerHealth {
             failures: 0,
             refusals: 0,
             key_is_good: false,
+            workspace_answers: false,
             refused_pages: 0,
             last_error: None,
             last_success: None,
@@ -97,14 +83,15 @@ impl PollerHealth {
         self.retry_at = Some(now.elapsed + remaining);
         self.last_error = Some(ApiError::Status {
             status: rest.status,
-            code: None,
-            message: None,
+            is_of_workspace: true,
             request_id: None,
             retry_after: Some(remaining),
+            quotation: None,
         });
     }
 
-    /// True if the workspace refuses this route although it accepts the key.
+    /// True if the workspace refuses this route although it accepts the key, or if somebody between
+    /// answers for this route alone.
     pub(super) fn is_broken(&self) -> bool {
         self.refusals > 0
     }
@@ -166,6 +153,7 @@ impl PollerHealth {
         self.clear_failures();
         self.last_error = None;
         self.key_is_good = false;
+        self.workspace_answers = false;
         self.retry_at = None;
         self.last_success = Some(now);
     }
@@ -197,6 +185,7 @@ impl PollerHealth {
             Class::KeyRefused | Class::KeyForbidden | Class::WrongHost if self.key_is_good => {
                 Class::RouteBroken
             }
+            Class::Between if self.workspace_answers => Class::RouteBroken,
             class => class,
         };
         let refusals_before = self.refusals;
@@ -206,7 +195,9 @@ impl PollerHealth {
         } else {
             0
         };
-        self.refused_pages += u64::from(class == Class::BadPage);
+        if is_refused_page(error) {
+            self.refused_pages += 1;
+        }
         self.log(error, class);
         self.last_error = Some(error.clone());
         let asked = match error.retry() {
@@ -215,8 +206,9 @@ impl PollerHealth {
         };
         self.retry_at = asked.map(|wait| now + wait);
         match class {
+            _ if error.class() == Class::Between => waits::after(&BETWEEN, refusals_before, chance),
             // A route that is missing during an update of the workspace is back within minutes.
-            Class::RouteBroken => wait_after_refusal(refusals_before, chance),
+            Class::RouteBroken => waits::after(&ROUTE_REFUSED, refusals_before, chance),
             _ => BUSY.wait(self.failures, chance, asked),
         }
     }
@@ -231,11 +223,19 @@ impl PollerHealth {
             Class::Busy => self.failures == 2,
             Class::RouteBroken | Class::BadPage => !is_same,
             // Logged once for all pollers when they are paused.
-            Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => false,
+            Class::KeyRefused | Class::KeyForbidden | Class::WrongHost | Class::Between => false,
         };
         if is_new {
             tracing::warn!(poller = %self.id, failures = self.failures, %error, "a poll failed and will be retried; nothing of it is stored");
         }
+    }
+}
+
+/// Whether an error is a response with status 200 that was no page.
+fn is_refused_page(error: &ApiError) -> bool {
+    match error {
+        ApiError::Between(between) => between.status == 200,
+        _ => error.class() == Class::BadPage,
     }
 }
 
@@ -275,10 +275,10 @@ pub(super) fn outcome_of(stored: &PageOutcome, page: &Page, at: Timestamp) -> Po
 pub(super) fn word(error: &ApiError) -> String {
     match error {
         ApiError::Status { status, .. } => format!("http_{status}"),
-        ApiError::Page(page) => page.word().to_owned(),
+        ApiError::Between(between) => between.word(),
+        ApiError::Page { problem, .. } => problem.word().to_owned(),
         ApiError::NotStored(_) => "not_stored".to_owned(),
         ApiError::OtherWorkspace(_) => "other_workspace".to_owned(),
-        ApiError::Redirect { .. } => "redirect".to_owned(),
         ApiError::Transport(transport) => transport.word().to_owned(),
         ApiError::UnusableKey | ApiError::Unsendable(_) => "not_sent".to_owned(),
     }
@@ -309,12 +309,5 @@ mod tests {
         assert_eq!(ages_of(&[past, "\"2026-03-01T13:00:00Z\""]), [] as [u64; 0]);
         assert_eq!(ages_of(&[past, "null"]), [] as [u64; 0]);
         assert_eq!(ages_of(&[past, "\"01/03/2026\""]), [] as [u64; 0]);
-    }
-
-    #[test]
-    fn a_refused_route_waits_a_minute_at_first_and_an_hour_later() {
-        let wait = |before| wait_after_refusal(before, 0.5).as_secs() / 60;
-        assert_eq!([0, 1, 2, 3, 4, 5].map(wait), [1, 5, 15, 30, 60, 60]);
-        assert!(wait_after_refusal(0, 0.0) < wait_after_refusal(0, 1.0));
     }
 }

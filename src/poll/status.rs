@@ -7,6 +7,8 @@ use shopmirror_core::record::{PollerId, poller_name};
 use super::Dispatcher;
 use super::hold::{Hold, PauseReason};
 use super::poller::{PollerHealth, word};
+use crate::api::ApiError;
+use crate::text::Quotation;
 
 /// What one poller is doing, in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
@@ -17,7 +19,8 @@ pub enum PollerState {
     /// No daemon runs.
     #[default]
     Stopped,
-    /// The workspace refuses this route although it accepts the key.
+    /// The workspace refuses this route although it accepts the key, or somebody between answers for
+    /// this route alone.
     RouteBroken,
     /// The last poll failed and will be retried.
     Backoff,
@@ -94,6 +97,8 @@ pub struct PollerStatus {
     pub last_error: Option<String>,
     /// The last failure and what to do.
     pub last_error_text: Option<String>,
+    /// What the other side said with it: not our words.
+    pub last_error_quotation: Option<String>,
 }
 
 impl PollerStatus {
@@ -133,6 +138,8 @@ pub struct PollingStatus {
     pub budget: BudgetStatus,
     /// Why every poller is paused and what to do, if they are.
     pub paused: Option<String>,
+    /// What the other side said with it: not our words.
+    pub paused_quotation: Option<String>,
     /// By how many seconds this machine's clock is ahead of the workspace's, negative if behind;
     /// `None` if they differ by a minute or less, or if the workspace sends no time.
     pub clock_ahead_s: Option<f64>,
@@ -150,6 +157,7 @@ impl Dispatcher {
             pollers,
             budget,
             paused: self.hold.as_ref().and_then(Hold::advice),
+            paused_quotation: shown(self.hold.as_ref().and_then(Hold::quotation)),
             clock_ahead_s: self.clocks.ahead_s(),
         }
     }
@@ -190,6 +198,11 @@ impl Dispatcher {
             refused_pages: poller.refused_pages,
             last_error: poller.last_error.as_ref().map(word),
             last_error_text: poller.last_error.as_ref().map(ToString::to_string),
+            last_error_quotation: shown(poller.last_error.as_ref().and_then(ApiError::quotation)),
         }
     }
+}
+
+fn shown(quotation: Option<&Quotation>) -> Option<String> {
+    quotation.map(|quotation| quotation.shown().to_owned())
 }

@@ -96,7 +96,7 @@ impl Dispatcher {
             return;
         }
         let state = hold.reason().map(|reason| reason.to_string());
-        if error.class() == Class::Busy {
+        if matches!(error.class(), Class::Busy | Class::Between) {
             tracing::warn!(state, %error, "polling waits until the workspace answers a ping");
         } else {
             tracing::error!(state, %error, "polling is paused until this is fixed");
@@ -106,10 +106,16 @@ impl Dispatcher {
     /// Ends the hold: the workspace of the present key is the one that fills the store.
     fn end_hold(&mut self) {
         self.verified = Some(self.client.key_number());
-        if let Some(hold) = &self.hold
-            && let Some(poller) = hold.poller
-        {
-            self.pollers[poller].key_is_good = true;
+        if let Some(hold) = &self.hold {
+            if let Some(poller) = hold.poller {
+                self.pollers[poller].key_is_good = true;
+            }
+            if hold.reason() == Some(PauseReason::SomebodyBetween) {
+                // A route that is answered so again is held alone.
+                for poller in &mut self.pollers {
+                    poller.workspace_answers = true;
+                }
+            }
         }
         self.release();
     }
@@ -179,9 +185,12 @@ enum PingVerdict {
 /// | no name                  | no name           | still other               | no name       |
 /// | the ping alone is broken | no name           | failed                    | no name       |
 /// | no response              | no name           | failed                    | failed        |
+/// | somebody between         | no name           | failed                    | failed        |
 /// | key or address refused   | failed            | failed                    | failed        |
 ///
-/// A hold with a reason makes each of the last three `failed`. The account is address and key.
+/// A hold with a reason makes each of the last four `failed`, but one for somebody between ends with
+/// each response of the workspace that refuses neither key nor address. The account is address and
+/// key.
 /// Without a stored workspace there is nothing to compare with: the account counts as before.
 fn judge(
     ping: Result<Ping, ApiError>,
@@ -197,6 +206,9 @@ fn judge(
     let name = match ping {
         Ok(ping) => ping.workspace.unwrap_or_default(),
         Err(error) if reason.is_none() && is_harmless(&error, is_changed) => String::new(),
+        Err(error) if reason == Some(PauseReason::SomebodyBetween) && is_answer(&error) => {
+            String::new()
+        }
         Err(error) => return PingVerdict::Failed(error),
     };
     if !name.trim().is_empty() {
@@ -217,14 +229,20 @@ fn judge(
 fn is_harmless(error: &ApiError, is_changed: bool) -> bool {
     match error.class() {
         Class::RouteBroken | Class::BadPage => true,
-        Class::Busy => !is_changed,
+        Class::Busy | Class::Between => !is_changed,
         Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => false,
     }
+}
+
+/// Whether the workspace itself has answered, and refuses neither the key nor the address.
+fn is_answer(error: &ApiError) -> bool {
+    matches!(error.class(), Class::RouteBroken | Class::BadPage)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Between, BetweenKind};
 
     fn ping(name: Option<&str>) -> Result<Ping, ApiError> {
         Ok(Ping {
@@ -237,11 +255,20 @@ mod tests {
     fn refusal(status: u16) -> Result<Ping, ApiError> {
         Err(ApiError::Status {
             status,
-            code: None,
-            message: None,
+            is_of_workspace: true,
             request_id: None,
             retry_after: None,
+            quotation: None,
         })
+    }
+
+    fn challenge() -> Result<Ping, ApiError> {
+        Err(ApiError::Between(Between {
+            status: 403,
+            kind: BetweenKind::Html,
+            is_address_proven: true,
+            quotation: None,
+        }))
     }
 
     /// A verdict as one word.
@@ -276,6 +303,7 @@ mod tests {
         };
         let other = Some(PauseReason::OtherWorkspace);
         let refused = Some(PauseReason::KeyRefused);
+        let between = Some(PauseReason::SomebodyBetween);
         for (case, ping, reason, unchanged, changed) in [
             ("same", ping(Some("North")), None, "expected", "expected"),
             ("renamed", ping(Some("South")), None, "expected", "other"),
@@ -301,6 +329,22 @@ mod tests {
             ("down", refusal(503), None, "no name", "failed"),
             ("down, held", refusal(503), refused, "failed", "failed"),
             ("bad key", refusal(401), None, "failed", "failed"),
+            ("challenge", challenge(), None, "no name", "failed"),
+            ("challenge, held", challenge(), between, "failed", "failed"),
+            (
+                "challenge is over",
+                refusal(404),
+                between,
+                "no name",
+                "no name, changed",
+            ),
+            (
+                "challenge is over, down",
+                refusal(503),
+                between,
+                "failed",
+                "failed",
+            ),
         ] {
             let verdict = word(ping.clone(), Some(&stored), "before", reason);
             assert_eq!(verdict, unchanged, "{case}, unchanged");

@@ -237,8 +237,10 @@ fn lead_from(from_at: &str) -> String {
 /// How long to wait after a search that failed; `None` if the term is refused.
 fn wait_after(error: &ApiError, failures: u32) -> Option<Duration> {
     match error.class() {
-        // A key or an address is wrong, not the term: wait until it is fixed.
-        Class::KeyRefused | Class::KeyForbidden | Class::WrongHost => return Some(PAUSE),
+        // A key, an address or the way is wrong, not the term: wait until it is fixed.
+        Class::KeyRefused | Class::KeyForbidden | Class::WrongHost | Class::Between => {
+            return Some(PAUSE);
+        }
         Class::RouteBroken | Class::Busy | Class::BadPage => {}
     }
     match error.retry() {

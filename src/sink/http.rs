@@ -50,7 +50,6 @@ impl HttpClient {
     ) -> Result<Self, SinkError> {
         let mut builder = client_builder()
             .user_agent(concat!("shopmirror/", env!("CARGO_PKG_VERSION")))
-            .gzip(false)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(connections)
             .connect_timeout(CONNECT_TIMEOUT);

@@ -138,6 +138,9 @@ impl WorkspaceStatus {
             Some(PauseReason::OtherWorkspace) => {
                 "The address and the key have led to another workspace".to_owned()
             }
+            Some(PauseReason::SomebodyBetween) => {
+                "Somebody between has answered in place of the workspace".to_owned()
+            }
             Some(PauseReason::DiskFull) => "The disk has been full".to_owned(),
             Some(PauseReason::StoreLocked) => {
                 "Another program has kept the database locked".to_owned()
@@ -233,6 +236,7 @@ impl WorkspaceStatus {
             if poller.failures == 0 {
                 poller.last_error = None;
                 poller.last_error_text = None;
+                poller.last_error_quotation = None;
             }
         }
         for sink in &mut self.sinks {

@@ -2,6 +2,7 @@
 //! missed records.
 
 mod bad_pages;
+mod between;
 mod changes;
 mod identity;
 mod late_answers;

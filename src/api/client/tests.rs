@@ -189,7 +189,7 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
         ("retry-after", "17"),
         ("date", "Sun, 01 Mar 2026 12:00:00 GMT"),
     ];
-    let transport = Recorder::new(move || response(429, &limits, "[]"));
+    let transport = Recorder::new(move || response(429, &limits, "{}"));
     let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
     let (result, rate) = asked.poll(&key_of(Route::Jobs, None), None).await;
     assert_eq!(result.unwrap_err().class(), Class::Busy);
@@ -203,6 +203,13 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
         Some("2026-03-01T12:00:00Z".parse().unwrap())
     );
 
+    // That of a proxy says nothing about the key.
+    let transport = Recorder::new(move || response(429, &limits, "Too many requests"));
+    let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
+    let (_, rate) = asked.poll(&key_of(Route::Jobs, None), None).await;
+    assert_eq!((rate.limit, rate.refused), (None, false));
+    assert_eq!(rate.retry_after, Some(Duration::from_secs(17)));
+
     let transport = Recorder::new(|| ok(r#"[{"name":"Canary Smith"}]"#));
     let asked = client("https://shop.example.com/api", Auth::Bearer, &transport);
     let error = asked
@@ -210,7 +217,7 @@ async fn every_answer_tells_its_rate_and_only_200_tells_a_page() {
         .await
         .0
         .unwrap_err();
-    assert_eq!(error, ApiError::Page(PageError::NoId(1)));
+    assert_eq!(error, ApiError::page(PageError::NoId(1)));
     assert!(
         !format!("{error} {error:?}").contains("Canary"),
         "nothing of the body is in it"

@@ -182,17 +182,49 @@ async fn a_page_is_read_plain_and_compressed() {
 }
 
 #[tokio::test]
+async fn a_page_may_be_packed_in_parts_and_another_encoding_is_named() {
+    let head = |name: &str| format!("HTTP/1.1 200 OK\r\ncontent-encoding: {name}\r\n\r\n");
+    // `[{"id":1}` and `]`, each a gzip file of its own.
+    let first = [
+        0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 2, 3, 0x8b, 0xae, 0x56, 0xca, 0x4c, 0x51, 0xb2, 0x32,
+        0xac, 0x05, 0, 0xa9, 0xec, 0x71, 0x37, 9, 0, 0, 0,
+    ];
+    let second = [
+        0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 2, 3, 0x8b, 0x05, 0, 0xc4, 0xc2, 0xd8, 0xc7, 1, 0, 0, 0,
+    ];
+    for (name, body) in [
+        ("x-gzip", COMPRESSED.to_vec()),
+        ("GZIP", COMPRESSED.to_vec()),
+        ("identity", b"[{\"id\":1}]".to_vec()),
+        ("gzip", [&first[..], &second].concat()),
+    ] {
+        let server = Server::saying([head(name).as_bytes(), &body].concat()).await;
+        let page = poll(&workspace(server.url.as_str())).await;
+        assert_eq!(page.unwrap(), "{\"id\":1}", "{name}");
+    }
+    for (name, shown) in [
+        ("br", "br"),
+        ("gzip, zstd", "gzip, zstd"),
+        ("x<y>", "something without a name"),
+    ] {
+        let server = Server::saying(head(name).into_bytes()).await;
+        let error = ask(&server, LONG).await.unwrap_err();
+        assert_eq!(error, TransportError::Encoding(shown.to_owned()));
+    }
+    // The status of a refusal is known whatever its encoding.
+    let refusal = b"HTTP/1.1 401 No\r\ncontent-encoding: br\r\n\r\nxx".to_vec();
+    let answer = ask(&Server::saying(refusal).await, LONG).await.unwrap();
+    assert_eq!((answer.status, answer.body.len()), (401, 0));
+}
+
+#[tokio::test]
 async fn a_redirect_takes_no_header_to_the_other_address() {
     let other = Server::saying(b"HTTP/1.1 200 OK\r\n\r\n[]".to_vec()).await;
     let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\n\r\n", other.url);
     let server = Server::saying(redirect.into_bytes()).await;
     let error = poll(&workspace(server.url.as_str())).await.unwrap_err();
-    assert_eq!(
-        error,
-        ApiError::Redirect {
-            host: Some("127.0.0.1".into())
-        }
-    );
+    assert!(matches!(error, ApiError::Between(_)), "{error:?}");
+    assert!(error.to_string().contains("to 127.0.0.1,"), "{error}");
     assert_eq!(other.heads(), Vec::<String>::new());
 }
 

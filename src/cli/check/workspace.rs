@@ -32,7 +32,11 @@ pub(super) async fn check(config: &Config, report: &mut CheckReport) {
                 check_businesses(config, &mut client, report).await;
             }
         }
-        Err(error) => report.failed(exit::code_of_api(&error), "workspace", error.to_string()),
+        Err(error) => report.failed(
+            exit::code_of_api(&error),
+            "workspace",
+            error.with_quotation(),
+        ),
     }
 }
 
@@ -136,9 +140,12 @@ async fn check_businesses(config: &Config, client: &mut DirectClient, report: &m
         };
         let code = exit::code_of_api(&error);
         if error.class() != Class::RouteBroken {
-            return report.failed(code, what, error.to_string());
+            return report.failed(code, what, error.with_quotation());
         }
-        let text = format!("correct `businesses` under [workspace]: {error}");
+        let text = format!(
+            "correct `businesses` under [workspace]: {}",
+            error.with_quotation()
+        );
         report.failed(code, what, text);
     }
 }

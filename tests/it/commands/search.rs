@@ -28,7 +28,7 @@ async fn a_failed_search_has_the_exit_code_of_its_cause() {
         code: 503,
         retry_after: None,
     };
-    for (kind, code) in [(unavailable, 75), (FaultKind::Html, 65)] {
+    for (kind, code) in [(unavailable, 75), (FaultKind::NotJson, 65)] {
         workspace.sandbox.clear_faults();
         let route = Some("search".to_owned());
         workspace.sandbox.fault(Fault {

@@ -13,7 +13,7 @@ async fn whatever_is_no_page_is_refused_counted_and_told_and_changes_nothing() {
         retry_after: None,
     };
     let faults = [
-        (FaultKind::Html, "html"),
+        (FaultKind::NotJson, "not_json"),
         (FaultKind::Truncated, "cut"),
         (FaultKind::RecordWithoutId, "no_id"),
         (FaultKind::Object, "not_an_array"),

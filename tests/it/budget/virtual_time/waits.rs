@@ -130,3 +130,71 @@ async fn after_an_outage_every_route_is_read_within_a_turn_of_the_first() {
         daemon.stop().await;
     }
 }
+
+fn answers_between(shop: &VirtualShop, route: Option<Route>) {
+    shop.sandbox.fault(Fault {
+        route: route.map(|route| route.segment().to_owned()),
+        kind: FaultKind::Between {
+            code: 403,
+            body: "<html><title>Just a moment...</title>".to_owned(),
+        },
+        count: u32::MAX,
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_challenge_holds_every_route_and_two_minutes_after_it_all_are_read() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(120.0).await;
+    answers_between(&shop, None);
+    shop.until(720.0).await;
+    let status = daemon.status().await;
+    for poller in &status.pollers {
+        assert_eq!(poller.state.to_string(), "somebody_between", "{status:?}");
+    }
+    let paused = status.paused.unwrap();
+    assert!(paused.contains("a web page (status 403)"), "{paused}");
+    assert_eq!(status.paused_quotation.unwrap(), "Just a moment...");
+    let log = shop.sandbox.requests().log;
+    let during = log.iter().filter(|request| request.elapsed_s > 121.0);
+    let during: Vec<_> = during.map(|request| request.status).collect();
+    // Polls that were under way, and pings.
+    assert!((5..15).contains(&during.len()), "{during:?}");
+
+    shop.sandbox.clear_faults();
+    shop.until(720.0 + 145.0).await;
+    for route in Route::ALL {
+        let polls = of(&shop.polls(720.0, 865.0), route);
+        assert!(polls > 0, "{route} is read again");
+    }
+    assert_eq!(daemon.status().await.paused, None);
+    daemon.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_that_somebody_between_answers_alone_waits_alone() {
+    let shop = VirtualShop::new(Workspace::usual(), 1);
+    let mut daemon = VirtualDaemon::new(&shop, SMALL_PAGES);
+    daemon.start().await;
+    shop.until(120.0).await;
+    answers_between(&shop, Some(Route::Leads));
+    shop.until(720.0).await;
+    let status = daemon.status().await;
+    for poller in &status.pollers {
+        let expected = if poller.route == "leads" {
+            "route_broken"
+        } else {
+            "ok"
+        };
+        assert_eq!(poller.state.to_string(), expected, "{status:?}");
+    }
+    let polls = shop.polls(200.0, 720.0);
+    assert!(of(&polls, Route::Leads) < 7, "{polls:?}");
+    assert!(of(&polls, Route::Jobs) > 20, "{polls:?}");
+    shop.sandbox.clear_faults();
+    shop.until(720.0 + 145.0).await;
+    assert!(of(&shop.polls(720.0, 865.0), Route::Leads) > 0);
+    daemon.stop().await;
+}
