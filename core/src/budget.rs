@@ -7,6 +7,7 @@
 //! need is requested even when the share is smaller. [`spending`] is what the next process must
 //! know of the requests of this one.
 
+mod header;
 mod limiter;
 mod others;
 mod pace;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 
+use self::header::RemainingHeader;
 use self::others::{Others, Reading};
 use self::pace::{Pace, SPAN};
 pub use self::spending::Spending;
@@ -98,6 +100,7 @@ pub struct Budget {
     settings: BudgetSettings,
     pace: Pace,
     others: Others,
+    header: RemainingHeader,
     /// The limit the server names, if it names one.
     server_limit: Option<u32>,
     /// Requests a minute we allow ourselves, between the floor and the ceiling.
@@ -131,6 +134,7 @@ impl Budget {
             settings,
             pace: Pace::new(ceiling),
             others: Others::default(),
+            header: RemainingHeader::default(),
             server_limit: None,
             share: f64::from(ceiling),
             share_at: now.elapsed.as_secs_f64(),
@@ -214,13 +218,22 @@ impl Budget {
         self.apply_ceiling();
 
         let limit = self.limit();
-        // A server cannot have more than everything left.
-        if let Some(left) = seen.remaining.filter(|left| *left <= limit) {
+        let own_minute = self.pace.sent_within(MINUTE, elapsed) as f64;
+        if seen.remaining.is_some() || seen.refused {
+            let remaining = seen.remaining.unwrap_or_default();
+            let sent_part = own_minute / f64::from(limit);
+            self.header.observe(remaining, seen.refused, sent_part, at);
+        }
+        if self.header.is_disproved() {
+            // Our own count decides.
+            self.others = Others::default();
+        } else if let Some(left) = seen.remaining.filter(|left| *left <= limit) {
+            // A server cannot have more than everything left.
             self.others.observe(Reading {
                 at,
                 remaining: f64::from(left),
                 limit: f64::from(limit),
-                own_minute: self.pace.sent_within(MINUTE, elapsed) as f64,
+                own_minute,
                 own_total: self.pace.total() as f64,
             });
         }

@@ -10,7 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use shopmirror_core::clock::Clock;
@@ -27,6 +29,9 @@ use crate::text::hex;
 
 /// The longest search term, in characters (contract, "Limits").
 const MAX_SEARCH_TERM: usize = 100;
+
+/// How old a response may be. A cache that keeps one for longer hides what happens.
+pub const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// The result of one call, and the rate limit that the response shows.
 type CallResult<T> = (Result<T, ApiError>, RateHeaders);
@@ -271,6 +276,10 @@ impl Client {
         if let Some(error) = ApiError::from_body_between(&response, is_proven, secret) {
             return (Err(error), rate);
         }
+        if rate.age > MAX_AGE {
+            let error = ApiError::page(PageError::Cached(rate.age.as_secs()));
+            return (Err(error), rate);
+        }
         if is_of_another(business, &response.headers) {
             return (Err(ApiError::page(PageError::OtherBusiness)), rate);
         }
@@ -300,9 +309,10 @@ impl Inner {
         }
         let mut value = HeaderValue::try_from(value).map_err(|_| ApiError::UnusableKey)?;
         value.set_sensitive(true);
-        let mut headers = HeaderMap::with_capacity(4);
+        let mut headers = HeaderMap::with_capacity(5);
         headers.insert(name, value);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         let agent = concat!("shopmirror/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         if let Some(business) = business {

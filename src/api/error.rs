@@ -218,8 +218,9 @@ impl ApiError {
         }
     }
 
-    /// A page that is refused, which says nothing of its own.
-    pub(super) fn page(problem: PageError) -> Self {
+    /// The error of a page that says nothing of its own.
+    #[must_use]
+    pub fn page(problem: PageError) -> Self {
         Self::Page {
             problem,
             quotation: None,

@@ -59,6 +59,12 @@ pub enum PageError {
     /// `X-Business` names another business than the requested one.
     #[error("it belongs to another branch than the requested one; check businesses in [workspace]")]
     OtherBusiness,
+    /// It is older than a cache may hold it.
+    #[error(
+        "a cache between shopmirror and the workspace sent it again, {0} s after it was made, \
+         although no cache was allowed to: have it pass requests of the API on"
+    )]
+    Cached(u64),
     /// A response that is not a page and lacks what the contract shows.
     #[error("the body is not the object the contract describes")]
     UnexpectedShape,
@@ -81,6 +87,7 @@ impl PageError {
             Self::NoId(_) => "no_id",
             Self::BadId(..) => "bad_id",
             Self::OtherBusiness => "other_business",
+            Self::Cached(_) => "cached",
             Self::UnexpectedShape => "unexpected_shape",
         }
     }

@@ -30,6 +30,8 @@ pub struct RateHeaders {
     pub business: Option<i64>,
     /// The server's clock, from `Date`; absent if the response may come from a cache.
     pub server_time: Option<Timestamp>,
+    /// How old a cache says that the response is (`Age`).
+    pub age: Duration,
     /// The number of the key that was sent; see [`Client::key_number`](super::Client::key_number).
     pub key: u64,
 }
@@ -60,6 +62,7 @@ impl RateHeaders {
             refused: response.status == 429,
             business,
             server_time: server_time(headers),
+            age: age(headers),
             key: 0,
         }
     }
@@ -72,6 +75,19 @@ fn server_time(headers: &HeaderMap) -> Option<Timestamp> {
     }
     let date = httpdate::parse_http_date(text(headers, DATE)?).ok()?;
     Timestamp::try_from(date).ok()
+}
+
+fn age(headers: &HeaderMap) -> Duration {
+    let Some(age) = text(headers, AGE) else {
+        return Duration::ZERO;
+    };
+    // Digits alone fail to parse only when the number is too large for the type.
+    let is_number = !age.is_empty() && age.bytes().all(|byte| byte.is_ascii_digit());
+    match age.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) if is_number => Duration::MAX,
+        Err(_) => Duration::ZERO,
+    }
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -122,6 +138,8 @@ mod tests {
         assert!(!rate.refused);
         let cached = read(503, &[wait, date, ("age", "7")]);
         assert_eq!(cached.server_time, None, "a cache repeats an old date");
+        assert_eq!(cached.age, Duration::from_secs(7));
+        assert_eq!(read(200, &[("age", "young")]).age, Duration::ZERO);
         let seconds = read(429, &[("retry-after", "17")]);
         assert_eq!(
             (seconds.retry_after, seconds.refused),

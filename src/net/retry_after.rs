@@ -2,31 +2,32 @@
 //!
 //! Pure. A value that cannot be read counts as absent, and no wait is longer than [`MAX_WAIT`].
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
 /// The longest wait that a server can ask for; longer ones are cut to this.
 pub const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-/// Returns the wait that a server asked for, in seconds or as an HTTP date.
+/// A number from here on is no wait but a time, in seconds since 1970: this one is of 2001.
+const FIRST_TIME: u64 = 1_000_000_000;
+
+/// Returns the wait that a server asked for: in seconds, as an HTTP date, or as seconds since 1970.
 ///
-/// A date is counted from `date`, the header `Date` of the same response, because the two clocks
+/// A time is counted from `date`, the header `Date` of the same response, because the two clocks
 /// may differ; from `now` if there is none that can be read. A date in the past is a wait of zero.
 #[must_use]
 pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Digits alone fail to parse only when the number is too large for the type.
-        return Some(match text.parse() {
-            Ok(seconds) => Duration::from_secs(seconds).min(MAX_WAIT),
-            Err(_) => MAX_WAIT,
-        });
-    }
-    if let Some(seconds) = rounded_up(text) {
-        return Some(seconds.min(MAX_WAIT));
-    }
-    let until = httpdate::parse_http_date(text).ok()?;
+    let until = match seconds(text) {
+        Some(wait) if wait < FIRST_TIME => return Some(Duration::from_secs(wait).min(MAX_WAIT)),
+        // A number that is no time of this calendar is a very long wait.
+        Some(at) => match SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)) {
+            Some(until) => until,
+            None => return Some(MAX_WAIT),
+        },
+        None => httpdate::parse_http_date(text).ok()?,
+    };
     let sent_at = match date.map(httpdate::parse_http_date) {
         Some(Ok(date)) => date,
         _ => now.try_into().ok()?,
@@ -35,13 +36,18 @@ pub fn parse(text: &str, date: Option<&str>, now: Timestamp) -> Option<Duration>
     Some(wait.min(MAX_WAIT))
 }
 
-/// Seconds with a fraction, as some servers write them, rounded up: never too early.
-fn rounded_up(text: &str) -> Option<Duration> {
-    let (whole, fraction) = text.split_once('.')?;
+/// A number of seconds; one with a fraction, as some servers write it, is rounded up: never too
+/// early.
+fn seconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_digit = |byte: u8| byte.is_ascii_digit();
-    if fraction.is_empty() || !whole.bytes().chain(fraction.bytes()).all(is_digit) {
+    if text.is_empty() || fraction.is_empty() {
         return None;
     }
+    if !whole.bytes().chain(fraction.bytes()).all(is_digit) {
+        return None;
+    }
+    // Digits alone fail to parse only when the number is too large for the type.
     let mut seconds: u64 = if whole.is_empty() {
         0
     } else {
@@ -50,7 +56,7 @@ fn rounded_up(text: &str) -> Option<Duration> {
     if fraction.bytes().any(|byte| byte != b'0') {
         seconds = seconds.saturating_add(1);
     }
-    Some(Duration::from_secs(seconds))
+    Some(seconds)
 }
 
 #[cfg(test)]
@@ -63,13 +69,18 @@ mod tests {
     }
 
     #[test]
-    fn seconds_and_dates_are_read_and_cut_to_an_hour_and_anything_else_counts_as_absent() {
+    fn seconds_and_times_are_read_and_cut_to_an_hour_and_anything_else_counts_as_absent() {
         for (text, seconds) in [
             ("120", Some(120)),
             (" 007 ", Some(7)),
             ("3600", Some(3600)),
             ("3601", Some(3600)),
             ("99999999999999999999999999", Some(3600)),
+            // 30 s after, an hour after and 28 s before now.
+            ("1445412510", Some(30)),
+            ("1445422510", Some(3600)),
+            ("1445412452", Some(0)),
+            ("999999999", Some(3600)),
             ("Wed, 21 Oct 2015 07:28:30 GMT", Some(30)),
             ("Wednesday, 21-Oct-15 07:28:30 GMT", Some(30)),
             ("Wed, 21 Oct 2015 09:28:30 GMT", Some(3600)),

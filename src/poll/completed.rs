@@ -11,7 +11,7 @@ use shopmirror_core::schedule::PollResult;
 use super::hold::Hold;
 use super::poller::outcome_of;
 use super::{Dispatcher, NOTED_REQUESTS};
-use crate::api::{ApiError, Ping, RateHeaders};
+use crate::api::{ApiError, PageError, Ping, RateHeaders};
 use crate::store::{PageOutcome, PollFacts, RouteRest, StoreError};
 
 /// How long the store has to take every page until the journal says that it can be written again.
@@ -186,11 +186,17 @@ impl Dispatcher {
         rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
+        let health = &mut self.pollers[poller];
+        if let Some(ago) = health.repeated_for(&page, rate.server_time, now.elapsed) {
+            self.fail_poll(poller, &ApiError::page(PageError::Cached(ago.as_secs())));
+            return Ok(());
+        }
+        let since_request = now.elapsed.saturating_sub(self.pollers[poller].started_at);
         let facts = PollFacts {
             at: now.wall,
             asked_after,
             limit: self.limit,
-            latency: now.elapsed.saturating_sub(self.pollers[poller].started_at),
+            latency: since_request + rate.age,
             served_business: rate.business.map(|id| id.to_string()),
         };
         self.pollers[poller].keep_page(&page);

@@ -10,7 +10,7 @@ use shopmirror_core::record::{Page, PollerId};
 use shopmirror_core::schedule::{Observation, PollResult};
 
 use super::waits::{self, BETWEEN, ROUTE_REFUSED};
-use crate::api::{ApiError, Class, Retry};
+use crate::api::{ApiError, Class, MAX_AGE, Retry};
 use crate::net::retry_after::MAX_WAIT;
 use crate::store::{PageOutcome, RouteRest};
 
@@ -45,6 +45,8 @@ pub(super) struct PollerHealth {
     pub(super) last_success: Option<Moment>,
     /// The last page, so that the same body is not decoded again.
     pub(super) last_page: Option<Arc<Page>>,
+    /// The `Date` of the last page, and when a page with it and the same body came first.
+    last_date: Option<(Timestamp, Duration)>,
     /// Until when the server's `Retry-After` forbids a poll of this route.
     retry_at: Option<Duration>,
     /// Requests that this process has sent for it.
@@ -64,6 +66,7 @@ impl PollerHealth {
             last_error: None,
             last_success: None,
             last_page: None,
+            last_date: None,
             retry_at: None,
             sent: 0,
         }
@@ -108,6 +111,30 @@ impl PollerHealth {
             .as_ref()
             .is_some_and(|error| error.class() == Class::Busy);
         self.failures > 0 && is_busy && self.waits_until(now).is_none()
+    }
+
+    /// How long ago the same response came first, if a cache repeats it for too long: this page has
+    /// the body of the page before, and its `Date`. A server whose clock stands still shows new
+    /// records at least.
+    pub(super) fn repeated_for(
+        &mut self,
+        page: &Arc<Page>,
+        date: Option<Timestamp>,
+        now: Duration,
+    ) -> Option<Duration> {
+        let is_same = match &self.last_page {
+            Some(last) => Arc::ptr_eq(last, page),
+            None => false,
+        };
+        if let (Some((before, came)), Some(date)) = (self.last_date, date)
+            && is_same
+            && before == date
+        {
+            let ago = now.saturating_sub(came);
+            return if ago > MAX_AGE { Some(ago) } else { None };
+        }
+        self.last_date = date.map(|date| (date, now));
+        None
     }
 
     /// Keeps the page for the next poll, unless it is so long that it would cost much memory.
@@ -286,7 +313,32 @@ pub(super) fn word(error: &ApiError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use shopmirror_core::record::Route;
+
     use super::*;
+
+    #[test]
+    fn a_response_with_the_same_date_and_body_more_than_ten_seconds_later_is_a_repeated_one() {
+        let id = PollerId {
+            route: Route::Jobs,
+            business: None,
+        };
+        let mut poller = PollerHealth::new(id);
+        let page = Arc::new(crate::api::decode(b"[]".to_vec()).unwrap());
+        let other = Arc::new(crate::api::decode(b"[]".to_vec()).unwrap());
+        let date: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let mut repeated = |page: &Arc<Page>, date, at| {
+            let ago = poller.repeated_for(page, date, Duration::from_secs(at));
+            poller.keep_page(page);
+            ago.map(|ago| ago.as_secs())
+        };
+        assert_eq!(repeated(&page, Some(date), 0), None);
+        assert_eq!(repeated(&page, Some(date), 10), None);
+        assert_eq!(repeated(&page, Some(date), 11), Some(11));
+        assert_eq!(repeated(&page, Some(date), 60), Some(60));
+        assert_eq!(repeated(&other, Some(date), 61), None, "another body");
+        assert_eq!(repeated(&other, None, 99), None, "no date");
+    }
 
     #[test]
     fn ages_are_shown_only_by_times_that_can_be_the_past() {

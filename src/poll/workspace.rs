@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::Dispatcher;
 use super::completed::Completed;
 use super::hold::{Hold, PauseReason};
-use crate::api::{ApiError, Class, Ping};
+use crate::api::{ApiError, Class, PageError, Ping};
 use crate::store::{MetaKey, OtherWorkspace, StoreError, StoredWorkspace, judge_workspace};
 
 impl Dispatcher {
@@ -236,7 +236,14 @@ fn is_harmless(error: &ApiError, is_changed: bool) -> bool {
 
 /// Whether the workspace itself has answered, and refuses neither the key nor the address.
 fn is_answer(error: &ApiError) -> bool {
-    matches!(error.class(), Class::RouteBroken | Class::BadPage)
+    let is_of_cache = matches!(
+        error,
+        ApiError::Page {
+            problem: PageError::Cached(_),
+            ..
+        }
+    );
+    !is_of_cache && matches!(error.class(), Class::RouteBroken | Class::BadPage)
 }
 
 #[cfg(test)]

@@ -181,7 +181,10 @@ impl WorkspaceStatus {
 
 fn budget_text(budget: &BudgetStatus) -> String {
     let mut left = String::new();
-    if let Some(remaining) = budget.remaining_seen {
+    if budget.remaining_disproved {
+        left = ", how many are left is not known: X-RateLimit-Remaining says 0 with every response"
+            .to_owned();
+    } else if let Some(remaining) = budget.remaining_seen {
         left = format!(", {remaining} left on the key");
     }
     format!(

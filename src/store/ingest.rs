@@ -49,7 +49,8 @@ pub struct PollFacts {
     pub asked_after: i64,
     /// Records requested.
     pub limit: u32,
-    /// How long ago the page was requested: what happened since then may be missing from it.
+    /// How old the page is: since its request, and as a cache says that it has kept it. What
+    /// happened since then may be missing from it.
     pub latency: Duration,
     /// `X-Business` of the response: the business that served it, whether it was requested or is
     /// the workspace default.
@@ -142,7 +143,7 @@ struct FoundBy {
 }
 
 impl Reading {
-    /// When the page was requested. The poller is known to be complete up to then, not up to the
+    /// When the page was requested, or made if a cache kept it. The poller is known to be complete up to then, not up to the
     /// time at which the page was read.
     fn requested_at(&self, latency: Duration) -> String {
         stamp(self.at.checked_sub(latency).unwrap_or(self.at))

@@ -20,6 +20,9 @@ pub struct BudgetStatus {
     pub used_last_60s: usize,
     /// `X-RateLimit-Remaining` of a response of the last minute.
     pub remaining_seen: Option<u32>,
+    /// True if `X-RateLimit-Remaining` says 0 although requests are left: then it is not believed,
+    /// and our own count decides.
+    pub remaining_disproved: bool,
     /// What the other clients spend, requests a minute.
     pub others_per_minute: f64,
     /// What polls are granted now, requests a minute.
@@ -47,6 +50,7 @@ impl Budget {
             limit: self.limit(),
             used_last_60s: self.pace.sent_within(Duration::from_secs(60), now.elapsed),
             remaining_seen: self.others.last(at).map(|last| last.remaining as u32),
+            remaining_disproved: self.header.is_disproved(),
             others_per_minute: self.others.mean(at),
             pace_per_minute: self.pace_per_minute(now),
             resting_s: self.resting(now).map(|rest| rest.as_secs_f64()),

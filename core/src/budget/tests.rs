@@ -513,3 +513,43 @@ fn a_first_cycle_is_bounded_by_the_minute_only() {
         shared[5]
     );
 }
+
+/// As a workspace that sends `X-RateLimit-Remaining: 0` with every response.
+#[test]
+fn a_remaining_of_zero_with_every_response_stops_nothing_for_longer_than_three_minutes() {
+    let limit = Some(60);
+    let mut budget = Budget::new(settings(60, 15), at(0.0));
+    let mut next = 0.0;
+    let mut sent = Vec::new();
+    while next < 600.0 {
+        match budget.try_take(Purpose::Poll, at(next)) {
+            Err(until) => next = until.as_secs_f64(),
+            Ok(()) => {
+                sent.push(next);
+                let seen = KeyReading {
+                    limit,
+                    remaining: Some(0),
+                    ..KeyReading::default()
+                };
+                budget.observe(&seen, at(next));
+            }
+        }
+    }
+    let later = sent
+        .iter()
+        .filter(|at| (240.0..600.0).contains(*at))
+        .count();
+    // 45 a minute.
+    assert!(later > 250, "{later} requests in six minutes");
+    let status = budget.snapshot(at(600.0));
+    assert!(status.remaining_disproved, "{status:?}");
+
+    let refused = KeyReading {
+        limit,
+        remaining: Some(0),
+        refused: true,
+        retry_after: None,
+    };
+    budget.observe(&refused, at(600.0));
+    assert!(!budget.snapshot(at(600.0)).remaining_disproved);
+}

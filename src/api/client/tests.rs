@@ -149,11 +149,15 @@ async fn the_key_travels_in_the_configured_header_and_is_marked_secret() {
             transport.last_header("accept").as_deref(),
             Some("application/json")
         );
+        assert_eq!(
+            transport.last_header("cache-control").as_deref(),
+            Some("no-cache")
+        );
         let agent = format!("shopmirror/{}", env!("CARGO_PKG_VERSION"));
         assert_eq!(transport.last_header("user-agent"), Some(agent));
         assert_eq!(transport.last_header("x-business").as_deref(), Some("12"));
         transport.last(|request| {
-            assert_eq!(request.headers.len(), 4);
+            assert_eq!(request.headers.len(), 5);
             assert_eq!(request.timeout, Duration::from_secs(20));
             assert!(!format!("{:?}", request.headers).contains("Canary"));
             assert!(!request.url.as_str().contains("Canary"));
@@ -253,5 +257,20 @@ async fn a_page_of_another_branch_than_the_one_asked_for_is_refused() {
         assert_eq!(page.is_ok(), right, "{asked:?} {answered}");
         let (page, _) = client.search_customers("Ann", asked).await;
         assert_eq!(page.is_ok(), right, "{asked:?} {answered}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_a_cache_kept_for_more_than_ten_seconds_is_refused() {
+    for (age, right) in [
+        ("0", true),
+        ("10", true),
+        ("11", false),
+        ("999999999999999999999", false),
+    ] {
+        let transport = Recorder::new(move || response(200, &[("age", age)], "[]"));
+        let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
+        let (page, _) = client.poll(&key_of(Route::Leads, None), None).await;
+        assert_eq!(page.is_ok(), right, "{age}: {page:?}");
     }
 }

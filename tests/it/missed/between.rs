@@ -6,7 +6,7 @@ use sandbox::{FaultKind, Route};
 use serde_json::Value;
 
 use crate::page::Site;
-use crate::support::{Workspace, wait_until};
+use crate::support::{Pages, Workspace, wait_until};
 
 const TITLE: &str = "Just a moment, Ann";
 
@@ -94,4 +94,35 @@ async fn a_run_of_once_reads_the_other_routes_without_a_wait() {
         place.number("SELECT count(*) FROM leads") <= 0
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_response_that_a_cache_repeats_is_not_taken_for_a_read_and_new_records_are() {
+    let pages = Pages::start().await;
+    pages.set_date("Thu, 01 Jan 2026 00:00:00 GMT");
+    pages.show(
+        "leads",
+        r#"[{"id":1,"created_at":"2026-01-01T00:00:00.000000Z"}]"#,
+    );
+    let place = pages.place();
+    let daemon = place.started().await;
+    let is_named = |status: &Value| {
+        let pollers = status["pollers"].as_array().unwrap();
+        pollers
+            .iter()
+            .any(|p| p["route"] == "leads" && p["last_error"] == "cached" && p["failures"] != 0)
+    };
+    let status = place.status_when("the cache is named", is_named).await;
+    assert_ne!(status["health"], "ok", "{status}");
+    let reasons = status["reasons"].to_string();
+    assert!(reasons.contains("a cache between"), "{reasons}");
+    // A server whose clock stands still is read all the same.
+    let body = r#"[{"id":2,"created_at":"2026-01-01T00:00:00.000000Z"},
+        {"id":1,"created_at":"2026-01-01T00:00:00.000000Z"}]"#;
+    pages.show("leads", body);
+    wait_until("the new lead is stored", || {
+        place.number("SELECT count(*) FROM leads") == 2
+    })
+    .await;
+    daemon.stop().await;
 }
