@@ -6,3 +6,4 @@ pub mod connections;
 pub mod problem;
 pub mod retry_after;
 pub mod tls;
+mod verifier;

@@ -25,8 +25,8 @@ pub enum ConnectionProblem {
     NameNotFound,
     /// The server shows the certificate of an authority as its own.
     #[error(
-        "its certificate is that of a certificate authority; give the server a certificate of its \
-         own, signed by that authority"
+        "its certificate is that of a certificate authority; put exactly this certificate into the \
+         file that `ca_file` names, or give the server one that this authority has signed"
     )]
     AuthorityAsServer,
     /// No trusted authority signed the certificate.

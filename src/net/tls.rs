@@ -7,12 +7,17 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client, ClientBuilder};
+use reqwest::{Client, ClientBuilder};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
+use rustls::{ClientConfig, RootCertStore};
 
+use super::verifier::FileVerifier;
 use crate::files::read;
 
 /// Makes `ring` the provider of every library that does not choose one.
@@ -60,7 +65,6 @@ pub enum TlsError {
     )]
     HttpClient(reqwest::Error),
     /// TLS without HTTP cannot be set up.
-    #[cfg(feature = "tls")]
     #[error("preparing TLS: {0}; install the package ca-certificates")]
     Setup(#[from] rustls::Error),
 }
@@ -74,23 +78,19 @@ pub enum AuthoritiesProblem {
     /// Its text is not PEM.
     #[error(transparent)]
     Pem(#[from] pem::Error),
+    /// A certificate in it cannot be read.
+    #[error("a certificate in it cannot be read: {0}")]
+    Certificate(#[from] rustls::Error),
+    /// None of its certificates can be an authority.
+    #[error("none of its certificates can be used: {0}")]
+    Unusable(#[from] VerifierBuilderError),
     /// It is empty, or has only keys.
     #[error("it holds no certificate")]
     NoCertificate,
 }
 
-/// The certificates of authorities in a PEM file, at least one.
-///
-/// # Errors
-/// [`TlsError::Authorities`]
-pub fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    read_authorities(path).map_err(|problem| TlsError::Authorities {
-        path: path.to_owned(),
-        problem,
-    })
-}
-
-fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, AuthoritiesProblem> {
+/// The certificates in a PEM file, at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, AuthoritiesProblem> {
     let text = read::bytes(path, CERTIFICATES_MAX)?;
     let mut certificates = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(&text) {
@@ -102,55 +102,79 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, Authori
     Ok(certificates)
 }
 
-/// A client that trusts the authorities in `ca_file`, or those of this machine; `is_plain` if its
-/// server speaks no TLS.
+/// Verifies servers by the certificates in a PEM file: as authorities, and as those of servers.
 ///
 /// # Errors
-/// [`TlsError::Authorities`] and [`TlsError::HttpClient`]
+/// [`TlsError::Authorities`]
+pub fn file_verifier(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
+    read_verifier(path).map_err(|problem| TlsError::Authorities {
+        path: path.to_owned(),
+        problem,
+    })
+}
+
+fn read_verifier(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, AuthoritiesProblem> {
+    let certificates = certificates(path)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &certificates {
+        roots.add(certificate.clone())?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+    Ok(Arc::new(FileVerifier {
+        signed,
+        certificates,
+    }))
+}
+
+/// A client that trusts the certificates in `ca_file`, or the authorities of this machine;
+/// `is_plain` if its server speaks no TLS.
+///
+/// # Errors
+/// [`TlsError`]
 pub fn http_client(
     builder: ClientBuilder,
     is_plain: bool,
     ca_file: Option<&Path>,
 ) -> Result<Client, TlsError> {
     let builder = match ca_file {
-        Some(path) => {
-            let mut trusted = Vec::new();
-            for certificate in authorities(path)? {
-                trusted.push(Certificate::from_der(&certificate).map_err(http_client_error)?);
-            }
-            builder.tls_certs_only(trusted)
-        }
+        Some(path) => builder.tls_backend_preconfigured(config_for_file(path)?),
         // Loading those of this machine takes 18 ms, and fails if it has none.
         None if is_plain => builder.tls_certs_only(std::iter::empty()),
         None => builder,
     };
-    builder.build().map_err(http_client_error)
+    builder
+        .build()
+        .map_err(|error| TlsError::HttpClient(error.without_url()))
 }
 
-fn http_client_error(error: reqwest::Error) -> TlsError {
-    TlsError::HttpClient(error.without_url())
+/// TLS that verifies the server by the certificates in a file.
+fn config_for_file(path: &Path) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(file_verifier(path)?)
+        .with_no_client_auth();
+    Ok(config)
 }
 
-/// TLS that verifies the server by the authorities in `ca_file`, or by those of this machine.
+/// TLS that verifies the server by the certificates in `ca_file`, or by the authorities of this
+/// machine.
 ///
 /// # Errors
 /// [`TlsError::Authorities`] and [`TlsError::Setup`]
 #[cfg(feature = "tls")]
-pub fn client_config(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, TlsError> {
+pub fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?;
-    let builder = match ca_file {
-        None => builder.with_platform_verifier()?,
-        Some(path) => {
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in authorities(path)? {
-                roots.add(certificate)?;
-            }
-            builder.with_root_certificates(roots)
-        }
-    };
-    Ok(builder.with_no_client_auth())
+    if let Some(path) = ca_file {
+        return config_for_file(path);
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_platform_verifier()?
+        .with_no_client_auth();
+    Ok(config)
 }

@@ -6,21 +6,22 @@
 //! sender, the recipients if all are refused, and every 4xx.
 
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lettre::address::Envelope;
 use lettre::transport::smtp::Error;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
-use lettre::transport::smtp::client::{
-    AsyncSmtpConnection, Certificate, CertificateStore, Tls, TlsParameters,
-};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, CertificateStore, Tls, TlsParameters};
 use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
 use lettre::transport::smtp::extension::ClientId;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use secrecy::ExposeSecret;
 
 use crate::config::{EmailSettings, MailTls};
 use crate::net::problem::ConnectionProblem;
-use crate::net::tls::authorities;
+use crate::net::tls::file_verifier;
 use crate::sink::reason::{self, Secrets};
 use crate::sink::{Preview, SinkError, Verdict};
 
@@ -33,6 +34,8 @@ pub(super) struct Server {
     host: String,
     port: u16,
     tls: Tls,
+    /// What verifies the server instead of the library.
+    verifier: Option<Arc<dyn ServerCertVerifier>>,
     login: Option<Credentials>,
     secrets: Secrets,
     timeout: Duration,
@@ -55,11 +58,18 @@ impl Server {
             login = Some(Credentials::new(user.clone(), password.to_owned()));
             secrets = Secrets::new(reason::login(user, password));
         }
+        let mut verifier = None;
+        if let Some(path) = &settings.ca_file
+            && settings.tls != MailTls::Off
+        {
+            verifier = Some(file_verifier(path)?);
+        }
         Ok(Self {
             sink: sink.to_owned(),
             host: settings.server.clone(),
             port: settings.port,
             tls: tls(settings)?,
+            verifier,
             secrets,
             login,
             timeout: settings.timeout,
@@ -188,12 +198,39 @@ impl Server {
         {
             return Err(self.starttls_failed(&error));
         }
+        if let Err(error) = self.verify(&connection) {
+            let problem = match ConnectionProblem::find(&error) {
+                Some(problem) => problem.to_string(),
+                None => error.to_string(),
+            };
+            let text = format!("no connection to the mail server: {problem}");
+            return Err(SinkError::new(text));
+        }
         if let Some(login) = &self.login
             && let Err(error) = connection.auth(DEFAULT_MECHANISMS, login).await
         {
             return Err(self.failed("the login", "correct login_file", &error));
         }
         Ok(connection)
+    }
+
+    /// Verifies the server by `ca_file`, if it is set; the library has done so by the authorities of
+    /// this machine.
+    fn verify(&self, connection: &AsyncSmtpConnection) -> Result<(), rustls::Error> {
+        let Some(verifier) = &self.verifier else {
+            return Ok(());
+        };
+        let no_certificate = |_| rustls::Error::NoCertificatesPresented;
+        let chain = connection.certificate_chain().map_err(no_certificate)?;
+        let chain: Vec<CertificateDer<'_>> = chain.into_iter().map(CertificateDer::from).collect();
+        let Some((certificate, intermediates)) = chain.split_first() else {
+            return Err(rustls::Error::NoCertificatesPresented);
+        };
+        let name = ServerName::try_from(self.host.as_str())
+            .map_err(|_| rustls::Error::General("server is no host name".to_owned()))?;
+        let now = UnixTime::now();
+        verifier.verify_server_cert(certificate, intermediates, &name, &[], now)?;
+        Ok(())
     }
 
     fn starttls_failed(&self, error: &Error) -> SinkError {
@@ -259,13 +296,12 @@ fn tls(settings: &EmailSettings) -> Result<Tls, SinkError> {
 
 fn tls_parameters(settings: &EmailSettings) -> Result<TlsParameters, SinkError> {
     let mut parameters = TlsParameters::builder(settings.server.clone());
-    if let Some(path) = &settings.ca_file {
-        parameters = parameters.certificate_store(CertificateStore::None);
-        for certificate in authorities(path)? {
-            let certificate = Certificate::from_der(certificate.to_vec())
-                .map_err(|error| SinkError::new(format!("preparing TLS: {error}")))?;
-            parameters = parameters.add_root_certificate(certificate);
-        }
+    if settings.ca_file.is_some() {
+        // The library takes no verifier, so `Server::verify` does it before anything is sent.
+        parameters = parameters
+            .certificate_store(CertificateStore::None)
+            .dangerous_accept_invalid_certs(true)
+            .dangerous_accept_invalid_hostnames(true);
     }
     parameters.build().map_err(|error| {
         SinkError::new(format!(

@@ -16,8 +16,8 @@ fn judged_polling(pollers: &[PollerStatus], resting_s: Option<f64>) -> (Health, 
     let polling: PollingStatus = serde_json::from_value(serde_json::json!({
         "pollers": pollers, "paused": null,
         "budget": {
-            "limit": 60, "used_last_60s": 0, "remaining_seen": null, "others_per_minute": 0.0,
-            "pace_per_minute": 45.0, "resting_s": resting_s,
+            "limit": 60, "used_last_60s": 0, "remaining_seen": null,
+            "remaining_disproved": false, "others_per_minute": 0.0, "pace_per_minute": 45.0, "resting_s": resting_s,
         },
     }))
     .unwrap();

@@ -27,6 +27,8 @@ enum Opening {
     Postgres,
     /// NATS: the server demands TLS.
     Nats,
+    /// Mail: nothing; after TLS has begun, the server greets.
+    Mail,
 }
 
 /// As [`server`], of another protocol.
@@ -46,7 +48,7 @@ fn server_after(name: &str, opening: Opening) -> SocketAddr {
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
             match opening {
-                Opening::Tls => {}
+                Opening::Tls | Opening::Mail => {}
                 Opening::Postgres => {
                     let _ = stream.read(&mut [0; 8]);
                     let _ = stream.write_all(b"S");
@@ -61,6 +63,11 @@ fn server_after(name: &str, opening: Opening) -> SocketAddr {
             }
             let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut stream = StreamOwned::new(connection, stream);
+            if let Opening::Mail = opening {
+                let _ = stream.write_all(b"220 mail\r\n");
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(b"250 mail\r\n");
+            }
             // The handshake fails, or the request is read and gets no response.
             let _ = stream.read(&mut [0; 1024]);
         }
@@ -68,11 +75,14 @@ fn server_after(name: &str, opening: Opening) -> SocketAddr {
     address
 }
 
-/// The line of `check` about the workspace at `address`, which may be signed by the authority.
-async fn said_of_workspace(address: SocketAddr, authority_is_known: bool) -> String {
+/// The line of `check` about the workspace at `address`, with the certificates of this file.
+async fn said_of_workspace(address: SocketAddr, file: Option<&str>) -> String {
     let place = Place::new(&format!("https://{address}/api"), "key");
-    let ca = format!("ca_file = \"{}\"\n", certificate("ca.pem").display());
-    place.configure_all(if authority_is_known { &ca } else { "" });
+    let ca = match file {
+        Some(name) => format!("ca_file = \"{}\"\n", certificate(name).display()),
+        None => String::new(),
+    };
+    place.configure_all(&ca);
     let ended = place.run(["check"]).await;
     assert_eq!(ended.code, Some(75), "{ended:?}");
     assert_eq!(ended.err, "", "the TLS library says nothing of its own");
@@ -84,35 +94,46 @@ async fn said_of_workspace(address: SocketAddr, authority_is_known: bool) -> Str
     line.to_owned()
 }
 
+/// The certificate of a server, the file that is trusted, and what is said of it; nothing if it is
+/// good.
+const CERTIFICATES: [(&str, &str, Option<&str>); 8] = [
+    (
+        "own",
+        "ca.pem",
+        Some("is that of a certificate authority; put exactly this certificate into"),
+    ),
+    ("other", "ca.pem", Some("is for another name")),
+    ("expired", "ca.pem", Some("has expired; renew it")),
+    (
+        "future",
+        "ca.pem",
+        Some("is not valid yet; check this machine's clock"),
+    ),
+    ("own-other", "own-other.pem", Some("is for another name")),
+    (
+        "own-expired",
+        "own-expired.pem",
+        Some("has expired; renew it"),
+    ),
+    ("server", "ca.pem", None),
+    // It is trusted byte for byte.
+    ("own", "own.pem", None),
+];
+
 #[tokio::test]
 async fn each_fault_of_a_certificate_has_its_own_cause_and_remedy() {
-    for (name, known, words) in [
-        (
-            "ca",
-            true,
-            "is that of a certificate authority; give the server a certificate of its own",
-        ),
-        ("other", true, "is for another name"),
-        ("expired", true, "has expired; renew it"),
-        (
-            "future",
-            true,
-            "is not valid yet; check this machine's clock",
-        ),
-        (
-            "server",
-            false,
-            "an authority that this machine does not know; install",
-        ),
-    ] {
-        let said = said_of_workspace(server(name), known).await;
-        assert!(said.contains(words), "{name}: {said}");
+    for (name, file, words) in CERTIFICATES {
+        let said = said_of_workspace(server(name), Some(file)).await;
+        match words {
+            Some(words) => assert!(said.contains(words), "{name}: {said}"),
+            None => assert!(!said.contains("certificate"), "{name}: {said}"),
+        }
         assert!(!said.contains("127.0.0.1"), "{name}: {said}");
     }
-    let said = said_of_workspace(server("server"), true).await;
+    let said = said_of_workspace(server("server"), None).await;
     assert!(
-        !said.contains("certificate is"),
-        "the certificate is good: {said}"
+        said.contains("an authority that this machine does not know; install"),
+        "{said}"
     );
 }
 
@@ -157,38 +178,40 @@ async fn a_webhook_that_refuses_connections_says_what_to_check() {
     feature = "email",
     feature = "mqtt",
     feature = "nats",
-    feature = "postgres"
+    feature = "postgres",
+    feature = "s3"
 ))]
 #[tokio::test]
 async fn every_type_of_sink_reports_the_same_faults_of_a_certificate() {
     let place = Place::new("http://127.0.0.1:9/api", "key");
+    place.write("s3-key", "id\nsecret\n");
     let mail = "from = \"a@example.com\"\nto = [\"b@example.com\"]";
-    for (certificate_name, words) in [
-        ("ca", "is that of a certificate authority"),
-        ("other", "is for another name"),
-        ("expired", "has expired"),
-        ("future", "is not valid yet"),
-    ] {
-        let direct = server(certificate_name);
-        let postgres = server_after(certificate_name, Opening::Postgres);
-        let nats = server_after(certificate_name, Opening::Nats);
+    let bucket = "bucket = \"shop\"\naccess_key_file = \"s3-key\"\nworkspace = \"a\"";
+    for (name, file, words) in CERTIFICATES {
+        let direct = server(name);
+        let postgres = server_after(name, Opening::Postgres);
+        let nats = server_after(name, Opening::Nats);
+        let mails = server_after(name, Opening::Mail);
         for settings in [
-            format!("type = \"email\"\n{mail}\nserver = \"{direct}\"\ntls = \"tls\""),
+            format!("type = \"webhook\"\nurl = \"https://{direct}/hook\""),
+            format!("type = \"s3\"\n{bucket}\nendpoint = \"https://{direct}\""),
+            format!("type = \"email\"\n{mail}\nserver = \"{mails}\"\ntls = \"tls\""),
             format!("type = \"mqtt\"\nworkspace = \"a\"\nurl = \"mqtts://{direct}\""),
             format!("type = \"nats\"\nworkspace = \"a\"\nurl = \"nats://{nats}\""),
             format!(
                 "type = \"postgres\"\nworkspace = \"a\"\nurl = \"postgresql://u:p@{postgres}/d\""
             ),
         ] {
-            let ca = certificate("ca.pem");
+            let ca = certificate(file);
             let sink = format!("[sinks.erp]\n{settings}\nca_file = \"{}\"\n", ca.display());
             place.configure_all(&sink);
             let ended = place.run(["check", "--sink", "erp"]).await;
-            let is_said = ended
-                .out
-                .lines()
-                .any(|line| line.starts_with("WRONG sink erp") && line.contains(words));
-            assert!(is_said, "{words}: {settings}: {ended:?}");
+            let line = ended.out.lines().find(|line| line.contains("sink erp"));
+            let line = line.unwrap_or_else(|| panic!("{settings}: {ended:?}"));
+            match words {
+                Some(words) => assert!(line.contains(words), "{name}: {settings}: {line}"),
+                None => assert!(!line.contains("certificate"), "{name}: {settings}: {line}"),
+            }
         }
     }
 }
