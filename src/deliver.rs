@@ -38,7 +38,7 @@ use crate::config;
 use crate::net::retry_after;
 use crate::sink::Sink;
 use crate::store::{Begin, LatestDue, SinkRow, Store, StoreError};
-pub use backlog::{SinkView, behind, unread};
+pub use backlog::{SinkView, not_sent, unread};
 pub use filter::wants;
 pub use positions::Positions;
 pub use replay::{Take, replay_filter, replay_rule};

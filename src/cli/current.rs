@@ -9,7 +9,7 @@ use super::runtime;
 use crate::config::Config;
 use crate::control::{self, ControlError, ControlRequest};
 use crate::daemon::poller_plan;
-use crate::deliver::behind;
+use crate::deliver::not_sent;
 use crate::status::{BackupStatus, ScheduledReportStatus, WorkspaceStatus};
 use crate::store::{BackupFolder, MetaKey, Reader};
 use crate::text::duration;
@@ -51,7 +51,8 @@ fn stored(config: &Config, why: &ControlError) -> anyhow::Result<WorkspaceStatus
         if let Some(settings) = config.sinks.get(&sink.name) {
             let last = status.last_seq;
             let filter = &settings.filter;
-            sink.behind = behind(&reader, &sink.name, filter, sink.position, last)?;
+            let not_sent = not_sent(&reader, &sink.name, filter, sink.position, last)?;
+            sink.backlog = not_sent + sink.retrying;
         }
     }
     Ok(status)

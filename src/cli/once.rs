@@ -103,7 +103,7 @@ async fn work_on(
                 continue;
             }
         };
-        if sink.behind + sink.retrying > 0 || sink.state != SinkActivity::Active {
+        if sink.backlog > 0 || sink.state != SinkActivity::Active {
             unsettled.push(sink);
         }
     }
@@ -149,9 +149,9 @@ fn print(result: &OnceResult, out: Output) -> anyhow::Result<ExitCode> {
             .last_error
             .as_deref()
             .unwrap_or("see `shopmirror sinks`");
-        let behind = output::count(sink.behind + sink.retrying, "change", "changes");
+        let backlog = output::count(sink.backlog, "change", "changes");
         output::print_note(&format!(
-            "sink {}: {behind} not delivered: {why}",
+            "sink {}: {backlog} not delivered: {why}",
             sink.name
         ));
     }

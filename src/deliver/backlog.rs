@@ -16,12 +16,12 @@ const MAX_ROWS: i64 = 20_000;
 /// Rows read by one call when fields decide as well, whose text has to be parsed.
 const MAX_PARSED: i64 = 2_000;
 
-/// Counts the changes that a sink with this filter and position asked for and that were not handed
-/// over yet: those after the position up to `last`, and those that are ready in its queue.
+/// Counts the changes that a sink with this filter and position asked for and that were not sent
+/// yet: those after the position up to `last`, and those that are ready in its queue.
 ///
 /// # Errors
 /// If the store cannot be read.
-pub fn behind(
+pub fn not_sent(
     reader: &Reader,
     name: &str,
     filter: &SinkFilter,
@@ -89,7 +89,7 @@ impl SinkView {
         self.status.borrow().as_ref().map(|status| status.state)
     }
 
-    /// The sink's status, with what it is behind the row `last`; `None` before its task has begun.
+    /// The sink's status, with its backlog up to the row `last`; `None` before its task has begun.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -108,7 +108,8 @@ pub(super) fn counted(
     filter: &SinkFilter,
     last: i64,
 ) -> Result<SinkStatus, StoreError> {
-    status.behind = behind(reader, &status.name, filter, status.position, last)?;
+    let not_sent = not_sent(reader, &status.name, filter, status.position, last)?;
+    status.backlog = not_sent + status.retrying;
     status.replay = reader.replay(&status.name)?;
     status.notices = reader.notice_counts(&status.name)?;
     Ok(status)

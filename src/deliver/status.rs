@@ -47,13 +47,13 @@ pub struct SinkStatus {
     pub state: SinkActivity,
     /// The changes up to this row of the log were acknowledged, are queued, or were not asked for.
     pub position: i64,
-    /// Changes that the sink asked for and that were not sent yet.
-    pub behind: i64,
+    /// Changes that the sink asked for and does not have yet, with those being retried.
+    pub backlog: i64,
     /// Changes delivered since the sink was first opened.
     pub delivered: i64,
-    /// Changes being retried, or waiting for one that is.
+    /// Changes of the backlog that are being retried, or that wait for one that is.
     pub retrying: i64,
-    /// Changes refused for good.
+    /// Changes refused for good; they are not in the backlog.
     pub dead: i64,
     /// Changes up to the position that the sink did not ask for.
     pub filtered: i64,
@@ -71,7 +71,8 @@ pub struct SinkStatus {
 }
 
 impl SinkStatus {
-    /// The status of a sink according to its row; `behind` is 0 until it is counted.
+    /// The status of a sink according to its row; `backlog` has only what is
+    /// being retried until the rest is counted.
     #[must_use]
     pub fn from_row(row: SinkRow, state: SinkActivity) -> Self {
         Self {
@@ -79,7 +80,7 @@ impl SinkStatus {
             type_name: row.type_name,
             state,
             position: row.position,
-            behind: 0,
+            backlog: row.retrying,
             delivered: row.delivered,
             retrying: row.retrying,
             dead: row.dead,

@@ -349,7 +349,7 @@ async fn a_single_run_sends_a_version_that_waited_for_the_one_before_it() {
     let sink = Scripted::new(4, |_| Verdict::Done);
     let (deliverer, _wake) = shop.deliverer("erp", &sink, settings());
     let status = deliverer.once(&CancellationToken::new()).await.unwrap();
-    assert_eq!((status.delivered, status.behind, shop.owed()), (2, 0, 0));
+    assert_eq!((status.delivered, status.backlog, shop.owed()), (2, 0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,8 +138,8 @@ fn sinks(sinks: &[SinkStatus]) -> String {
         }),
         (
             "sink_backlog_changes",
-            "Changes it asked for and has not got",
-            &|s| number(s.behind),
+            "Changes it asked for and does not have yet, with those that are tried again",
+            &|s| number(s.backlog),
         ),
         (
             "sink_retrying_changes",

@@ -202,7 +202,7 @@ fn sink_row(sink: &SinkStatus, format_time: FormatTime<'_>) -> Vec<(&'static str
         ("sink", sink.name.clone()),
         ("type", sink.type_name.clone()),
         ("state", state),
-        ("behind", whole(sink.behind)),
+        ("backlog", whole(sink.backlog)),
         ("retrying", whole(sink.retrying)),
         ("dead", whole(sink.dead)),
         ("delivered", whole(sink.delivered)),

@@ -195,7 +195,7 @@ pub(super) fn stopped_sinks(reader: &Reader, last_seq: i64) -> Result<Vec<SinkSt
         let unread = (last_seq - row.position).max(0);
         let ready = reader.ready_rows(&row.name, QueueLane::Change)?;
         sinks.push(SinkStatus {
-            behind: unread + ready,
+            backlog: unread + ready + row.retrying,
             replay: reader.replay(&row.name)?,
             notices: reader.notice_counts(&row.name)?,
             ..SinkStatus::from_row(row, state)

@@ -9,7 +9,7 @@ const START: &str = "2026-01-01T00:00:00Z";
 
 fn sink(name: &str, state: &str) -> Value {
     json!({
-        "name": name, "type": "webhook", "state": state, "position": 0, "behind": 0, "delivered": 0,
+        "name": name, "type": "webhook", "state": state, "position": 0, "backlog": 0, "delivered": 0,
         "retrying": 0, "dead": 0, "filtered": 0, "skipped": 0, "next_attempt_s": null,
         "last_error": "answered 503",
         "notices": {"waiting": 0, "waiting_error": null, "refused": 0, "refused_error": null},

@@ -100,7 +100,7 @@ async fn what_a_sink_is_owed_is_the_same_with_a_daemon_and_without() {
     workspace.polled(Route::Leads).await;
     let owes_all = |status: &Value| {
         let sink = &status["sinks"][0];
-        sink["behind"].as_i64().unwrap() + sink["retrying"].as_i64().unwrap() == 50
+        sink["backlog"] == 50
     };
     wait_until("its queue has all of them", || {
         place.number("SELECT count(*) FROM _queue") == 50
@@ -150,8 +150,8 @@ async fn a_410_disables_the_sink_and_a_reload_delivers_the_kept_changes() {
     let tried = hook.received().len();
     workspace.sandbox.burst(Route::Leads, 3);
     workspace.polled(Route::Leads).await;
-    let is_behind = |status: &Value| status["sinks"][0]["behind"] == 6;
-    let status = place.status_when("it is owed all", is_behind).await;
+    let is_owed = |status: &Value| status["sinks"][0]["backlog"] == 6;
+    let status = place.status_when("it is owed all", is_owed).await;
     assert_eq!(status["sinks"][0]["state"], "disabled");
     assert_eq!(
         status["sinks"][0]["last_error"],

@@ -63,7 +63,7 @@ async fn a_burst_is_held_through_kill_and_reload_until_it_is_released() {
             .iter()
             .find(|s| s["name"] == "hook")
             .unwrap();
-        sink["state"] == "held" && (&sink["behind"], &sink["delivered"]) == (&json!(10), &json!(3))
+        sink["state"] == "held" && (&sink["backlog"], &sink["delivered"]) == (&json!(10), &json!(3))
     };
     let status = place.status_when("ten changes are held", is_counted).await;
     assert_eq!(status["health"], "degraded");
