@@ -14,6 +14,7 @@ mod intake;
 mod local;
 mod polling;
 mod problem;
+mod proxy;
 mod reports;
 mod secret;
 mod servers;
@@ -47,6 +48,7 @@ pub use intake::{Intake, IntakeField, IntakeSettings};
 pub use local::{CommandSettings, FileFormat, FileSettings};
 pub use polling::{PollSettings, RouteSettings};
 pub use problem::{Problem, Problems};
+pub use proxy::Proxy;
 pub use reports::{
     AlertsSettings, CountedBy, Day, Range, ReportFormat, ReportsSettings, ScheduledReport,
 };

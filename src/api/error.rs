@@ -208,7 +208,7 @@ impl ApiError {
                 400..=499 => Class::RouteBroken,
                 _ => Class::BadPage,
             },
-            Self::Between(_) => Class::Between,
+            Self::Between(_) | Self::Transport(TransportError::Proxy { .. }) => Class::Between,
             Self::Transport(TransportError::TooLarge | TransportError::Encoding(_))
             | Self::Page { .. }
             | Self::NotStored(_) => Class::BadPage,

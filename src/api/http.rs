@@ -1,7 +1,8 @@
 //! The transport over real sockets.
 //!
 //! Only https leaves the machine. The key is sent to the configured host only: redirects are not
-//! followed, no referer is sent, no proxy of the environment is used. A body is decompressed up to
+//! followed, no referer is sent, no proxy of the environment is used; through a configured one only
+//! TLS runs. A body is decompressed up to
 //! a limit, so that no response can fill the memory.
 
 use std::error::Error as _;
@@ -19,7 +20,7 @@ use super::transport::{
 use crate::config::{WorkspaceSettings, is_loopback};
 use crate::net::body;
 use crate::net::problem::ConnectionProblem;
-use crate::net::tls::{TlsError, client_builder, http_client};
+use crate::net::tls::{TlsError, client_builder, http_client, through_proxy};
 
 /// The longest time a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,6 +38,8 @@ pub struct HttpTransport {
     client: reqwest::Client,
     /// True if the configured address is https; then nothing is sent over plain http.
     https: bool,
+    /// Host and port of the proxy, if there is one.
+    proxy: Option<String>,
 }
 
 /// Why the configuration allows no transport.
@@ -63,15 +66,46 @@ impl HttpTransport {
         if !https && !is_plain_loopback(&workspace.base_url) {
             return Err(TransportBuildError::NotHttps);
         }
-        let builder = client_builder()
+        let mut builder = client_builder()
             .https_only(https)
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE);
+        let mut proxy_name = None;
+        if let Some(proxy) = &workspace.proxy {
+            builder = through_proxy(builder, proxy.url())?;
+            proxy_name = Some(proxy.name().to_owned());
+        }
         Ok(Self {
             client: http_client(builder, !https, workspace.ca_file.as_deref())?,
             https,
+            proxy: proxy_name,
         })
+    }
+}
+
+impl HttpTransport {
+    /// Why there is no response.
+    fn sending(&self, error: &reqwest::Error) -> TransportError {
+        if error.is_timeout() && !error.is_connect() {
+            return TransportError::Timeout;
+        }
+        if !error.is_connect() {
+            return TransportError::Other(causes(error));
+        }
+        let problem = ConnectionProblem::for_request(error);
+        let text = match problem {
+            Some(problem) => problem.to_string(),
+            None => format!("{}; check base_url and the network", causes(error)),
+        };
+        match (&self.proxy, problem) {
+            (Some(name), Some(problem)) if problem.is_of_proxy() => TransportError::Proxy {
+                name: name.clone(),
+                problem,
+            },
+            (Some(name), _) => TransportError::Connect(format!("through the proxy {name}: {text}")),
+            (None, _) => TransportError::Connect(text),
+        }
     }
 }
 
@@ -93,7 +127,7 @@ impl Transport for HttpTransport {
             .timeout(request.timeout)
             .send()
             .await
-            .map_err(|error| sending(&error))?;
+            .map_err(|error| self.sending(&error))?;
         let status = response.status().as_u16();
         let headers = std::mem::take(response.headers_mut());
         let encoding = body::is_gzip(&headers);
@@ -154,19 +188,6 @@ async fn error_body(response: &mut reqwest::Response, is_gzip: bool) -> Bytes {
 
 fn is_plain_loopback(url: &Url) -> bool {
     url.scheme() == "http" && is_loopback(url)
-}
-
-fn sending(error: &reqwest::Error) -> TransportError {
-    if error.is_connect() {
-        TransportError::Connect(match ConnectionProblem::for_request(error) {
-            Some(problem) => problem.to_string(),
-            None => format!("{}; check base_url and the network", causes(error)),
-        })
-    } else if error.is_timeout() {
-        TransportError::Timeout
-    } else {
-        TransportError::Other(causes(error))
-    }
 }
 
 fn reading(error: &reqwest::Error) -> TransportError {

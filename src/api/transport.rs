@@ -11,6 +11,8 @@ use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use url::Url;
 
+use crate::net::problem::ConnectionProblem;
+
 /// The longest body of a 2xx response that is read, in bytes after decompression.
 pub const MAX_BODY: usize = 8 * 1024 * 1024;
 
@@ -55,6 +57,14 @@ pub enum TransportError {
     #[error("could not connect to the workspace: {0}")]
     #[strum(serialize = "no_connection")]
     Connect(String),
+    /// A proxy answered in place of the workspace.
+    #[error("the proxy {name} answers in place of the workspace: {problem}")]
+    Proxy {
+        /// Host and port of the proxy.
+        name: String,
+        /// What is wrong, and what to do.
+        problem: ConnectionProblem,
+    },
     /// The response was not complete in time.
     #[error("the workspace did not respond in time; if this continues, raise timeout in [poll]")]
     Timeout,

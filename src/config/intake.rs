@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use url::Url;
 
+use super::proxy::{self, Proxy};
 use super::shape::compiled;
 use super::table::Table;
 use super::value::{seconds, timeout};
@@ -25,6 +26,9 @@ pub struct IntakeSettings {
     /// Where the key is read from, at each attempt.
     #[serde(rename = "api_key_file")]
     pub key: KeySource,
+    /// The proxy through which the workspace is reached.
+    #[serde(skip)]
+    pub proxy: Option<Proxy>,
     /// The type of the record that is created.
     pub create: Intake,
     /// The business (branch) in which it is created; `None` is the workspace's default.
@@ -80,6 +84,7 @@ pub enum Intake {
 pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
     let fields = table.read::<FieldsKey>(&["fields"]);
     let mut read: IntakeSettings = table.read(&["base_url", "api_key_file", "create"])?;
+    read.proxy = proxy::read(table, read.base_url.scheme() == "http");
     let FieldTexts {
         address,
         custom_fields,

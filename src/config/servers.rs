@@ -12,6 +12,7 @@ use tokio_postgres::config::{Host, SslMode};
 use url::Url;
 
 use super::address;
+use super::proxy::{self, Proxy};
 use super::secret::Secret;
 use super::sink_url::SinkUrl;
 use super::table::Table;
@@ -172,6 +173,9 @@ pub struct S3Settings {
     pub access_key: (String, Secret),
     /// A PEM file with the certificate authorities of the service; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
+    /// The proxy through which the service is reached.
+    #[serde(skip)]
+    pub proxy: Option<Proxy>,
     /// The name of the shop in the name of each object.
     #[serde(deserialize_with = "word")]
     pub workspace: String,
@@ -186,7 +190,13 @@ fn region() -> String {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn s3(table: &Table<'_>) -> Option<S3Settings> {
-    table.read(&["bucket", "access_key_file", "workspace"])
+    let mut read: S3Settings = table.read(&["bucket", "access_key_file", "workspace"])?;
+    let is_plain = match &read.endpoint {
+        Some(endpoint) => endpoint.scheme() == "http",
+        None => false,
+    };
+    read.proxy = proxy::read(table, is_plain);
+    Some(read)
 }
 
 fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {

@@ -9,14 +9,16 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::HeaderMap;
+use secrecy::ExposeSecret;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use super::proxy::Proxy;
 use super::secret::Secret;
 use super::sink_url::SinkUrl;
 use super::table::Table;
 use super::value::{in_file, number, seconds, timeout, within};
-use super::{address, shape};
+use super::{address, proxy, shape};
 use crate::shape::Format;
 
 /// Headers that say where a request begins and ends, and what becomes of its connection: a value of
@@ -47,6 +49,9 @@ pub struct WebhookSettings {
     pub allow_plain: bool,
     /// A PEM file with the certificate authorities of the server; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
+    /// The proxy through which the address is reached.
+    #[serde(skip)]
+    pub proxy: Option<Proxy>,
     /// The host that shows the result of a request to which the endpoint answers 302 or 303;
     /// `None`: no redirect is followed.
     pub redirect_host: Option<String>,
@@ -73,9 +78,15 @@ pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     note_own_headers(table);
     let read: WebhookSettings = table.read(&[])?;
     let url = SinkUrl::from_table(table, |text| address::webhook(text, read.allow_plain));
+    let url = url?;
+    let is_plain = match url.read() {
+        Ok(text) => text.expose_secret().starts_with("http://"),
+        Err(_) => false,
+    };
     Some(WebhookSettings {
         format: format?,
-        url: url?,
+        proxy: proxy::read(table, is_plain),
+        url,
         ..read
     })
 }

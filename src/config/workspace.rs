@@ -14,6 +14,7 @@ use url::Url;
 
 use super::address;
 use super::base::Base;
+use super::proxy::{self, Proxy};
 use super::secret::{SECRET_MAX, Secret};
 use super::table::Table;
 use super::value::parsed;
@@ -36,6 +37,9 @@ pub struct WorkspaceSettings {
     pub businesses: BTreeSet<String>,
     /// A PEM file with the certificate authorities of the workspace; `None`: those of this machine.
     pub ca_file: Option<PathBuf>,
+    /// The proxy through which the workspace is reached.
+    #[serde(skip)]
+    pub proxy: Option<Proxy>,
     /// The zone of the shop's dates in reports.
     #[serde(default = "utc", deserialize_with = "time_zone")]
     pub time_zone: TimeZone,
@@ -87,6 +91,7 @@ pub enum Auth {
 /// The section; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
     let mut read: WorkspaceSettings = table.read(&["base_url"])?;
+    read.proxy = proxy::read(table, read.base_url.scheme() == "http");
     let base = table.file.base;
     if !table.has("time_zone")
         && let Some(zone) = &base.time_zone
@@ -212,16 +217,47 @@ impl KeySource {
     }
 }
 
-/// The key in a text, without the white space around it; messages use `place` as the text's name.
+/// The key in a text; messages use `place` as the text's name. White space and quotes around it are
+/// left out, and so is the name before it in a file such as `API_KEY=…`.
 ///
 /// # Errors
 /// [`KeyError`] if the text cannot be a key.
 pub fn checked_key(content: &str, place: &str) -> Result<SecretString, KeyError> {
-    let word = content.trim();
+    let word = without_quotes(without_name(content.trim()));
     if word.is_empty() || !word.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(KeyError::Malformed(place.to_owned()));
     }
     Ok(SecretString::from(word))
+}
+
+/// What follows the name of a variable: `KEY=…` or `export KEY=…`. A key that ends in `=` has none.
+fn without_name(text: &str) -> &str {
+    let line = text.strip_prefix("export ").unwrap_or(text);
+    let Some((name, value)) = line.split_once('=') else {
+        return text;
+    };
+    let is_name = !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    if is_name && !value.trim_matches('=').is_empty() {
+        value.trim()
+    } else {
+        text
+    }
+}
+
+/// A text without the quotes around it.
+fn without_quotes(text: &str) -> &str {
+    for quote in ['"', '\''] {
+        let inside = text
+            .strip_prefix(quote)
+            .and_then(|rest| rest.strip_suffix(quote));
+        if let Some(inside) = inside {
+            return inside.trim();
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -243,6 +279,24 @@ mod tests {
     fn a_key_is_one_word_and_what_is_none_is_refused_without_being_shown() {
         let (_dir, source) = file(b" \tak_1234\r\n\n", 0o640);
         assert_eq!(source.read().unwrap().expose_secret(), "ak_1234");
+        for content in [
+            "\u{feff}ak_1234\n",
+            "\"ak_1234\"",
+            "'ak_1234'",
+            "SHOPMIRROR_API_KEY=ak_1234",
+            "export API_KEY=\"ak_1234\"\r\n",
+        ] {
+            let (_dir, source) = file(content.as_bytes(), 0o640);
+            assert_eq!(
+                source.read().unwrap().expose_secret(),
+                "ak_1234",
+                "{content}"
+            );
+        }
+        for content in ["ak=1234", "AK==", "\"ak_1234"] {
+            let (_dir, source) = file(content.as_bytes(), 0o640);
+            assert_eq!(source.read().unwrap().expose_secret(), content);
+        }
         let long = vec![b'k'; 4097];
         let cases: [&[u8]; 7] = [
             b"",

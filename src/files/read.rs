@@ -8,7 +8,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The bytes of a file, at most `most`.
+/// What some editors write before UTF-8 text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// What they write before UTF-16 text.
+const UTF_16_MARKS: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+
+/// The bytes of a file, at most `most`, without a byte order mark.
 ///
 /// # Errors
 /// If it cannot be read, is no regular file, or is too long.
@@ -21,6 +26,12 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     File::open(path)?.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
         return Err(io::Error::other(format!("it is longer than {most} bytes")));
+    }
+    if content.starts_with(BYTE_ORDER_MARK) {
+        content.drain(..BYTE_ORDER_MARK.len());
+    }
+    if UTF_16_MARKS.iter().any(|mark| content.starts_with(mark)) {
+        return Err(io::Error::other("it is text in UTF-16: save it as UTF-8"));
     }
     Ok(content)
 }

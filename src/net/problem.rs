@@ -68,6 +68,17 @@ pub enum ConnectionProblem {
         "the server offers no TLS; switch it on there (PostgreSQL: ssl = on in postgresql.conf)"
     )]
     TlsIsOff,
+    /// The proxy on the way wants a user and a password, or others.
+    #[error(
+        "it wants another login (407); correct user and password in the file that `proxy_file` names"
+    )]
+    ProxyLogin,
+    /// The proxy on the way opens no connection.
+    #[error(
+        "it opens no connection to this address (CONNECT); let it reach host and port, or ask who \
+         runs it"
+    )]
+    ProxyRefused,
     /// Nothing listens.
     #[error(
         "nothing accepts connections at its port; check that the server runs, the port, and its \
@@ -103,7 +114,20 @@ pub enum ConnectionProblem {
 pub struct NotLocal;
 
 /// Parts of error texts that no type tells apart, and what they mean.
-const TEXTS: [(&str, ConnectionProblem); 4] = [
+const TEXTS: [(&str, ConnectionProblem); 7] = [
+    // hyper-util
+    (
+        "proxy authorization required",
+        ConnectionProblem::ProxyLogin,
+    ),
+    (
+        "tunnel error: unsuccessful",
+        ConnectionProblem::ProxyRefused,
+    ),
+    (
+        "tunnel error: unexpected end of file",
+        ConnectionProblem::ProxyRefused,
+    ),
     // tokio-postgres
     ("server does not support TLS", ConnectionProblem::TlsIsOff),
     // tokio-rustls
@@ -135,6 +159,12 @@ impl ConnectionProblem {
             };
         }
         problem.or_else(|| code.map(Self::for_code))
+    }
+
+    /// True if a proxy on the way has answered in place of the server.
+    #[must_use]
+    pub fn is_of_proxy(self) -> bool {
+        matches!(self, Self::ProxyLogin | Self::ProxyRefused)
     }
 
     /// Why a request got no response; `None` if the cause is not known.

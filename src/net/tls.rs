@@ -127,6 +127,18 @@ fn read_verifier(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, Authorities
     }))
 }
 
+/// Has a client reach https addresses through the proxy at this address, by CONNECT only: TLS runs
+/// through it to the server.
+///
+/// # Errors
+/// [`TlsError::HttpClient`]
+pub fn through_proxy(builder: ClientBuilder, proxy: &str) -> Result<ClientBuilder, TlsError> {
+    match reqwest::Proxy::https(proxy) {
+        Ok(proxy) => Ok(builder.proxy(proxy)),
+        Err(error) => Err(TlsError::HttpClient(error.without_url())),
+    }
+}
+
 /// A client that trusts the certificates in `ca_file`, or the authorities of this machine;
 /// `is_plain` if its server speaks no TLS.
 ///

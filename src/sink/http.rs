@@ -18,10 +18,11 @@ use url::Url;
 
 use super::lookup::LocalLookup;
 use super::{FaultScope, SinkError, Verdict, reason};
+use crate::config::Proxy;
 use crate::net::body;
 use crate::net::problem::ConnectionProblem;
 use crate::net::retry_after;
-use crate::net::tls::{client_builder, http_client};
+use crate::net::tls::{client_builder, http_client, through_proxy};
 
 /// How much of a body is read, and for how long.
 const BODY_BYTES: usize = 64 * 1024;
@@ -39,6 +40,8 @@ pub(super) struct HttpClient {
     connections: usize,
     /// Whether a connection may be kept: there was a response since one was found closed.
     may_be_kept: Arc<AtomicBool>,
+    /// Host and port of the proxy, if there is one.
+    proxy: Option<String>,
 }
 
 impl HttpClient {
@@ -46,6 +49,7 @@ impl HttpClient {
     pub(super) fn build(
         is_plain: bool,
         ca_file: Option<&Path>,
+        proxy: Option<&Proxy>,
         connections: usize,
     ) -> Result<Self, SinkError> {
         let mut builder = client_builder()
@@ -56,8 +60,12 @@ impl HttpClient {
         if is_plain {
             builder = builder.dns_resolver(Arc::new(LocalLookup));
         }
+        if let Some(proxy) = proxy {
+            builder = through_proxy(builder, proxy.url())?;
+        }
         Ok(Self {
             client: http_client(builder, is_plain, ca_file)?,
+            proxy: proxy.map(|proxy| proxy.name().to_owned()),
             connections,
             may_be_kept: Arc::default(),
         })
@@ -91,7 +99,7 @@ impl HttpClient {
                 kept = kept.saturating_sub(1);
             }
             if kept == 0 || !is_closed(&error) {
-                return Err(failure(&error));
+                return Err(self.failure(&error));
             }
         }
     }
@@ -121,6 +129,27 @@ fn is_closed(error: &reqwest::Error) -> bool {
         next = cause.source();
     }
     false
+}
+
+impl HttpClient {
+    /// Why there is no response.
+    fn failure(&self, error: &reqwest::Error) -> SinkError {
+        let text = match ConnectionProblem::for_request(error) {
+            Some(problem) if error.is_connect() => format!("could not connect: {problem}"),
+            None if error.is_connect() => {
+                "could not connect; check the address, the network and the firewalls between"
+                    .to_owned()
+            }
+            Some(problem) => format!("the request failed: {problem}"),
+            None => "the connection was closed, or the answer is not HTTP; check the port, and \
+                     https or http"
+                .to_owned(),
+        };
+        SinkError::new(match &self.proxy {
+            Some(name) => format!("through the proxy {name}: {text}"),
+            None => text,
+        })
+    }
 }
 
 /// The response to a request.
@@ -175,17 +204,4 @@ impl Answer {
     pub(super) fn header(&self, name: HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
-}
-
-fn failure(error: &reqwest::Error) -> SinkError {
-    SinkError::new(match ConnectionProblem::for_request(error) {
-        Some(problem) if error.is_connect() => format!("could not connect: {problem}"),
-        None if error.is_connect() => {
-            "could not connect; check the address, the network and the firewalls between".to_owned()
-        }
-        Some(problem) => format!("the request failed: {problem}"),
-        None => "the connection was closed, or the answer is not HTTP; check the port, and https \
-                 or http"
-            .to_owned(),
-    })
 }

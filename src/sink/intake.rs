@@ -34,7 +34,12 @@ pub(super) struct IntakeSink {
 impl IntakeSink {
     pub(super) fn build(settings: &IntakeSettings) -> Result<Self, SinkError> {
         Ok(Self {
-            client: HttpClient::build(settings.base_url.scheme() == "http", None, 1)?,
+            client: HttpClient::build(
+                settings.base_url.scheme() == "http",
+                None,
+                settings.proxy.as_ref(),
+                1,
+            )?,
             settings: settings.clone(),
             secrets: Secrets::new([]),
         })

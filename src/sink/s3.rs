@@ -59,8 +59,12 @@ impl S3Sink {
             None => Url::parse(&format!("https://s3.{}.amazonaws.com", settings.region))
                 .map_err(|_| SinkError::new("correct `region`: it cannot be part of an address"))?,
         };
-        let client =
-            HttpClient::build(endpoint.scheme() == "http", settings.ca_file.as_deref(), 1)?;
+        let client = HttpClient::build(
+            endpoint.scheme() == "http",
+            settings.ca_file.as_deref(),
+            settings.proxy.as_ref(),
+            1,
+        )?;
         // With the bucket in the path, an address of one machine is enough.
         let bucket = Bucket::new(
             endpoint,

@@ -45,6 +45,7 @@ impl WebhookSink {
             client: HttpClient::build(
                 url.scheme() == "http",
                 settings.ca_file.as_deref(),
+                settings.proxy.as_ref(),
                 settings.concurrency.max(1),
             )?,
             scheme: url.scheme().to_owned(),

@@ -5,6 +5,7 @@ mod configuration;
 mod demo;
 mod install;
 mod other_workspace;
+mod proxy;
 mod reload;
 mod stop;
 mod tls;

@@ -126,6 +126,7 @@ pub(crate) fn webhook(url: impl Into<String>) -> WebhookSettings {
         url: url.into().into(),
         allow_plain: false,
         ca_file: None,
+        proxy: None,
         redirect_host: None,
         secrets: Vec::new(),
         format: Format::Standard,

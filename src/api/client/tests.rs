@@ -77,6 +77,7 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         auth,
         businesses: Default::default(),
         ca_file: None,
+        proxy: None,
         time_zone: jiff::tz::TimeZone::UTC,
     };
     let poll = PollSettings {

@@ -109,6 +109,7 @@ fn workspace(base_url: &str) -> WorkspaceSettings {
         auth: Auth::XApiKey,
         businesses: Default::default(),
         ca_file: None,
+        proxy: None,
         time_zone: jiff::tz::TimeZone::UTC,
     }
 }

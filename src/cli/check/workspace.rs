@@ -14,7 +14,18 @@ use crate::config::{Config, KeyError};
 use crate::poll::{clock_advice, clock_ahead_s};
 use crate::store::Reader;
 
+/// The variables by which other programs find a proxy.
+const PROXY_VARIABLES: [&str; 6] = [
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+];
+
 pub(super) async fn check(config: &Config, report: &mut CheckReport) {
+    check_environment(report);
     let Some(key) = check_key(config, report) else {
         return;
     };
@@ -37,6 +48,19 @@ pub(super) async fn check(config: &Config, report: &mut CheckReport) {
             "workspace",
             error.with_quotation(),
         ),
+    }
+}
+
+/// Says if the environment names a proxy, because many programs use that one.
+fn check_environment(report: &mut CheckReport) {
+    for name in PROXY_VARIABLES {
+        if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
+            let text = format!(
+                "{name} is set and ignored: a proxy is used only if `proxy` or `proxy_file` names \
+                 it, in [workspace] or for a sink"
+            );
+            return report.warn("proxy", text);
+        }
     }
 }
 

@@ -1,0 +1,109 @@
+//! The proxy through which a server is reached: `proxy`, or `proxy_file` where it has a password.
+//!
+//! It is only ever asked to connect (CONNECT), and TLS runs through it to the server, so that it
+//! sees neither the key nor a record.
+
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Deserializer};
+use url::Url;
+
+use super::secret::Secret;
+use super::table::Table;
+use super::value::{in_file, parsed};
+
+/// The address of a proxy; its password is a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proxy {
+    url: Secret,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ProxyKeys {
+    #[serde(default, deserialize_with = "without_password")]
+    proxy: Option<Proxy>,
+    #[serde(default, deserialize_with = "of_file")]
+    proxy_file: Option<Proxy>,
+}
+
+impl Proxy {
+    /// Reads an address, which may hold a user and a password.
+    fn parse(text: &str) -> Result<Self, String> {
+        let problem = "must begin with http:// or https:// and hold a host and a port only, for \
+                       example \"http://proxy:3128\"";
+        let Ok(url) = Url::parse(text) else {
+            return Err(problem.to_owned());
+        };
+        let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+        let port = url.port_or_known_default();
+        match (url.scheme(), url.host_str(), port) {
+            ("http" | "https", Some(host), Some(port)) if is_bare => Ok(Self {
+                url: text.into(),
+                name: format!("{host}:{port}"),
+            }),
+            _ => Err(problem.to_owned()),
+        }
+    }
+
+    /// The address with its password.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.url.expose_secret()
+    }
+
+    /// Host and port, for messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn without_password<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Proxy>, D::Error> {
+    parsed(d, |text| {
+        let has_user = match Url::parse(text) {
+            Ok(url) => !url.username().is_empty() || url.password().is_some(),
+            Err(_) => false,
+        };
+        if has_user {
+            return Err(
+                "holds a user or a password: write the address into a file, and name that with \
+                 `proxy_file`"
+                    .to_owned(),
+            );
+        }
+        Proxy::parse(text).map(Some)
+    })
+}
+
+fn of_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Proxy>, D::Error> {
+    in_file(d, |text| match Proxy::parse(text) {
+        Ok(proxy) => Ok(Some(proxy)),
+        Err(_) => Err("must name a file with the address of a proxy, for example \
+             http://user:password@proxy:3128"
+            .to_owned()),
+    })
+}
+
+/// The proxy of a table whose server is reached without TLS if `is_plain`; `None` if it has none, or
+/// if a problem was noted.
+pub(super) fn read(table: &Table<'_>, is_plain: bool) -> Option<Proxy> {
+    let keys: ProxyKeys = table.read(&[])?;
+    if keys.proxy.is_some() && keys.proxy_file.is_some() {
+        table.warn(
+            "proxy",
+            "has no effect beside `proxy_file`: remove one of them",
+        );
+    }
+    let (key, proxy) = match (keys.proxy_file, keys.proxy) {
+        (Some(proxy), _) => ("proxy_file", proxy),
+        (None, Some(proxy)) => ("proxy", proxy),
+        (None, None) => return None,
+    };
+    if is_plain {
+        table.note(
+            key,
+            "is for an address with https://: over http the proxy would read what is sent",
+        );
+    }
+    Some(proxy)
+}
