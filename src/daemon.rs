@@ -171,6 +171,9 @@ async fn supervise(
             }
             configured => configured?,
         }
+        if is_logged {
+            tracing::warn!("the sinks are open now");
+        }
         is_logged = false;
         page.configure(&config).await;
         let before = polled.take();

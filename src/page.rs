@@ -25,6 +25,7 @@ mod system;
 mod text;
 mod titles;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,48 +56,85 @@ pub struct StatusPage {
     pub zone: TimeZone,
 }
 
+/// Whether the page is open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum PageState {
+    /// There is no page.
+    #[default]
+    Closed,
+    /// It is open at this address.
+    Open(SocketAddr),
+    /// It cannot be opened for this reason, and is tried again.
+    Refused(String),
+}
+
 /// Takes the status; `None` if the daemon's tasks do not answer.
 pub type Ask = Box<dyn Fn() -> BoxFuture<'static, Option<WorkspaceStatus>> + Send + Sync>;
 
 impl StatusPage {
-    /// Serves the page until `stop`. `opened` is called with the page's address, and with `None`
-    /// when the page is closed.
+    /// Serves the page until `stop`. `publish` is called with each state of the page.
     ///
     /// An address that cannot be opened is logged once and tried again: polling and delivery do
     /// not need the page.
     pub async fn run(
         self,
         store: Store,
-        opened: impl Fn(Option<SocketAddr>) + Send,
+        publish: impl Fn(PageState) + Send,
         ask: Ask,
         stop: CancellationToken,
     ) {
-        let Some(listener) = open(self.settings.listen, &stop).await else {
+        let Some(listener) = open(self.settings.listen, &publish, &stop).await else {
+            publish(PageState::Closed);
             return;
         };
         let address = listener.local_addr().unwrap_or(self.settings.listen);
-        tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
-        opened(Some(address));
+        publish(PageState::Open(address));
         let context = Arc::new(PageContext::new(self, store, ask));
         server::serve(listener, respond::router(context), stop).await;
-        opened(None);
+        publish(PageState::Closed);
+    }
+}
+
+/// What to do about an address that cannot be opened.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "end the program that uses the port, or change `listen` in [status]"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "this user may not use the port: choose one above 1023 for `listen` in [status]"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have the address: correct `listen` in [status]"
+        }
+        _ => "correct `listen` in [status]",
     }
 }
 
 /// Listens on the address; `None` if stopped before that was possible.
-async fn open(address: SocketAddr, stop: &CancellationToken) -> Option<TcpListener> {
-    let mut is_logged = false;
+async fn open(
+    address: SocketAddr,
+    publish: impl Fn(PageState),
+    stop: &CancellationToken,
+) -> Option<TcpListener> {
+    let mut is_refused = false;
     loop {
         match TcpListener::bind(address).await {
-            Ok(listener) => return Some(listener),
-            Err(error) if !is_logged => {
-                is_logged = true;
-                tracing::error!(
-                    %address,
-                    %error,
-                    "could not open the status page: end the program that uses the port, or \
-                     change `listen` in [status]; trying again"
-                );
+            Ok(listener) => {
+                let address = listener.local_addr().unwrap_or(address);
+                if is_refused {
+                    // At the priority of the error, so that who reads only errors sees its end.
+                    tracing::error!(address = %format_args!("http://{address}/"), "the status page is open now");
+                } else {
+                    tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
+                }
+                return Some(listener);
+            }
+            Err(error) if !is_refused => {
+                is_refused = true;
+                let why = format!("{address}: {error}; {}", advice(&error));
+                tracing::error!("the status page cannot be opened at {why}; trying again");
+                publish(PageState::Refused(why));
             }
             Err(_) => {}
         }

@@ -49,6 +49,8 @@ pub struct WorkspaceStatus {
     pub file_mistake: Option<String>,
     /// Where the status page is open; only of a running daemon.
     pub page: Option<String>,
+    /// Why the status page cannot be opened.
+    pub page_refused: Option<String>,
     /// When the status was taken.
     pub at: String,
     /// The name of the workspace, once it is known.
@@ -114,6 +116,11 @@ impl WorkspaceStatus {
             findings.push(degraded(format!(
                 "the last reload was refused, and the daemon still runs with the older \
                  configuration: {why}; correct the file, then reload"
+            )));
+        }
+        if let Some(why) = &self.page_refused {
+            findings.push(degraded(format!(
+                "the status page cannot be opened at {why}"
             )));
         }
         let is_paused = polling.paused.is_some();

@@ -2,10 +2,10 @@
 
 use std::error::Error;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::api::ApiError;
-use crate::config::{ConfigError, KeyError};
+use crate::config::{Config, ConfigError, KeyError};
 use crate::control::Refusal;
 use crate::control::exit_codes::IO;
 pub(super) use crate::control::exit_codes::{
@@ -98,11 +98,22 @@ pub(super) fn advice(error: &anyhow::Error, config: Option<&Path>) -> String {
     match cause {
         StoreError::Lost { path, newest, .. } => ways_back(path, newest.as_deref(), config),
         StoreError::NotOurs { .. } => String::new(),
+        StoreError::Corrupt(_) => match damaged_store(config) {
+            Some(path) => format!("; it is {}", path.display()),
+            None => String::new(),
+        },
         _ if code_of(error) == PERMISSION => {
             "; run this as root, or as the user of the service".to_owned()
         }
         _ => String::new(),
     }
+}
+
+/// The path of the store that a command found damaged; `None` if the configuration cannot be read.
+fn damaged_store(config: Option<&Path>) -> Option<PathBuf> {
+    let config = super::config_path(config.map(Path::to_owned)).ok()?;
+    let path = Config::named_store_path(&config).ok()?;
+    std::path::absolute(path).ok()
 }
 
 /// The commands after which the program starts again without a database that is gone.

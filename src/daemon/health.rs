@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::shared::DaemonHandle;
+use crate::page::PageState;
 use crate::poll::{DispatcherRequest, PollingStatus};
 use crate::status::WorkspaceStatus;
 
@@ -21,8 +22,14 @@ impl DaemonHandle {
         };
         let (polling, stored) = tokio::time::timeout(PATIENCE, collecting).await.ok()??;
         let state = self.state.borrow();
+        let (page, page_refused) = match &state.page {
+            PageState::Closed => (None, None),
+            PageState::Open(address) => (Some(format!("http://{address}/")), None),
+            PageState::Refused(why) => (None, Some(why.clone())),
+        };
         let status = WorkspaceStatus {
-            page: state.page.map(|address| format!("http://{address}/")),
+            page,
+            page_refused,
             reload_refused: state.refusal.clone(),
             backup: state.backup.clone(),
             reports: state.reports.clone(),

@@ -52,7 +52,7 @@ impl OpenPage {
             let store = daemon.store.clone();
             let state = daemon.state.clone();
             let stop = self.stop.clone();
-            let publish = move |address| state.send_modify(|state| state.page = address);
+            let publish = move |page| state.send_modify(|state| state.page = page);
             let snapshot = Box::new(move || {
                 let daemon = daemon.clone();
                 async move { daemon.snapshot().await }.boxed()

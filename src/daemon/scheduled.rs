@@ -259,7 +259,11 @@ impl Scheduled {
     fn note(&self, what: &str, run: &mut ReportRun, due: Timestamp, made: anyhow::Result<()>) {
         match made {
             Ok(()) => {
-                tracing::info!(due = %stamp(due), "{what} was made");
+                if run.failures > 0 {
+                    tracing::warn!(due = %stamp(due), "{what} was made after all");
+                } else {
+                    tracing::info!(due = %stamp(due), "{what} was made");
+                }
                 run.note_made(due);
             }
             Err(error) => {

@@ -27,7 +27,13 @@ pub(super) async fn run(store: Store, stop: CancellationToken) -> anyhow::Result
     loop {
         log.mark_unchanged();
         let progress = match index.follow().await {
-            Ok(progress) => Some(progress),
+            Ok(progress) => {
+                if was_failing {
+                    // At the priority of the failure, so that who reads only errors sees its end.
+                    tracing::error!("the search index can be brought up to date again");
+                }
+                Some(progress)
+            }
             Err(error) => {
                 if !was_failing {
                     tracing::error!(

@@ -4,7 +4,6 @@
 //! Nothing here starts or ends a task.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use anyhow::anyhow;
 use shopmirror_core::clock::Clock;
@@ -13,6 +12,7 @@ use tokio::task::JoinError;
 
 use super::reload::ReloadRequests;
 use crate::deliver::SinkView;
+use crate::page::PageState;
 use crate::poll::{BackgroundClient, DispatcherRequest};
 use crate::status::{BackupStatus, ScheduledReportStatus};
 use crate::store::Store;
@@ -40,8 +40,8 @@ pub(super) struct DaemonState {
     pub(super) sinks: SinkHandles,
     /// Why the last reload was refused, in one line.
     pub(super) refusal: Option<String>,
-    /// Where the status page is open.
-    pub(super) page: Option<SocketAddr>,
+    /// Whether and where the status page is open.
+    pub(super) page: PageState,
     /// The daily backup; `None` if none are made.
     pub(super) backup: Option<BackupStatus>,
     /// The scheduled reports.

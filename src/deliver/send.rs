@@ -493,7 +493,7 @@ impl Sender {
                     throttled.others_passed = true;
                 }
                 if self.health.responded(now) {
-                    tracing::info!(sink = %name, "the sink takes changes again");
+                    tracing::warn!(sink = %name, "the sink takes changes again");
                 }
                 None
             }

@@ -55,6 +55,9 @@ impl Deliverer {
             let finishing = finish.is_cancelled();
             let wait = match task.step(finishing).await {
                 Ok(wait) => {
+                    if is_blocked {
+                        tracing::warn!(sink = %task.deliverer.name, "what was delivered can be saved again");
+                    }
                     is_blocked = false;
                     wait
                 }

@@ -243,7 +243,8 @@ impl Dispatcher {
             .is_some_and(|at| at + STORE_WORKS_AFTER <= now.elapsed)
         {
             self.store_refused_at = None;
-            tracing::info!("the store can be written again: polling resumes");
+            // At the priority of the pause, so that who reads only errors sees its end.
+            tracing::error!("the store can be written again: polling resumes");
         }
         if self.pollers[poller].is_backing_off(now.elapsed) {
             // An outage is over for every route: none waits for the end of its own back-off.

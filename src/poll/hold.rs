@@ -62,6 +62,8 @@ pub(super) struct Hold {
     reported: Option<PauseReason>,
     /// Pings in a row that have failed for this reason.
     failures: u32,
+    /// Whether a reason was logged as an error: the operator has to do something.
+    pub(super) is_logged_as_error: bool,
     /// Why they failed; before the first ping, why the poll did.
     pub(super) error: Option<ApiError>,
     /// Why the store cannot be written, if it is held for that.
@@ -77,6 +79,7 @@ impl Hold {
             check_at: now + CHECK_EVERY,
             reported: None,
             failures: 0,
+            is_logged_as_error: false,
             error: None,
             store_error: None,
         }

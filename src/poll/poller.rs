@@ -154,7 +154,7 @@ impl PollerHealth {
 
     pub(super) fn succeeded(&mut self, now: Moment, stored: &PageOutcome) {
         if self.failures > 1 {
-            tracing::info!(poller = %self.id, "polls of this route succeed again");
+            tracing::warn!(poller = %self.id, "polls of this route succeed again");
         }
         if let Some(gap) = &stored.gap {
             tracing::warn!(
@@ -198,7 +198,7 @@ impl PollerHealth {
                 "the server shows fewer records a page than requested, so that a shorter burst can \
                  be missed; find out what removes `limit` from the requests"
             ),
-            None => tracing::info!(
+            None => tracing::warn!(
                 poller = %self.id,
                 "the server shows as many records a page as requested again"
             ),

@@ -99,6 +99,7 @@ impl Dispatcher {
         if matches!(error.class(), Class::Busy | Class::Between) {
             tracing::warn!(state, %error, "polling waits until the workspace answers a ping");
         } else {
+            hold.is_logged_as_error = true;
             tracing::error!(state, %error, "polling is paused until this is fixed");
         }
     }
@@ -133,7 +134,12 @@ impl Dispatcher {
         if self.verified.is_none() {
             self.hold = Some(Hold::new(self.clock.now().elapsed));
         } else if hold.is_confirmed() {
-            tracing::info!("polling resumes");
+            // At the priority of the pause, so that who reads only errors sees its end.
+            if hold.is_logged_as_error {
+                tracing::error!("polling resumes");
+            } else {
+                tracing::warn!("polling resumes");
+            }
         }
     }
 

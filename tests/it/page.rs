@@ -405,6 +405,46 @@ async fn a_mirror_that_is_not_fresh_is_alive_but_not_ready_and_says_why() {
     daemon.stop().await;
 }
 
+#[tokio::test]
+async fn a_page_that_cannot_be_opened_degrades_health_until_it_is_open() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    place.configure(&format!("[status]\nlisten = \"{address}\"\n"));
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    let status = place
+        .status_when("the page is refused", |status| {
+            status["page_refused"].is_string()
+        })
+        .await;
+    assert_eq!(status["health"], "degraded", "{status}");
+    let reasons = status["reasons"].to_string();
+    assert!(
+        reasons.contains(&address.to_string()) && reasons.contains("uses the port"),
+        "{reasons}"
+    );
+    drop(taken);
+    place
+        .status_when("the page is open", |status| {
+            status["page"].is_string() && status["health"] == "ok"
+        })
+        .await;
+    let log = place.log();
+    for told in [
+        "the status page cannot be opened",
+        "the status page is open now",
+    ] {
+        let line = log.lines().find(|line| line.contains(told));
+        assert!(
+            line.is_some_and(|line| line.contains("ERROR")),
+            "{told}: {log}"
+        );
+    }
+    daemon.stop().await;
+}
+
 const HOSTILE: &str = "=1+1<script>alert(1)</script>\"'&\u{202e}\r\n";
 
 #[tokio::test]

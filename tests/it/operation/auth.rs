@@ -76,14 +76,14 @@ async fn a_refused_key_pauses_every_poller_until_the_key_file_holds_another() {
     assert_eq!(place.number("SELECT count(*) FROM gaps"), 0);
     assert_told_once(&place);
     let log = place.log();
-    // As the journal reads it: an error has the priority 3, and what is no problem has 6.
+    // As the journal reads it: an error has the priority 3, and so does its end.
     let priority = |text: &str| {
         log.lines()
             .find(|line| line.contains(text))
             .map(|line| &line[..3])
     };
     assert_eq!(priority(PAUSED), Some("<3>"), "{log}");
-    assert_eq!(priority("polling resumes"), Some("<6>"), "{log}");
+    assert_eq!(priority("polling resumes"), Some("<3>"), "{log}");
     for key in [old.as_str(), "not-a-key-either", "rotated-key"] {
         assert!(!log.contains(key), "the key is in the log:\n{log}");
     }

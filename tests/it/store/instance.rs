@@ -88,6 +88,8 @@ async fn a_file_of_another_program_of_a_later_version_or_damaged_is_refused_and_
     bytes[100..4096].fill(0xa5);
     fs::write(place.store(), bytes).unwrap();
     refused(&place, "restore a backup").await;
+    let store = place.store().display().to_string();
+    refused(&place, &store).await;
 }
 
 #[tokio::test]
