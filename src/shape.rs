@@ -15,7 +15,7 @@ use serde::Serialize;
 use shopmirror_core::record::{Change, Kind};
 
 pub use cloudevents::CloudEvents;
-pub use csv::{Columns, csv_row, guarded};
+pub use csv::{Columns, CsvCell, csv_row, guarded};
 pub use template::{Escape, Template, TemplateError};
 pub use values::{Context, DIGEST_NAMES, NAMES, as_text};
 

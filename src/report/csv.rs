@@ -1,11 +1,11 @@
-//! CSV as RFC 4180 describes it, safe to open in a spreadsheet: text that it would read as a
-//! formula gets a `'` in front, and control characters are replaced.
+//! CSV as RFC 4180 describes it, safe to open in a spreadsheet: texts are in quotes and numbers bare,
+//! text that it would read as a formula gets a `'` in front, and control characters are replaced.
 
 use super::answer::Answer;
 use super::exactness::Marking;
 use super::head::ColumnFormat;
 use super::value;
-use crate::shape::{csv_row, guarded};
+use crate::shape::{CsvCell, csv_row, guarded};
 use crate::store::SqlValue;
 use crate::text::document;
 
@@ -31,12 +31,12 @@ pub fn csv(answer: &Answer) -> String {
             cells.push(csv_value(&cell.value, format));
             let marking = answer.markings[index];
             if marking != Marking::None {
-                cells.push(cell.exactness.word().to_owned());
+                cells.push(csv_mark(cell.exactness.word()));
             }
             if marking == Marking::Range {
                 cells.push(match cell.upper() {
                     Some(upper) => csv_value(&upper, format),
-                    None => String::new(),
+                    None => CsvCell::Bare(String::new()),
                 });
             }
         }
@@ -59,7 +59,11 @@ pub fn csv_notes(answer: &Answer) -> String {
 /// The names of columns as a row.
 #[must_use]
 pub fn csv_head<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
-    line(names.into_iter().map(|name| csv_text(name)))
+    line(
+        names
+            .into_iter()
+            .map(|name| CsvCell::name(&document::line(name))),
+    )
 }
 
 /// Values of the mirror as a row.
@@ -67,29 +71,37 @@ pub fn csv_head<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 pub fn csv_values<'a>(values: impl IntoIterator<Item = &'a SqlValue>) -> String {
     line(values.into_iter().map(|value| match value {
         // With every digit that the mirror has.
-        SqlValue::Real(number) => number.to_string(),
+        SqlValue::Real(number) => CsvCell::Bare(number.to_string()),
         other => csv_value(other, None),
     }))
 }
 
 /// One row with its end.
-fn line(cells: impl IntoIterator<Item = String>) -> String {
+fn line(cells: impl IntoIterator<Item = CsvCell>) -> String {
     csv_row(cells) + "\r\n"
 }
 
 /// One value as a cell: a number as programs read it.
-fn csv_value(value: &SqlValue, format: Option<ColumnFormat>) -> String {
+fn csv_value(value: &SqlValue, format: Option<ColumnFormat>) -> CsvCell {
     match value {
-        SqlValue::Text(text) => csv_text(text),
-        number => value::shown(
+        SqlValue::Text(_) | SqlValue::Blob(_) => {
+            let text = value::shown(value, None);
+            CsvCell::Text(document::lines(&guarded(&text)))
+        }
+        number => CsvCell::Bare(value::shown(
             number,
             format.filter(|format| *format == ColumnFormat::Money),
-        ),
+        )),
     }
 }
 
-fn csv_text(text: &str) -> String {
-    document::lines(&guarded(text))
+/// How sure a number is; nothing for one that is exact.
+fn csv_mark(word: &str) -> CsvCell {
+    if word.is_empty() {
+        CsvCell::Bare(String::new())
+    } else {
+        CsvCell::Text(word.to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -147,12 +159,12 @@ mod tests {
         assert_eq!(
             csv(&answer),
             "status,open,open_mark,open_max,owed,owed_mark\r\n\
-             ,7,,,1.50,\r\n\
-             at_least,7,at_least,,1.50,\r\n\
-             at_most,7,at_most,,1.50,\r\n\
-             between,181,between,265,1.50,\r\n\
-             about,7,about,,1.50,\r\n\
-             unknown,,unknown,,1.50,\r\n"
+             \"\",7,,,1.50,\r\n\
+             \"at_least\",7,\"at_least\",,1.50,\r\n\
+             \"at_most\",7,\"at_most\",,1.50,\r\n\
+             \"between\",181,\"between\",265,1.50,\r\n\
+             \"about\",7,\"about\",,1.50,\r\n\
+             \"unknown\",,\"unknown\",,1.50,\r\n"
         );
         let notes = csv_notes(&answer);
         assert_eq!(notes.lines().count(), 2, "{notes}");

@@ -27,7 +27,7 @@ use super::sql::{self, Sql};
 use crate::files::owner;
 
 /// Changes when [`words::of_record`] or the tables change: an index of another format is rebuilt.
-const FORMAT: i64 = 3;
+const FORMAT: i64 = 4;
 /// Rows of the log in one step: some milliseconds of work.
 const STEP: i64 = 500;
 /// After this time the file is opened again. SQLite does not read again what it has in memory, so
@@ -50,7 +50,7 @@ const CREATE: &str = "
         event_id TEXT NOT NULL
     ) STRICT;
     INSERT INTO followed (seq, event_id) VALUES (0, '');
-    PRAGMA user_version = 3;
+    PRAGMA user_version = 4;
     COMMIT;";
 
 /// The next rows of the log, each with the number of the version before it; with a text only if the

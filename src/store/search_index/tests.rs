@@ -148,6 +148,21 @@ async fn names_of_every_script_are_found_and_those_in_latin_letters_without_thei
 }
 
 #[tokio::test]
+async fn a_record_with_a_long_text_is_found_by_its_other_words() {
+    let (dir, store) = open();
+    let comment = "lorem ipsum ".repeat(1_700);
+    let shown = format!(
+        r#"{{"id":7,"comment":"{comment}","email":"ann@example.com","name":"Ann","zip":"50667"}}"#
+    );
+    Poll::USUAL.shows(&store, &[shown]).await;
+    index(&store).await;
+    let reader = Reader::open(&dir.path().join("mirror.db")).unwrap();
+    for term in ["ann", "ann@example.com", "50667", "lorem"] {
+        assert_eq!(found(&reader, term), "7", "{term}");
+    }
+}
+
+#[tokio::test]
 async fn no_character_of_a_term_is_taken_for_damage() {
     let (dir, store) = open();
     Poll::USUAL.shows(&store, &[record(1, "Ann")]).await;

@@ -1,13 +1,17 @@
 //! The words of a record, and the query of a search term. Pure.
 //!
+//! A long text takes no room from the others: each field has its own bound, and ids, names and
+//! numbers come before all other fields.
+//!
 //! A number such as a phone number is indexed a second time: its digits backwards, as one word. A
 //! search for a number in any spelling, with or without the country, is then a search for the
 //! beginning of that word: its last digits.
 
 use serde_json::Value;
 
-/// The most bytes of a record's words.
-const MAX_TEXT: usize = 8 * 1024;
+/// The most bytes of the words of one field, and of all fields of a record.
+const MAX_FIELD: usize = 32 * 1024;
+const MAX_TEXT: usize = 128 * 1024;
 /// Fewer digits are not taken for a phone number.
 const MIN_NUMBER: usize = 6;
 /// The number of digits of a term that are searched as the end of a phone number: what stands
@@ -18,21 +22,46 @@ const MAX_END: usize = 7;
 const MAX_WORDS: usize = 12;
 /// A field that holds the same few words in every record.
 const LEFT_OUT: &str = "status_stage";
+/// A field whose name has one of these words is indexed before the others: by it a person looks for
+/// a record.
+const FIRST: [&str; 8] = [
+    "id", "name", "number", "email", "mobile", "phone", "imei", "serial",
+];
+
+/// Fields that are indexed together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    First,
+    Rest,
+}
 
 /// The words of a record, as text for the index.
 pub(super) fn of_record(body: &str) -> String {
     let mut text = String::new();
     match serde_json::from_str(body) {
-        Ok(record) => read(&record, &mut text),
+        Ok(record) => {
+            for part in [Part::First, Part::Rest] {
+                read("", &record, part, &mut text);
+            }
+        }
         // Half of a surrogate pair: the words are good enough.
         Err(_) => push(&mut text, body),
     }
     text
 }
 
-fn read(value: &Value, text: &mut String) {
+/// The part to which a text of a field of this name belongs.
+fn part_of(name: &str) -> Part {
+    if name.split('_').any(|word| FIRST.contains(&word)) {
+        Part::First
+    } else {
+        Part::Rest
+    }
+}
+
+fn read(name: &str, value: &Value, part: Part, text: &mut String) {
     match value {
-        Value::String(words) if !is_time(words) => {
+        Value::String(words) if part_of(name) == part && !is_time(words) => {
             push(text, words);
             if let Some(digits) = digits(words)
                 && digits.len() >= MIN_NUMBER
@@ -40,16 +69,18 @@ fn read(value: &Value, text: &mut String) {
                 push(text, &backwards(&digits));
             }
         }
-        Value::Number(number) if !number.is_f64() => push(text, &number.to_string()),
+        Value::Number(number) if part == Part::First && !number.is_f64() => {
+            push(text, &number.to_string());
+        }
         Value::Array(items) => {
             for item in items {
-                read(item, text);
+                read(name, item, part, text);
             }
         }
         Value::Object(object) => {
             for (name, item) in object {
                 if name != LEFT_OUT {
-                    read(item, text);
+                    read(name, item, part, text);
                 }
             }
         }
@@ -58,7 +89,7 @@ fn read(value: &Value, text: &mut String) {
 }
 
 fn push(text: &mut String, words: &str) {
-    let room = MAX_TEXT.saturating_sub(text.len() + 1);
+    let room = MAX_TEXT.saturating_sub(text.len() + 1).min(MAX_FIELD);
     text.push_str(&words[..words.floor_char_boundary(room)]);
     text.push(' ');
 }
@@ -121,14 +152,37 @@ mod tests {
             "created_at":"2026-03-01T00:00:00.5Z","mobile_country_code":"+44",
             "mobile_number":"07700 900123","tags":["a",{"b":"c"}],"paid":true,"amount":1.5}"#;
         let text = of_record(body);
-        for word in ["12 ", "Zoë ", "07700 900123 ", "r32100900770 ", "a c "] {
+        for word in ["12 ", "Zoë ", "07700 900123 ", "r32100900770 ", "a ", "c "] {
             assert!(text.contains(word), "{word} in {text}");
         }
         assert!(
             !text.contains("open") && !text.contains("2026") && !text.contains("true"),
             "{text}"
         );
-        assert!(of_record(&format!("{{\"a\":\"{}\"}}", "é".repeat(10_000))).len() <= MAX_TEXT + 2);
+    }
+
+    #[test]
+    fn a_long_text_takes_no_room_from_the_others_and_the_whole_is_bounded() {
+        let long = "é ".repeat(40_000);
+        let mut record = serde_json::Map::new();
+        for field in 0..10 {
+            record.insert(format!("a{field}"), long.clone().into());
+        }
+        record.insert("z_name".into(), "Zoë".into());
+        record.insert("zip".into(), "50667".into());
+        let text = of_record(&Value::from(record.clone()).to_string());
+        assert!(
+            text.contains("Zoë ") && text.len() <= MAX_TEXT + 12,
+            "{}",
+            text.len()
+        );
+        record.retain(|name, _| ["a0", "z_name", "zip"].contains(&name.as_str()));
+        let text = of_record(&Value::from(record).to_string());
+        assert!(
+            text.contains("Zoë ") && text.contains("50667 "),
+            "{}",
+            text.len()
+        );
     }
 
     #[test]

@@ -176,7 +176,8 @@ async fn a_number_of_home_leads_to_the_rows_that_it_counts() {
         let rows = site
             .get(&format!("/{}&format=csv", link.replace("&amp;", "&")))
             .await
-            .body;
+            .body
+            .replace('"', "");
         let mut rows = rows.lines().map(|row| row.split(',').collect::<Vec<_>>());
         let column = rows
             .next()

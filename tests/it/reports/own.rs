@@ -1,5 +1,7 @@
 //! The shop's own reports, what a report refuses, and hostile text in every format.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use shopmirror::store::Store;
@@ -8,6 +10,7 @@ use shopmirror_core::record::Route;
 use super::truth::show;
 use crate::commands::terminal::Terminal;
 use crate::support::Place;
+use crate::support::servers::is_left_out;
 
 const HOSTILE: &str = "=cmd|' /C calc'!A0<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}\r\n,x";
 
@@ -55,7 +58,7 @@ async fn a_file_in_the_folder_is_a_report_with_parameters_and_a_chart() {
     assert_eq!(json["columns"], json!(["brand", "jobs", "total"]));
     assert_eq!(json["rows"], json!([["Acme", 1, 0.3]]));
     let csv = place.run(args.iter().chain(&["--format", "csv"])).await.out;
-    assert_eq!(csv, "brand,jobs,total\r\nAcme,1,0.30\r\n");
+    assert_eq!(csv, "brand,jobs,total\r\n\"Acme\",1,0.30\r\n");
     let svg = place.run(args.iter().chain(&["--format", "svg"])).await.out;
     assert!(svg.starts_with("<svg") && svg.contains("Acme"), "{svg}");
     let none = place
@@ -120,6 +123,60 @@ async fn hostile_text_is_text_in_every_format() {
     assert!(csv.lines().nth(1).unwrap().starts_with("\"'=cmd"), "{csv}");
     let json: Value = serde_json::from_str(&run("json").await).unwrap();
     assert_eq!(json["rows"][0][1], HOSTILE);
+}
+
+#[tokio::test]
+async fn a_spreadsheet_keeps_texts_of_digits_and_calculates_with_numbers() {
+    let soffice = "/usr/bin/soffice";
+    if is_left_out("libreoffice-calc-nogui") || !Path::new(soffice).exists() {
+        eprintln!("SKIPPED: {soffice} is not there");
+        return;
+    }
+    let mut records = Vec::new();
+    for (id, number, amount) in [
+        (1, "00123", 1.5),
+        (2, "+49 30 1", 2.0),
+        (3, "a;=1+1", -3.25),
+    ] {
+        let payment = json!({"id": id, "reference": number, "amount": amount});
+        records.push((Route::Payments, payment));
+    }
+    let place = place(&records).await;
+    let args = ["records", "payments", "--format", "csv"];
+    place.write("payments.csv", &place.run(args).await.out);
+    // Comma, quotation mark, UTF-8, from the first row on, "format quoted field as text". Written
+    // again with quotes around texts.
+    let read_as = "CSV:44,34,76,1,,0,true,false";
+    let written_as = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,true,false";
+    let mut convert = tokio::process::Command::new(soffice);
+    convert
+        .arg(format!(
+            "-env:UserInstallation=file://{}",
+            place.path("office").display()
+        ))
+        .args([
+            "--headless",
+            &format!("--infilter={read_as}"),
+            "--convert-to",
+            written_as,
+        ])
+        .arg("--outdir")
+        .arg(place.path("read"))
+        .arg(place.path("payments.csv"))
+        .kill_on_drop(true);
+    let ended = convert.output().await.unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let read = std::fs::read_to_string(place.path("read/payments.csv")).unwrap();
+    for text in [
+        "\"00123\"",
+        "\"'+49 30 1\"",
+        "\"a;'=1+1\"",
+        ",1.5,",
+        ",2,",
+        ",-3.25,",
+    ] {
+        assert!(read.contains(text), "{text}: {read}");
+    }
 }
 
 #[tokio::test]

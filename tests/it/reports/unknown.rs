@@ -175,13 +175,13 @@ async fn days_before_the_mirror_began_in_a_gap_and_after_the_last_reading_are_un
         csv.starts_with(
             "period,payments,payments_mark,payments_max,received,received_mark,refunds,\
              refunds_mark,refunds_max,refunded,refunded_mark,net,net_mark\r\n\
-             2026-03-01,,unknown,,,unknown,,unknown,,,unknown,,unknown\r\n\
-             2026-03-02,1,at_least,,1500.50,at_least,,unknown,,,unknown,,unknown\r\n"
+             \"2026-03-01\",,\"unknown\",,,\"unknown\",,\"unknown\",,,\"unknown\",,\"unknown\"\r\n\
+             \"2026-03-02\",1,\"at_least\",,1500.50,\"at_least\",,\"unknown\",,,\"unknown\",,\"unknown\"\r\n"
         ),
         "{csv}"
     );
     assert!(
-        csv.contains("\r\n2026-03-05,1,,,20.00,,0,,,0.00,,20.00,\r\n"),
+        csv.contains("\r\n\"2026-03-05\",1,,,20.00,,0,,,0.00,,20.00,\r\n"),
         "{csv}"
     );
     let asked_with_notes = asked.iter().chain(&["--format", "csv", "--notes"]);
@@ -510,7 +510,7 @@ async fn open_repairs_are_at_least_those_heard_of_where_status_changes_and_repai
         .out;
     assert!(
         csv.starts_with("stage,status,open,open_mark,open_max,under_1_day,")
-            && csv.contains(",at_least,,"),
+            && csv.contains(",\"at_least\",,"),
         "{csv}"
     );
 }
@@ -602,7 +602,7 @@ async fn open_repairs_are_a_range_where_status_changes_may_be_missing() {
         .run(["report", "open-repairs", "--format", "csv"])
         .await
         .out;
-    assert!(csv.contains(",between,"), "{csv}");
+    assert!(csv.contains(",\"between\","), "{csv}");
     let (open, notes) = total().await;
     assert_eq!(open, 4, "the lower bound");
     for note in [

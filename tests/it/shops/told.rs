@@ -131,8 +131,9 @@ fn list(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_default()
 }
 
-/// Reads the CSV of a report. No name of these shops has a comma or a quotation mark.
+/// Reads the CSV of a report. No name of these shops has a comma or a quotation mark of its own.
 pub(super) fn csv(text: &str, names: &[&str]) -> Told {
+    let text = text.replace('"', "");
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let mut told = Told::default();
