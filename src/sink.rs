@@ -48,7 +48,7 @@ pub(crate) use fixtures::Scripted;
 pub use preview::Preview;
 use reason::Secrets;
 use shopmirror_core::reading::ReadRules;
-use shopmirror_core::record::{Change, Route};
+use shopmirror_core::record::{Change, MadeRecord, Route};
 
 /// What became of one change sent to a sink; reasons are escaped and short, see
 /// [`Secrets::reason`].
@@ -210,6 +210,11 @@ pub trait Sink: Send + Sync {
     /// saves that before the next call.
     fn mark(&self) -> Option<String> {
         None
+    }
+
+    /// Takes what the changes of the last delivery became in another workspace.
+    fn take_made(&mut self) -> Vec<MadeRecord> {
+        Vec::new()
     }
 
     /// Takes the saved mark, before the first delivery.

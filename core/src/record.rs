@@ -7,6 +7,7 @@ mod change;
 mod event;
 mod fields;
 mod found;
+mod made;
 mod meaning;
 
 use std::collections::HashSet;
@@ -20,6 +21,7 @@ pub use change::{Change, Kind, NOTICE_ROUTE, TEST_ID};
 pub use event::Event;
 pub use fields::{CLOCK_SKEW, Fields, field_text, parse_timestamp};
 pub use found::FoundRecord;
+pub use made::{MadeOutcome, MadeRecord};
 pub use meaning::{FieldChange, changed_fields, same_meaning, same_record};
 
 /// One of the six `triggers/*` reads of the workspace API (contract, "Automation-read routes").

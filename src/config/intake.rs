@@ -33,6 +33,10 @@ pub struct IntakeSettings {
     pub create: Intake,
     /// The business (branch) in which it is created; `None` is the workspace's default.
     pub business: Option<String>,
+    /// Whether the workspace refuses a record of which one field breaks a rule. If not, it keeps such
+    /// a field as a custom field.
+    #[serde(default = "strict")]
+    pub strict: bool,
     /// Its fields: first those at the top, then those of the address, then the custom fields.
     #[serde(skip)]
     pub fields: Vec<IntakeField>,
@@ -78,6 +82,10 @@ pub enum Intake {
     Lead,
     /// A self check-in.
     SelfCheckin,
+}
+
+fn strict() -> bool {
+    true
 }
 
 /// The sink; `None` only if a problem was noted.

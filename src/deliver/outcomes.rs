@@ -7,6 +7,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shopmirror_core::record::{MadeOutcome, MadeRecord};
+
 use super::Deliverer;
 use super::pending::Pending;
 use super::refusals::{Refusals, Refused};
@@ -153,6 +155,22 @@ impl Outcomes {
             self.begins = true;
         }
         self.unsaved.mark = Some(mark);
+    }
+
+    /// Notes what changes became in another workspace.
+    pub(super) fn keep_made(&mut self, made: Vec<MadeRecord>) {
+        for record in made {
+            if record.outcome == MadeOutcome::Parked {
+                tracing::warn!(
+                    sink = %self.deliverer.name,
+                    event_id = %record.event_id,
+                    request_id = record.request_id,
+                    "the other workspace parked a submission and made no record yet: set its form \
+                     up there, then submit it again in its portal"
+                );
+            }
+            self.unsaved.made.push(record);
+        }
     }
 
     /// What a destination that keeps its own account has acknowledged.

@@ -359,6 +359,7 @@ impl Task {
         }
         let row = self.feeder.row();
         self.outcomes.remember(sink.mark(), is_untried, row);
+        self.outcomes.keep_made(sink.take_made());
         if let Some(held) = sink.take_lost() {
             let acknowledged = self.outcomes.acknowledged(row);
             if let Some(report) = self.feeder.begin_refill(held, acknowledged) {

@@ -199,6 +199,7 @@ fn environment(escape: Escape) -> Environment<'static> {
     // Text from a record is never taken for text of the template.
     environment.remove_filter("safe");
     environment.add_filter("entities", entities);
+    environment.add_filter("markdown", markdown);
     environment.set_auto_escape_callback(move |_| match escape {
         Escape::Json => AutoEscape::Custom("json".into()),
         Escape::Html => AutoEscape::Html,
@@ -229,6 +230,38 @@ fn entities(value: &Value) -> Result<String, Error> {
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;"))
+}
+
+/// The text as Markdown shows it, with no markup, link or mention of its own.
+///
+/// A backslash takes the meaning of a character; chat systems make links of what only looks like an
+/// address, so an invisible word joiner divides it.
+fn markdown(value: &Value) -> Result<String, Error> {
+    if value.is_undefined() {
+        return Err(ErrorKind::UndefinedError.into());
+    }
+    let text = plain(value)?;
+    let mut shown = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    let mut is_in_word = false;
+    while let Some(character) = characters.next() {
+        if "\\`*_~[]<>|#".contains(character) {
+            shown.push('\\');
+        }
+        shown.push(character);
+        let next = characters.peek().copied().unwrap_or(' ');
+        let may_be_link = match character {
+            '@' => !next.is_whitespace(),
+            ':' => next == '/',
+            '.' => is_in_word && next.is_alphabetic(),
+            _ => false,
+        };
+        if may_be_link {
+            shown.push('\u{2060}');
+        }
+        is_in_word = character.is_alphanumeric();
+    }
+    Ok(shown)
 }
 
 fn json(value: &Value) -> Result<String, Error> {

@@ -7,6 +7,8 @@
 //! takes too long: its changes are then sent one by one. Any other code or signal, and one change
 //! that takes too long, refuse the changes.
 
+mod script;
+
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
@@ -122,7 +124,10 @@ impl Sink for CommandSink {
         // While the program runs, the file alone holds it.
         drop(input);
         let mut child = self.spawn(file).map_err(|error| {
-            let hint = start_hint(error.kind());
+            let hint = match script::problem(Path::new(program), &search_path()) {
+                Some(problem) => format!("; {problem}"),
+                None => start_hint(error.kind()).to_owned(),
+            };
             Verdict::fault(format!("starting {program}: {error}{hint}"))
         })?;
         let group = Group::led_by(&child);
@@ -165,11 +170,14 @@ impl Sink for CommandSink {
                 "there is no program {shown}; install it, or correct `command`"
             )));
         }
-        match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
-            Ok(()) => Ok(format!("{shown} can be run; it was not run")),
-            Err(error) => Err(SinkError::new(format!(
+        if let Err(error) = rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
+            return Err(SinkError::new(format!(
                 "{shown} cannot be run: {error}; give this user the right to execute it"
-            ))),
+            )));
+        }
+        match script::problem(program, &search_path()) {
+            Some(problem) => Err(SinkError::new(format!("{shown} cannot be run: {problem}"))),
+            None => Ok(format!("{shown} can be run; it was not run")),
         }
     }
 
@@ -186,6 +194,11 @@ impl Sink for CommandSink {
         );
         Ok(Preview::new(how, self.input(change)?))
     }
+}
+
+/// Where a program is looked for by its name, as the command gets it.
+fn search_path() -> String {
+    std::env::var("PATH").unwrap_or_else(|_| DEFAULT_PATH.to_owned())
 }
 
 /// What to do about a program that cannot be started; may be empty.

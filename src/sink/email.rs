@@ -46,6 +46,7 @@ impl EmailSink {
     fn mail(&self, changes: &[&Change], now: Timestamp) -> Result<Vec<u8>, WriteError> {
         match changes {
             [report] if report.kind == Kind::Report => self.writer.report(report, now),
+            [alert] if alert.kind == Kind::Alert => self.writer.alert(alert, now),
             [change] if self.digest.is_none() => {
                 self.writer
                     .mail(&Context::for_change(change), &change.event_id, now)

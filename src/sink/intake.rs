@@ -1,11 +1,12 @@
 //! Creates a lead or a self check-in from a change, in a workspace, through its intake routes.
 //!
 //! The `Idempotency-Key` comes from the event id, so that a repeat creates nothing (contract,
-//! "Idempotency" 2). `completed`, `duplicate` and `received` are successes. The key goes to the
-//! configured address only.
+//! "Idempotency" 2). `completed`, `duplicate` and `received` are successes, and what each made is
+//! kept. The key goes to the configured address only.
 
 mod input;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +15,8 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use shopmirror_core::record::{Change, Kind};
+use serde_json::Value;
+use shopmirror_core::record::{Change, Kind, MadeOutcome, MadeRecord};
 use url::Url;
 
 use super::http::{Answer, HttpClient};
@@ -29,6 +31,9 @@ pub(super) struct IntakeSink {
     settings: IntakeSettings,
     /// The key of the last attempt.
     secrets: Secrets,
+    /// The changes whose last request was not answered: the workspace may have made their records.
+    unanswered: HashSet<String>,
+    made: Vec<MadeRecord>,
 }
 
 impl IntakeSink {
@@ -42,6 +47,8 @@ impl IntakeSink {
             )?,
             settings: settings.clone(),
             secrets: Secrets::new([]),
+            unanswered: HashSet::new(),
+            made: Vec::new(),
         })
     }
 
@@ -57,6 +64,9 @@ impl IntakeSink {
 
     /// The endpoint that creates records.
     fn endpoint(&self) -> Url {
+        if !self.settings.strict {
+            return self.url("submit");
+        }
         match self.settings.create {
             Intake::Lead => self.url("leads"),
             Intake::SelfCheckin => self.url("self-checkin"),
@@ -122,9 +132,21 @@ impl Sink for IntakeSink {
             if let Some(business) = &self.settings.business {
                 request = request.header("x-business", business);
             }
-            judge(&self.client.send(request).await?, now)?;
+            let is_repeat = !self.unanswered.insert(change.event_id.clone());
+            let answer = self.client.send(request).await?;
+            let judged = judge(&answer, now);
+            // A proxy may answer in place of the workspace after that has made the record.
+            if judged.is_ok() || (400..500).contains(&answer.code) {
+                self.unanswered.remove(&change.event_id);
+            }
+            let envelope = judged?;
+            self.made.push(envelope.record(change, is_repeat));
         }
         Ok(())
+    }
+
+    fn take_made(&mut self) -> Vec<MadeRecord> {
+        std::mem::take(&mut self.made)
     }
 
     /// Requests a connection test with the key, which creates nothing.
@@ -154,29 +176,97 @@ impl Sink for IntakeSink {
 /// What every response of an intake route holds.
 #[derive(Deserialize)]
 struct Envelope {
-    status: String,
+    status: IntakeStatus,
+    request_id: Option<String>,
+    data: Option<Value>,
+}
+
+/// What became of a submission.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum IntakeStatus {
+    Completed,
+    Duplicate,
+    Received,
+}
+
+impl Envelope {
+    /// What the change became. If the request before was not answered, a duplicate is what that one
+    /// has made.
+    fn record(self, change: &Change, is_repeat: bool) -> MadeRecord {
+        let outcome = match self.status {
+            IntakeStatus::Completed => MadeOutcome::Made,
+            IntakeStatus::Duplicate if is_repeat => MadeOutcome::Made,
+            IntakeStatus::Duplicate => MadeOutcome::Duplicate,
+            IntakeStatus::Received => MadeOutcome::Parked,
+        };
+        let id = match self.data.as_ref().and_then(|data| data.get("id")) {
+            Some(Value::String(id)) => Some(id.clone()),
+            Some(Value::Number(id)) => Some(id.to_string()),
+            _ => None,
+        };
+        MadeRecord {
+            event_id: change.event_id.clone(),
+            outcome,
+            id,
+            request_id: self.request_id,
+        }
+    }
+}
+
+/// The body of an error (contract, "Errors").
+#[derive(Deserialize)]
+struct ErrorBody {
+    error: ErrorDetails,
+}
+
+#[derive(Deserialize)]
+struct ErrorDetails {
+    message: Option<String>,
+    #[serde(default)]
+    details: Vec<Value>,
+}
+
+/// What the workspace says about the fields of a refused change: `mobile_number: is too long`.
+fn refusal(answer: &Answer) -> String {
+    let Ok(ErrorBody { error }) = serde_json::from_slice(&answer.body) else {
+        return answer.reason("refused");
+    };
+    let mut problems = Vec::new();
+    for detail in &error.details {
+        let part = |name| detail.get(name).and_then(Value::as_str);
+        match (part("field"), part("message")) {
+            (Some(field), Some(message)) => problems.push(format!("{field}: {message}")),
+            (_, Some(message)) => problems.push(message.to_owned()),
+            _ => {}
+        }
+    }
+    if problems.is_empty() {
+        problems.extend(error.message);
+    }
+    if problems.is_empty() {
+        return answer.reason("refused");
+    }
+    format!("answered {}: refused: {}", answer.code, problems.join("; "))
 }
 
 /// Contract, "Errors": only 429, 423, 5xx and network errors are retried. Any other 4xx refuses the
 /// change for good, except those that say something about the key or the address.
-fn judge(answer: &Answer, now: Timestamp) -> Result<(), Verdict> {
+fn judge(answer: &Answer, now: Timestamp) -> Result<Envelope, Verdict> {
     let code = answer.code;
     if !(200..300).contains(&code) {
         return Err(match remedy(code) {
             Some(remedy) => answer.fault(remedy, now),
-            None => Verdict::refused_for_good(answer.reason("refused")),
+            None => Verdict::refused_for_good(refusal(answer)),
         });
     }
-    if let Ok(Envelope { status }) = serde_json::from_slice(&answer.body)
-        && ["completed", "duplicate", "received"].contains(&status.as_str())
-    {
-        return Ok(());
-    }
     // The record may have been created. The repeat has the same key.
-    Err(Verdict::fault(
-        "the response is not one of an intake route: check that base_url is the workspace's API \
-         address",
-    ))
+    serde_json::from_slice(&answer.body).map_err(|_| {
+        Verdict::fault(
+            "the response is not one of an intake route: check that base_url is the workspace's \
+             API address",
+        )
+    })
 }
 
 /// What to do about a status that does not blame the change.

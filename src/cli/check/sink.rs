@@ -37,8 +37,7 @@ impl BuiltSink<'_> {
         format!("sink {}", self.name)
     }
 
-    /// Tests whether it can write records, alerts and reports, and whether this program has its
-    /// type. Sends nothing, and needs no network.
+    /// Tests whether it can be built, and whether it can write records, alerts and reports. Sends nothing, and needs no network.
     pub(super) fn check_shape(&self, config: &Config, report: &mut CheckReport) {
         let mut problems = Vec::new();
         match &self.built {
@@ -47,8 +46,7 @@ impl BuiltSink<'_> {
                 problems.extend(samples::problem(&**sink, filter, &config.store.path));
                 problems.extend(samples::notice_problems(config, self.name, &**sink));
             }
-            Err(error @ SinkBuildError::LeftOut { .. }) => problems.push(error.to_string()),
-            Err(_) => {}
+            Err(error) => problems.push(error.to_string()),
         }
         for problem in problems {
             report.wrong(self.what(), problem);
@@ -71,8 +69,7 @@ impl BuiltSink<'_> {
                 Err(error) => Err((exit::UNAVAILABLE, error.to_string())),
             },
             // Reported by `check_shape`.
-            (None, Err(SinkBuildError::LeftOut { .. })) => return,
-            (None, Err(error)) => Err((exit::CONFIG, error.to_string())),
+            (None, Err(_)) => return,
         };
         match result {
             Ok(text) => report.ok(self.what(), text),

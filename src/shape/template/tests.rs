@@ -72,6 +72,29 @@ fn a_list_in_a_text_has_commas_and_what_is_nested_is_json() {
 }
 
 #[test]
+fn the_filter_markdown_leaves_no_markup_link_or_mention() {
+    let name =
+        "[pay](https://evil.example/x) <@12> @everyone **b** `c` www.evil.example 3.5 mm Dr. X";
+    let body = serde_json::json!({"name": name, "note": null, "n": 7}).to_string();
+    let shown = |source: &str| {
+        let template = compile(source, Escape::Text).unwrap();
+        template
+            .render(&Context::for_change(&change(&body)))
+            .unwrap()
+    };
+    assert_eq!(
+        shown("{{ record.name|markdown }}"),
+        "\\[pay\\](https:\u{2060}//evil.\u{2060}example/x) \\<@\u{2060}12\\> @\u{2060}everyone \
+         \\*\\*b\\*\\* \\`c\\` www.\u{2060}evil.\u{2060}example 3.5 mm Dr. X"
+    );
+    assert_eq!(
+        shown("{{ record.note|markdown }}|{{ record.n|markdown }}"),
+        "|7"
+    );
+    assert!(rendered("{{ record.absent|markdown }}", Escape::Json).is_err());
+}
+
+#[test]
 fn a_problem_has_its_line_and_column() {
     for (source, at, words) in [
         (

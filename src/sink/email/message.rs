@@ -4,10 +4,12 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use lettre::Message;
-use lettre::address::Envelope;
-use lettre::message::header::{HeaderName, HeaderValue};
+use lettre::address::{Address, Envelope};
+use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MessageBuilder, MultiPart, SinglePart};
+use serde::Deserialize;
 use shopmirror_core::record::Change;
+use url::Host;
 
 use super::report::MailedReport;
 use crate::config::EmailSettings;
@@ -25,6 +27,15 @@ pub(super) enum WriteError {
     Template(#[from] TemplateError),
     #[error("the mail cannot be written: {0}")]
     Mail(#[from] lettre::error::Error),
+}
+
+/// An alert as sinks get it. Missing fields are empty: the mail then has less.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MailedAlert {
+    title: String,
+    text: String,
+    since: String,
 }
 
 /// Writes the mails of one sink.
@@ -70,12 +81,24 @@ impl Writer {
         let builder = self.head(&self.subject.render(context)?, id, now);
         let text = self.text.render(context)?;
         let message = match &self.html {
-            None => builder.singlepart(SinglePart::plain(text))?,
+            None => builder.singlepart(part(ContentType::TEXT_PLAIN, text))?,
             Some(html) => {
                 let html = html.render(context)?;
-                builder.multipart(MultiPart::alternative_plain_html(text, html))?
+                let shown = MultiPart::alternative()
+                    .singlepart(part(ContentType::TEXT_PLAIN, text))
+                    .singlepart(part(ContentType::TEXT_HTML, html));
+                builder.multipart(shown)?
             }
         };
+        Ok(message.formatted())
+    }
+
+    /// The mail of an alert. It has its own form, whatever the templates say.
+    pub(super) fn alert(&self, change: &Change, now: Timestamp) -> Result<Vec<u8>, WriteError> {
+        let alert: MailedAlert = serde_json::from_str(&change.body).unwrap_or_default();
+        let text = format!("{}\n\nsince {}\n", alert.text, alert.since);
+        let builder = self.head(&alert.title, &change.event_id, now);
+        let message = builder.singlepart(part(ContentType::TEXT_PLAIN, text))?;
         Ok(message.formatted())
     }
 
@@ -107,12 +130,45 @@ impl Writer {
     }
 }
 
+/// An address of the configuration, with its domain in the letters that every mail server knows.
 fn mailbox(text: &str) -> Result<Mailbox, SinkError> {
-    text.parse().map_err(|error| {
+    let mailbox: Mailbox = text.parse().map_err(|error| {
         SinkError::new(format!(
             "{text:?} is not a mail address ({error}): correct it"
         ))
-    })
+    })?;
+    if !mailbox.email.user().is_ascii() {
+        return Err(SinkError::new(format!(
+            "{text:?} has letters outside of ASCII before the @, which few mail servers take: use \
+             another address of this mailbox"
+        )));
+    }
+    if mailbox.email.domain().is_ascii() {
+        return Ok(mailbox);
+    }
+    let domain = Host::parse(mailbox.email.domain()).map_err(|error| {
+        SinkError::new(format!(
+            "{text:?} has a domain that cannot be used ({error}): correct it"
+        ))
+    })?;
+    let address = Address::new(mailbox.email.user(), domain.to_string());
+    let address = address.map_err(|error| {
+        SinkError::new(format!(
+            "{text:?} is not a mail address ({error}): correct it"
+        ))
+    })?;
+    Ok(Mailbox::new(mailbox.name, address))
+}
+
+/// A text as a part of a mail. Control characters are encoded: a mail server may cut or refuse a
+/// mail that has them as they are.
+pub(super) fn part(kind: ContentType, text: String) -> SinglePart {
+    let mut builder = SinglePart::builder().header(kind);
+    let is_control = |c: char| c.is_control() && !matches!(c, '\t' | '\n');
+    if text.replace("\r\n", "\n").contains(is_control) {
+        builder = builder.header(ContentTransferEncoding::Base64);
+    }
+    builder.body(text)
 }
 
 /// A text that can be a header: no character in it ends a line or steers a display, and no part of

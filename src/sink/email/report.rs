@@ -2,8 +2,10 @@
 //! was asked for.
 
 use lettre::message::header::ContentType;
-use lettre::message::{Attachment, MultiPart, SinglePart};
+use lettre::message::{Attachment, MultiPart};
 use serde::Deserialize;
+
+use super::message::part;
 
 /// The name by which the document refers to the picture of the chart.
 const CHART_ID: &str = "chart";
@@ -40,7 +42,8 @@ impl MailedReport {
 
     /// The parts of the mail.
     pub(super) fn parts(&self) -> MultiPart {
-        let shown = MultiPart::alternative().singlepart(SinglePart::plain(self.text.clone()));
+        let shown =
+            MultiPart::alternative().singlepart(part(ContentType::TEXT_PLAIN, self.text.clone()));
         let shown = match &self.chart {
             // Mail programs show a picture of the mail rather than one in its text.
             Some(chart) => {
@@ -50,11 +53,11 @@ impl MailedReport {
                 let chart = Attachment::new_inline(CHART_ID.to_owned()).body(chart.clone(), svg);
                 shown.multipart(
                     MultiPart::related()
-                        .singlepart(SinglePart::html(html))
+                        .singlepart(part(ContentType::TEXT_HTML, html))
                         .singlepart(chart),
                 )
             }
-            None => shown.singlepart(SinglePart::html(self.html.clone())),
+            None => shown.singlepart(part(ContentType::TEXT_HTML, self.html.clone())),
         };
         if !["csv", "json", "svg"].contains(&self.format.as_str()) {
             return shown;

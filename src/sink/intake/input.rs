@@ -1,12 +1,12 @@
 //! The body of an intake request: the configured fields of one change.
 //!
-//! An empty value is left out. A text that is longer than the contract allows is cut where a cut
+//! The lenient route gets them in an envelope. An empty value is left out. A text that is longer than the contract allows is cut where a cut
 //! does no harm; otherwise the workspace refuses the change and names the field.
 
 use serde_json::{Map, Value};
 use shopmirror_core::record::Change;
 
-use crate::config::{IntakeField, IntakeSettings};
+use crate::config::{Intake, IntakeField, IntakeSettings};
 use crate::shape::Context;
 use crate::sink::Verdict;
 
@@ -39,7 +39,23 @@ pub(super) fn body(settings: &IntakeSettings, change: &Change) -> Result<String,
              sent",
         ));
     }
-    Ok(Value::Object(body).to_string())
+    if settings.strict {
+        return Ok(Value::Object(body).to_string());
+    }
+    let mut envelope = Map::new();
+    // They say where the fields go, and are none.
+    for name in ["form_id", "business_id"] {
+        if let Some(value) = body.remove(name) {
+            envelope.insert(name.to_owned(), value);
+        }
+    }
+    let destination = match settings.create {
+        Intake::Lead => "lead",
+        Intake::SelfCheckin => "self_checkin",
+    };
+    envelope.insert("destination".to_owned(), destination.into());
+    envelope.insert("data".to_owned(), body.into());
+    Ok(Value::Object(envelope).to_string())
 }
 
 /// The text of one field; `None` if it is empty.

@@ -222,6 +222,19 @@ CREATE TRIGGER _queue_moved AFTER UPDATE OF state ON _queue WHEN new.lane = 2 AN
     WHERE name = new.sink;
 END;
 
+-- What a sink of the type `intake` made of a change in the other workspace: 'made', a 'duplicate' of a record that was
+-- there, or 'parked' until its form is set up there. `made_id` is the id of the record there, `request_id` what its
+-- people need to find the request.
+CREATE TABLE _made (
+    sink       TEXT NOT NULL,
+    event_id   TEXT NOT NULL,
+    outcome    TEXT NOT NULL,
+    made_id    TEXT,
+    request_id TEXT,
+    at         TEXT NOT NULL,
+    PRIMARY KEY (sink, event_id)
+) WITHOUT ROWID;
+
 -- Alerts and reports, each until every sink that it is for has taken it.
 CREATE TABLE _notices (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,

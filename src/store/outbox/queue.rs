@@ -16,6 +16,7 @@ use crate::store::error::StoreError;
 use crate::store::handle::Store;
 use crate::store::open::write_tx;
 use crate::store::operator::Operator;
+use crate::store::outbox::made;
 use crate::store::outbox::replays;
 use crate::store::outbox::rows::{
     Feed, LatestDue, QueueLane, QueueRow, RemovalReason, RowState, Settlement,
@@ -594,6 +595,9 @@ fn save(tx: &Connection, sink: &str, settlement: &Settlement, at: &str) -> rusql
         if is_there && row.lane == QueueLane::Refill {
             delivered -= 1;
         }
+    }
+    for record in &settlement.made {
+        made::insert(tx, sink, record, at)?;
     }
     sinks::count(tx, sink, (delivered, left_out), settlement, at)?;
     let replayed = [

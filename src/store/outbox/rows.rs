@@ -2,6 +2,7 @@
 
 use rusqlite::types::{ToSql, ToSqlOutput};
 use serde::{Deserialize, Serialize};
+use shopmirror_core::record::MadeRecord;
 
 /// What a row is about. Rows of a lower lane go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -152,6 +153,8 @@ pub struct Settlement {
     pub acknowledged: Option<Acknowledged>,
     /// What the sink is to remember, if that changed.
     pub mark: Option<String>,
+    /// What the changes became in another workspace.
+    pub made: Vec<MadeRecord>,
     /// What moves the position over changes that had no row of the queue. Those that it names are
     /// queued, because they are not done.
     pub fed: Option<Feed>,

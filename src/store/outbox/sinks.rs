@@ -222,11 +222,12 @@ const INSERT: &str = "
 ";
 
 /// The tables with what is stored for a sink, and the column that names it.
-const OWNED: [(&str, &str); 4] = [
+const OWNED: [(&str, &str); 5] = [
     ("_sinks", "name"),
     ("_queue", "sink"),
     ("_alerts", "sink"),
     ("_replays", "sink"),
+    ("_made", "sink"),
 ];
 
 /// Marks a sink active. While it was removed, the log may have lost changes that it did not get.

@@ -73,6 +73,20 @@ async fn check_tests_everything_and_writes_nothing() {
     );
 }
 
+#[cfg(feature = "email")]
+#[tokio::test]
+async fn an_address_that_cannot_be_used_is_found_without_a_network() {
+    let place = Place::new("http://127.0.0.1:1/api", "any-key");
+    place.configure(
+        "[sinks.desk]\ntype = \"email\"\nserver = \"smtp.example.com\"\n\
+         from = \"Shop <shop@example.com>\"\nto = [\"desk@example\", \"boss example.com\"]\n",
+    );
+    let ended = place.run(["check", "--offline"]).await;
+    assert_eq!(ended.code, Some(78), "{ended:?}");
+    let words = "WRONG sink desk  sink desk: \"boss example.com\" is not a mail address";
+    assert!(ended.out.contains(words), "{ended:?}");
+}
+
 #[tokio::test]
 async fn check_says_what_is_wrong_and_how_to_fix_it() {
     let workspace = Workspace::start().await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shopmirror::config::{EmailSettings, MailTls, SinkKind};
 use shopmirror::shape::{DIGEST_NAMES, Escape, NAMES, Template};
 use shopmirror::sink::{Sink, Verdict};
-use shopmirror_core::record::Change;
+use shopmirror_core::record::{Change, Kind};
 
 use super::{
     all_done, build, change, changes, deliver, deliver_one, fault_says, is_fault, kind_of, reason,
@@ -92,6 +92,60 @@ async fn a_mail_goes_to_the_configured_recipients_and_its_text_is_no_header() {
         mail["html"].as_str().unwrap().contains("&lt;b&gt;"),
         "{mail}"
     );
+}
+
+#[tokio::test]
+async fn a_domain_is_sent_in_ascii_control_characters_are_encoded_and_alerts_have_their_own_form() {
+    let Some(server) = MailServer::start() else {
+        return;
+    };
+    let mut sink = mailing(EmailSettings {
+        from: "Müller <desk@müller.example>".into(),
+        to: vec!["Boß <chef@bücher.example>".into()],
+        ..settings(&server)
+    });
+    let given = Change {
+        body: json!({ "name": "a\0b\u{1b}[31m" }).to_string(),
+        ..change(1)
+    };
+    assert_eq!(deliver_one(&mut sink, &given).await, Verdict::Done);
+    let alert = Change {
+        kind: Kind::Alert,
+        body: json!({ "title": "key refused", "text": "put a key", "since": "2026-01-01" })
+            .to_string(),
+        ..change(2)
+    };
+    assert_eq!(deliver_one(&mut sink, &alert).await, Verdict::Done);
+    let mails = server.mails();
+    let [mail, alert] = &mails[..] else {
+        panic!("{mails:?}")
+    };
+    assert_eq!(mail["from"], "desk@xn--mller-kva.example");
+    assert_eq!(mail["to"], json!(["chef@xn--bcher-kva.example"]));
+    assert_eq!(header(mail, "Content-Transfer-Encoding"), ["base64"]);
+    assert!(
+        mail["text"].as_str().unwrap().contains("a\0b\u{1b}[31m"),
+        "{mail}"
+    );
+    assert_eq!(header(alert, "Subject"), ["key refused"]);
+    assert!(
+        alert["text"].as_str().unwrap().contains("put a key"),
+        "{alert}"
+    );
+
+    for (to, words) in [
+        ("büro@example.com", "letters outside of ASCII before the @"),
+        ("Boss", "is not a mail address"),
+    ] {
+        let kind = SinkKind::Email(EmailSettings {
+            to: vec![to.into()],
+            ..settings(&server)
+        });
+        let refused = shopmirror::sink::build_one("desk", &kind)
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains(words), "{refused}");
+    }
 }
 
 #[tokio::test]

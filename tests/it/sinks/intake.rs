@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use sandbox::{Fault, FaultKind, Options, Route};
 use serde_json::{Value, json};
-use shopmirror::config::{Intake, IntakeSettings, SinkKind};
+use shopmirror::config::{Intake, IntakeField, IntakeSettings, SinkKind};
+use shopmirror::shape::{Escape, NAMES, Template};
 use shopmirror::sink::{Sink, Verdict};
-use shopmirror_core::record::{Change, Kind};
+use shopmirror_core::record::{Change, Kind, MadeOutcome};
 use tempfile::TempDir;
 
 use super::{build, change, configured, deliver_one, fault_says, kind_of, reason};
-use crate::support::{Answer, Receiver, Workspace};
+use crate::support::{Answer, Receiver, Workspace, wait_until};
 
 /// Another shop, with a key of its own for this sink.
 pub(super) struct Partner {
@@ -151,6 +152,142 @@ async fn a_change_becomes_one_lead_however_often_it_is_sent() {
     let requests = partner.workspace.sandbox.requests();
     let last = requests.log.last().unwrap();
     assert_eq!((last.route.as_str(), last.status), ("self-checkin", 201));
+}
+
+#[tokio::test]
+async fn what_was_made_is_told_from_a_duplicate_and_from_what_is_parked() {
+    let partner = Partner::start().await;
+    let mut sink = intake(partner.settings());
+    let person = |seq: i64, name: &str, mobile: &str| {
+        recorded(seq, &json!({ "id": seq, "name": name, "mobile": mobile }))
+    };
+    assert_eq!(
+        deliver_one(&mut sink, &person(1, "Ada", "030 1")).await,
+        Verdict::Done
+    );
+    assert_eq!(
+        deliver_one(&mut sink, &person(2, "Bo", "030 1")).await,
+        Verdict::Done
+    );
+    let made = sink.take_made();
+    let ids: Vec<String> = partner
+        .leads()
+        .iter()
+        .map(|lead| lead["id"].to_string())
+        .collect();
+    let [first, second] = &made[..] else {
+        panic!("{made:?}")
+    };
+    assert_eq!(
+        (first.outcome, first.id.as_ref()),
+        (MadeOutcome::Made, ids.first())
+    );
+    assert_eq!(
+        (second.outcome, second.id.as_ref()),
+        (MadeOutcome::Duplicate, ids.first())
+    );
+    assert!(
+        made.iter().all(|made| made.request_id.is_some()),
+        "{made:?}"
+    );
+    assert!(sink.take_made().is_empty());
+
+    let receiver = Receiver::start().await;
+    let answers = [
+        (
+            202,
+            r#"{"status":"received","request_id":"req_9","data":null}"#,
+        ),
+        // A proxy gives up after the workspace has made the record.
+        (504, ""),
+        (
+            200,
+            r#"{"status":"duplicate","request_id":"req_10","data":{"id":"77"}}"#,
+        ),
+    ];
+    let mut sink = intake(settings(&receiver.url("/api"), partner.dir.path()));
+    for (status, body) in answers {
+        receiver.always(Answer::status(status).body(body));
+        let given = change(if status == 202 { 4 } else { 5 });
+        let verdict = deliver_one(&mut sink, &given).await;
+        assert_eq!(verdict == Verdict::Done, status < 300, "{verdict:?}");
+    }
+    let [parked, ours] = &sink.take_made()[..] else {
+        panic!("two are answered")
+    };
+    assert_eq!(parked.outcome, MadeOutcome::Parked);
+    assert_eq!(parked.request_id.as_deref(), Some("req_9"));
+    assert_eq!(
+        (ours.outcome, ours.id.as_deref()),
+        (MadeOutcome::Made, Some("77"))
+    );
+}
+
+#[tokio::test]
+async fn the_daemon_keeps_what_was_made_until_the_sink_is_forgotten() {
+    let partner = Partner::start().await;
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let sink = format!(
+        "[sinks.partner]\ntype = \"intake\"\nbase_url = \"{}\"\napi_key_file = \"{}\"\n\
+         create = \"lead\"\nroutes = [\"leads\"]\n\
+         fields = {{ name = \"{{{{ record.name }}}}\", email = \"a{{{{ record_id }}}}@example.com\" }}\n",
+        partner.workspace.base_url(),
+        partner.key_file().display()
+    );
+    place.configure(&sink);
+    let daemon = place.started().await;
+    let first_page = || place.number("SELECT count(*) FROM _pollers WHERE route = 'leads'");
+    wait_until("the first page is stored", || first_page() > 0).await;
+    let id = workspace.add(Route::Leads, json!({ "name": "Ada" }));
+    let made = || place.number("SELECT count(*) FROM _made WHERE made_id IS NOT NULL");
+    wait_until("it is made", || made() > 0).await;
+    let of_lead = format!(
+        "SELECT count(*) FROM _made m JOIN changes c USING (event_id) \
+         WHERE m.sink = 'partner' AND m.outcome = 'made' AND c.record_id = '{id}'"
+    );
+    wait_until("the lead is among them", || place.number(&of_lead) == 1).await;
+    daemon.stop().await;
+    place.configure("");
+    let daemon = place.started().await;
+    daemon.stop().await;
+    let forgotten = place.run(["sinks", "partner", "forget"]).await;
+    assert_eq!(forgotten.code, Some(0), "{forgotten:?}");
+    assert_eq!(made(), 0);
+}
+
+#[tokio::test]
+async fn the_lenient_route_keeps_what_the_strict_one_refuses_and_names_by_field() {
+    let partner = Partner::start().await;
+    let bad = recorded(
+        1,
+        &json!({ "id": 1, "name": "Ada", "mobile": "030 1", "mail": "no address" }),
+    );
+    let mail = |strict: bool| {
+        let mut settings = partner.settings();
+        settings.strict = strict;
+        let text = "{{ record.mail }}";
+        settings.fields.push(IntakeField {
+            inside: None,
+            name: "email".into(),
+            most: usize::MAX,
+            template: Template::compile(text, Escape::Text, &NAMES).unwrap(),
+        });
+        intake(settings)
+    };
+    let refused = deliver_one(&mut mail(true), &bad).await;
+    assert_eq!(kind_of(&refused), "refused for good", "{refused:?}");
+    let words = reason(&refused);
+    assert!(
+        words.contains("refused: email: ") && !words.contains('{'),
+        "{words}"
+    );
+    assert_eq!(deliver_one(&mut mail(false), &bad).await, Verdict::Done);
+    let leads = partner.leads();
+    assert_eq!(leads.len(), 1);
+    assert!(leads[0].to_string().contains("no address"), "{leads:?}");
+    let log = partner.workspace.sandbox.requests().log;
+    assert_eq!(log.last().unwrap().route, "submit");
 }
 
 #[tokio::test]
