@@ -6,17 +6,19 @@
 //! forgotten record is removed from there.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rumqttc::{
-    AsyncClient, ConnectionError, MqttOptions, PublishNoticeError, PublishOptions, QoS, StateError,
-    TlsConfiguration, Transport,
+    AsyncClient, ConnAckProperties, ConnectReturnCode, ConnectionError, Event, Incoming,
+    MqttOptions, PublishNoticeError, PublishOptions, QoS, StateError, TlsConfiguration, Transport,
 };
 use shopmirror_core::record::{Change, Kind};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use url::Url;
 
@@ -35,6 +37,10 @@ const KEEP_ALIVE_S: u16 = 30;
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 /// The reason code of MQTT 5.
 const PACKET_TOO_LARGE: u8 = 149;
+const NO_MQTT_5: &str = "the broker took the connection and did not answer as MQTT 5 does: correct the \
+    port, and mqtts or mqtt in the url; a broker for MQTT 3.1.1 only cannot be used, so take one for \
+    MQTT 5, as mosquitto 1.6 and later";
+const NO_RETAINED: &str = "the broker keeps no retained messages: remove `keep_states`";
 
 /// One broker.
 pub(super) struct MqttSink {
@@ -131,8 +137,7 @@ impl MqttSink {
                     )));
                 }
                 Err(PublishNoticeError::RetainNotSupported) => {
-                    let text = "the broker keeps no retained messages: remove `keep_states`";
-                    return Err(Verdict::fault(text));
+                    return Err(Verdict::fault(NO_RETAINED));
                 }
                 Err(_) => std::future::pending().await,
             }
@@ -140,7 +145,8 @@ impl MqttSink {
         Ok(())
     }
 
-    async fn connect(&self, url: &Url) -> Result<Open, SinkError> {
+    /// Connects, and asks the broker what it is.
+    async fn connect(&self, url: &Url) -> Result<Open, Verdict> {
         let encrypted = url.scheme() == "mqtts";
         let host = url
             .host_str()
@@ -151,13 +157,17 @@ impl MqttSink {
         // Two connections with one name would end each other.
         let id = format!("shopmirror-{:016x}", fastrand::u64(..));
         let mut options = MqttOptions::new(id, (host.clone(), port));
+        let is_reached = Arc::new(AtomicBool::new(false));
+        let reached = Arc::clone(&is_reached);
         options.set_socket_connector(move |_, _| {
             let host = host.clone();
+            let reached = Arc::clone(&reached);
             async move {
                 // Without TLS, a connection stays in the local network.
                 let found = addresses(&host, port, !encrypted).await?;
                 let stream = TcpStream::connect(&*found).await?;
                 stream.set_nodelay(true)?;
+                reached.store(true, Ordering::Relaxed);
                 Ok(stream)
             }
         });
@@ -167,19 +177,53 @@ impl MqttSink {
             options.set_credentials(decoded(url.username()), password);
         }
         if encrypted {
-            let tls = tls::client_config(self.settings.ca_file.as_deref())?;
+            let tls =
+                tls::client_config(self.settings.ca_file.as_deref()).map_err(SinkError::from)?;
             let tls = TlsConfiguration::Rustls(Arc::new(tls));
             options.set_transport(Transport::tls_with_config(tls));
         }
         let (client, mut connection) = AsyncClient::builder(options).capacity(2 * BATCH).build();
+        let (accepts, accepted) = oneshot::channel();
+        let mut accepts = Some(accepts);
         let task = tokio::spawn(async move {
             loop {
-                if let Err(error) = connection.poll().await {
-                    return error;
+                match connection.poll().await {
+                    Ok(Event::Incoming(Incoming::ConnAck(answer))) => {
+                        if let Some(accepts) = accepts.take() {
+                            // The receiver is gone if the attempt was given up.
+                            let _ = accepts.send(answer.properties);
+                        }
+                    }
+                    Ok(_) => {}
+                    Err(error) => return error,
                 }
             }
         });
-        Ok(Open { client, task })
+        let mut open = Open { client, task };
+        tokio::select! {
+            Ok(properties) = accepted => self.check_broker(properties.as_ref())?,
+            ended = &mut open.task => {
+                return Err(not_connected(ended, is_reached.load(Ordering::Relaxed)));
+            }
+        }
+        Ok(open)
+    }
+
+    /// What keeps this broker from storing changes for good.
+    fn check_broker(&self, broker: Option<&ConnAckProperties>) -> Result<(), SinkError> {
+        let Some(broker) = broker else {
+            return Ok(());
+        };
+        if broker.max_qos == Some(0) {
+            return Err(SinkError::new(
+                "the broker takes quality of service 0 only, so it acknowledges nothing: allow 1 in \
+                 its configuration (mosquitto: max_qos)",
+            ));
+        }
+        if self.settings.keep_states && broker.retain_available == Some(0) {
+            return Err(SinkError::new(NO_RETAINED));
+        }
+        Ok(())
     }
 }
 
@@ -222,7 +266,10 @@ impl Sink for MqttSink {
 
     /// Connects and publishes nothing.
     async fn probe(&self) -> Result<String, SinkError> {
-        let mut open = self.connect(&address(&self.settings)?).await?;
+        let mut open = self
+            .connect(&address(&self.settings)?)
+            .await
+            .map_err(Verdict::into_error)?;
         // A subscription to a topic of our own is answered once the broker has let us in.
         let subscribing = open
             .client
@@ -255,6 +302,24 @@ fn is_too_large(error: &ConnectionError) -> bool {
         StateError::Deserialization(Error::OutgoingPacketTooLarge { .. }) => true,
         _ => false,
     }
+}
+
+/// Why a broker did not accept the connection; `is_reached` if it has taken it.
+fn not_connected(ended: Result<ConnectionError, JoinError>, is_reached: bool) -> Verdict {
+    let speaks_other = match &ended {
+        Ok(ConnectionError::ConnectionRefused(code)) => matches!(
+            code,
+            ConnectReturnCode::UnsupportedProtocolVersion
+                | ConnectReturnCode::RefusedProtocolVersion
+        ),
+        Ok(ConnectionError::Tls(_)) | Err(_) => false,
+        // It closed the connection, sent nothing, or sent what is not MQTT 5.
+        Ok(_) => is_reached,
+    };
+    if speaks_other {
+        return Verdict::fault(format!("connecting to the MQTT broker: {NO_MQTT_5}"));
+    }
+    connection_ended(ended, false)
 }
 
 /// Why the connection ended, with what to do about it. A broker that refuses one of several changes

@@ -18,7 +18,7 @@ use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use shopmirror_core::record::Change;
+use shopmirror_core::record::{Change, Kind, Route};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -28,6 +28,7 @@ use super::{Sink, SinkError, Verdict};
 use crate::config::{NatsSettings, is_loopback, nats_url};
 use crate::net::problem::ConnectionProblem;
 use crate::net::tls;
+use crate::text::duration;
 
 /// The most changes that wait for their acknowledgement together.
 const BATCH: usize = 512;
@@ -36,6 +37,8 @@ const LOST: &str =
     "the connection was closed before the acknowledgement; start the server, or check its log";
 /// How long a stream that this program creates remembers event ids.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(24 * 3600);
+/// A stream that remembers them for less may keep a repeat after a restart of a machine.
+const SHORT_WINDOW: Duration = Duration::from_secs(600);
 
 /// One stream.
 pub(super) struct NatsSink {
@@ -155,7 +158,7 @@ impl NatsSink {
         Ok(Open { context, lost })
     }
 
-    /// Creates the stream if there is none of that name.
+    /// Creates the stream if there is none of that name, and looks at what one is that is there.
     async fn create_stream(&self, context: &Context) -> Result<(), SinkError> {
         let creating = context.get_or_create_stream(StreamConfig {
             name: self.settings.stream.clone(),
@@ -164,8 +167,16 @@ impl NatsSink {
             duplicate_window: DUPLICATE_WINDOW,
             ..StreamConfig::default()
         });
-        let Err(error) = creating.await else {
-            return Ok(());
+        let error = match creating.await {
+            Ok(stream) => {
+                let config = &stream.cached_info().config;
+                self.check_stream(config)?;
+                if let Some(window) = short_window(config) {
+                    tracing::warn!(stream = %self.settings.stream, "{window}");
+                }
+                return Ok(());
+            }
+            Err(error) => error,
         };
         let advice = match error.kind() {
             CreateStreamErrorKind::JetStream(problem)
@@ -180,6 +191,73 @@ impl NatsSink {
             self.settings.stream
         )))
     }
+
+    /// What keeps a stream that is there from storing changes for good.
+    fn check_stream(&self, config: &StreamConfig) -> Result<(), SinkError> {
+        let stream = &self.settings.stream;
+        let problem = if config.sealed {
+            "is sealed and takes nothing more: name another stream in `stream`".to_owned()
+        } else if config.mirror.is_some() {
+            "is a mirror of another stream and takes nothing itself: name that one in `stream`"
+                .to_owned()
+        } else if config.no_ack {
+            format!(
+                "acknowledges nothing, so nothing counts as delivered: run nats stream edit {stream} \
+                 --ack"
+            )
+        } else if !self.takes_a_subject(&config.subjects) {
+            let workspace = &self.settings.workspace;
+            format!(
+                "does not take the subject shop.{workspace}.>, only {}: add it to the stream, or \
+                 correct `stream` or `workspace`",
+                config.subjects.join(", ")
+            )
+        } else {
+            return Ok(());
+        };
+        Err(SinkError::new(format!("the stream {stream} {problem}")))
+    }
+
+    /// Whether the stream takes the subject of any change.
+    fn takes_a_subject(&self, filters: &[String]) -> bool {
+        for route in Route::ALL {
+            for kind in Kind::ALL {
+                let subject = format!("shop.{}.{route}.{kind}", self.settings.workspace);
+                if filters.iter().any(|filter| is_match(filter, &subject)) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Whether a subject fits a filter with the wildcards `*` and `>`.
+fn is_match(filter: &str, subject: &str) -> bool {
+    let mut words = subject.split('.');
+    for part in filter.split('.') {
+        let word = words.next();
+        match part {
+            ">" => return word.is_some(),
+            "*" if word.is_some() => {}
+            part if word == Some(part) => {}
+            _ => return false,
+        }
+    }
+    words.next().is_none()
+}
+
+/// That a stream soon forgets which changes it has, if it does.
+fn short_window(config: &StreamConfig) -> Option<String> {
+    let window = config.duplicate_window;
+    (window < SHORT_WINDOW).then(|| {
+        format!(
+            "the stream remembers event ids for {} only, so a change that is sent again later is in \
+             it twice: raise its duplicate window, as in nats stream edit {} --dupe-window 24h",
+            duration::exact(window),
+            config.name
+        )
+    })
 }
 
 #[async_trait]
@@ -226,8 +304,15 @@ impl Sink for NatsSink {
     async fn probe(&self) -> Result<String, SinkError> {
         let open = self.connect(current(&self.settings.url, nats_url)?).await?;
         let stream = &self.settings.stream;
-        let Err(error) = open.context.get_stream(stream).await else {
-            return Ok(format!("connected; the stream {stream} is there"));
+        let error = match open.context.get_stream(stream).await {
+            Ok(found) => {
+                let config = &found.cached_info().config;
+                self.check_stream(config)?;
+                let window = short_window(config).map(|text| format!("; {text}"));
+                let window = window.unwrap_or_default();
+                return Ok(format!("connected; the stream {stream} is there{window}"));
+            }
+            Err(error) => error,
         };
         match error.kind() {
             GetStreamErrorKind::JetStream(problem)
@@ -263,4 +348,27 @@ fn connect_error(error: ConnectError) -> SinkError {
         cause = inner.source();
     }
     SinkError::new(format!("connecting to NATS: {detail}{advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_fits_a_filter_word_by_word() {
+        let subject = "shop.north.leads.created";
+        for (filter, is_fit) in [
+            ("shop.north.*.*", true),
+            ("shop.>", true),
+            (">", true),
+            ("shop.north.leads.created", true),
+            ("shop.*.leads.*", true),
+            ("shop.north.*", false),
+            ("shop.south.>", false),
+            ("shop.north.leads.created.>", false),
+            ("shop.north.*.*.*", false),
+        ] {
+            assert_eq!(is_match(filter, subject), is_fit, "{filter}");
+        }
+    }
 }

@@ -6,6 +6,8 @@ use serde_json::Value;
 use shopmirror::config::{SinkKind, SinkSettings};
 use shopmirror::sink::Verdict;
 use shopmirror_core::record::{Change, Kind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::{all_done, build, change, changes, configured, deliver, deliver_one, fault_says, ids};
 use crate::support::servers::certificate;
@@ -105,6 +107,43 @@ fn a_sink_that_keeps_states_at_the_broker_always_gets_what_is_forgotten() {
             told,
             "{state}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_cannot_keep_what_it_gets_is_named_by_check_and_by_a_delivery() {
+    for (lines, rest, words) in [
+        ("max_qos 0\n", "", "quality of service 0 only"),
+        (
+            "retain_available false\n",
+            "keep_states = true",
+            "remove `keep_states`",
+        ),
+    ] {
+        let Some(broker) = Mosquitto::start_with(false, lines) else {
+            return;
+        };
+        let mut sink = build(&kind(&broker.url("all", "right"), rest));
+        fault_says(&mut sink, &change(1), words).await;
+        let probed = sink.check().await.unwrap_err().to_string();
+        assert!(probed.contains(words), "{probed}");
+    }
+    // A broker for MQTT 3.1.1 refuses the version in its own form; another one only closes.
+    for answer in [&[0x20, 2, 0, 1][..], &[]] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("mqtt://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move {
+            loop {
+                let (mut peer, _) = listener.accept().await.unwrap();
+                let _ = peer.read(&mut [0; 512]).await;
+                let _ = peer.write_all(answer).await;
+            }
+        });
+        let mut sink = build(&kind(&url, ""));
+        fault_says(&mut sink, &change(1), "for MQTT 3.1.1 only cannot be used").await;
+        let probed = sink.check().await.unwrap_err().to_string();
+        assert!(probed.contains("take one for MQTT 5"), "{probed}");
+        serving.abort();
     }
 }
 

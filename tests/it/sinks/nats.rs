@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use async_nats::jetstream::stream::{Config as StreamConfig, Source};
 use serde_json::Value;
 use shopmirror::config::SinkKind;
 use shopmirror::sink::Verdict;
 use shopmirror_core::record::{Change, Kind, Route};
 
+use super::webhook::Log;
 use super::{
     all_done, build, change, changes, configured, deliver, deliver_one, fault_says, ids, kind_of,
     reason,
@@ -89,6 +91,59 @@ async fn a_subject_is_made_of_the_configuration_the_route_and_the_kind_alone() {
 }
 
 #[tokio::test]
+async fn a_stream_that_cannot_take_changes_is_named_by_check_and_by_a_delivery() {
+    let Some(nats) = Nats::shared() else { return };
+    let usual = |name: &str| StreamConfig {
+        name: name.to_owned(),
+        subjects: vec![format!("shop.{name}.>")],
+        ..StreamConfig::default()
+    };
+    for (config, words) in [
+        (
+            StreamConfig {
+                no_ack: true,
+                ..usual("MUTE")
+            },
+            "acknowledges nothing, so nothing counts as delivered",
+        ),
+        (
+            StreamConfig {
+                subjects: vec!["other.>".into()],
+                ..usual("OTHER")
+            },
+            "does not take the subject shop.OTHER.>, only other.>",
+        ),
+        (
+            StreamConfig {
+                mirror: Some(Source {
+                    name: "MUTE".into(),
+                    ..Source::default()
+                }),
+                subjects: Vec::new(),
+                ..usual("COPY")
+            },
+            "is a mirror of another stream",
+        ),
+    ] {
+        let name = config.name.clone();
+        nats.make_as(config).await;
+        let mut sink = build(&apart(&nats.url("all", "right"), &name));
+        fault_says(&mut sink, &change(1), words).await;
+        let probed = sink.check().await.unwrap_err().to_string();
+        assert!(probed.contains(words), "{probed}");
+    }
+    nats.make_as(usual("SHORT")).await;
+    let mut sink = build(&apart(&nats.url("all", "right"), "SHORT"));
+    let (log, logging) = Log::recorded();
+    assert_eq!(deliver_one(&mut sink, &change(1)).await, Verdict::Done);
+    drop(logging);
+    let words = "remembers event ids for 2m only";
+    assert!(log.text().contains(words), "{}", log.text());
+    let probed = sink.check().await.unwrap();
+    assert!(probed.contains(words), "{probed}");
+}
+
+#[tokio::test]
 async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_down_are_named() {
     let Some(nats) = Nats::shared() else { return };
     let (all, few) = (nats.url("all", "right"), nats.url("few", "right"));
@@ -112,7 +167,7 @@ async fn a_stream_of_others_a_taken_subject_missing_rights_and_a_server_that_is_
     for (kind, words) in [
         (
             kind(&all, "OURS", "theirs"),
-            "the stream OURS does not take the subject shop.theirs.leads.created",
+            "the stream OURS does not take the subject shop.theirs.>",
         ),
         (kind(&all, "THEIRS", "OURS"), "name that stream in `stream`"),
         (

@@ -17,18 +17,25 @@ pub(crate) struct Mosquitto {
     program: PathBuf,
     folder: PathBuf,
     encrypted: bool,
+    lines: &'static str,
     port: u16,
 }
 
 impl Mosquitto {
     /// A broker of its own; `None` if mosquitto is left out.
     pub(crate) fn start(encrypted: bool) -> Option<Self> {
+        Self::start_with(encrypted, "")
+    }
+
+    /// As [`Self::start`], with these lines of its configuration, too.
+    pub(crate) fn start_with(encrypted: bool, lines: &'static str) -> Option<Self> {
         let program = program("mosquitto", &PLACES)?;
         let mut broker = Self {
             server: None,
             program,
             folder: folder_of(None),
             encrypted,
+            lines,
             port: 0,
         };
         broker.begin();
@@ -64,9 +71,10 @@ impl Mosquitto {
         } else {
             ""
         };
+        let lines = self.lines;
         let server = Server::start(&self.folder, "TERM", before, |port| {
             let text = format!(
-                "listener {port} 127.0.0.1\n{tls}{user}allow_anonymous false\n\
+                "listener {port} 127.0.0.1\n{lines}{tls}{user}allow_anonymous false\n\
                  password_file {folder}/passwords\nacl_file {folder}/access\npersistence true\n\
                  persistence_location {folder}/\nmax_queued_messages 0\nmessage_size_limit 20000\n"
             );

@@ -85,6 +85,12 @@ impl Nats {
         context.create_stream(stream).await.unwrap();
     }
 
+    /// Makes a stream of this configuration.
+    pub(crate) async fn make_as(&self, stream: async_nats::jetstream::stream::Config) {
+        let context = async_nats::jetstream::new(connected(&self.url("all", "right")).await);
+        context.create_stream(stream).await.unwrap();
+    }
+
     /// Subject and JSON of every message of a stream of the server at this address, in order.
     pub(crate) async fn messages(url: &str, name: &str) -> Vec<(String, serde_json::Value)> {
         use async_nats::jetstream::consumer::pull::OrderedConfig;
