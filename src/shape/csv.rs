@@ -28,8 +28,6 @@ const WHOLE: &str = "record";
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 /// Where the text of a cell ends for a reader that uses another separator or no quotes.
 const ENDS: [char; 5] = [';', '\t', '"', '\n', '\r'];
-/// The same in JSON, which has its other separators as escapes and quotes around each text.
-const ENDS_IN_JSON: [char; 1] = [';'];
 
 /// One cell of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,20 +76,16 @@ pub fn csv_row(cells: impl IntoIterator<Item = CsvCell>) -> String {
 /// cell. A number is no formula.
 #[must_use]
 pub fn guarded(text: &str) -> Cow<'_, str> {
-    guarded_after(text, &ENDS)
-}
-
-fn guarded_after<'t>(text: &'t str, ends: &[char]) -> Cow<'t, str> {
     let mut guarded = String::new();
     if starts_formula(text) {
         guarded.push('\'');
     }
     let mut kept = 0;
-    for (end, _) in text.match_indices(ends) {
+    for (end, _) in text.match_indices(ENDS) {
         let rest = &text[end + 1..];
         let cell = rest.trim_start();
         let place = text.len() - cell.len();
-        if starts_inner_formula(cell, ends) && place >= kept {
+        if starts_inner_formula(cell) && place >= kept {
             guarded.push_str(&text[kept..place]);
             guarded.push('\'');
             kept = place;
@@ -113,8 +107,8 @@ fn starts_formula(text: &str) -> bool {
 }
 
 /// Whether a part of a text would be a formula; a hyphen before a space begins an item of a list.
-fn starts_inner_formula(rest: &str, ends: &[char]) -> bool {
-    let cell = rest.split(ends).next().unwrap_or_default();
+fn starts_inner_formula(rest: &str) -> bool {
+    let cell = rest.split(ENDS).next().unwrap_or_default();
     let mut characters = cell.chars();
     let sign = characters.next();
     let is_item = sign == Some('-') && characters.next().is_none_or(char::is_whitespace);
@@ -198,10 +192,26 @@ fn text(text: &str) -> CsvCell {
     CsvCell::Text(guarded(&document::line(text)).into_owned())
 }
 
-/// JSON as one cell of one line.
+/// JSON as one cell of one line, with the same meaning: a sign that would begin a formula behind a
+/// semicolon, which stands inside of a string, is written as an escape.
 fn json_text(json: &str) -> CsvCell {
-    let line = document::line(json);
-    CsvCell::Text(guarded_after(&line, &ENDS_IN_JSON).into_owned())
+    let line = json.replace(['\n', '\r'], " ");
+    let mut guarded = String::with_capacity(line.len());
+    let mut kept = 0;
+    for (end, _) in line.match_indices(';') {
+        let cell = line[end + 1..].trim_start();
+        let place = line.len() - cell.len();
+        if let Some(sign) = cell.chars().next()
+            && place >= kept
+            && starts_inner_formula(cell)
+        {
+            guarded.push_str(&line[kept..place]);
+            guarded.push_str(&format!("\\u{:04x}", u32::from(sign)));
+            kept = place + sign.len_utf8();
+        }
+    }
+    guarded.push_str(&line[kept..]);
+    CsvCell::Text(guarded)
 }
 
 fn optional(value: Option<&str>) -> CsvCell {
@@ -252,7 +262,7 @@ mod tests {
             ("true", r#""true""#),
             (r#""a\nb,c""#, r#""a b,c""#),
             (r#""Zoë""#, r#""Zoë""#),
-            (r#"["=1; =2"]"#, r#""[""=1; '=2""]""#),
+            (r#"["=1; =2;-x;- y"]"#, r#""[""=1; \u003d2;\u002dx;- y""]""#),
         ] {
             assert_eq!(
                 row(&format!(r#"{{"id":1,"x":{json}}}"#), &["x"]),
