@@ -64,7 +64,7 @@ pub use query::{QueryError, QueryLimits, QueryReads, QueryRows, ReportDay};
 pub use rusqlite::types::Value as SqlValue;
 pub use search_index::{Found, IndexProgress, SearchIndex, index_log};
 
-pub use maintenance::rebuild::rebuild;
+pub use maintenance::rebuild::{Rebuilt, rebuild};
 pub use maintenance::restore::{Restored, restore};
 pub use maintenance::verify::VerifyFinding;
 pub use meta::MetaKey;

@@ -81,6 +81,7 @@ fn code_of_store(error: &StoreError) -> u8 {
         StoreError::Exists(_) | StoreError::Unfit(_) | StoreError::NotLost(_) => USAGE,
         StoreError::Foreign { .. }
         | StoreError::Dumped { .. }
+        | StoreError::Altered(_)
         | StoreError::Newer { .. }
         | StoreError::Corrupt(_)
         | StoreError::NotABackup { .. } => DATA,

@@ -121,10 +121,16 @@ pub enum StoreError {
     Busy,
     /// The file is damaged: it is not changed, so that a person can look at it.
     #[error(
-        "the store is damaged ({0}): stop the daemon, keep a copy of the file, then restore a \
-         backup, or run `sqlite3 FILE .recover` into a new file"
+        "the store is damaged ({0}): stop the daemon, then restore a backup, or run `shopmirror \
+         verify --rebuild`, which keeps the file and makes a new one of all that can be read"
     )]
     Corrupt(String),
+    /// A table is not as this program made it.
+    #[error(
+        "another program altered a table of the store ({0}): stop the daemon, then run `shopmirror \
+         verify --rebuild`"
+    )]
+    Altered(String),
     /// The file was deleted or replaced while it was open.
     #[error("{0} was deleted or replaced while it was open: stop, and put the file back")]
     Gone(PathBuf),
@@ -207,8 +213,10 @@ impl StoreError {
     /// continue; not in the disk or the machine.
     #[must_use]
     pub fn is_of_one_route(&self) -> bool {
-        let Self::Sqlite(error) = self else {
-            return false;
+        let error = match self {
+            Self::Altered(_) => return true,
+            Self::Sqlite(error) => error,
+            _ => return false,
         };
         !matches!(
             error.sqlite_error_code(),
@@ -231,6 +239,9 @@ impl StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
+        if let Some(missing) = missing_object(&error) {
+            return Self::Altered(missing);
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
@@ -244,6 +255,23 @@ impl From<rusqlite::Error> for StoreError {
             ),
             _ => Self::Sqlite(error),
         }
+    }
+}
+
+/// The table or column that is not there, in the words of SQLite.
+fn missing_object(error: &rusqlite::Error) -> Option<String> {
+    let text = match error {
+        rusqlite::Error::SqlInputError { msg, .. } => msg,
+        rusqlite::Error::SqliteFailure(_, Some(text)) => text,
+        _ => return None,
+    };
+    if text.contains("no such table")
+        || text.contains("no such column")
+        || text.contains("has no column")
+    {
+        Some(text.clone())
+    } else {
+        None
     }
 }
 

@@ -7,6 +7,7 @@ pub(super) mod backup_folder;
 pub(super) mod forget;
 pub(super) mod rebuild;
 pub(super) mod restore;
+mod salvage;
 pub(super) mod verify;
 
 use std::time::Duration;

@@ -25,6 +25,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use serde::Deserialize;
 use shopmirror_core::record::{Fields, Route};
 
+use crate::store::sightings;
 use crate::store::sql::Sql;
 use field_rules::FieldRules;
 
@@ -53,6 +54,23 @@ pub(super) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
         Mirror::load(connection, route)?.create(connection)?;
     }
     Ok(())
+}
+
+/// A table that is not there although the log has records of its route. An empty one in its place
+/// would show none of them.
+pub(super) fn missing_table(connection: &Connection) -> rusqlite::Result<Option<Route>> {
+    for route in Route::ALL {
+        let is_missing: bool = connection.value(
+            "SELECT
+                NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = :route)
+                AND EXISTS (SELECT 1 FROM changes WHERE route = :route AND record_id <> '')",
+            named_params! { ":route": route.as_str() },
+        )?;
+        if is_missing {
+            return Ok(Some(route));
+        }
+    }
+    Ok(None)
 }
 
 /// The columns of the fields of a route, in the order of first appearance.
@@ -173,8 +191,20 @@ impl Mirror {
         Ok(true)
     }
 
-    /// Writes a record's row, new or changed.
+    /// Writes a record's row, new or changed, and what was shown of it beside its text.
     pub(super) fn put(
+        &self,
+        connection: &Connection,
+        facts: &RowFacts,
+        fields: &Fields<'_>,
+        rules: &FieldRules,
+    ) -> rusqlite::Result<()> {
+        self.put_row(connection, facts, fields, rules)?;
+        sightings::put(connection, self.route, facts)
+    }
+
+    /// Writes a record's row alone.
+    pub(super) fn put_row(
         &self,
         connection: &Connection,
         facts: &RowFacts,
@@ -213,7 +243,7 @@ impl Mirror {
         );
         let values = named_params! { ":id": id, ":at": at, ":seq": seq };
         connection.run(&sql, values)?;
-        Ok(())
+        sightings::mark_vanished(connection, self.route, id, at)
     }
 
     /// Notes that a poll has seen a record that a search had found.
@@ -230,7 +260,7 @@ impl Mirror {
             self.route
         );
         connection.run(&sql, named_params! { ":id": id, ":business": business })?;
-        Ok(())
+        sightings::seen_by_poll(connection, self.route, id, business)
     }
 
     /// Lets a record count as first seen at a time: its id belonged to another one before.
@@ -247,7 +277,7 @@ impl Mirror {
             self.route
         );
         connection.run(&sql, named_params! { ":id": id, ":at": at })?;
-        Ok(())
+        sightings::begin_again(connection, self.route, id, at)
     }
 
     /// The columns of the records' fields for a `SELECT` from `table`, `id` first, then the derived

@@ -249,6 +249,20 @@ fn warn_of_links(store: &Path) {
     }
 }
 
+/// Opens a store of this program that may be damaged or altered, with what its write-ahead log
+/// holds.
+pub(super) fn connect_to_ours(path: &Path) -> Result<Connection, StoreError> {
+    refuse_files_of_others(path)?;
+    refuse_stale_log(path)?;
+    let connection = connect(path, LOCK_WAIT)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
+    if identify(&connection, path)? == 0 {
+        return Err(StoreError::Missing(path.to_owned()));
+    }
+    Ok(connection)
+}
+
 /// Begins a transaction that writes. It takes the write lock at once, so that what it reads is what
 /// it changes.
 pub(super) fn write_tx(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {

@@ -3,6 +3,7 @@
 //! A step and the new number are one transaction, so that a step that fails leaves the file as it
 //! was.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -12,6 +13,7 @@ use super::error::StoreError;
 use super::mirror::{self, views};
 use super::open::{self, APPLICATION_ID, Lock, SCHEMA, write_tx};
 use super::place::StorePlace;
+use super::sql::Sql;
 use crate::store::maintenance::restore;
 
 /// Numbered steps; `user_version` is the number of steps that a file has.
@@ -35,7 +37,7 @@ pub(super) fn reopen(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
+fn set_up(connection: &mut Connection) -> Result<(), StoreError> {
     // Keeps -wal and -shm in place after a stop, which read-only users of other tools need.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.execute_batch(
@@ -49,6 +51,12 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     )?;
     connection.set_prepared_statement_cache_capacity(256);
     bring_up_to_date(connection)?;
+    if let Some(column) = missing_columns(connection)?.first() {
+        return Err(StoreError::Altered(format!("there is no {column}")));
+    }
+    if let Some(table) = mirror::missing_table(connection)? {
+        return Err(StoreError::Altered(format!("there is no table {table}")));
+    }
     mirror::create_tables(connection)?;
     // Another version of the program may make other views of the same columns. Now and not before
     // the first write, which would keep every poll waiting.
@@ -58,7 +66,23 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
         tx.commit()?;
     }
     // Not before: the rows of a large index are then sorted in a file and not all in memory.
-    connection.execute_batch("PRAGMA temp_store = MEMORY;")
+    connection.execute_batch("PRAGMA temp_store = MEMORY;")?;
+    Ok(())
+}
+
+/// The columns of our own tables that are not there, as `TABLE.COLUMN`: another program altered them.
+pub(super) fn missing_columns(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let sql = "
+        SELECT t.name || '.' || c.name
+        FROM sqlite_schema t
+        JOIN pragma_table_info(t.name) c
+        WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'";
+    let mut fresh = Connection::open_in_memory()?;
+    bring_up_to_date(&mut fresh)?;
+    let mut missing: Vec<String> = fresh.values(sql, [])?;
+    let found: HashSet<String> = connection.values::<String>(sql, [])?.into_iter().collect();
+    missing.retain(|column| !found.contains(column));
+    Ok(missing)
 }
 
 /// Brings a store that no other process has open to the schema of this program.

@@ -1,1 +1,2 @@
 mod plans;
+mod rebuilt;

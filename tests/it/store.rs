@@ -1,5 +1,6 @@
 //! The store: one file that is whole, backed up, verified, and open to other programs.
 
+mod altered;
 mod backup;
 mod disk;
 mod instance;

@@ -307,7 +307,7 @@ fn save_row(
         return Ok(());
     }
     pollers::save(&ingest.tx, poller, row)?;
-    let moved = sightings::note(&ingest.tx, poller, before, &row.head)?;
+    let moved = sightings::note(&ingest.tx, poller, before, row)?;
     if poller.route == Route::Jobs {
         written.jobs.extend(moved);
     }

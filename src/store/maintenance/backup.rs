@@ -191,7 +191,11 @@ pub(in crate::store) fn is_partial_of(target: &str, name: &str) -> bool {
     before == target && random.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
-fn refuse_without_room(partial: &NamedTempFile, bytes: u64) -> Result<(), StoreError> {
+/// Refuses a copy of so many bytes for which the disk has no room.
+pub(in crate::store) fn refuse_without_room(
+    partial: &NamedTempFile,
+    bytes: u64,
+) -> Result<(), StoreError> {
     let Ok(disk) = rustix::fs::fstatvfs(partial.as_file()) else {
         return Ok(());
     };

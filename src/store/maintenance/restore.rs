@@ -18,6 +18,7 @@ use crate::files::owner;
 use crate::store::error::StoreError;
 use crate::store::maintenance::backup::{self, CopyControl, CopyFacts};
 use crate::store::maintenance::{self, backup_folder, forget};
+use crate::store::mirror::free_name;
 use crate::store::open::{self, Lock};
 use crate::store::{identity, schema, search_index};
 
@@ -161,7 +162,11 @@ fn not_a_backup(file: &Path, error: StoreError) -> StoreError {
 }
 
 /// Gives the copy the name of the store, which gets a dated one.
-fn swap(store: &Path, copy: NamedTempFile, now: Timestamp) -> Result<Option<PathBuf>, StoreError> {
+pub(in crate::store) fn swap(
+    store: &Path,
+    copy: NamedTempFile,
+    now: Timestamp,
+) -> Result<Option<PathBuf>, StoreError> {
     if !store.exists() {
         set_aside_log(store, now)?;
         backup::publish(copy, store, false)?;
@@ -189,8 +194,12 @@ pub(in crate::store) fn set_aside_log(store: &Path, now: Timestamp) -> Result<()
 /// The name of a store that was replaced.
 fn kept_name(store: &Path, now: Timestamp) -> PathBuf {
     let stem = store.file_stem().unwrap_or_default().to_string_lossy();
-    let name = format!("{stem}-replaced-{}.db", backup_folder::name_stamp(now));
-    store.with_file_name(name)
+    let name = format!("{stem}-replaced-{}", backup_folder::name_stamp(now));
+    // Two may be replaced within a second.
+    let free = free_name(&name, |name| {
+        store.with_file_name(format!("{name}.db")).exists()
+    });
+    store.with_file_name(format!("{free}.db"))
 }
 
 fn move_log_and_publish(store: &Path, kept: &Path, copy: NamedTempFile) -> Result<(), StoreError> {

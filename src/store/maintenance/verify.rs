@@ -12,9 +12,11 @@ use crate::store::identity::Identities;
 use crate::store::log;
 use crate::store::maintenance::restore;
 use crate::store::mirror::field_rules::FieldRules;
-use crate::store::mirror::{Mirror, reread};
+use crate::store::mirror::{Mirror, job_states, reread};
 use crate::store::outbox::sinks::{SinkRow, SinkState};
 use crate::store::reader::Reader;
+use crate::store::schema;
+use crate::store::sightings;
 use crate::store::sql::{self, Sql};
 
 /// The search for disagreements of one part ends after this many.
@@ -25,7 +27,7 @@ const PROGRESS_EVERY: u64 = 256;
 /// The result for one part of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VerifyFinding {
-    /// What was checked: `file`, `log`, `mirror ROUTE` or `sink NAME`.
+    /// What was checked: `file`, `tables`, `log`, `mirror ROUTE`, `jobs` or `sink NAME`.
     pub what: String,
     /// Whether everything agrees.
     pub ok: bool,
@@ -49,6 +51,20 @@ fn finding(what: String, faults: &[String], sound: String) -> VerifyFinding {
     }
 }
 
+/// What was found; a table that another program altered is a finding too.
+fn readable(
+    what: &str,
+    found: rusqlite::Result<VerifyFinding>,
+) -> Result<VerifyFinding, StoreError> {
+    match found.map_err(StoreError::from) {
+        Err(StoreError::Altered(reason)) => {
+            let fault = format!("another program altered it: {reason}");
+            Ok(finding(what.to_owned(), &[fault], String::new()))
+        }
+        found => found,
+    }
+}
+
 impl Reader {
     /// Checks everything that the rows can prove, and removes what a killed restore left.
     /// `progress` gets the number of rows read and in all.
@@ -67,7 +83,8 @@ impl Reader {
             return Ok(vec![file]);
         }
         let mut total = log::last_seq(&snapshot)?;
-        for (_, count) in self.counts()? {
+        // Only for the progress: a table may be gone.
+        for (_, count) in self.counts().unwrap_or_default() {
             total = total.saturating_add(count);
         }
         let total = u64::try_from(total).unwrap_or_default();
@@ -78,10 +95,13 @@ impl Reader {
                 progress(done.min(total), total);
             }
         };
-        let mut findings = vec![file, changes(&snapshot, &mut count_row)?];
+        let mut findings = vec![file, tables(&snapshot)?];
+        findings.push(readable("log", changes(&snapshot, &mut count_row))?);
         for route in Route::ALL {
-            findings.push(mirror(&snapshot, route, &mut count_row)?);
+            let found = mirror(&snapshot, route, &mut count_row);
+            findings.push(readable(&format!("mirror {route}"), found)?);
         }
+        findings.push(readable("jobs", states(&snapshot))?);
         for row in self.sinks()? {
             findings.push(sink(&snapshot, &row)?);
         }
@@ -107,6 +127,32 @@ fn file(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
         sound,
     ))
 }
+
+/// The tables of the program have the columns that it gave them, and what waits for a sink is there.
+fn tables(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
+    let mut faults = Vec::new();
+    for column in schema::missing_columns(connection)?.iter().take(NAMED) {
+        faults.push(format!("{column} is not there"));
+    }
+    if faults.is_empty() {
+        let lost: i64 = connection.value(QUEUED_AND_GONE, [])?;
+        if lost > 0 {
+            faults.push(format!("{lost} rows wait for a sink and are in no log"));
+        }
+    }
+    let sound = "they have the columns that they were made with".to_owned();
+    Ok(finding("tables".to_owned(), &faults, sound))
+}
+
+/// Counts the rows of queues that belong to nothing.
+const QUEUED_AND_GONE: &str = "
+    SELECT count(*)
+    FROM _queue
+    WHERE iif(
+        lane = 0,
+        seq NOT IN (SELECT id FROM _notices),
+        seq NOT IN (SELECT seq FROM changes)
+    )";
 
 /// The rows of the log whose text their event ids prove. The text of a forgotten record was erased;
 /// only its event ids remain.
@@ -156,7 +202,8 @@ fn changes(
     Ok(finding("log".to_owned(), &faults, sound))
 }
 
-/// Every row of one mirror table is the newest version in the log, and every record has one.
+/// Every row of one mirror table is the newest version in the log and has what was shown beside it,
+/// and every record has one.
 fn mirror(
     connection: &Connection,
     route: Route,
@@ -166,22 +213,8 @@ fn mirror(
     let rules = FieldRules::load(connection, route)?;
     let is_settled = !reread::is_running(connection, route)?;
     let rules = is_settled.then_some(&rules);
-    // Each row of the mirror, with its text in the log if that is the newest version.
-    let rows = format!(
-        "SELECT c.body, {}
-        FROM \"{route}\" m
-        LEFT JOIN changes c
-            ON c.seq = m._seq
-            AND c.route = '{route}'
-            AND c.record_id = m.id
-            AND c.version = (
-                SELECT max(n.version)
-                FROM changes n
-                WHERE n.route = '{route}' AND n.record_id = m.id
-            )",
-        mirror.column_list("m"),
-    );
-    let mut statement = connection.prepare(&rows)?;
+    let sql = rows_sql(route, &mirror.column_list("m"));
+    let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut faults = Vec::new();
     let mut count = 0;
@@ -192,13 +225,19 @@ fn mirror(
         count_row();
         let newest = row.get_ref(0)?.as_str_or_null()?;
         let is_newest = match newest.and_then(Fields::parse) {
-            Some(fields) => mirror.holds(row, 1, &fields, rules)?,
+            Some(fields) => row.get(1)? && mirror.holds(row, 3, &fields, rules)?,
             None => false,
         };
+        let is_as_shown: bool = row.get(2)?;
+        let id: String = row.get(3)?;
         if !is_newest {
-            let id: String = row.get(1)?;
             faults.push(format!(
                 "record {id} differs from the newest version in the log"
+            ));
+        } else if !is_as_shown {
+            faults.push(format!(
+                "record {id}: when it was seen, by which business or how it was found differs from \
+                 what was noted"
             ));
         }
     }
@@ -206,9 +245,92 @@ fn mirror(
     if absent > 0 {
         faults.push(format!("{absent} records of the log are absent"));
     }
+    let noted = format!(
+        "SELECT count(*) FROM _sightings WHERE {}",
+        sightings::is_absent_sql(route)
+    );
+    let unknown: i64 = connection.value(&noted, [])?;
+    if unknown > 0 {
+        faults.push(format!("{unknown} records were seen and are absent"));
+    }
     let sound = format!("{count} records equal their newest version in the log");
     Ok(finding(format!("mirror {route}"), &faults, sound))
 }
+
+/// Each row of a mirror table: its text in the log if that is the newest version, whether its times
+/// are those of the log, whether it has what was noted beside its text, and its columns.
+fn rows_sql(route: Route, columns: &str) -> String {
+    format!(
+        "SELECT
+            c.body,
+            coalesce(
+                m._changed_at = c.observed_at
+                    AND m._vanished_at IS iif(c.kind = 'vanished', c.observed_at, NULL)
+                    -- Unless retention has removed that row.
+                    AND m._first_seen_at = coalesce(
+                        (
+                            SELECT f.observed_at
+                            FROM changes f
+                            WHERE f.route = '{route}' AND f.record_id = m.id
+                                AND f.kind IN ('baseline', 'created')
+                            ORDER BY f.version DESC
+                            LIMIT 1
+                        ),
+                        m._first_seen_at
+                    ),
+                0
+            ),
+            coalesce(
+                m._business IS s.business
+                    AND m._first_seen_at = s.first_seen_at
+                    AND m._last_seen_at IS iif(s.is_on_page, NULL, s.last_seen_at)
+                    AND m._via IS s.via
+                    AND m._vanished_at IS s.vanished_at,
+                0
+            ),
+            {columns}
+        FROM \"{route}\" m
+        LEFT JOIN changes c
+            ON c.seq = m._seq
+            AND c.route = '{route}'
+            AND c.record_id = m.id
+            AND c.version = (
+                SELECT max(n.version)
+                FROM changes n
+                WHERE n.route = '{route}' AND n.record_id = m.id
+            )
+        LEFT JOIN _sightings s ON s.route = '{route}' AND s.record_id = m.id"
+    )
+}
+
+/// The states of the jobs are those that the mirror gives.
+fn states(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
+    // It hides the table of the store from the statement that makes the states.
+    connection.execute_batch(
+        "CREATE TEMP TABLE _job_states AS SELECT * FROM main._job_states WHERE 0;",
+    )?;
+    let made = job_states::rebuild(connection);
+    let compared = made.and_then(|()| {
+        let faults: Vec<String> = connection.values(OTHER_STATES, [])?;
+        let count: i64 = connection.value("SELECT count(*) FROM temp._job_states", [])?;
+        Ok((faults, count))
+    });
+    connection.execute_batch("DROP TABLE temp._job_states")?;
+    let (faults, count) = compared?;
+    let sound = format!("{count} jobs have the state that the mirror gives them");
+    Ok(finding("jobs".to_owned(), &faults, sound))
+}
+
+/// The jobs whose states differ.
+const OTHER_STATES: &str = "
+    SELECT 'the state of job ' || id || ' differs from what the mirror gives'
+    FROM (
+        SELECT * FROM (SELECT * FROM main._job_states EXCEPT SELECT * FROM temp._job_states)
+        UNION ALL
+        SELECT * FROM (SELECT * FROM temp._job_states EXCEPT SELECT * FROM main._job_states)
+    )
+    GROUP BY id
+    LIMIT 5";
 
 /// Counts the records of the log that the mirror lacks although they were not forgotten.
 fn absent_sql(route: Route) -> String {

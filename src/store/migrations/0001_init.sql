@@ -86,6 +86,21 @@ CREATE TABLE _pollers (
     PRIMARY KEY (route, business)
 ) WITHOUT ROWID;
 
+-- What the workspace has shown of each record beside its text; the log does not say it. `business` showed it. It is on
+-- the newest page of its poller if `is_on_page`: then it came there, or changed, at `last_seen_at`. The columns of the
+-- mirror that begin with `_` follow from this.
+CREATE TABLE _sightings (
+    route         TEXT NOT NULL,
+    record_id     TEXT NOT NULL,
+    business      TEXT,
+    first_seen_at TEXT NOT NULL,
+    last_seen_at  TEXT NOT NULL,
+    is_on_page    INTEGER NOT NULL,
+    via           TEXT,
+    vanished_at   TEXT,
+    PRIMARY KEY (route, record_id)
+) WITHOUT ROWID;
+
 -- Records that are gone from their list and still count: they were too many in a day to be marked without a
 -- question. `since` is when the first page was read that lacked one.
 CREATE TABLE _withheld (

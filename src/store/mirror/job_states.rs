@@ -13,7 +13,7 @@ use crate::store::error::StoreError;
 use crate::store::mirror::job_links::{self, JobLink};
 use crate::store::mirror::{field_columns, job_words, quoted, word_fields};
 use crate::store::reader::Reader;
-use crate::store::sightings::last_seen_sql;
+use crate::store::sightings::stored_last_seen_sql;
 use crate::store::sql::Sql;
 
 /// Jobs whose states are rebuilt by one statement, which searches its lists without an index.
@@ -115,7 +115,7 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
         None => "NULL".to_owned(),
     };
     let parts = [
-        ("{seen_at}", last_seen_sql(Route::Jobs, "j")),
+        ("{seen_at}", stored_last_seen_sql(Route::Jobs, "j")),
         ("{job_status}", column(&jobs, "j", "status")),
         ("{job_stage}", column(&jobs, "j", "status_stage")),
         ("{status}", column(&changes, "r", "status")),

@@ -39,7 +39,7 @@ fn hot_statements() -> Vec<String> {
         search_index::NEXT.to_owned(),
         search_index::IS_CURRENT.to_owned(),
         log::HAS_EVENT.to_owned(),
-        rebuild::latest_versions_sql("leads"),
+        rebuild::LATEST_VERSIONS.to_owned(),
         reread::next_sql(route),
         missed::known_between_sql(route),
         withheld::REMOVE.to_owned(),

@@ -235,7 +235,7 @@ async fn the_reading_of_a_field_is_found_by_five_values_kept_and_withdrawn() {
     let before = shop.column("leads", "_next_follow_up");
     shop.store.close().await.unwrap();
     let path = shop.dir.path().join("mirror.db");
-    rebuild(&path, &mut |_, _| ()).unwrap();
+    rebuild(&path, jiff::Timestamp::UNIX_EPOCH, &mut |_, _| ()).unwrap();
     assert_eq!(shop.column("leads", "_next_follow_up"), before);
     let shop = Shop {
         store: Store::open(&path).unwrap(),

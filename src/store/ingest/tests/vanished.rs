@@ -260,7 +260,8 @@ async fn a_mirror_that_is_made_again_from_the_log_has_the_same_marks() {
     store.close().await.unwrap();
     drop(store);
     let path = dir.path().join("mirror.db");
-    crate::store::rebuild(&path, &mut |_, _| ()).unwrap();
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    crate::store::rebuild(&path, now, &mut |_, _| ()).unwrap();
     let store = Store::open(&path).unwrap();
     assert_eq!(row(&store).await, before);
 }
