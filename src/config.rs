@@ -7,6 +7,7 @@
 //! its own section. Invariant: the `Debug` output of these types shows no secret.
 
 mod address;
+mod alerts;
 mod base;
 mod conditions;
 mod email;
@@ -41,6 +42,7 @@ pub use address::{
     is_loopback, is_private, mqtt as mqtt_url, nats as nats_url, webhook as webhook_url,
     workspace as workspace_address,
 };
+pub use alerts::{AlertsSettings, HeartbeatSettings, HeartbeatUrl};
 pub use base::Base;
 pub use conditions::{Condition, FieldTest, Side};
 pub use email::{EmailSettings, MailTls};
@@ -49,9 +51,7 @@ pub use local::{CommandSettings, FileFormat, FileSettings};
 pub use polling::{PollSettings, RouteSettings};
 pub use problem::{Problem, Problems};
 pub use proxy::Proxy;
-pub use reports::{
-    AlertsSettings, CountedBy, Day, Range, ReportFormat, ReportsSettings, ScheduledReport,
-};
+pub use reports::{CountedBy, Day, Range, ReportFormat, ReportsSettings, ScheduledReport};
 pub use secret::Secret;
 pub use servers::{MqttSettings, NatsSettings, PostgresSettings, S3Settings};
 #[cfg(feature = "postgres")]
@@ -216,7 +216,7 @@ fn sections(document: &Table<'_>) -> Option<Config> {
     let status = document.section("status", status::read);
     // The shop chooses the names of these tables, so that no key is unknown.
     let sinks = sinks::read(&document.table("sinks"), workspace.as_ref());
-    let alerts = document.section("alerts", |table| reports::alerts(table, &sinks));
+    let alerts = document.section("alerts", |table| alerts::read(table, &sinks));
     let reports = document.section("reports", |table| reports::read(table, &sinks));
     document.finish();
     let mut valid_sinks = BTreeMap::new();

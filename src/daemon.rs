@@ -8,6 +8,7 @@ mod alerts;
 mod build;
 mod deliveries;
 mod health;
+mod heartbeat;
 mod notify;
 mod open_page;
 mod reload;

@@ -14,6 +14,7 @@ mod error;
 mod file;
 #[cfg(test)]
 mod fixtures;
+mod heartbeat;
 mod http;
 mod intake;
 mod lookup;
@@ -45,6 +46,7 @@ pub use error::{SinkBuildError, SinkError};
 pub use file::advice as file_advice;
 #[cfg(test)]
 pub(crate) use fixtures::Scripted;
+pub use heartbeat::Heartbeat;
 pub use preview::Preview;
 use reason::Secrets;
 use shopmirror_core::reading::ReadRules;

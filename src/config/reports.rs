@@ -15,7 +15,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use shopmirror_core::reading::{DateFormat, ReadSettings, Rule, WORD_FIELDS, fields_of};
 use shopmirror_core::record::Route;
-use toml::Value;
 
 use super::sinks::{Sinks, check_notified};
 use super::store::time_of_day;
@@ -311,33 +310,6 @@ fn scheduled(table: &Table<'_>, sinks: &Sinks) -> Option<ScheduledReport> {
         table.claim(path);
     }
     Some(ScheduledReport { path, ..read })
-}
-
-/// `[alerts]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct AlertsSettings {
-    /// The sinks that get alerts; empty if none does.
-    #[serde(rename = "sink", default, deserialize_with = "names")]
-    pub sinks: Vec<String>,
-}
-
-/// The section; `None` only if a problem was noted.
-pub(super) fn alerts(table: &Table<'_>, sinks: &Sinks) -> Option<AlertsSettings> {
-    let read: AlertsSettings = table.read(&[])?;
-    for name in &read.sinks {
-        check_notified(sinks, table, name);
-    }
-    Some(read)
-}
-
-/// One name, or a list of names.
-fn names<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    match Value::deserialize(d)? {
-        Value::String(name) => Ok(vec![name]),
-        list => list
-            .try_into()
-            .map_err(|_| D::Error::custom("must be the name of a sink, or a list of names")),
-    }
 }
 
 #[cfg(test)]

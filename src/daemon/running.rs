@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::scheduled::Scheduled;
 use super::shared::{DaemonHandle, result_of};
-use super::{alerts, dispatcher, notify, search_index, upkeep};
+use super::{alerts, dispatcher, heartbeat, notify, search_index, upkeep};
 use crate::api::Client;
 use crate::config::Config;
 use crate::poll::{Dispatcher, DispatcherRequest};
@@ -101,6 +101,9 @@ impl RunningTasks {
             daemon.clone(),
             finish.clone(),
         ));
+        if let Some(settings) = config.alerts.heartbeat.clone() {
+            tasks.spawn(heartbeat::run(settings, daemon.clone(), finish.clone()));
+        }
         if notify::is_wanted() {
             tasks.spawn(notify::run(daemon.clone(), finish.clone()));
         }

@@ -3,6 +3,7 @@
 mod auth;
 mod configuration;
 mod demo;
+mod heartbeat;
 mod install;
 mod other_workspace;
 mod proxy;
