@@ -79,16 +79,21 @@ impl NewestGone {
         })
     }
 
-    /// Whether two lists may have lost their newest records at one time.
+    /// Whether two lists may have lost their newest records at one time, because the workspace was
+    /// restored. One that is deleted goes with its records in other lists, so that both have to lack
+    /// several.
     #[must_use]
-    pub fn may_be_one_event(&self, other: &Self) -> bool {
-        self.shown_at <= other.since && other.shown_at <= self.since
+    pub fn may_be_one_restore(&self, other: &Self) -> bool {
+        let are_several = self.ids.len() >= 2 && other.ids.len() >= 2;
+        are_several && self.shown_at <= other.since && other.shown_at <= self.since
     }
 }
 
 /// A known id that is shown with another time of creation than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReusedId {
+    /// The id, if it is an integer.
+    pub id: Option<i64>,
     /// When the workspace says now that the record was created.
     pub created_at: Timestamp,
     /// When it said so before.
@@ -97,27 +102,51 @@ pub struct ReusedId {
     pub shown_at: Timestamp,
     /// Whether the list did not show it before this page, although it should have.
     pub was_missing: bool,
+    /// Whether half of what the record says beside its times is something else.
+    pub has_other_content: bool,
 }
 
 impl ReusedId {
     /// Whether the record can be another one: it was created after the last page that showed the
-    /// id. Times are compared to the second.
+    /// id, and a correction of that time would have left most of it. Times are compared to the
+    /// second.
     fn may_be_another(&self) -> bool {
-        self.created_at.as_second() != self.created_at_before.as_second()
+        self.has_other_content
+            && self.created_at.as_second() != self.created_at_before.as_second()
             && self.created_at.as_second() >= self.shown_at.as_second()
     }
 }
 
+/// The ids of a page on which ids may be used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PageIds {
+    /// Whether the highest one is below the highest known one.
+    pub has_lost_highest: bool,
+    /// The highest one whose record is as it was before, or as it was some time ago; `None` if there
+    /// is none, or if ids are no integers.
+    pub highest_before: Option<i64>,
+}
+
 /// Which of these ids of one page are other records than before: ids that the workspace uses again
-/// after it was restored. `has_lost_highest` is true if the highest id of the page is below the
-/// highest known one.
+/// after it was restored.
+///
+/// A restored workspace counts on from the records that are left. So an id that it uses again lies
+/// above that of every record that is as before.
 #[must_use]
-pub fn other_records(ids: &[ReusedId], has_lost_highest: bool) -> Vec<bool> {
-    let candidates = ids.iter().filter(|id| id.may_be_another()).count();
-    let mut others = Vec::with_capacity(ids.len());
+pub fn other_records(ids: &[ReusedId], page: PageIds) -> Vec<bool> {
+    let mut candidates = Vec::with_capacity(ids.len());
     for id in ids {
-        let has_reason = id.was_missing || has_lost_highest || candidates >= 2;
-        others.push(id.may_be_another() && has_reason);
+        let lies_above = match (id.id, page.highest_before) {
+            (Some(id), Some(highest)) => id > highest,
+            _ => true,
+        };
+        candidates.push(id.may_be_another() && lies_above);
+    }
+    let are_several = candidates.iter().filter(|is_one| **is_one).count() >= 2;
+    let mut others = Vec::with_capacity(ids.len());
+    for (id, is_candidate) in ids.iter().zip(candidates) {
+        let has_reason = id.was_missing || page.has_lost_highest || are_several;
+        others.push(is_candidate && has_reason);
     }
     others
 }
@@ -179,36 +208,65 @@ mod tests {
     #[test]
     fn two_lists_lost_their_newest_at_once_if_the_times_between_their_pages_overlap() {
         let gone = |shown_at, since| NewestGone {
-            ids: ids("1"),
+            ids: ids("2 1"),
             shown_at: at(shown_at),
             since: at(since),
             is_sure: true,
         };
-        assert!(gone(0, 10).may_be_one_event(&gone(5, 15)));
-        assert!(!gone(0, 10).may_be_one_event(&gone(20, 30)));
+        assert!(gone(0, 10).may_be_one_restore(&gone(5, 15)));
+        assert!(!gone(0, 10).may_be_one_restore(&gone(20, 30)));
+        let one = NewestGone {
+            ids: ids("1"),
+            ..gone(0, 10)
+        };
+        assert!(
+            !one.may_be_one_restore(&gone(5, 15)),
+            "deleted with its records"
+        );
     }
 
     #[test]
     fn an_id_is_another_record_if_it_was_created_later_and_something_else_speaks_for_it() {
         let reused = |created_at, was_missing| ReusedId {
+            id: Some(7),
+            has_other_content: true,
             created_at: at(created_at),
             created_at_before: at(100),
             shown_at: at(1_000),
             was_missing,
         };
         let later = reused(1_010, false);
-        assert_eq!(other_records(&[later], false), [false], "a correction");
-        assert_eq!(other_records(&[later], true), [true]);
-        assert_eq!(other_records(&[reused(1_010, true)], false), [true]);
-        assert_eq!(other_records(&[later, later], false), [true, true]);
+        let lost = PageIds {
+            has_lost_highest: true,
+            highest_before: Some(6),
+        };
+        let others = |ids: &[ReusedId]| other_records(ids, PageIds::default());
+        assert_eq!(others(&[later]), [false], "a correction");
+        assert_eq!(other_records(&[later], lost), [true]);
+        assert_eq!(others(&[reused(1_010, true)]), [true]);
+        assert_eq!(others(&[later, later]), [true, true]);
         let earlier = reused(990, true);
-        assert_eq!(other_records(&[earlier, later], true), [false, true]);
+        assert_eq!(other_records(&[earlier, later], lost), [false, true]);
         let fraction = Timestamp::from_millisecond(1_800_000_100_500).unwrap();
         let same_second = ReusedId {
             created_at: fraction,
             shown_at: at(50),
             ..later
         };
-        assert_eq!(other_records(&[same_second], true), [false]);
+        assert_eq!(other_records(&[same_second], lost), [false]);
+        let corrected = ReusedId {
+            has_other_content: false,
+            ..later
+        };
+        assert_eq!(other_records(&[corrected], lost), [false]);
+        let below = PageIds {
+            highest_before: Some(8),
+            ..lost
+        };
+        assert_eq!(
+            other_records(&[later, reused(1_010, true)], below),
+            [false, false],
+            "a record with a higher id is as before"
+        );
     }
 }

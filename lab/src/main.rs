@@ -2,9 +2,10 @@
 //!
 //! `lab simulate` compares the adaptive schedule with fixed ones over a trace or a synthetic shop,
 //! on a virtual clock. `lab pages` judges the rule of what a page proves, `lab vanished` that of
-//! records which are gone from their list.
+//! records which are gone from their list, `lab restored` that of ids which are used again.
 
 mod pages;
+mod restored;
 mod simulate;
 mod table;
 mod vanished;
@@ -30,6 +31,8 @@ enum Command {
     Ends(EndsArgs),
     /// Judge the rule of records that are gone from a list against shops whose truth is known
     Vanished(VanishedArgs),
+    /// Judge the rule of ids that a restored workspace uses again
+    Restored(RestoredArgs),
     /// Judge whether the bounds of gaps hold every lost record
     Bursts(BurstsArgs),
 }
@@ -80,6 +83,18 @@ struct VanishedArgs {
     /// Let the workspace hide finished records one by one
     #[arg(long)]
     archives: bool,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct RestoredArgs {
+    /// Workspaces
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    workspaces: u64,
+    /// Polls of each list
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    polls: u32,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -142,6 +157,7 @@ fn main() -> anyhow::Result<()> {
         Command::Pages(args) => judge_pages(&args),
         Command::Ends(args) => judge_ends(&args),
         Command::Vanished(args) => judge_vanished(&args),
+        Command::Restored(args) => judge_restored(&args),
         Command::Bursts(args) => judge_bursts(&args),
     }
 }
@@ -172,6 +188,16 @@ fn judge_vanished(args: &VanishedArgs) -> anyhow::Result<()> {
     });
     let missed = vanished::missed_goals(&outcomes);
     print(&args.run, &outcomes, vanished::table, &missed)
+}
+
+fn judge_restored(args: &RestoredArgs) -> anyhow::Result<()> {
+    let outcomes = restored::run(&restored::Settings {
+        workspaces: args.workspaces,
+        polls: args.polls,
+        seed: args.run.seed,
+    });
+    let missed = restored::missed_goals(&outcomes);
+    print(&args.run, &outcomes, restored::table, &missed)
 }
 
 fn judge_pages(args: &PagesArgs) -> anyhow::Result<()> {

@@ -148,7 +148,7 @@ fn restored(rows: &[PollerRow], now: Timestamp) -> Option<String> {
     }
     for (number, one) in gone.iter().enumerate() {
         for other in &gone[number + 1..] {
-            is_restored |= one.may_be_one_event(other);
+            is_restored |= one.may_be_one_restore(other);
         }
     }
     is_restored.then(|| {
@@ -265,12 +265,12 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
-    /// A list whose newest record was shown last, and missed first, at these seconds.
+    /// A list whose newest records were shown last, and missed first, at these seconds.
     fn list(route: &str, shown_at: i64, since: i64) -> PollerRow {
         PollerRow {
             route: route.to_owned(),
             newest_gone: Some(NewestGone {
-                ids: vec!["9".to_owned()],
+                ids: vec!["9".to_owned(), "8".to_owned()],
                 shown_at: at(shown_at),
                 since: at(since),
                 is_sure: true,
@@ -284,6 +284,11 @@ mod tests {
         let is_restored = |rows: &[PollerRow]| restored(rows, at(900)).is_some();
         assert!(!is_restored(&[list("jobs", 0, 10)]));
         assert!(is_restored(&[list("jobs", 0, 10), list("leads", 5, 15)]));
+        let mut one = list("leads", 5, 15);
+        if let Some(gone) = &mut one.newest_gone {
+            gone.ids.truncate(1);
+        }
+        assert!(!is_restored(&[list("jobs", 0, 10), one]));
         assert!(!is_restored(&[list("jobs", 0, 10), list("leads", 20, 30)]));
         let mut unsure = list("leads", 5, 15);
         if let Some(gone) = &mut unsure.newest_gone {
@@ -302,7 +307,7 @@ mod tests {
         let said = newest_gone(&list("jobs", 0, 10)).unwrap();
         assert_eq!(
             said,
-            "jobs: the newest record is gone from the list: deleted, or was the workspace restored?"
+            "jobs: the 2 newest records are gone from the list: deleted, or was the workspace restored?"
         );
     }
 }

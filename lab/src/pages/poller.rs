@@ -214,7 +214,7 @@ impl Poller {
 
 impl Mirror {
     /// Whether the log ever had the record in this version.
-    fn had(&self, record: &Shown) -> bool {
+    pub(crate) fn had(&self, record: &Shown) -> bool {
         match self.log.get(&record.id) {
             Some(versions) => versions.contains(&record.version),
             None => false,

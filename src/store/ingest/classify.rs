@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use shopmirror_core::contiguity::Relation;
-use shopmirror_core::newest::{self, ReusedId};
+use shopmirror_core::newest::{self, PageIds, ReusedId};
 use shopmirror_core::record::{Fields, Kind, Record};
 
 use super::compare::{Comparison, Finding, LATEST_READ_AT, StoredVersion};
@@ -156,11 +156,17 @@ fn other_records(ingest: &Ingest<'_>, comparison: &Comparison) -> Vec<usize> {
     let page = &ingest.reading.page;
     let mut places = Vec::new();
     let mut ids = Vec::new();
+    let mut highest_before = None;
     for (place, compared) in comparison.records.iter().enumerate() {
-        let Finding::Changed(stored) = &compared.finding else {
-            continue;
-        };
         let record = &page.records()[place];
+        let stored = match &compared.finding {
+            Finding::Changed(stored) => stored,
+            Finding::Same(_) | Finding::SameAsFound(_) | Finding::Earlier(..) => {
+                highest_before = highest_before.max(record.id.as_integer());
+                continue;
+            }
+            Finding::New | Finding::Undecided | Finding::Forgotten => continue,
+        };
         let is_on_last_page = compared.relation != Relation::NotShown;
         let shown_at = match (&stored.last_seen_at, is_on_last_page) {
             (Some(last_seen_at), false) => last_seen_at,
@@ -175,17 +181,23 @@ fn other_records(ingest: &Ingest<'_>, comparison: &Comparison) -> Vec<usize> {
         };
         places.push(place);
         ids.push(ReusedId {
+            id: record.id.as_integer(),
             created_at,
             created_at_before,
             shown_at,
             was_missing: was_missing(&before.row, record, stored),
+            has_other_content: has_other_content(&page.fields(record), &stored.body),
         });
     }
     let has_lost_highest = match (highest_id(page), before.row.high_id) {
         (Some(shown), Some(known)) => shown < known,
         _ => false,
     };
-    let others = newest::other_records(&ids, has_lost_highest);
+    let of_page = PageIds {
+        has_lost_highest,
+        highest_before,
+    };
+    let others = newest::other_records(&ids, of_page);
     let mut found = Vec::new();
     for (place, is_other) in places.into_iter().zip(others) {
         if is_other {
@@ -193,6 +205,22 @@ fn other_records(ingest: &Ingest<'_>, comparison: &Comparison) -> Vec<usize> {
         }
     }
     found
+}
+
+/// Whether half of what a record says beside its times is something else.
+fn has_other_content(shown: &Fields<'_>, stored: &str) -> bool {
+    let stored = Fields::parse(stored).unwrap_or_default();
+    let mut fields = 0;
+    let mut others = 0;
+    for (name, value) in shown.iter() {
+        if ["id", "created_at", "updated_at"].contains(&name) {
+            continue;
+        }
+        let before = stored.get(name).unwrap_or("null");
+        fields += u32::from(value != "null" || before != "null");
+        others += u32::from(value != before);
+    }
+    2 * others >= fields
 }
 
 /// Whether a record that is shown was missing before: it is gone from the list, or may be.

@@ -81,6 +81,17 @@ async fn a_time_of_creation_that_is_corrected_is_an_update() {
 }
 
 #[tokio::test]
+async fn ids_below_a_record_that_is_as_before_are_not_used_again() {
+    let (_dir, store) = open();
+    shows(&store, 0, &old(1..=20)).await;
+    let mut edited = old(1..=20);
+    edited[5] = lead(15, "other", 500);
+    edited[6] = lead(14, "another", 500);
+    let outcome = shows(&store, 600, &edited).await;
+    assert_eq!((outcome.created, outcome.updated), (0, 2));
+}
+
+#[tokio::test]
 async fn the_newest_are_gone_for_sure_after_ten_minutes_without_anything_newer() {
     let (_dir, store) = open();
     let gone = async || {
@@ -102,7 +113,7 @@ async fn the_newest_are_gone_for_sure_after_ten_minutes_without_anything_newer()
 }
 
 #[tokio::test]
-async fn a_vanished_record_is_another_one_if_its_id_comes_with_a_later_time_of_creation() {
+async fn a_vanished_record_that_comes_back_below_others_that_are_as_before_is_the_same() {
     let (_dir, store) = open();
     let mut without = old(1..=20);
     without.remove(10);
@@ -113,9 +124,9 @@ async fn a_vanished_record_is_another_one_if_its_id_comes_with_a_later_time_of_c
     let mut with_another = without;
     with_another.insert(0, lead(10, "new", 200));
     let outcome = shows(&store, 240, &with_another).await;
-    assert_eq!((outcome.created, outcome.updated), (1, 0));
+    assert_eq!((outcome.created, outcome.updated), (0, 1));
     let changes = changes_of(&store, "10").await;
-    let kinds = [(Kind::Baseline, 1), (Kind::Vanished, 2), (Kind::Created, 3)];
+    let kinds = [(Kind::Baseline, 1), (Kind::Vanished, 2), (Kind::Updated, 3)];
     assert_eq!(changes, kinds);
 }
 
