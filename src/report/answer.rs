@@ -168,8 +168,9 @@ pub fn answer(
     reader.at_one_moment(|reader| {
         let mut business = chosen(&reader.pollers()?, question.business.as_deref())?;
         let parameters = parameters(report, question, period, &local, &business)?;
-        // The query may name the table before it is known which repairs are in it.
+        // The query may name the tables before it is known which repairs are in them.
         reader.set_unheard(&[], None, None)?;
+        reader.set_recompleted(&[])?;
         let uses = query::uses_of(reader, report)?;
         business.every = report.routes_of_every_business(uses.paid_sums);
         let mut known = Knowledge::read(reader, &uses.routes, &business, days, now)?;
@@ -188,6 +189,8 @@ pub fn answer(
         notes.extend(of_rereads(reader, &uses)?);
         notes.extend(own.texts);
         notes.extend(assumed(reader, &uses)?);
+        notes.extend(known.of_edits(reader, &uses)?);
+        notes.extend(known.of_refunds(&uses));
         notes.extend(known.of_unheard(&uses, zone));
         notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
         notes.extend(known.gone.iter().cloned());

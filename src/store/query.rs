@@ -162,6 +162,14 @@ impl Reader {
         Ok(self.connection.value(&sql, [])?)
     }
 
+    /// Whether a record of a route has left the newest page.
+    pub fn has_left_pages(&self, route: Route) -> Result<bool, StoreError> {
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM main.\"{route}\" WHERE _last_seen_at IS NOT NULL)"
+        );
+        Ok(self.connection.value(&sql, [])?)
+    }
+
     /// Which of the fields that a report needs no record of a route has shown.
     pub fn lacking_fields(
         &self,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 use shopmirror_core::clock::second;
+use shopmirror_core::contiguity::Order;
 use shopmirror_core::record::Route;
 
 use super::coverage::{BusinessChoice, Coverage, Known, OLD};
@@ -28,6 +29,8 @@ pub(in crate::report) struct Knowledge {
     pub(in crate::report) gone: Vec<String>,
     /// The days that the report counts.
     pub(in crate::report) days: Vec<ReportDay>,
+    /// The routes whose lists do not show an old record again after an edit, as far as is known.
+    pub(in crate::report) hiding_edits: Vec<Route>,
     /// What may have happened to repairs unseen.
     pub(in crate::report) unseen: Unseen,
     /// The time of the question.
@@ -54,6 +57,15 @@ impl Knowledge {
         for route in routes {
             coverages.push(Coverage::of(*route, &pollers, &gaps, business, now));
         }
+        let mut hiding_edits = Vec::new();
+        for row in &pollers {
+            for route in routes {
+                let is_own = business.covers(*route, &row.route, row.business.as_deref());
+                if is_own && row.profile.order.order() != Order::ByChange {
+                    hiding_edits.push(*route);
+                }
+            }
+        }
         let unlinked = reader.unlinked_routes()?;
         let mut linked = vec![Route::JobStatusChanges, Route::Payments];
         linked.retain(|route| !unlinked.contains(route));
@@ -63,6 +75,7 @@ impl Knowledge {
             unknown_jobs: Vec::new(),
             gone,
             days,
+            hiding_edits,
             unseen: Unseen::default(),
             now,
         };
@@ -269,6 +282,7 @@ mod tests {
             unknown_jobs: Vec::new(),
             gone: Vec::new(),
             days: Vec::new(),
+            hiding_edits: Vec::new(),
             unseen: Unseen::default(),
             now: NOW.parse().unwrap(),
         }

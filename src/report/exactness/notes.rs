@@ -80,6 +80,33 @@ impl Knowledge {
         notes
     }
 
+    /// A note that amounts of payments are as last seen, if their list does not show old ones again.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(in crate::report) fn of_edits(
+        &self,
+        reader: &Reader,
+        uses: &Uses,
+    ) -> Result<Option<String>, StoreError> {
+        let route = Route::Payments;
+        if !uses.kinds || !self.hiding_edits.contains(&route) || !reader.has_left_pages(route)? {
+            return Ok(None);
+        }
+        Ok(Some(
+            "amounts are as last seen: a payment that left the newest page is not shown again"
+                .to_owned(),
+        ))
+    }
+
+    /// A note that more is owed if a refund was missed.
+    pub(in crate::report) fn of_refunds(&self, uses: &Uses) -> Option<String> {
+        if !uses.paid_sums || !self.lacks(Route::Payments, self.as_of(&uses.routes)) {
+            return None;
+        }
+        Some("payments may be missing: if one of them was a refund, more is owed".to_owned())
+    }
+
     /// The notes of a report that counts repairs which were not heard of.
     pub(in crate::report) fn of_unheard(&self, uses: &Uses, zone: &TimeZone) -> Vec<String> {
         let mut notes = Vec::new();
@@ -258,6 +285,7 @@ mod tests {
                 unknown_jobs: Vec::new(),
                 gone: Vec::new(),
                 days: Vec::new(),
+                hiding_edits: Vec::new(),
                 now: Timestamp::MAX,
             };
             complete_since(&known, false, &TimeZone::UTC)

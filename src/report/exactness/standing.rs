@@ -167,8 +167,8 @@ impl JobLists<'_> {
 }
 
 impl Unseen {
-    /// What may have happened unseen to the repairs of these lists. Makes the table `unheard` of the
-    /// connection, for the queries of the report.
+    /// What may have happened unseen to the repairs of these lists. Makes the tables `unheard` and
+    /// `recompleted` of the connection, for the queries of the report.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -178,6 +178,7 @@ impl Unseen {
             &lists.gaps(Route::JobStatusChanges),
         )?;
         changes.extend(lists.unread_changes());
+        reader.set_recompleted(&changes)?;
         let rows_are_current_since = lists.rows_are_current_since();
         if let Some(since) = rows_are_current_since {
             changes.retain(|stretch| stretch.from < since);

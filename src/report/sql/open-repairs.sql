@@ -12,6 +12,10 @@ WITH ages AS MATERIALIZED (
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id LEFT JOIN unheard u ON u.id = s.id
     WHERE s.stage IS NOT 'completed'
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+),
+doubt AS MATERIALIZED (
+    -- Each may be in any status.
+    SELECT count(*) AS repairs FROM _job_states WHERE untimed_changes > 0
 )
 SELECT coalesce(stage, '(no stage)') AS stage, coalesce(status, '(no status)') AS status,
     count(*) AS open, count(CASE WHEN age < 1 THEN 1 END) AS under_1_day,
@@ -23,7 +27,12 @@ SELECT coalesce(stage, '(no stage)') AS stage, coalesce(status, '(no status)') A
     count(*) - count(age) AS _more_from_3_to_7_days,
     count(*) - count(age) AS _more_over_7_days,
     count(*) - count(age) AS _more_oldest_days,
-    (SELECT count(*) FROM _job_states WHERE untimed_changes > 0) AS _unsure_open,
+    (SELECT repairs FROM doubt) AS _unsure_open,
+    (SELECT repairs FROM doubt) AS _unsure_under_1_day,
+    (SELECT repairs FROM doubt) AS _unsure_from_1_to_3_days,
+    (SELECT repairs FROM doubt) AS _unsure_from_3_to_7_days,
+    (SELECT repairs FROM doubt) AS _unsure_over_7_days,
+    (SELECT repairs FROM doubt) AS _unsure_oldest_days,
     json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL) AS _unheard_open,
     json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL AND age < 1) AS _unheard_under_1_day,
     json_group_array(stretch) FILTER (WHERE stretch IS NOT NULL AND age >= 1 AND age < 3)

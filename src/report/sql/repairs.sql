@@ -22,7 +22,9 @@ SELECT id AS job_id, job_number, customer_name, coalesce(status, '(no status)') 
     CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER) AS days_open, due, days_late,
     -- Its status may be as old as the repair.
     is_since_seen AND CAST(julianday(:now) - julianday(substr(since, 1, 19)) AS INTEGER)
-        IS NOT CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER) AS _more_days_in_status
+        IS NOT CAST(julianday(:now) - julianday(substr(created_at, 1, 19)) AS INTEGER) AS _more_days_in_status,
+    -- It may have another status since.
+    id IN (SELECT u.id FROM unheard u) AS _less_days_in_status
 FROM open
 WHERE (:status = '' OR instr('|' || :status || '|', '|' || status || '|') > 0)
     AND (:late = 0 OR days_late > 0)

@@ -8,20 +8,28 @@
 -- totals = ["repairs"]
 -- chart.bars = ["{by}", "median_days", "p90_days"]
 WITH unread AS MATERIALIZED (
-    -- A status change whose time cannot be read may have completed any repair.
-    SELECT count(*) AS changes
-    FROM job_status_changes c
-    WHERE c._created_at IS NULL AND c._first_seen_at >= (SELECT min(from_at) FROM days)
-        AND (:business IS NULL OR coalesce(c._business, :default_business) = :business)
+    -- A status change whose time cannot be read may have completed any repair, and so may one that was
+    -- missed since a repair was completed before.
+    SELECT (
+        SELECT count(*)
+        FROM job_status_changes c
+        WHERE c._created_at IS NULL AND c._first_seen_at >= (SELECT min(from_at) FROM days)
+            AND (:business IS NULL OR coalesce(c._business, :default_business) = :business)
+    ) + (
+        SELECT count(*)
+        FROM recompleted r
+        WHERE r.completed_at < (SELECT min(from_at) FROM days)
+            AND r.completed_again_at >= (SELECT min(from_at) FROM days)
+    ) AS changes
 ),
 spans AS MATERIALIZED (
-    SELECT coalesce({column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days
+    SELECT coalesce({column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
-        CROSS JOIN jobs j ON j.id = s.id
+        CROSS JOIN jobs j ON j.id = s.id LEFT JOIN recompleted r ON r.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
 ranked AS (
-    SELECT {by}, days, row_number() OVER (PARTITION BY {by} ORDER BY days NULLS LAST) AS place,
+    SELECT {by}, days, is_unsure, row_number() OVER (PARTITION BY {by} ORDER BY days NULLS LAST) AS place,
         count(*) OVER (PARTITION BY {by}) AS repairs, count(days) OVER (PARTITION BY {by}) AS known
     FROM spans
 )
@@ -29,9 +37,9 @@ SELECT {by}, repairs,
     round(avg(CASE WHEN place IN ((known + 1) / 2, (known + 2) / 2) THEN days END), 2)
         AS median_days,
     round(max(CASE WHEN place = (9 * known + 9) / 10 THEN days END), 2) AS p90_days,
-    (SELECT changes FROM unread) AS _more_repairs,
-    repairs - known + (SELECT changes FROM unread) AS _unsure_median_days,
-    repairs - known + (SELECT changes FROM unread) AS _unsure_p90_days
+    (SELECT changes FROM unread) AS _more_repairs, sum(is_unsure) AS _less_repairs,
+    repairs - known + sum(is_unsure) + (SELECT changes FROM unread) AS _unsure_median_days,
+    repairs - known + sum(is_unsure) + (SELECT changes FROM unread) AS _unsure_p90_days
 FROM ranked
 GROUP BY {by}
 ORDER BY repairs DESC, {by}

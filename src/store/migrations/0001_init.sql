@@ -339,11 +339,14 @@ CREATE TABLE _job_states (
     untimed_changes INTEGER NOT NULL DEFAULT 0,
     last_change  INTEGER,
     completed_by,
+    completed_again_at TEXT,
     is_cancelled INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX _job_states_stage ON _job_states (stage);
 CREATE INDEX _job_states_completed ON _job_states (completed_at);
 CREATE INDEX _job_states_untimed ON _job_states (id) WHERE untimed_changes > 0;
+CREATE INDEX _job_states_again ON _job_states (id, completed_at, completed_again_at)
+    WHERE completed_again_at IS NOT NULL;
 CREATE INDEX _job_states_cancelled ON _job_states (id) WHERE is_cancelled;
 
 -- Which column of a mirror table holds which field.

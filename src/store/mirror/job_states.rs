@@ -204,6 +204,7 @@ mod tests {
         paid: Option<f64>,
         last_change: Option<i64>,
         completed_by: Option<String>,
+        completed_again_at: Option<String>,
         is_cancelled: bool,
     }
 
@@ -351,6 +352,41 @@ mod tests {
         assert_eq!(other.completed_by.as_deref(), Some("is completed"));
         let none = state_by(&words("it's off"), Some(""), seen, &collected, &[]);
         assert_eq!((none.completed_by, none.is_cancelled), (None, false));
+    }
+
+    #[test]
+    fn a_change_without_a_time_follows_the_one_with_the_next_lower_id() {
+        let seen = job("open", "01T12:00");
+        let open = [made("02T00:00", "open"), made("03T00:00", "completed")];
+        let untimed = |stage| ("", stage, "04T00:00");
+        let reopened = state(seen, &[&open[..], &[untimed("open")]].concat(), &[]);
+        assert_eq!(
+            (
+                reopened.stage.as_deref(),
+                reopened.completed_at,
+                reopened.since
+            ),
+            (Some("open"), None, None)
+        );
+        let again = [&open[..], &[untimed("open"), made("05T00:00", "completed")]].concat();
+        let again = state(seen, &again, &[]);
+        assert_eq!(
+            (
+                again.completed_at,
+                again.completed_again_at,
+                again.open_seconds
+            ),
+            (at("05T00:00"), None, None)
+        );
+        let completed = [&open[..1], &[untimed("completed")]].concat();
+        let completed = state(seen, &completed, &[]);
+        assert_eq!(
+            (completed.stage.as_deref(), completed.completed_at),
+            (Some("completed"), None),
+            "when is not known"
+        );
+        let twice = [&open[..], &[made("06T00:00", "completed")]].concat();
+        assert_eq!(state(seen, &twice, &[]).completed_again_at, at("06T00:00"));
     }
 
     #[test]

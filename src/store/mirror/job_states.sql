@@ -32,24 +32,36 @@ change AS MATERIALIZED (
     iif(CAST(CAST(r.id AS INTEGER) AS TEXT) = r.id, CAST(r.id AS INTEGER), NULL) AS number
   FROM {of_changes}
 ),
+-- The changes in the order in which they were made. One whose time cannot be read follows the one
+-- with the next lower number.
+placed AS MATERIALIZED (
+  SELECT
+    *,
+    coalesce(
+      at,
+      iif(number IS NULL, NULL, coalesce(max(at) OVER (PARTITION BY id ORDER BY number), ''))
+    ) AS place_at
+  FROM change
+),
 newest AS MATERIALIZED (
   SELECT *
   FROM (
     SELECT
       *,
-      row_number() OVER (PARTITION BY id ORDER BY at DESC, seq DESC) AS place,
+      row_number() OVER (PARTITION BY id ORDER BY place_at DESC, number DESC, seq DESC) AS place,
       max(number) OVER (PARTITION BY id) AS highest
-    FROM change
+    FROM placed
   )
-  WHERE place = 1 AND at IS NOT NULL
+  WHERE place = 1 AND place_at IS NOT NULL
 ),
--- The changes seen after the job, whose time cannot be read: one of them may be the newest.
+-- The changes seen after the job of which nothing says when they were made: one of them may be the
+-- newest.
 untimed AS (
-  SELECT c.id, count(*) AS changes
-  FROM change c
-  JOIN job ON job.id = c.id
-  WHERE c.at IS NULL AND c.seen_at > job.seen_at
-  GROUP BY c.id
+  SELECT p.id, count(*) AS changes
+  FROM placed p
+  JOIN job ON job.id = p.id
+  WHERE p.place_at IS NULL AND p.seen_at > job.seen_at
+  GROUP BY p.id
 ),
 -- The change that completed the job is the first of those that follow each other. Without the time
 -- between a completion and a reopening, it was open for open_seconds until then.
@@ -59,22 +71,24 @@ turn AS (
     at,
     completes,
     who,
-    lag(at) OVER (PARTITION BY id ORDER BY at, seq) AS turn_before
+    lag(at) OVER (PARTITION BY id ORDER BY place_at, number, seq) AS turn_before,
+    row_number() OVER (PARTITION BY id ORDER BY place_at DESC, number DESC, seq DESC) AS place
   FROM (
-    SELECT *, lag(completes, 1, 0) OVER (PARTITION BY id ORDER BY at, seq) AS was_completed
-    FROM change
-    WHERE at IS NOT NULL
+    SELECT
+      *,
+      lag(completes, 1, 0) OVER (PARTITION BY id ORDER BY place_at, number, seq) AS was_completed
+    FROM placed
+    WHERE place_at IS NOT NULL
   )
   WHERE completes <> was_completed
 ),
 completion AS (
   SELECT
     t.id,
-    max(t.at) AS at,
-    -- Of the same row as the greatest time.
-    t.who,
+    max(t.at) FILTER (WHERE t.place = 1) AS at,
+    max(t.who) FILTER (WHERE t.place = 1) AS who,
     iif(
-      job.created_at IS NULL,
+      job.created_at IS NULL OR count(t.at) < count(*),
       NULL,
       sum(max(0, unixepoch(t.at) - unixepoch(coalesce(t.turn_before, job.created_at))))
         FILTER (WHERE t.completes)
@@ -83,6 +97,14 @@ completion AS (
   JOIN job ON job.id = t.id
   GROUP BY t.id
   HAVING sum(t.completes) > sum(NOT t.completes)
+),
+-- The last change that says again that the job is completed. If changes before it were missed, it
+-- may be the one that completed the job.
+again AS (
+  SELECT id, max(at) AS at
+  FROM change
+  WHERE completes
+  GROUP BY id
 ),
 -- A job on the newest page may hold the payments seen since, or not: the larger sum counts. For
 -- another job: if its own sum is that of its first payments, all payments are in the mirror, and
@@ -125,15 +147,15 @@ paid AS (
 )
 INSERT INTO _job_states (
   id, status, stage, since, is_since_seen, source, completed_at, open_seconds, paid, paid_more, paid_unsure,
-  untimed_changes, last_change, completed_by, is_cancelled
+  untimed_changes, last_change, completed_by, completed_again_at, is_cancelled
 )
 SELECT
   now.id,
   now.status,
   now.stage,
-  coalesce(now.status_at, now.unchanged_since),
+  coalesce(now.status_at, iif(now.is_by_change, NULL, now.unchanged_since)),
   -- It may have had this status for longer than the mirror knows it.
-  now.status_at IS NULL AND now.unchanged_since IS NOT NULL,
+  now.status_at IS NULL AND NOT now.is_by_change AND now.unchanged_since IS NOT NULL,
   iif(now.is_by_change, 'status change', 'job'),
   c.at,
   c.open_seconds,
@@ -166,6 +188,7 @@ SELECT
   coalesce(untimed.changes, 0),
   now.last_change,
   c.who,
+  iif(again.at > c.at, again.at, NULL),
   now.is_cancelled
 FROM (
   SELECT
@@ -190,5 +213,6 @@ FROM (
   )
 ) now
 LEFT JOIN completion c ON c.id = now.id AND now.stage = 'completed' AND NOT now.is_cancelled
+LEFT JOIN again ON again.id = c.id
 LEFT JOIN paid ON paid.id = now.id
 LEFT JOIN untimed ON untimed.id = now.id

@@ -48,6 +48,33 @@ impl Reader {
         Ok(())
     }
 
+    /// Creates the table `recompleted` for the queries of this connection: the repairs that several
+    /// status changes say are completed, with one of these stretches between them. It may have hidden
+    /// that the repair was opened again, so that it was completed at the later time.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn set_recompleted(&self, stretches: &[Stretch]) -> Result<(), StoreError> {
+        self.connection.execute_batch(
+            "DROP TABLE IF EXISTS temp.recompleted;
+            CREATE TEMP TABLE recompleted (
+                id                 TEXT PRIMARY KEY NOT NULL,
+                completed_at       TEXT NOT NULL,
+                completed_again_at TEXT NOT NULL
+            ) STRICT, WITHOUT ROWID",
+        )?;
+        for stretch in stretches {
+            self.connection.run(
+                RECOMPLETED,
+                named_params! {
+                    ":from": stamp(stretch.from),
+                    ":until": stamp(stretch.until),
+                },
+            )?;
+        }
+        Ok(())
+    }
+
     /// How many open repairs were not heard of since a stretch, by its number in the table `unheard`.
     ///
     /// # Errors
@@ -77,6 +104,15 @@ impl Reader {
         Ok(u64::try_from(count).unwrap_or(0))
     }
 }
+
+/// Adds the repairs that a stretch may have reopened between two completions.
+pub(in crate::store) const RECOMPLETED: &str = "
+    INSERT OR IGNORE INTO recompleted (id, completed_at, completed_again_at)
+    SELECT id, completed_at, completed_again_at
+    FROM _job_states
+    WHERE completed_again_at IS NOT NULL
+        AND completed_at < :until
+        AND completed_again_at > :from";
 
 /// The stretches as a JSON list.
 fn stretches_json(stretches: &[Stretch]) -> String {

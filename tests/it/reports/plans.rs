@@ -38,7 +38,9 @@ async fn every_report_reads_the_tables_of_the_mirror_by_the_indexes_for_reports(
         .execute_batch(
             "CREATE TEMP TABLE days (day TEXT PRIMARY KEY, period TEXT NOT NULL, from_at TEXT NOT NULL, \
              to_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
-             CREATE TEMP TABLE unheard (id TEXT PRIMARY KEY NOT NULL, stretch INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+             CREATE TEMP TABLE unheard (id TEXT PRIMARY KEY NOT NULL, stretch INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+             CREATE TEMP TABLE recompleted (id TEXT PRIMARY KEY NOT NULL, completed_at TEXT NOT NULL, \
+             completed_again_at TEXT NOT NULL) STRICT, WITHOUT ROWID",
         )
         .unwrap();
     // What a report sees of each table.

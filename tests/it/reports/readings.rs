@@ -487,22 +487,19 @@ async fn a_status_change_without_a_time_leaves_the_state_of_its_repair_in_doubt(
         &[job(1, &json!({})), job(2, &json!({}))],
     )
     .await;
-    let change = |id: i64, at: Value| {
+    let change = |id: Value, at: &str| {
         json!({"id": id, "job_number": "R-1", "status": "Done", "status_stage": "completed",
             "created_at": at})
     };
-    shop.shows(
-        Route::JobStatusChanges,
-        &[change(1, json!("2026-11-27T09:00:00Z"))],
-    )
-    .await;
+    let first = change(json!(1), "2026-11-27T09:00:00Z");
+    // It was made later, because its id is higher.
+    let later = change(json!(2), "today");
+    shop.shows(Route::JobStatusChanges, &[first.clone(), later.clone()])
+        .await;
     let (row, notes) = shop.shown("open-repairs", &[]);
     assert!(row.starts_with("open | In repair | 1 | "), "{row}");
     assert!(notes.is_empty(), "{notes:?}");
-    let changes = [
-        change(1, json!("2026-11-27T09:00:00Z")),
-        change(2, json!("today")),
-    ];
+    let changes = [first, later, change(json!("x-3"), "today")];
     shop.shows(Route::JobStatusChanges, &changes).await;
     let (row, notes) = shop.shown("open-repairs", &[]);
     assert!(row.starts_with("open | In repair | about 1 | "), "{row}");

@@ -37,6 +37,7 @@ impl<'a> Asking<'a> {
             let not_found = |world: &World| world.with_deleted(&still_counted);
             others.push((Verdict::NotFound, not_found(world)));
             others.push((Verdict::NotFound, not_found(&last_seen)));
+            others.push((Verdict::NotFound, not_found(&mirror.read)));
         }
         others.push((Verdict::UnknownThoughShown, mirror.shown.clone()));
         Self {

@@ -25,6 +25,8 @@ pub(super) enum Verdict {
     /// Its range holds the truth.
     Held,
     About,
+    /// It is told as about, and a note names amounts that cannot be read.
+    AboutUnread,
     Unknown,
     /// It is told as unknown, although pages showed all of it.
     UnknownThoughShown,
@@ -218,6 +220,29 @@ fn rounding(column: &str) -> f64 {
     }
 }
 
+/// The columns of amounts, and the numbers of Home that are amounts.
+const MONEY: [&str; 8] = [
+    "received",
+    "refunded",
+    "net",
+    "total",
+    "paid",
+    "outstanding",
+    "money_in",
+    "unpaid",
+];
+
+/// Notes that say that amounts cannot be read.
+fn tells_unread_amounts(notes: &[String]) -> bool {
+    let of_amounts = ["amount", "payment"];
+    notes.iter().any(|note| {
+        let is_unread = note.contains("can be read")
+            || note.contains("cannot be read")
+            || note.contains("cannot all be read");
+        is_unread && of_amounts.iter().any(|word| note.contains(word))
+    })
+}
+
 /// Notes that say that some values are as they were seen last.
 fn tells_last_seen(notes: &[String]) -> bool {
     notes.iter().any(|note| {
@@ -331,6 +356,16 @@ impl Judge<'_, '_> {
             {
                 verdict = Verdict::UnknownThoughShown;
             }
+        }
+        let name = match self.place.form {
+            "home" => key[0].split('.').next().unwrap_or_default(),
+            _ => column,
+        };
+        if verdict == Verdict::About
+            && MONEY.contains(&name)
+            && tells_unread_amounts(&self.told.notes)
+        {
+            return Verdict::AboutUnread;
         }
         verdict
     }

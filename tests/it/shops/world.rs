@@ -256,6 +256,9 @@ impl World {
         for (id, sent) in &mut world.outsourced {
             copy_value(sent, shown.outsourced.get(id));
         }
+        for (id, payment) in &mut world.payments {
+            copy_value(payment, shown.payments.get(id));
+        }
         for (id, job) in &mut world.jobs {
             let status = job.status;
             copy_value(job, shown.jobs.get(id));

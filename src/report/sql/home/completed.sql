@@ -10,7 +10,13 @@ WITH unread AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM _job_states s WHERE s.completed_at >= d.from_at AND s.completed_at < d.to_at)
         AS number,
-    (SELECT changes FROM unread WHERE until >= d.from_at) AS _more_number,
+    coalesce((SELECT changes FROM unread WHERE until >= d.from_at), 0) + (
+        SELECT count(*) FROM recompleted c
+        WHERE c.completed_again_at >= d.from_at AND c.completed_again_at < d.to_at
+    ) AS _more_number,
+    (
+        SELECT count(*) FROM recompleted c WHERE c.completed_at >= d.from_at AND c.completed_at < d.to_at
+    ) AS _less_number,
     d.period
 FROM days d
 ORDER BY d.day
