@@ -11,6 +11,7 @@ mod current;
 #[cfg(feature = "sandbox")]
 mod demo;
 mod direct;
+mod examples;
 mod exit;
 mod find;
 mod forget;
@@ -53,6 +54,9 @@ use output::Output;
 /// The places of the configuration if `--config` is not given.
 const PLACES: [&str; 2] = ["shopmirror.toml", "/etc/shopmirror/shopmirror.toml"];
 
+/// The version; of a build that is no release with its commit.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("SHOPMIRROR_BUILD"));
+
 /// The end of `--help` and of the manual page.
 const AFTER_HELP: &str = "\
 Exit status:
@@ -67,15 +71,16 @@ Exit status:
   78  the configuration is wrong
 
 Environment:
-  SHOPMIRROR_API_KEY     the key of the workspace, if no file of a key is configured
+  SHOPMIRROR_API_KEY     the key of the workspace, if no file of a key is named
   CREDENTIALS_DIRECTORY  where systemd keeps the credential api-key
-  SHOPMIRROR_LOG         what is logged: error, warn, info, debug or trace, also for single modules
+  SHOPMIRROR_LOG         what is logged: error, warn, info, debug or trace, also
+                         for single modules
   SHOPMIRROR_LOG_FORMAT  json writes each line of the log as a JSON object
   NO_COLOR               if set, no colours are printed";
 
 /// Mirrors a repair shop's workspace into SQLite and forwards every new and changed record.
 #[derive(Debug, Parser)]
-#[command(name = "shopmirror", version, max_term_width = 100, after_long_help = AFTER_HELP)]
+#[command(name = "shopmirror", version = VERSION, max_term_width = 80, after_long_help = AFTER_HELP)]
 struct Cli {
     /// The configuration [default: ./shopmirror.toml, else /etc/shopmirror/shopmirror.toml]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]

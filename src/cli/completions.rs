@@ -9,7 +9,7 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
 
-use super::{Cli, config_path, exit, load_for_reading, output};
+use super::{Cli, config_path, examples, exit, load_for_reading, output};
 use crate::config::Config;
 use crate::report;
 
@@ -91,5 +91,6 @@ pub(super) fn man(path: &[String]) -> anyhow::Result<ExitCode> {
     }
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
+    text.extend_from_slice(examples::section(path).as_bytes());
     output::raw(&text)
 }

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::{CommandFactory, Parser};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 use shopmirror_core::record::Event;
 
+use super::{Cli, examples};
 use crate::report::{AnswerDocument, ScheduledContent};
 use crate::status::WorkspaceStatus;
 use crate::status::alerts::Alert;
@@ -152,4 +154,37 @@ fn the_published_schemas_are_those_of_the_types() {
         published == wanted,
         "run REWRITE_EXPECTED=1 cargo test --all-features --lib cli::tests, and read the diff"
     );
+}
+
+/// Every command below this one, with its words.
+fn commands(command: &clap::Command, path: &[&str], found: &mut Vec<(Vec<String>, clap::Command)>) {
+    let words: Vec<String> = path.iter().map(|word| (*word).to_owned()).collect();
+    found.push((words, command.clone()));
+    for below in command.get_subcommands() {
+        if below.get_name() != "help" {
+            commands(below, &[path, &[below.get_name()]].concat(), found);
+        }
+    }
+}
+
+#[test]
+fn each_command_has_examples_that_are_accepted_and_a_help_of_80_columns() {
+    let mut root = Cli::command();
+    root.build();
+    let mut found = Vec::new();
+    commands(&root, &[], &mut found);
+    for (path, mut command) in found {
+        for line in command.render_long_help().to_string().lines() {
+            assert!(line.chars().count() <= 80, "{path:?}: {line}");
+        }
+        let is_explained = examples::section(&path).contains(".TP");
+        let needs_none = ["completions", "man"].contains(&path.first().map_or("", |name| name));
+        assert!(is_explained || needs_none, "{path:?}");
+    }
+    for (_, lines) in examples::EXAMPLES {
+        for (line, _) in lines {
+            let parsed = Cli::try_parse_from(line.split(' '));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
 }

@@ -144,11 +144,14 @@ pub async fn dispatcher(
     };
     store.ignore_fields(config.ignored_fields()).await?;
     if let Err(error) = save_for_reports(config, store, now).await {
-        tracing::warn!(
-            %error,
-            "could not store what reports need of the configuration: they use what was stored \
-             before; restart when the store can be written"
-        );
+        const STALE: &str = "could not store what reports need of the configuration: they use what \
+            was stored before; reload when the store can be written";
+        // That the store cannot be written is said where polling waits.
+        if error.is_transient() {
+            tracing::info!(%error, "{STALE}");
+        } else {
+            tracing::warn!(%error, "{STALE}");
+        }
     }
     let key_source = config.workspace.key.clone();
     let read_key = Arc::new(move || key_source.read().ok());

@@ -186,9 +186,9 @@ impl Deliveries {
 /// Has the alerts and reports sent again that the sink refused for good.
 async fn revive(store: &Store, sink: &str) -> anyhow::Result<()> {
     match store.revive_notices(sink.to_owned()).await {
-        // The next reload does it.
+        // The next reload does it. That the store cannot be written is said where polling waits.
         Err(error) if error.is_transient() => {
-            tracing::warn!(%error, sink, "alerts and reports that the sink refused are not sent again yet: reload later");
+            tracing::info!(%error, sink, "alerts and reports that the sink refused are not sent again yet: reload later");
             Ok(())
         }
         revived => Ok(revived?),

@@ -54,5 +54,12 @@ async fn a_shell_completes_words_and_the_names_of_the_shop_and_each_command_has_
         page.contains("SHOPMIRROR_LOG_FORMAT") && page.contains("75"),
         "{page}"
     );
+    assert!(page.contains(".SH EXAMPLES"), "{page}");
+    let version = place.run(["--version"]).await.out;
+    let number = env!("CARGO_PKG_VERSION");
+    assert!(
+        version.starts_with(&format!("shopmirror {number} (")),
+        "{version}"
+    );
     assert_eq!(place.run(["man", "nothing"]).await.code, Some(64));
 }
