@@ -4,8 +4,8 @@
 //! became of each change, and whether a failure is the destination's fault or the change's own. It
 //! returns [`Verdict::Done`] only after the destination has acknowledged, and a change that is sent
 //! again has the same event id. Webhook addresses and secrets never appear in a reason, an error or
-//! the log. The only foreign text that does is the beginning of a response's body and the first
-//! line that a command writes to standard error.
+//! the log. What a receiver says, such as the beginning of a response's body or the first line that
+//! a command writes to standard error, is a quotation apart from the reason: see [`Reason`].
 
 mod command;
 #[cfg(feature = "email")]
@@ -48,6 +48,7 @@ pub use file::advice as file_advice;
 pub(crate) use fixtures::Scripted;
 pub use heartbeat::Heartbeat;
 pub use preview::Preview;
+pub use reason::Reason;
 use reason::Secrets;
 use shopmirror_core::reading::ReadRules;
 use shopmirror_core::record::{Change, MadeRecord, Route};
@@ -61,14 +62,14 @@ pub enum Verdict {
     /// The destination refused this change: it is tried again later, and others pass.
     Refused {
         /// The destination's reason, for people.
-        reason: String,
+        reason: Reason,
         /// The destination asked for no further attempt.
         for_good: bool,
     },
     /// The destination failed: the sink pauses, and this change and those after it are retried.
     Fault {
         /// What went wrong, for people.
-        reason: String,
+        reason: Reason,
         /// The wait the destination asked for, at most an hour.
         retry_after: Option<Duration>,
         /// Whom that concerns.
@@ -77,7 +78,7 @@ pub enum Verdict {
     /// The destination is gone for good: the sink is disabled and keeps its changes.
     Gone {
         /// The destination's reason, for people.
-        reason: String,
+        reason: Reason,
     },
     /// It was not sent, because the destination failed before.
     NotTried,
@@ -98,31 +99,37 @@ pub enum FaultScope {
 }
 
 impl Verdict {
-    fn fault(reason: impl fmt::Display) -> Self {
+    fn fault(text: impl fmt::Display) -> Self {
+        Self::fault_with(text.to_string().into())
+    }
+
+    fn fault_with(reason: Reason) -> Self {
         Self::Fault {
-            reason: reason.to_string(),
+            reason,
             retry_after: None,
             scope: FaultScope::Endpoint,
         }
     }
 
-    fn refused(reason: impl fmt::Display) -> Self {
+    fn refused(text: impl fmt::Display) -> Self {
+        Self::refused_with(text.to_string().into())
+    }
+
+    fn refused_with(reason: Reason) -> Self {
         Self::Refused {
-            reason: reason.to_string(),
+            reason,
             for_good: false,
         }
     }
 
-    fn refused_for_good(reason: impl fmt::Display) -> Self {
-        Self::Refused {
-            reason: reason.to_string(),
-            for_good: true,
-        }
+    fn refused_for_good(text: impl fmt::Display) -> Self {
+        Self::refused_for_good_with(text.to_string().into())
     }
 
-    fn gone(reason: impl fmt::Display) -> Self {
-        Self::Gone {
-            reason: reason.to_string(),
+    fn refused_for_good_with(reason: Reason) -> Self {
+        Self::Refused {
+            reason,
+            for_good: true,
         }
     }
 
@@ -142,7 +149,7 @@ impl Verdict {
         if let Self::Refused { reason, .. } | Self::Fault { reason, .. } | Self::Gone { reason } =
             &mut self
         {
-            *reason = secrets.reason(reason);
+            *reason = secrets.reason_without(reason);
         }
         self
     }
@@ -348,10 +355,10 @@ impl dyn Sink + '_ {
         let (limit, advice) = self.limit();
         let reason = match tokio::time::timeout(limit, self.probe()).await {
             Ok(Ok(text)) => return Ok(text),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => too_late(limit, advice),
+            Ok(Err(error)) => error.into(),
+            Err(_) => Reason::from(too_late(limit, advice)),
         };
-        Err(SinkError::from(self.secrets().reason(&reason)))
+        Err(SinkError::from(self.secrets().reason_without(&reason)))
     }
 }
 

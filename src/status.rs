@@ -152,12 +152,15 @@ impl WorkspaceStatus {
         for poller in &mut self.pollers {
             poller.last_error_quotation = None;
         }
+        for sink in &mut self.sinks {
+            sink.last_error_quotation = None;
+        }
         self
     }
 
-    /// What others said of what is wrong now, each with whom or what it concerns.
-    #[must_use]
-    pub fn quotations(&self) -> Vec<(String, &str)> {
+    /// What was said in place of the workspace or by it about what is wrong now, each with what it
+    /// concerns.
+    fn quotations(&self) -> Vec<(String, &str)> {
         let mut quotations: Vec<(String, &str)> = Vec::new();
         if let Some(quotation) = &self.paused_quotation {
             quotations.push(("the workspace's address".to_owned(), quotation));

@@ -146,9 +146,6 @@ fn print(store: &Path, status: &WorkspaceStatus, out: Output) -> anyhow::Result<
             format!("{mistake}; the daemon runs with an older configuration: correct the file"),
         ));
     }
-    for (of, quotation) in status.quotations() {
-        facts.push(("response", format!("of {of}: {quotation}")));
-    }
     if let Some(page) = &status.page {
         facts.push(("page", page.clone()));
     }

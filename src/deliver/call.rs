@@ -41,6 +41,7 @@ impl Ahead {
                 faults: 0,
                 due_at: None,
                 last_error: None,
+                last_error_quotation: None,
                 since: since.to_owned(),
                 only_if_newest: false,
             },
@@ -138,7 +139,7 @@ impl Call {
             Err(error) => {
                 // They are tried again after a pause.
                 let fault = Verdict::Fault {
-                    reason: format!("reading the change: {error}"),
+                    reason: format!("reading the change: {error}").into(),
                     retry_after: None,
                     scope: FaultScope::Endpoint,
                 };

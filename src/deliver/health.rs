@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use shopmirror_core::backoff::Backoff;
 
+use crate::sink::Reason;
+
 /// How long a failing endpoint is left alone, and the change that it was given.
 pub(super) const PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
@@ -32,7 +34,7 @@ const MAX_STEP: u32 = 960;
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    pub(super) reason: String,
+    pub(super) reason: Reason,
     /// The wait that the endpoint asked for.
     pub(super) asked: Option<Duration>,
     /// The change had not failed before.
@@ -52,7 +54,7 @@ pub(super) struct Health {
     probes: u32,
     /// Whether a change failed in this round that had not failed before.
     is_fresh: bool,
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// The time between two changes; zero if they need not go one by one.
     spacing: Duration,
     /// How many more changes have this time between them, and how many had at the beginning.
@@ -92,8 +94,8 @@ impl Health {
     }
 
     /// Why the last attempt failed.
-    pub(super) fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
+    pub(super) fn reason(&self) -> Option<&Reason> {
+        self.reason.as_ref()
     }
 
     /// Ends a pause because an operator asks for it. A wait that the endpoint asked for

@@ -13,7 +13,7 @@ use super::Deliverer;
 use super::pending::Pending;
 use super::refusals::{Refusals, Refused};
 use super::retry_policy::RowUpdate;
-use crate::sink::Verdict;
+use crate::sink::{Reason, Verdict};
 use crate::store::{
     Acknowledged, Feed, QueueLane, QueueRow, RemovalReason, RowState, Settlement, SinkRow,
     StoreError,
@@ -108,10 +108,10 @@ impl Outcomes {
     pub(super) fn hear(&mut self, verdict: &Verdict) {
         match verdict {
             Verdict::Done => self.refusals.taken(),
-            Verdict::Refused { reason, .. } => self.unsaved.last_error = Some(reason.clone()),
+            Verdict::Refused { reason, .. } => self.note_error(reason.clone()),
             Verdict::Gone { reason } => {
                 tracing::error!(sink = %self.deliverer.name, "the endpoint is gone (410): the sink is disabled and keeps its changes; correct its url, then reload");
-                self.unsaved.last_error = Some(reason.clone());
+                self.note_error(reason.clone());
                 self.unsaved.disable = true;
             }
             Verdict::Fault { .. } | Verdict::NotTried | Verdict::CutShort => {}
@@ -119,8 +119,9 @@ impl Outcomes {
     }
 
     /// Notes a fault, which is shown with the sink.
-    pub(super) fn note_error(&mut self, reason: String) {
-        self.unsaved.last_error = Some(reason);
+    pub(super) fn note_error(&mut self, reason: Reason) {
+        self.unsaved.last_error = Some(reason.text);
+        self.unsaved.last_error_quotation = reason.quotation;
     }
 
     /// Notes what happens to a row after its call.

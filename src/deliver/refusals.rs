@@ -101,6 +101,7 @@ mod tests {
             faults: 0,
             due_at: None,
             last_error: Some("answered 422".into()),
+            last_error_quotation: None,
             since: "2026-01-01T00:00:00.000000Z".into(),
             only_if_newest: false,
         }

@@ -49,6 +49,7 @@ impl RetryPolicy<'_> {
                 state: RowState::Dead,
                 due_at: None,
                 last_error: Some(SUPERSEDED.to_owned()),
+                last_error_quotation: None,
                 ..row.clone()
             });
         };
@@ -68,12 +69,12 @@ impl RetryPolicy<'_> {
                 } else {
                     RowState::Dead
                 };
-                let last_error = Some(reason.clone());
                 RowUpdate::Keep(QueueRow {
                     state,
                     attempts,
                     due_at,
-                    last_error,
+                    last_error: Some(reason.text.clone()),
+                    last_error_quotation: reason.quotation.clone(),
                     ..row.clone()
                 })
             }
@@ -92,7 +93,8 @@ impl RetryPolicy<'_> {
                     state: RowState::Retrying,
                     faults,
                     due_at: Some(self.after(wait)),
-                    last_error: Some(reason.clone()),
+                    last_error: Some(reason.text.clone()),
+                    last_error_quotation: reason.quotation.clone(),
                     ..row.clone()
                 })
             }
@@ -121,6 +123,7 @@ mod tests {
             faults: 0,
             due_at: None,
             last_error: None,
+            last_error_quotation: None,
             since: "2026-01-01T00:00:00.000000Z".into(),
             only_if_newest: false,
         }

@@ -19,7 +19,7 @@ use super::health::{Fault, Health};
 use super::owed::Owed;
 use super::pace::Pace;
 use super::pending::Pending;
-use crate::sink::{FaultScope, Sink, Verdict};
+use crate::sink::{FaultScope, Reason, Sink, Verdict};
 use crate::store::{QueueLane, QueueRow, StoreError};
 use crate::text::escape;
 
@@ -470,7 +470,10 @@ impl Sender {
                 scope: FaultScope::Forbidden,
                 ..
             } if !keeps_order && self.forbidden.is_own_fault(row) => Verdict::Refused {
-                reason: format!("only {}, while others pass: {reason}", named(row)),
+                reason: Reason {
+                    text: format!("only {}, while others pass: {}", named(row), reason.text),
+                    ..reason
+                },
                 for_good: false,
             },
             other => other,
@@ -484,7 +487,7 @@ impl Sender {
         row: &QueueRow,
         verdict: &Verdict,
         keeps_order: bool,
-    ) -> Option<String> {
+    ) -> Option<Reason> {
         let now = self.deliverer.clock.now().elapsed;
         let name = self.deliverer.name.clone();
         match verdict {
@@ -512,7 +515,7 @@ impl Sender {
                 }
                 let was_well = self.health.is_well();
                 if was_well {
-                    tracing::warn!(sink = %name, reason, "delivery failed; changes are kept and will be retried");
+                    tracing::warn!(sink = %name, reason = reason.text, "delivery failed; changes are kept and will be retried");
                 }
                 let fault = Fault {
                     reason: reason.clone(),

@@ -68,6 +68,8 @@ pub struct SinkStatus {
     pub next_attempt_s: Option<f64>,
     /// The last fault.
     pub last_error: Option<String>,
+    /// What the receiver said with it: not our words.
+    pub last_error_quotation: Option<String>,
 }
 
 impl SinkStatus {
@@ -90,6 +92,7 @@ impl SinkStatus {
             notices: NoticeCounts::default(),
             next_attempt_s: None,
             last_error: row.last_error,
+            last_error_quotation: row.last_error_quotation,
         }
     }
 }

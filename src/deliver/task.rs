@@ -363,7 +363,7 @@ impl Task {
         if let Some(held) = sink.take_lost() {
             let acknowledged = self.outcomes.acknowledged(row);
             if let Some(report) = self.feeder.begin_refill(held, acknowledged) {
-                self.outcomes.note_error(report);
+                self.outcomes.note_error(report.into());
             }
             self.feeder.queue_all();
             self.sender.clear_ahead();
@@ -386,7 +386,11 @@ impl Task {
         let health = self.sender.health();
         // The last refusal, while refused changes are left, or why the sink is disabled.
         let is_left = row.retrying + row.dead > 0 || self.feeder.is_disabled();
-        let refused = row.last_error.clone().filter(|_| is_left);
+        let (last_error, last_error_quotation) = match health.reason() {
+            Some(reason) => (Some(reason.text.clone()), reason.quotation.clone()),
+            None if is_left => (row.last_error.clone(), row.last_error_quotation.clone()),
+            None => (None, None),
+        };
         let mut next_attempt_s = None;
         if !health.is_well() {
             let pause = health.pause(now).unwrap_or_default();
@@ -396,7 +400,8 @@ impl Task {
             position: self.feeder.position(),
             filtered: self.feeder.filtered(),
             next_attempt_s,
-            last_error: health.reason().map(str::to_owned).or(refused),
+            last_error,
+            last_error_quotation,
             ..SinkStatus::from_row(row.clone(), self.activity(now))
         }
     }

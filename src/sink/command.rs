@@ -25,7 +25,7 @@ use tokio::process::{Child, ChildStderr};
 
 use super::preview::Preview;
 use super::reason::{Secrets, may_be_secret};
-use super::{Sink, SinkError, Verdict};
+use super::{Reason, Sink, SinkError, Verdict};
 use crate::config::CommandSettings;
 use crate::shape::Format;
 use crate::text::duration;
@@ -145,12 +145,14 @@ impl Sink for CommandSink {
         };
         let Some(status) = ended else {
             let limit = duration::exact(self.timeout);
-            let quote = quote(&stderr_text);
-            let reason = format!("killed after its time-out of {limit}{quote}");
+            let reason = with_quote(
+                format!("killed after its time-out of {limit}"),
+                &stderr_text,
+            );
             return Err(if changes.len() == 1 {
-                Verdict::refused(reason)
+                Verdict::refused_with(reason)
             } else {
-                Verdict::fault(reason)
+                Verdict::fault_with(reason)
             });
         };
         let status =
@@ -244,37 +246,42 @@ async fn read_stderr(stderr: &mut ChildStderr, text: &mut Vec<u8>) {
 }
 
 fn judge(status: ExitStatus, stderr: &[u8]) -> Result<(), Verdict> {
-    let quote = quote(stderr);
     let Some(code) = status.code() else {
         let signal = status.signal().unwrap_or_default();
-        let reason = format!("ended by signal {signal}{quote}");
+        let reason = with_quote(format!("ended by signal {signal}"), stderr);
         // A service manager that stops the service may send the signal to all of its processes.
         return Err(if ENDING_SIGNALS.contains(&signal) {
-            Verdict::fault(reason)
+            Verdict::fault_with(reason)
         } else {
-            Verdict::refused(reason)
+            Verdict::refused_with(reason)
         });
     };
-    Err(match code {
+    let meaning = match code {
         0 => return Ok(()),
-        65 => Verdict::refused_for_good(format!("ended with 65, refused{quote}")),
-        69 | 75 => Verdict::fault(format!("ended with {code}, try again{quote}")),
-        126 | 127 => Verdict::fault(format!(
-            "ended with {code}, a program it needs cannot be run{quote}"
-        )),
-        _ => Verdict::refused(format!("ended with {code}{quote}")),
+        65 => ", refused",
+        69 | 75 => ", try again",
+        126 | 127 => ", a program it needs cannot be run",
+        _ => "",
+    };
+    let reason = with_quote(format!("ended with {code}{meaning}"), stderr);
+    Err(match code {
+        65 => Verdict::refused_for_good_with(reason),
+        69 | 75 | 126 | 127 => Verdict::fault_with(reason),
+        _ => Verdict::refused_with(reason),
     })
 }
 
-/// The first line that is not blank, as the end of a reason.
-fn quote(stderr: &[u8]) -> String {
+/// A reason with the first line of standard error that is not blank.
+fn with_quote(text: String, stderr: &[u8]) -> Reason {
+    let mut quotation = None;
     for line in String::from_utf8_lossy(stderr).lines() {
         let line = line.trim();
         if !line.is_empty() {
-            return format!(": {line}");
+            quotation = Some(line.to_owned());
+            break;
         }
     }
-    String::new()
+    Reason { text, quotation }
 }
 
 /// The program's process group. It is killed when dropped, unless [`Self::leave`] is called.

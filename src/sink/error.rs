@@ -5,25 +5,43 @@
 
 use std::fmt;
 
-use super::Verdict;
+use super::{Reason, Verdict};
 use crate::net::tls::TlsError;
 
 /// Why a destination cannot be used: what is wrong, and what to do. No caller branches on it:
 /// [`Verdict`] decides whether a change is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SinkError(String);
+#[error("{}", .0.text)]
+pub struct SinkError(Reason);
 
 impl SinkError {
     pub(super) fn new(reason: impl fmt::Display) -> Self {
-        Self(reason.to_string())
+        Self(reason.to_string().into())
+    }
+
+    /// The error with what the receiver said, for the operator on a command line.
+    #[must_use]
+    pub fn with_quotation(&self) -> String {
+        self.0.with_quotation()
+    }
+}
+
+impl From<Reason> for SinkError {
+    fn from(reason: Reason) -> Self {
+        Self(reason)
+    }
+}
+
+impl From<SinkError> for Reason {
+    fn from(error: SinkError) -> Self {
+        error.0
     }
 }
 
 /// The problems of addresses and secrets, which the configuration words.
 impl From<String> for SinkError {
     fn from(reason: String) -> Self {
-        Self(reason)
+        Self(reason.into())
     }
 }
 
@@ -36,7 +54,7 @@ impl From<TlsError> for SinkError {
 /// What keeps a destination from being used is its fault, and no change's.
 impl From<SinkError> for Verdict {
     fn from(error: SinkError) -> Self {
-        Self::fault(error)
+        Self::fault_with(error.0)
     }
 }
 

@@ -244,7 +244,7 @@ mod tests {
             let Verdict::Fault { reason, .. } = verdict else {
                 panic!("{verdict:?}")
             };
-            assert!(reason.contains("check the disk"), "{reason}");
+            assert!(reason.text.contains("check the disk"), "{reason:?}");
         }
         hanging.prepare(sink.mark.as_ref()).unwrap();
         hanging.append(&[line(&sink.format, &change(2))]).unwrap();

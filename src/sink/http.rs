@@ -17,7 +17,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use url::Url;
 
 use super::lookup::LocalLookup;
-use super::{FaultScope, SinkError, Verdict, reason};
+use super::{FaultScope, Reason, SinkError, Verdict, reason};
 use crate::config::Proxy;
 use crate::net::body;
 use crate::net::problem::ConnectionProblem;
@@ -174,13 +174,12 @@ impl Answer {
         }
     }
 
-    /// What the status means, with the beginning of the body.
-    pub(super) fn reason(&self, meaning: &str) -> String {
-        format!(
-            "answered {}: {meaning}{}",
-            self.code,
-            reason::response(&self.body, self.is_whole)
-        )
+    /// What the status means, and the beginning of the body.
+    pub(super) fn reason(&self, meaning: &str) -> Reason {
+        Reason {
+            text: format!("answered {}: {meaning}", self.code),
+            quotation: reason::response(&self.body, self.is_whole),
+        }
     }
 
     /// The server is at fault, and may have asked for a wait.

@@ -22,7 +22,7 @@ use url::Url;
 use super::http::{Answer, HttpClient};
 use super::preview::{HIDDEN, Preview};
 use super::reason::Secrets;
-use super::{Sink, SinkError, Verdict};
+use super::{Reason, Sink, SinkError, Verdict};
 use crate::config::{Intake, IntakeSettings};
 
 /// One intake route of one workspace.
@@ -157,7 +157,7 @@ impl Sink for IntakeSink {
             return Ok("the workspace accepts the key; nothing was created".to_owned());
         }
         let remedy = remedy(answer.code).unwrap_or("check base_url");
-        Err(SinkError::new(key.reason(&answer.reason(remedy))))
+        Err(key.reason_without(&answer.reason(remedy)).into())
     }
 
     /// The request as it would be sent, without the key.
@@ -227,8 +227,9 @@ struct ErrorDetails {
     details: Vec<Value>,
 }
 
-/// What the workspace says about the fields of a refused change: `mobile_number: is too long`.
-fn refusal(answer: &Answer) -> String {
+/// Why a change is refused, with what the workspace says about its fields: `mobile_number: is too
+/// long`.
+fn refusal(answer: &Answer) -> Reason {
     let Ok(ErrorBody { error }) = serde_json::from_slice(&answer.body) else {
         return answer.reason("refused");
     };
@@ -247,7 +248,10 @@ fn refusal(answer: &Answer) -> String {
     if problems.is_empty() {
         return answer.reason("refused");
     }
-    format!("answered {}: refused: {}", answer.code, problems.join("; "))
+    Reason {
+        quotation: Some(problems.join("; ")),
+        ..answer.reason("refused")
+    }
 }
 
 /// Contract, "Errors": only 429, 423, 5xx and network errors are retried. Any other 4xx refuses the
@@ -257,7 +261,7 @@ fn judge(answer: &Answer, now: Timestamp) -> Result<Envelope, Verdict> {
     if !(200..300).contains(&code) {
         return Err(match remedy(code) {
             Some(remedy) => answer.fault(remedy, now),
-            None => Verdict::refused_for_good(refusal(answer)),
+            None => Verdict::refused_for_good_with(refusal(answer)),
         });
     }
     // The record may have been created. The repeat has the same key.

@@ -368,7 +368,7 @@ mod tests {
             let Verdict::Refused { reason, .. } = &verdict else {
                 panic!("{verdict:?}")
             };
-            assert!(reason.contains("raise max_packet_size"), "{reason}");
+            assert!(reason.text.contains("raise max_packet_size"), "{reason:?}");
         }
     }
 }

@@ -24,7 +24,7 @@ use url::Url;
 
 use super::lookup::current;
 use super::reason::{Secrets, decoded, secrets_of};
-use super::{Sink, SinkError, Verdict};
+use super::{Reason, Sink, SinkError, Verdict};
 use crate::config::{NatsSettings, is_loopback, nats_url};
 use crate::net::problem::ConnectionProblem;
 use crate::net::tls;
@@ -109,7 +109,10 @@ impl NatsSink {
                     change.event_type()
                 ))
             }
-            _ => Verdict::fault(format!("publishing: {error}; check the server's log")),
+            _ => Verdict::fault_with(said(
+                format!("publishing: {}; check the server's log", error.kind()),
+                error,
+            )),
         }
     }
 
@@ -186,10 +189,9 @@ impl NatsSink {
             }
             _ => "start nats-server with JetStream (-js), and let this user make the stream",
         };
-        Err(SinkError::new(format!(
-            "making the stream {}: {error}; {advice}",
-            self.settings.stream
-        )))
+        let stream = &self.settings.stream;
+        let text = format!("making the stream {stream} failed; {advice}");
+        Err(said(text, &error).into())
     }
 
     /// What keeps a stream that is there from storing changes for good.
@@ -322,10 +324,21 @@ impl Sink for NatsSink {
                     "connected; the stream {stream} will be made by the first delivery"
                 ))
             }
-            _ => Err(SinkError::new(format!(
-                "looking at the stream {stream}: {error}; start nats-server with JetStream (-js)"
-            ))),
+            _ => {
+                let text = format!(
+                    "looking at the stream {stream} failed; start nats-server with JetStream (-js)"
+                );
+                Err(said(text, &error).into())
+            }
         }
+    }
+}
+
+/// A reason with the words of the server, which the library's error repeats.
+fn said(text: String, error: &impl std::fmt::Display) -> Reason {
+    Reason {
+        text,
+        quotation: Some(error.to_string()),
     }
 }
 
@@ -347,7 +360,8 @@ fn connect_error(error: ConnectError) -> SinkError {
         detail = inner.to_string();
         cause = inner.source();
     }
-    SinkError::new(format!("connecting to NATS: {detail}{advice}"))
+    let text = format!("connecting to NATS: {}{advice}", error.kind());
+    said(text, &detail).into()
 }
 
 #[cfg(test)]

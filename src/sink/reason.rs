@@ -21,6 +21,44 @@ const MAX_REASON: usize = 400;
 const SHORTEST: usize = 4;
 const REPLACEMENT: &str = "[secret]";
 
+/// Why a change was not delivered, in our words, and what the receiver said of it.
+///
+/// The quotation may repeat a record: it is shown to the operator only. There is no `Display`, so
+/// that no log line, alert or metric holds it by mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// Our words.
+    pub text: String,
+    /// What the receiver said.
+    pub quotation: Option<String>,
+}
+
+impl Reason {
+    /// The reason and the quotation in one text, for the operator on a command line.
+    #[must_use]
+    pub fn with_quotation(&self) -> String {
+        match &self.quotation {
+            Some(quotation) => format!("{}; response: {quotation}", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            quotation: None,
+        }
+    }
+}
+
+impl From<&str> for Reason {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
 /// No secrets.
 pub(super) static NONE: Secrets = Secrets {
     spellings: Vec::new(),
@@ -47,6 +85,14 @@ impl Secrets {
         spellings.dedup();
         Self {
             spellings: spellings.into_iter().map(SecretString::from).collect(),
+        }
+    }
+
+    /// The reason without the secrets, both of its texts safe and short.
+    pub(super) fn reason_without(&self, reason: &Reason) -> Reason {
+        Reason {
+            text: self.reason(&reason.text),
+            quotation: reason.quotation.as_deref().map(|text| self.reason(text)),
         }
     }
 
@@ -126,9 +172,9 @@ fn spellings_of(secret: String) -> Vec<String> {
     all
 }
 
-/// The response of a server as the end of a reason; nothing if it holds nothing to read. Unless
+/// The response of a server as a quotation; `None` if it holds nothing to read. Unless
 /// `is_whole`, `text` is its beginning, whose last word may be the beginning of a secret.
-pub(super) fn response(text: &[u8], is_whole: bool) -> String {
+pub(super) fn response(text: &[u8], is_whole: bool) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let end = if is_whole {
         text.len()
@@ -137,9 +183,9 @@ pub(super) fn response(text: &[u8], is_whole: bool) -> String {
     };
     let words: Vec<&str> = text[..end].split_whitespace().collect();
     if words.is_empty() {
-        String::new()
+        None
     } else {
-        format!("; response: {}", words.join(" "))
+        Some(words.join(" "))
     }
 }
 
@@ -210,7 +256,8 @@ mod tests {
         let secrets = Secrets::new(login("shop", "CANARYPASS"));
         let text = "bad password CANARYPASS";
         for end in 1..text.len() {
-            let reason = secrets.reason(&response(&text.as_bytes()[..end], false));
+            let quotation = response(&text.as_bytes()[..end], false).unwrap_or_default();
+            let reason = secrets.reason(&quotation);
             assert!(!reason.contains('C'), "{reason}");
         }
         for before in MAX_REASON - 20..MAX_REASON + 5 {

@@ -199,7 +199,7 @@ impl Sink for S3Sink {
         let request = self.client.request(Method::GET, action.sign(SIGNED_FOR));
         let answer = self.client.send(request).await?;
         if !(200..300).contains(&answer.code) {
-            return Err(SinkError::new(answer.reason(&self.remedy(answer.code))));
+            return Err(answer.reason(&self.remedy(answer.code)).into());
         }
         if !String::from_utf8_lossy(&answer.body).contains("<ListBucketResult") {
             return Err(SinkError::new(NO_S3_SERVICE));

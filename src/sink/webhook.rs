@@ -234,8 +234,10 @@ fn address(settings: &WebhookSettings) -> Result<Url, SinkError> {
 fn judge(answer: &Answer, now: Timestamp) -> Result<(), Verdict> {
     match answer.code {
         200..=299 => Ok(()),
-        410 => Err(Verdict::gone(answer.reason("the endpoint is gone"))),
-        400 | 409 | 413 | 415 | 422 => Err(Verdict::refused(
+        410 => Err(Verdict::Gone {
+            reason: answer.reason("the endpoint is gone"),
+        }),
+        400 | 409 | 413 | 415 | 422 => Err(Verdict::refused_with(
             answer.reason("the endpoint refused this change"),
         )),
         code => Err(answer.fault(hint(code), now)),

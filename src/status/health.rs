@@ -242,6 +242,7 @@ impl WorkspaceStatus {
         for sink in &mut self.sinks {
             if sink.state == SinkActivity::Active && sink.retrying + sink.dead == 0 {
                 sink.last_error = None;
+                sink.last_error_quotation = None;
             }
         }
     }

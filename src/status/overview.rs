@@ -33,6 +33,9 @@ impl WorkspaceStatus {
     #[must_use]
     pub fn facts(&self, format_time: FormatTime<'_>) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
+        for (of, quotation) in self.quotations() {
+            facts.push(("response", format!("of {of}: {quotation}")));
+        }
         if let Some(budget) = &self.budget {
             facts.push(("budget", budget_text(budget)));
         }
@@ -161,7 +164,11 @@ impl WorkspaceStatus {
             let name = &sink.name;
             rows.push(sink_row(sink, format_time));
             if let Some(error) = &sink.last_error {
-                errors.push(format!("{name}: {error}"));
+                let mut text = format!("{name}: {error}");
+                if let Some(quotation) = &sink.last_error_quotation {
+                    text = format!("{text}; response: {quotation}");
+                }
+                errors.push(text);
             }
             if sink.notices.refused > 0 {
                 refused.push(format!(

@@ -112,12 +112,13 @@ async fn fault_says(sink: &mut Box<dyn Sink>, change: &Change, words: &str) {
     }
 }
 
-fn reason(verdict: &Verdict) -> &str {
+/// The reason, with what the destination said.
+fn reason(verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Done | Verdict::NotTried | Verdict::CutShort => "",
+        Verdict::Done | Verdict::NotTried | Verdict::CutShort => String::new(),
         Verdict::Refused { reason, .. }
         | Verdict::Fault { reason, .. }
-        | Verdict::Gone { reason } => reason,
+        | Verdict::Gone { reason } => reason.with_quotation(),
     }
 }
 

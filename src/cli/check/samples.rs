@@ -41,8 +41,9 @@ pub(super) fn problem(sink: &dyn Sink, filter: &SinkFilter, store: &Path) -> Opt
                 _ => continue,
             };
             return Some(format!(
-                "cannot send {route}.{kind}: {reason}; or leave {route} out of `routes`, or {kind} \
-                 out of `changes`"
+                "cannot send {route}.{kind}: {}; or leave {route} out of `routes`, or {kind} \
+                 out of `changes`",
+                reason.text
             ));
         }
     }
@@ -85,9 +86,10 @@ fn notice_problem(
         ),
     };
     match sink.preview(notice, now) {
-        Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => {
-            Some(format!("cannot send the kind {kind}: {reason}; {remedy}"))
-        }
+        Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => Some(format!(
+            "cannot send the kind {kind}: {}; {remedy}",
+            reason.text
+        )),
         Ok(preview) if !preview.body.contains(TITLE) && !preview.body.contains(TEXT) => Some(
             format!("sends the kind {kind} without its title and text; {remedy}"),
         ),

@@ -66,7 +66,7 @@ impl BuiltSink<'_> {
             (Some(result), _) => result,
             (None, Ok(sink)) => match sink.check().await {
                 Ok(text) => Ok(text),
-                Err(error) => Err((exit::UNAVAILABLE, error.to_string())),
+                Err(error) => Err((exit::UNAVAILABLE, error.with_quotation())),
             },
             // Reported by `check_shape`.
             (None, Err(_)) => return,

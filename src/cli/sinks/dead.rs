@@ -180,6 +180,9 @@ pub(super) fn list(sink: &StoredSink<'_>, out: Output) -> anyhow::Result<ExitCod
             ("last error", |row| {
                 cell(row.last_error.as_deref().unwrap_or("-"), 80)
             }),
+            ("response", |row| {
+                cell(row.last_error_quotation.as_deref().unwrap_or("-"), 80)
+            }),
             ("since", |row| moment::shown(&row.since)),
         ],
         "no refused changes",

@@ -81,18 +81,20 @@ fn send(
         Verdict::Refused { reason, .. } => (DATA, "refused for good", Some(reason)),
         Verdict::Fault { reason, .. } => (UNAVAILABLE, "fault", Some(reason)),
         Verdict::Gone { reason } => (UNAVAILABLE, "gone", Some(reason)),
-        Verdict::NotTried | Verdict::CutShort => (
-            TRY_AGAIN,
-            "not tried",
-            Some("run the command again".to_owned()),
-        ),
+        Verdict::NotTried | Verdict::CutShort => {
+            (TRY_AGAIN, "not tried", Some("run the command again".into()))
+        }
     };
     let text = match &reason {
-        Some(reason) => format!("{event_id} {verdict}: {reason}\n"),
+        Some(reason) => format!("{event_id} {verdict}: {}\n", reason.with_quotation()),
         None => format!("{event_id} {verdict}\n"),
     };
     out.done(
-        &json!({"sink": name, "event_id": event_id, "verdict": verdict, "reason": reason}),
+        &json!({
+            "sink": name, "event_id": event_id, "verdict": verdict,
+            "reason": reason.as_ref().map(|reason| &reason.text),
+            "quotation": reason.as_ref().and_then(|reason| reason.quotation.as_ref()),
+        }),
         &text,
     )?;
     Ok(ExitCode::from(code))
@@ -110,6 +112,7 @@ fn preview(
     let Preview { how, headers, body } = match sink.preview(change, now) {
         Ok(preview) => preview,
         Err(Verdict::Refused { reason, .. } | Verdict::Fault { reason, .. }) => {
+            let reason = reason.with_quotation();
             return refuse(DATA, format!("change {seq} cannot be sent: {reason}"));
         }
         Err(other) => anyhow::bail!("the change cannot be shown: {other:?}"),

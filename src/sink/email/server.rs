@@ -23,7 +23,7 @@ use crate::config::{EmailSettings, MailTls};
 use crate::net::problem::ConnectionProblem;
 use crate::net::tls::file_verifier;
 use crate::sink::reason::{self, Secrets};
-use crate::sink::{Preview, SinkError, Verdict};
+use crate::sink::{Preview, Reason, SinkError, Verdict};
 
 /// How long the goodbye may take; the mails have been accepted by then.
 const QUIT_TIME: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub(super) struct Server {
     /// Who sends the mails and who gets them.
     envelope: Envelope,
     /// The refused recipients that were logged last, with the reasons.
-    logged: Vec<String>,
+    logged: Vec<Reason>,
 }
 
 impl Server {
@@ -93,7 +93,7 @@ impl Server {
     pub(super) async fn send(&mut self, mail: &[u8]) -> Result<(), Verdict> {
         let (mut connection, mut refused) = self.begin().await?;
         if refused.len() == self.envelope.to().len() {
-            return Err(Verdict::fault(refused.swap_remove(0)));
+            return Err(Verdict::fault_with(refused.swap_remove(0)));
         }
         if let Err(error) = connection.command(Data).await {
             return Err(self.judge(&error));
@@ -104,7 +104,7 @@ impl Server {
         quit(connection).await;
         if refused != self.logged {
             for reason in &refused {
-                let reason = self.secrets.reason(reason);
+                let reason = self.secrets.reason(&reason.text);
                 tracing::warn!(
                     sink = self.sink,
                     reason,
@@ -120,9 +120,9 @@ impl Server {
     fn judge(&self, error: &Error) -> Verdict {
         let text = self.explain("the mail", "its text says why", error);
         if error.is_permanent() {
-            Verdict::refused(text)
+            Verdict::refused_with(text)
         } else {
-            Verdict::fault(text)
+            Verdict::fault_with(text)
         }
     }
 
@@ -143,7 +143,7 @@ impl Server {
         let (connection, refused) = self.begin().await?;
         quit(connection).await;
         if !refused.is_empty() {
-            return Err(SinkError::new(refused.join("; ")));
+            return Err(together(refused).into());
         }
         let login = if self.login.is_some() {
             "the login, "
@@ -157,7 +157,7 @@ impl Server {
 
     /// Connects, and names the sender and the recipients to the server; returns why it refuses
     /// recipients.
-    async fn begin(&self) -> Result<(AsyncSmtpConnection, Vec<String>), SinkError> {
+    async fn begin(&self) -> Result<(AsyncSmtpConnection, Vec<Reason>), SinkError> {
         let mut connection = self.connect().await?;
         let sender = MailFrom::new(self.envelope.from().cloned(), Vec::new());
         if let Err(error) = connection.command(sender).await {
@@ -244,18 +244,18 @@ impl Server {
     }
 
     fn failed(&self, step: &str, remedy: &str, error: &Error) -> SinkError {
-        SinkError::new(self.explain(step, remedy, error))
+        self.explain(step, remedy, error).into()
     }
 
     /// Why a step failed.
-    fn explain(&self, step: &str, remedy: &str, error: &Error) -> String {
+    fn explain(&self, step: &str, remedy: &str, error: &Error) -> Reason {
         let text = match error.source() {
             Some(cause) => cause.to_string(),
             None => error.to_string(),
         };
         let Some(code) = error.status() else {
             let port = self.port;
-            return match ConnectionProblem::find(error) {
+            let text = match ConnectionProblem::find(error) {
                 Some(problem) => format!("no connection to the mail server: {problem}"),
                 None if error.is_response() => {
                     "the mail server closed the connection, or its answer is not SMTP; check port \
@@ -264,12 +264,12 @@ impl Server {
                 }
                 None => format!("{step} failed at the mail server, port {port}: {text}"),
             };
+            return text.into();
         };
-        let response = reason::response(text.as_bytes(), true);
+        let quotation = reason::response(text.as_bytes(), true);
         if error.is_transient() {
-            return format!(
-                "the mail server postponed {step} ({code}); it is tried again{response}"
-            );
+            let text = format!("the mail server postponed {step} ({code}); it is tried again");
+            return Reason { text, quotation };
         }
         // Servers that demand a login refuse different steps.
         let login = if self.login.is_none() {
@@ -277,7 +277,22 @@ impl Server {
         } else {
             ""
         };
-        format!("the mail server refused {step} ({code}): {remedy}{login}{response}")
+        let text = format!("the mail server refused {step} ({code}): {remedy}{login}");
+        Reason { text, quotation }
+    }
+}
+
+/// Several reasons as one.
+fn together(reasons: Vec<Reason>) -> Reason {
+    let mut texts = Vec::new();
+    let mut quotations = Vec::new();
+    for reason in reasons {
+        texts.push(reason.text);
+        quotations.extend(reason.quotation);
+    }
+    Reason {
+        text: texts.join("; "),
+        quotation: Some(quotations.join("; ")).filter(|quotation| !quotation.is_empty()),
     }
 }
 

@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 
 use super::schema::{Schema, quoted};
 use crate::net::problem::ConnectionProblem;
-use crate::sink::Verdict;
+use crate::sink::{Reason, Verdict};
 
 /// What was being done with the tables.
 #[derive(Clone, Copy, PartialEq, Eq, strum::Display)]
@@ -70,7 +70,7 @@ impl Schema {
         } else {
             remedy(state).to_owned()
         };
-        Verdict::fault(format!("{doing}: {}{remedy}", message(error, state)))
+        Verdict::fault_with(refusal(&doing.to_string(), error, state, &remedy))
     }
 }
 
@@ -87,20 +87,19 @@ fn is_about_a_value(code: &str) -> bool {
 /// Why a connection was not opened.
 #[allow(clippy::needless_pass_by_value, reason = "`map_err` passes it so")]
 pub(super) fn connecting(error: Error) -> Verdict {
-    let reason = match error.code() {
-        Some(state) => format!("{}{}", message(&error, state), remedy(state)),
-        None => no_response(&error),
-    };
-    Verdict::fault(format!("connecting to PostgreSQL: {reason}"))
+    let doing = "connecting to PostgreSQL";
+    match error.code() {
+        Some(state) => Verdict::fault_with(refusal(doing, &error, state, remedy(state))),
+        None => Verdict::fault(format!("{doing}: {}", no_response(&error))),
+    }
 }
 
-/// The server's message.
-fn message(error: &Error, state: &SqlState) -> String {
-    let message = match error.as_db_error() {
-        Some(error) => error.message(),
-        None => "",
-    };
-    format!("{message} (SQLSTATE {})", state.code())
+/// Why the server refused something; its own message, which may repeat a record, is a quotation.
+fn refusal(doing: &str, error: &Error, state: &SqlState, remedy: &str) -> Reason {
+    Reason {
+        text: format!("{doing}: refused (SQLSTATE {}){remedy}", state.code()),
+        quotation: error.as_db_error().map(|error| error.message().to_owned()),
+    }
 }
 
 /// What to do about an error whose message does not say it.

@@ -11,7 +11,7 @@ fn sink(name: &str, state: &str) -> Value {
     json!({
         "name": name, "type": "webhook", "state": state, "position": 0, "backlog": 0, "delivered": 0,
         "retrying": 0, "dead": 0, "filtered": 0, "skipped": 0, "next_attempt_s": null,
-        "last_error": "answered 503",
+        "last_error": "answered 503", "last_error_quotation": "for Quetzal",
         "notices": {"waiting": 0, "waiting_error": null, "refused": 0, "refused_error": null},
     })
 }
@@ -142,6 +142,10 @@ impl Shop {
             let matter = title.strip_prefix("North, shopmirror on shop1: ");
             let matter = matter.unwrap_or_else(|| panic!("{title}"));
             assert!(!body["text"].as_str().unwrap().is_empty());
+            assert!(
+                !body.to_string().contains("Quetzal"),
+                "a receiver's words: {body}"
+            );
             let is_well = ["again", "accepted"]
                 .iter()
                 .any(|end| matter.ends_with(end));

@@ -150,6 +150,9 @@ const REMOVE_REPORTS: &str = "
     WHERE lane = 0
         AND seq IN (SELECT id FROM _notices WHERE kind = 'report')";
 
+const CLEAR_QUEUE: &str = "UPDATE _queue SET last_error = NULL, last_error_quotation = NULL";
+const CLEAR_SINKS: &str = "UPDATE _sinks SET last_error = NULL, last_error_quotation = NULL";
+
 /// An alert that waits may quote the record.
 const CLEAR_ALERTS: &str = "
     UPDATE _notices
@@ -162,10 +165,10 @@ const CLEAR_ALERTS: &str = "
 /// terms of a backfill.
 fn remove_quotes(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute(REMOVE_REPORTS, [])?;
-    tx.execute("UPDATE _queue SET last_error = NULL", [])?;
+    tx.execute(CLEAR_QUEUE, [])?;
     tx.execute(CLEAR_ALERTS, named_params! { ":text": REMOVED })?;
     tx.execute("UPDATE _replays SET last_error = NULL", [])?;
-    tx.execute("UPDATE _sinks SET last_error = NULL", [])?;
+    tx.execute(CLEAR_SINKS, [])?;
     // They are beginnings of names. A later backfill searches all of them again.
     tx.execute("DELETE FROM _backfill_terms", [])?;
     Ok(())
@@ -285,8 +288,9 @@ mod tests {
         drop(store);
         let tool = rusqlite::Connection::open(&path).unwrap();
         tool.execute_batch(
-            "INSERT INTO _sinks (name, type, state, position, delivered, created_at, last_error)
-               VALUES ('erp', 'webhook', 'active', 0, 0, '2026', 'down for Quetzal');
+            "INSERT INTO _sinks (name, type, state, position, delivered, created_at, last_error,
+               last_error_quotation)
+               VALUES ('erp', 'webhook', 'active', 0, 0, '2026', 'down', 'down for Quetzal');
              INSERT INTO _notices (id, event_id, kind, about, version, made_at, body)
                VALUES (1, 'r', 'report', 'late', 1, '2026', 'Quetzal owes 3');
              INSERT INTO _queue (sink, lane, seq, route, record_id, since)

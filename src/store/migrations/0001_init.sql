@@ -148,6 +148,8 @@ CREATE TABLE _sinks (
     created_at      TEXT NOT NULL,
     last_success_at TEXT,
     last_error      TEXT,
+    -- What the receiver said with it: not our words.
+    last_error_quotation TEXT,
     -- The sink's own note about its last delivery.
     mark            TEXT,
     -- The destination was given the changes after one row of the log, and has acknowledged those up to another.
@@ -172,6 +174,8 @@ CREATE TABLE _queue (
     faults         INTEGER NOT NULL DEFAULT 0,
     due_at         TEXT,
     last_error     TEXT,
+    -- What the receiver said with it: not our words.
+    last_error_quotation TEXT,
     since          TEXT NOT NULL,
     only_if_newest INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (sink, lane, seq)

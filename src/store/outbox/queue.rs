@@ -129,7 +129,8 @@ const KEEP: &str = "
         attempts = :attempts,
         faults = :faults,
         due_at = :due_at,
-        last_error = :last_error
+        last_error = :last_error,
+        last_error_quotation = :last_error_quotation
     WHERE sink = :sink
         AND lane = :lane
         AND seq = :seq
@@ -589,6 +590,7 @@ fn save(tx: &Connection, sink: &str, settlement: &Settlement, at: &str) -> rusql
             ":faults": row.faults,
             ":due_at": row.due_at,
             ":last_error": row.last_error,
+            ":last_error_quotation": row.last_error_quotation,
         };
         let is_there = tx.run(KEEP, values)? > 0;
         // What a destination has lost and now refuses counts no longer as delivered.

@@ -64,6 +64,8 @@ pub struct QueueRow {
     pub due_at: Option<String>,
     /// Why the last attempt failed.
     pub last_error: Option<String>,
+    /// What the receiver said with it: not our words.
+    pub last_error_quotation: Option<String>,
     /// When it was queued.
     pub since: String,
     /// It is sent only while the sink has no newer version of its record.
@@ -147,6 +149,8 @@ pub struct Settlement {
     pub kept: Vec<QueueRow>,
     /// A fault or a refusal to be shown with the sink.
     pub last_error: Option<String>,
+    /// What the receiver said with it: not our words.
+    pub last_error_quotation: Option<String>,
     /// Whether the sink is to be disabled.
     pub disable: bool,
     /// The new acknowledged range, for sinks that track one.

@@ -54,6 +54,8 @@ pub struct SinkRow {
     pub last_success_at: Option<String>,
     /// The last fault.
     pub last_error: Option<String>,
+    /// What the receiver said with it: not our words.
+    pub last_error_quotation: Option<String>,
     /// Changes being retried, or waiting for one that is.
     pub retrying: i64,
     /// Changes refused for good.
@@ -300,6 +302,10 @@ pub(in crate::store) const COUNT: &str = "
         skipped = skipped + :left_out,
         last_success_at = CASE WHEN :delivered > 0 THEN :at ELSE last_success_at END,
         last_error = coalesce(:last_error, last_error),
+        last_error_quotation = CASE
+            WHEN :last_error IS NULL THEN last_error_quotation
+            ELSE :last_error_quotation
+        END,
         state = CASE WHEN :disable THEN 'disabled' ELSE state END,
         mark = coalesce(:mark, mark)
     WHERE name = :sink
@@ -402,6 +408,7 @@ pub(in crate::store) fn count(
 ) -> rusqlite::Result<()> {
     let Settlement {
         last_error,
+        last_error_quotation,
         disable,
         mark,
         ..
@@ -412,6 +419,7 @@ pub(in crate::store) fn count(
         ":left_out": left_out,
         ":at": at,
         ":last_error": last_error,
+        ":last_error_quotation": last_error_quotation,
         ":disable": disable,
         ":mark": mark,
     };

@@ -5,6 +5,7 @@ use sandbox::Route;
 use serde_json::{Value, json};
 
 use super::{hooked, seqs};
+use crate::page::Site;
 use crate::support::{Answer, Place, Receiver, Workspace, wait_until};
 
 /// Adds a lead that the receiver refuses, and waits until the refusal is recorded.
@@ -114,7 +115,7 @@ async fn what_a_sink_is_owed_is_the_same_with_a_daemon_and_without() {
 #[tokio::test]
 async fn a_sink_that_refuses_everything_is_degraded_and_status_says_why() {
     let (hook, workspace, place, _daemon) = hooked("retry = [\"1h\"]").await;
-    hook.always(Answer::status(400).body("no such list"));
+    hook.always(Answer::status(400).body("no such list: Quetzal"));
     workspace.sandbox.burst(Route::Leads, 30);
     let refusing = |status: &Value| status["sinks"][0]["state"] == "refusing";
     let status = place
@@ -124,15 +125,56 @@ async fn a_sink_that_refuses_everything_is_degraded_and_status_says_why() {
     assert_ne!(ended.code, Some(0), "{ended:?}");
     let said = "refuses every change, the last one because: answered 400";
     assert!(status["reasons"].to_string().contains(said), "{status}");
+    // The receiver's words are for the operator only.
+    assert_eq!(
+        status["sinks"][0]["last_error_quotation"],
+        "no such list: Quetzal"
+    );
+    for command in [
+        ["status"].as_slice(),
+        &["sinks"],
+        &["sinks", "hook", "dead"],
+        &["sinks", "hook", "dead", "--json"],
+        &["sinks", "hook", "test"],
+    ] {
+        let shown = place.run(command).await;
+        assert!(shown.out.contains("Quetzal"), "{command:?}: {shown:?}");
+    }
+    wait_until("the refusals are logged", || {
+        place.log().contains("the sink refused changes")
+    })
+    .await;
+    assert!(!place.log().contains("Quetzal"), "{}", place.log());
     assert!(
-        status["reasons"].to_string().contains("no such list"),
+        !status["reasons"].to_string().contains("Quetzal"),
         "{status}"
     );
-    assert!(
-        place.log().contains("the sink refused changes"),
-        "{}",
-        place.log()
-    );
+}
+
+#[tokio::test]
+async fn the_page_shows_what_a_receiver_says_only_where_it_shows_records() {
+    for shows_records in [false, true] {
+        let hook = Receiver::start().await;
+        hook.always(Answer::status(503).body("down for Quetzal"));
+        let workspace = Workspace::start().await;
+        let place = workspace.place();
+        let sink = Place::webhook_sink("hook", &hook.url("/"), "start = \"beginning\"");
+        place.configure(&format!(
+            "{sink}[status]\nlisten = \"127.0.0.1:0\"\nshow_records = {shows_records}\n"
+        ));
+        let daemon = place.started().await;
+        let is_down = |status: &Value| status["sinks"][0]["last_error_quotation"].is_string();
+        place.status_when("the receiver is down", is_down).await;
+        let site = Site::of(&place).await;
+        for path in ["/api/status", "/system"] {
+            let page = site.get(path).await.body;
+            assert!(page.contains("answered 503"), "{path}: {page}");
+            assert_eq!(page.contains("Quetzal"), shows_records, "{path}: {page}");
+        }
+        assert!(!site.get("/metrics").await.body.contains("Quetzal"));
+        assert!(!place.log().contains("Quetzal"), "{}", place.log());
+        daemon.stop().await;
+    }
 }
 
 #[tokio::test]

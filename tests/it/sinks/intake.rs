@@ -279,7 +279,7 @@ async fn the_lenient_route_keeps_what_the_strict_one_refuses_and_names_by_field(
     assert_eq!(kind_of(&refused), "refused for good", "{refused:?}");
     let words = reason(&refused);
     assert!(
-        words.contains("refused: email: ") && !words.contains('{'),
+        words.contains("refused; response: email: ") && !words.contains('{'),
         "{words}"
     );
     assert_eq!(deliver_one(&mut mail(false), &bad).await, Verdict::Done);

@@ -424,7 +424,7 @@ async fn a_reason_quotes_the_response_and_neither_it_nor_the_log_has_the_address
         reason(&deliver_one(&mut sink, &change(1)).await)
             .chars()
             .count()
-            <= 420
+            <= 480
     );
     let closed = ClosedPort::new();
     let mut sink = build_for(format!("http://CANARY:CANARY@{}/CANARY-47", closed.address));

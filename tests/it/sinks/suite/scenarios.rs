@@ -140,9 +140,11 @@ async fn a_time_out_is_named_and_loses_nothing() {
 
 /// What the store says of the sink's trouble: of the sink itself, or of the last refused change.
 fn problem(world: &World, name: &str) -> String {
-    let sink = format!("SELECT coalesce(last_error, '') FROM _sinks WHERE name = '{name}'");
+    let sink = format!(
+        "SELECT concat_ws(' ', last_error, last_error_quotation) FROM _sinks WHERE name = '{name}'"
+    );
     let parked = format!(
-        "SELECT coalesce(last_error, '') FROM _queue WHERE sink = '{name}' ORDER BY attempts DESC LIMIT 1"
+        "SELECT concat_ws(' ', last_error, last_error_quotation) FROM _queue WHERE sink = '{name}' ORDER BY attempts DESC LIMIT 1"
     );
     let rows = [world.place.rows(&sink), world.place.rows(&parked)].concat();
     rows.iter()
