@@ -41,7 +41,7 @@ use crate::store::{Begin, LatestDue, SinkRow, Store, StoreError};
 pub use backlog::{SinkView, not_sent, unread};
 pub use filter::wants;
 pub use positions::Positions;
-pub use replay::{Take, replay_filter, replay_rule};
+pub use replay::{ReplayPreview, Take, replay_filter, replay_preview, replay_rule};
 pub use resend::{Resend, Resent, resend};
 pub use room::Room;
 pub use status::{SinkActivity, SinkStatus};

@@ -33,7 +33,7 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Send one change, marked as a test, and report what became of it
-    #[command(override_usage = "shopmirror sinks NAME test [OPTIONS]")]
+    #[command(override_usage = "shopmirror sinks NAME test [OPTIONS] [ROUTE ID]")]
     Test(test_delivery::Args),
     /// List the changes that the sink has refused, and those that wait for one of them
     #[command(override_usage = "shopmirror sinks NAME dead [OPTIONS] [SEQ]")]

@@ -1,5 +1,8 @@
 //! Which rows of its range a replay sends: pure but for the versions that it reads.
 
+use std::ops::ControlFlow;
+
+use serde::Serialize;
 use shopmirror_core::record::{Change, Kind};
 
 use crate::config::{Condition, FieldTest, Side, SinkFilter};
@@ -59,6 +62,75 @@ pub enum Take {
     /// A replay asks for it, but it is in the queue, its record was forgotten, the sink got a newer
     /// version of it, or an older one is tried again.
     LeftOut,
+}
+
+/// What a replay would send now.
+#[derive(Debug, Default, Serialize)]
+pub struct ReplayPreview {
+    /// The changes that would be sent.
+    pub changes: i64,
+    /// Changes that would be left out: those in the queue, and versions older than what the sink has.
+    pub left_out: i64,
+    /// The first change that would be sent.
+    pub first: Option<PreviewedChange>,
+    /// The last one.
+    pub last: Option<PreviewedChange>,
+}
+
+/// A change that a replay would send.
+#[derive(Debug, Clone, Serialize)]
+pub struct PreviewedChange {
+    /// Its row of the log.
+    pub seq: i64,
+    /// When it was observed.
+    pub observed_at: String,
+}
+
+/// What a replay of this choice would send to a sink whose position is `position` and that asks
+/// for `asked`.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn replay_preview(
+    reader: &Reader,
+    replay: &Replay,
+    asked: &SinkFilter,
+    position: i64,
+) -> Result<ReplayPreview, StoreError> {
+    let filter = replay_filter(asked, &replay.choice);
+    let mut preview = ReplayPreview::default();
+    let mut failure = None;
+    reader.scan_after(replay.from_seq, usize::MAX, |change| {
+        if change.seq > replay.to_seq {
+            return ControlFlow::Break(());
+        }
+        match replay_rule(reader, replay, (asked, &filter), position, &change) {
+            Ok(Take::Sent) => preview.add(change),
+            Ok(Take::LeftOut) => preview.left_out += 1,
+            Ok(Take::Unwanted) => {}
+            Err(error) => {
+                failure = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(preview),
+    }
+}
+
+impl ReplayPreview {
+    fn add(&mut self, change: Change) {
+        let shown = PreviewedChange {
+            seq: change.seq,
+            observed_at: change.observed_at,
+        };
+        self.changes += 1;
+        self.first.get_or_insert_with(|| shown.clone());
+        self.last = Some(shown);
+    }
 }
 
 /// Decides about one row of a replay. Unless the operator asked for all versions, only the newest

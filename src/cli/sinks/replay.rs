@@ -3,6 +3,8 @@
 //!
 //! This command stores the task; the daemon does it, and `sinks NAME` shows the progress.
 
+use std::io::{BufRead, IsTerminal, Read};
+
 use jiff::Timestamp;
 use serde_json::json;
 use shopmirror_core::clock::stamp;
@@ -12,6 +14,7 @@ use super::{Outcome, StoredSink};
 use crate::cli::exit::{DATA, TRY_AGAIN, USAGE, refuse};
 use crate::cli::moment::{self, Place};
 use crate::cli::{output, records};
+use crate::deliver::{ReplayPreview, replay_preview};
 use crate::store::{Replay, ReplayChoice, ReplayState, SinkState};
 
 #[derive(Debug, clap::Args)]
@@ -38,10 +41,19 @@ pub(super) struct Args {
     /// Also send the older versions of each record, not only the newest one that the sink got
     #[arg(long)]
     all_versions: bool,
-    /// End the replay that is under way
+    /// Print how many changes would be sent, and the first and the last one; send nothing
     #[arg(long)]
+    dry_run: bool,
+    /// Do not ask on a terminal before more than 100 changes are sent
+    #[arg(long)]
+    yes: bool,
+    /// End the replay that is under way
+    #[arg(long, conflicts_with = "dry_run")]
     cancel: bool,
 }
+
+/// A replay of more changes than this is confirmed on a terminal.
+const CONFIRM_ABOVE: i64 = 100;
 
 fn rate(text: &str) -> Result<f64, String> {
     match crate::text::duration::rate(text) {
@@ -59,15 +71,18 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Outcome>
         return cancel(sink);
     }
     let name = sink.name();
-    if sink.row.state == SinkState::Removed || !sink.config.sinks.contains_key(name) {
-        return refuse(
-            USAGE,
-            format!(
-                "sink {name} is not in use: add [sinks.{name}] to the configuration and reload \
-                 the daemon"
-            ),
-        );
-    }
+    let settings = match sink.config.sinks.get(name) {
+        Some(settings) if sink.row.state != SinkState::Removed => settings,
+        _ => {
+            return refuse(
+                USAGE,
+                format!(
+                    "sink {name} is not in use: add [sinks.{name}] to the configuration and \
+                     reload the daemon"
+                ),
+            );
+        }
+    };
     let rows = range(sink, args)?;
     let choice = ReplayChoice {
         routes: args.routes.iter().map(ToString::to_string).collect(),
@@ -75,6 +90,28 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Outcome>
         wheres: args.wheres.clone(),
         all_versions: args.all_versions,
     };
+    let must_ask = !args.yes && std::io::stdin().is_terminal();
+    if args.dry_run || must_ask {
+        let replay = Replay {
+            sink: name.to_owned(),
+            from_seq: rows.0,
+            to_seq: rows.1,
+            choice: choice.clone(),
+            ..Replay::default()
+        };
+        let filter = &settings.filter;
+        let preview = replay_preview(&sink.reader, &replay, filter, sink.row.position)?;
+        let text = in_words(&preview);
+        if args.dry_run {
+            return Ok((
+                json!({"sink": name, "would_send": preview}),
+                format!("would send {text} to {name}; nothing was sent"),
+            ));
+        }
+        if preview.changes > CONFIRM_ABOVE && !is_confirmed(&text, name)? {
+            return refuse(TRY_AGAIN, "nothing was sent");
+        }
+    }
     let now = stamp(Timestamp::now());
     let mut operator = sink.operator()?;
     if let Some(running) = operator.begin_replay(name, rows, &choice, args.rate, &now)? {
@@ -99,6 +136,37 @@ pub(super) fn run(sink: &StoredSink<'_>, args: &Args) -> anyhow::Result<Outcome>
         rows.1
     );
     Ok((json!(sink.reader.replay(name)?), text))
+}
+
+/// How many changes, and the first and the last of them.
+fn in_words(preview: &ReplayPreview) -> String {
+    let mut text = output::count(preview.changes, "change", "changes");
+    if let (Some(first), Some(last)) = (&preview.first, &preview.last) {
+        text += &format!(
+            ", from {} ({}) to {} ({})",
+            first.seq,
+            moment::shown(&first.observed_at),
+            last.seq,
+            moment::shown(&last.observed_at)
+        );
+    }
+    if preview.left_out > 0 {
+        text += &format!(
+            "; {} left out: in the queue, or older than what the sink has",
+            preview.left_out
+        );
+    }
+    text
+}
+
+/// Asks on the terminal whether these changes are to be sent.
+fn is_confirmed(changes: &str, sink: &str) -> anyhow::Result<bool> {
+    output::print_note(&format!(
+        "This sends {changes} to {sink}. Type yes to send them:"
+    ));
+    let mut answer = String::new();
+    std::io::stdin().lock().take(16).read_line(&mut answer)?;
+    Ok(answer.trim() == "yes")
 }
 
 /// The last row before the range, and the last row of the range. It ends at the position of the

@@ -1,26 +1,32 @@
 //! `sinks NAME test`: sends one change, marked as a test, or only shows it.
 //!
-//! The change is the newest of the records that the sink asks for. It gets an event id of its own,
+//! The change is the newest of the records that the sink asks for, or that of a chosen record. It gets an event id of its own,
 //! which begins with `test_`, so that no receiver takes it for the real one.
 
 use std::process::ExitCode;
 
 use jiff::Timestamp;
 use serde_json::json;
-use shopmirror_core::record::{Change, TEST_ID};
+use shopmirror_core::record::{Change, Kind, Route, TEST_ID};
 use tokio_util::sync::CancellationToken;
 
 use super::unknown;
 use crate::cli::check::samples;
 use crate::cli::exit::{DATA, TRY_AGAIN, UNAVAILABLE, USAGE, refuse};
-use crate::cli::output::Output;
+use crate::cli::output::{self, Output};
 use crate::cli::runtime;
 use crate::config::{Config, SinkKind};
+use crate::deliver::wants;
 use crate::sink::{self, Preview, Sink, Verdict};
 use crate::store::Reader;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// Take a record of this route, also if the sink does not ask for it
+    #[arg(requires = "id", value_parser = crate::cli::route())]
+    route: Option<Route>,
+    /// The id of the record
+    id: Option<String>,
     /// Print what would be sent, and send nothing
     #[arg(long)]
     dry_run: bool,
@@ -47,12 +53,34 @@ pub(super) fn run(
     let now = Timestamp::now();
     // Without a store there is no record yet.
     let reader = Reader::open(&config.store.path).ok();
-    let change = samples::newest_of(reader.as_ref(), &settings.filter.routes, now);
+    let change = match (args.route, &args.id) {
+        (Some(route), Some(id)) => chosen(config, route, id)?,
+        _ => samples::newest_of(reader.as_ref(), &settings.filter.routes, now),
+    };
+    if args.route.is_some() && !wants(&settings.filter, &change) {
+        output::print_note(&format!(
+            "sink {name} does not ask for this change: its filter leaves it out"
+        ));
+    }
     let sink = sink::build_one(name, &settings.kind)?;
     if args.dry_run {
         preview(&*sink, name, &change, now, out)
     } else {
         send(sink, name, change, now, out)
+    }
+}
+
+/// The newest change of a record.
+fn chosen(config: &Config, route: Route, id: &str) -> anyhow::Result<Change> {
+    let reader = Reader::open(&config.store.path)?;
+    let mut changes = reader.history(route, id)?.changes;
+    reader.add_jobs(&mut changes)?;
+    match changes.pop() {
+        Some(change) if change.kind != Kind::Forgotten => Ok(change),
+        _ => refuse(
+            DATA,
+            format!("the mirror has no {route} {id}: see `shopmirror find`"),
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use sandbox::Route;
 use serde_json::{Value, json};
 
 use super::filled;
+use super::terminal::Terminal;
 use crate::support::{Answer, Place, Receiver, Workspace};
 
 const LEADS: &str = "changes = [\"created\", \"baseline\"]\nroutes = [\"leads\"]\n";
@@ -150,4 +151,50 @@ async fn a_renamed_sink_goes_on_where_it_was() {
         place.rows("SELECT name, delivered FROM _sinks"),
         [json!(["new", 1])]
     );
+}
+
+#[tokio::test]
+async fn a_chosen_record_is_shown_as_it_would_be_sent_also_if_the_filter_leaves_it_out() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let lead = workspace.add(Route::Leads, json!({"name": "Quillfeather"}));
+    place.configure(&Place::webhook_sink(
+        "erp",
+        "http://127.0.0.1:9/",
+        "routes = [\"jobs\"]",
+    ));
+    assert_ne!(place.run(["once"]).await.code, None);
+    let chosen = ["sinks", "erp", "test", "leads", &lead, "--dry-run"];
+    let ended = place.run(chosen).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("Quillfeather"), "{ended:?}");
+    assert!(ended.err.contains("its filter leaves it out"), "{ended:?}");
+    let ended = place
+        .run(["sinks", "erp", "test", "leads", "no-such-id", "--dry-run"])
+        .await;
+    assert_eq!(ended.code, Some(65), "{ended:?}");
+    assert!(ended.err.contains("shopmirror find"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn more_than_a_hundred_changes_are_sent_again_only_after_a_yes_on_the_terminal() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let all = "start = \"beginning\"\nchanges = [\"baseline\", \"created\"]\n";
+    place.configure(&Place::file_sink("audit", all));
+    for _ in 0..2 {
+        workspace.sandbox.burst(Route::Leads, 60);
+        assert_eq!(place.run(["once"]).await.code, Some(0));
+    }
+    let few = place.run(["sinks", "audit", "replay", "--from", "1"]).await;
+    assert_eq!(few.code, Some(0), "without a terminal: {few:?}");
+    let cancelled = place.run(["sinks", "audit", "replay", "--cancel"]).await;
+    assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
+    for (answer, code) in [("no", 75), ("yes", 0)] {
+        let replay = place.command(["sinks", "audit", "replay"]);
+        let mut terminal = Terminal::start(replay.as_std());
+        terminal.until("Type yes to send them").await;
+        terminal.type_line(answer);
+        assert_eq!(terminal.end().await, Some(code), "{}", terminal.shown());
+    }
 }

@@ -113,6 +113,22 @@ async fn a_replay_waits_for_its_sink_is_cancelled_and_follows_its_filter() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     filled(&workspace, &place, &hook).await;
+    let dry = place
+        .run(["sinks", "hook", "replay", "--dry-run", "--json"])
+        .await
+        .json();
+    let would_send = &dry["would_send"];
+    let seqs = place.rows("SELECT min(seq), max(seq) FROM changes WHERE kind = 'created'");
+    assert_eq!(
+        (
+            &would_send["changes"],
+            &would_send["first"]["seq"],
+            &would_send["last"]["seq"]
+        ),
+        (&json!(60), &seqs[0][0], &seqs[0][1]),
+        "{dry}"
+    );
+    assert_eq!(place.number("SELECT count(*) FROM _replays"), 0);
     let begun = place
         .run(["sinks", "hook", "replay", "--rate", "1000/s"])
         .await;
