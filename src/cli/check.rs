@@ -152,10 +152,20 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
         } else {
             "; this is another user: run check as root to test as that one"
         };
-        report.ok(
-            "service",
-            format!("{} runs as {user}{not_tested}", unit.name),
-        );
+        let mut hides = None;
+        if let Some((own, packaged)) = unit.hidden_by() {
+            let own = own.display();
+            let packaged = packaged.display();
+            hides = Some(format!(
+                "{own} hides {packaged} of the package, whose changes then have no effect: move what \
+                 you changed into {own}.d/, remove {own}, and run systemctl daemon-reload"
+            ));
+        }
+        let service = format!("{} runs as {user}{not_tested}", unit.name);
+        report.ok("service", service);
+        if let Some(text) = hides {
+            report.warn("service", text);
+        }
     }
     let config = match read_config(path) {
         Ok(config) => config,

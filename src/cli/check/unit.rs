@@ -4,7 +4,7 @@
 //! `check` is run by hand, without the user, the credentials and the limits of the unit.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use secrecy::ExposeSecret;
@@ -13,7 +13,10 @@ use crate::config::{KeyError, KeySource};
 
 /// The properties that `systemctl show` is asked for.
 const PROPERTIES: &str = "LoadState,ExecStart,User,Group,SupplementaryGroups,Environment,\
-    EnvironmentFiles,NoExecPaths,ExecPaths,ProtectSystem,ReadWritePaths,StateDirectory";
+    EnvironmentFiles,NoExecPaths,ExecPaths,ProtectSystem,ReadWritePaths,StateDirectory,\
+    FragmentPath";
+/// Where packages have their units.
+const OF_PACKAGES: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
 
 /// A unit that systemd has loaded.
 pub(in crate::cli) struct Unit {
@@ -77,6 +80,27 @@ impl Unit {
         let own = rustix::process::geteuid().as_raw().to_string();
         let id = printed("id", &["-u", user]).unwrap_or_default();
         (user, id.trim() == own)
+    }
+
+    /// The unit's file, and that of the package, if the first hides the second: it is older than the
+    /// program then, or will be.
+    pub(super) fn hidden_by(&self) -> Option<(&Path, PathBuf)> {
+        self.hides_one_of(&OF_PACKAGES.map(PathBuf::from))
+    }
+
+    fn hides_one_of(&self, folders: &[PathBuf]) -> Option<(&Path, PathBuf)> {
+        let own = Path::new(self.value("FragmentPath"));
+        let name = own.file_name()?;
+        for folder in folders {
+            let packaged = folder.join(name);
+            if own == packaged {
+                return None;
+            }
+            if packaged.exists() {
+                return Some((own, packaged));
+            }
+        }
+        None
     }
 
     /// This command as the user of the service, with the key that the unit gives it; `None` unless
@@ -221,6 +245,33 @@ mod tests {
         assert!(!unit(&format!("{shipped}\nLoadCredential=")).gives_key());
         assert!(unit("LoadCredentialEncrypted=api-key:/etc/shopmirror/api-key.cred").gives_key());
         assert!(unit("Environment=SHOPMIRROR_API_KEY=x").gives_key());
+    }
+
+    #[test]
+    fn a_unit_of_its_own_that_hides_the_one_of_the_package_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = ["etc", "lib"].map(|name| dir.path().join(name));
+        for folder in &folders {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let [own, packaged] = folders
+            .each_ref()
+            .map(|folder| folder.join("shopmirror.service"));
+        std::fs::write(&own, "").unwrap();
+        let unit = |path: &Path| unit(&format!("FragmentPath={}", path.display()));
+        let packages = &folders[1..];
+        assert_eq!(
+            unit(&own).hides_one_of(packages),
+            None,
+            "there is no package"
+        );
+        std::fs::write(&packaged, "").unwrap();
+        let hides = unit(&own);
+        assert_eq!(
+            hides.hides_one_of(packages),
+            Some((&*own, packaged.clone()))
+        );
+        assert_eq!(unit(&packaged).hides_one_of(packages), None);
     }
 
     #[test]
